@@ -1,0 +1,60 @@
+# Every target is safe to repeat. `make help` lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export MOLECULE_GLOB := molecule/*/molecule.yml
+
+.PHONY: help
+help:  ## This list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.installed: requirements/dev.txt
+	@$(PYTHON) -c 'import sys, ensurepip; assert sys.version_info >= (3, 11)' 2>/dev/null || lab/bootstrap python
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.PHONY: venv
+venv: $(VENV)/.installed  ## Python environment in .venv, locked by hash
+
+.PHONY: lab
+lab: venv  ## Boot a rack of nodes and turn it into a Slurm GPU cluster that runs a job
+	$(BIN)/python -m lab up
+
+.PHONY: lab-down
+lab-down:  ## Remove every trace of the lab
+	$(PYTHON) -m lab down
+
+.PHONY: lint
+lint: venv  ## ansible-lint (production), yamllint, ruff, mypy (strict)
+	ruff check .
+	ruff format --check .
+	mypy
+	yamllint --strict .
+	ansible-lint --strict
+
+.PHONY: unit
+unit: venv  ## Unit tests
+	pytest -n 2 tests/unit
+
+.PHONY: test-fast
+test-fast: lint unit  ## Lint, types and unit tests: under 90 seconds
+
+.PHONY: molecule
+molecule: venv  ## Every role in containers
+	$(BIN)/python -m lab molecule
+
+.PHONY: test
+test: test-fast molecule  ## Everything: lint, types, unit tests, every role in containers
+
+.PHONY: bench
+bench: venv  ## Measure the budgets of docs/performance.md
+	$(BIN)/python -m benchmarks
+
+.PHONY: lock
+lock:  ## Renew requirements/*.txt from requirements/*.in (needs uv)
+	for f in dev run; do uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --python-version 3.11 requirements/$$f.in -o requirements/$$f.txt; done
