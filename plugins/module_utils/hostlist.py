@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import zip_longest
+from itertools import product, zip_longest
 from typing import Any
 
 # Slurm's own bound for one range, and for the names that all brackets but the last one make (hostlist.c).
@@ -40,13 +40,15 @@ class HostlistError(ValueError):
 
     def __init__(self, message: str, text: str, position: int) -> None:
         """Say what is wrong where; `position` counts from 0."""
-        super().__init__(f"{message}, at character {position + 1} of hostlist {text!r}; {_ALLOWED}")
+        start = max(0, position - 40)  # of ten thousand names only those around the mistake
+        excerpt = ("..." if start else "") + text[start : position + 40] + ("..." if text[position + 40 :] else "")
+        super().__init__(f"{message}, at character {position + 1} of hostlist {excerpt!r}; {_ALLOWED}")
         self.text = text
         self.position = position
 
 
 def expand(text: str) -> list[str]:
-    """Return the names of a hostlist in the order they are written; a name written twice comes twice."""
+    """Return the names of a hostlist in Slurm's order; a name written twice comes twice."""
     names: list[str] = []
     position, end = 0, len(text)
     while position < end:
@@ -65,18 +67,23 @@ def expand(text: str) -> list[str]:
 
 def _expand_word(text: str, start: int, stop: int) -> list[str]:
     """Names of one word, text[start:stop]; its brackets are known to be balanced."""
-    names = [""]
-    while start < stop:
-        bracket = text.find("[", start, stop)
-        literal = text[start : bracket if bracket >= 0 else stop]
-        if bracket < 0:
-            return [name + literal for name in names]
+    literals: list[str] = []
+    brackets: list[list[str]] = []
+    count = 1
+    while (bracket := text.find("[", start, stop)) >= 0:
         close = text.index("]", bracket)
-        numbers = _expand_bracket(text, bracket + 1, close, last="[" not in text[close:stop])
-        if len(names) * len(numbers) > MAX_NAMES:
+        literals.append(text[start:bracket])
+        brackets.append(_expand_bracket(text, bracket + 1, close, last="[" not in text[close:stop]))
+        count *= len(brackets[-1])
+        if count > MAX_NAMES:
             raise HostlistError(f"one word makes more than {MAX_NAMES} names", text, bracket)
-        names = [name + literal + number for name in names for number in numbers]
         start = close + 1
+    suffix = text[start:stop]
+    # Slurm's order, which pairs names with addresses: the last bracket counts fastest, then the first, the second...
+    names = []
+    for numbers in product(*reversed(brackets[:-1])):
+        prefix = "".join(map(str.__add__, literals, reversed(numbers))) + literals[-1]
+        names.extend([prefix + number + suffix for number in brackets[-1]])
     return names
 
 
