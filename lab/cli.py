@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The commands of the lab."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from lab import host, image, machines, nodes, scenarios, showcase, ssh
+from lab.paths import ROOT, ssh_config_of, state_of
+from lab.podman import Podman
+from lab.shell import LabError, say, stream
+
+INVENTORY = ROOT / "inventories" / "lab"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; return the exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        return int(options.run(options) or 0)
+    except LabError as problem:
+        print(f"\nlab: {problem}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(
+            "\nlab: interrupted. `make lab` continues where it was; `make lab-down` removes everything.",
+            file=sys.stderr,
+        )
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m lab", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    up = commands.add_parser("up", help="boot the lab, run playbooks/site.yml on it, show the cluster at work")
+    up.set_defaults(run=_up)
+    down = commands.add_parser("down", help="remove the lab: containers, network, keys, secrets")
+    down.add_argument(
+        "--all", action="store_true", help="also every scenario's containers, the node image and the caches"
+    )
+    down.set_defaults(run=_down)
+    commands.add_parser("status", help="what is there and whether it is reached").set_defaults(run=_status)
+    login = commands.add_parser("ssh", help="log in to a node, or run a command there")
+    login.add_argument("--name", default="lab", help="another lab than `lab`")
+    login.add_argument("node")
+    login.add_argument("command", nargs=argparse.REMAINDER)
+    login.set_defaults(run=_ssh)
+    molecule = commands.add_parser("molecule", help="run molecule scenarios, all of them unless named")
+    molecule.add_argument("scenario", nargs="*")
+    molecule.add_argument("--keep", action="store_true", help="leave the nodes of a failed scenario for a look")
+    molecule.add_argument("-v", "--verbose", action="store_true", help="molecule's output on the terminal, too")
+    molecule.set_defaults(run=_molecule)
+
+    create = commands.add_parser("create", help="only boot the machines of an inventory")
+    create.add_argument("--inventory", type=Path, default=INVENTORY)
+    create.add_argument("--name", default="lab")
+    create.set_defaults(run=_create)
+    destroy = commands.add_parser("destroy", help="remove the machines of one lab, or of every lab of this checkout")
+    destroy.add_argument("--name", default="lab")
+    destroy.add_argument("--every", action="store_true")
+    destroy.set_defaults(run=_destroy)
+    commands.add_parser("image", help="only prepare this machine and the node image").set_defaults(run=_image)
+    return parser
+
+
+def _up(_options: argparse.Namespace) -> int:
+    podman = Podman(host.prepare())
+    nodes.create(podman, "lab", machines.read(INVENTORY))
+    log = state_of("lab") / "site.log"
+    say("ansible", f"playbooks/site.yml on inventories/lab (log: {log.relative_to(ROOT)})")
+    if stream(["ansible-playbook", "-i", str(INVENTORY), str(ROOT / "playbooks" / "site.yml")], log=log):
+        raise LabError(
+            f"playbooks/site.yml failed; the reason is in the lines above and in {log}.\n"
+            "The nodes are left running: look with `python3 -m lab ssh NODE`, mend, and run `make lab` again."
+        )
+    showcase.show("lab", machines.read(INVENTORY))
+    say("lab", "ready. `python3 -m lab ssh ctl1` logs in; `make lab-down` removes every trace")
+    return 0
+
+
+def _down(options: argparse.Namespace) -> int:
+    podman = _present_podman()
+    if podman is None:
+        say("lab", "podman is not installed, so there is nothing to remove")
+        return 0
+    for lab in nodes.labs_here(podman) if options.all else ["lab"]:
+        gone = nodes.destroy(podman, lab)
+        say(lab, "removed" if gone else "was not there")
+    if options.all:
+        image.remove_all(podman)
+        say("image", "node image and cache removed")
+    return 0
+
+
+def _status(_options: argparse.Namespace) -> int:
+    podman = _present_podman()
+    containers = podman.containers() if podman else []
+    if not containers:
+        say("lab", "no node is there. `make lab` boots them")
+        return 1
+    for container in sorted(containers, key=lambda c: (c.lab, c.machine)):
+        reached = container.running and ssh.answers(container.lab, container.machine)
+        words = ("running" if container.running else "stopped") + (", answers by SSH" if reached else "")
+        say(container.lab, f"{container.machine:<8} {words}")
+    return 0
+
+
+def _ssh(options: argparse.Namespace) -> int:
+    if not ssh_config_of(options.name).exists():
+        raise LabError(f"The lab `{options.name}` is not there. `make lab` boots the lab.")
+    command = ssh.login(options.name, options.node, *options.command)
+    os.execvp(command[0], command)
+
+
+def _create(options: argparse.Namespace) -> int:
+    plan = machines.read(options.inventory)
+    nodes.create(Podman(host.prepare()), options.name, plan)
+    return 0
+
+
+def _destroy(options: argparse.Namespace) -> int:
+    podman = _present_podman()
+    if podman is None:
+        return 0
+    for lab in nodes.labs_here(podman) if options.every else [options.name]:
+        say(lab, "removed" if nodes.destroy(podman, lab) else "was not there")
+    return 0
+
+
+def _image(_options: argparse.Namespace) -> int:
+    podman = Podman(host.prepare())
+    say("image", image.ensure(podman))
+    return 0
+
+
+def _molecule(options: argparse.Namespace) -> int:
+    podman = Podman(host.prepare())
+    image.ensure(podman)
+    return scenarios.run(options.scenario, keep=options.keep, verbose=options.verbose)
+
+
+def _present_podman() -> Podman | None:
+    host.require_root()
+    return Podman(host.inspect()) if host.has_podman() else None

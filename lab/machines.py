@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which machines to boot: read from the cluster file, the only source of truth."""
+
+from __future__ import annotations
+
+import ipaddress
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.paths import CLUSTER_SUFFIX, ROOT
+from lab.shell import LabError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One container to be: its name, its address, how many GPUs it pretends to have."""
+
+    name: str
+    address: str
+    gpus: int = 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The machines of one lab and the network they share."""
+
+    subnet: ipaddress.IPv4Network
+    machines: tuple[Machine, ...]
+
+
+def cluster_file(inventory: Path) -> Path:
+    """Return the cluster file of an inventory, which is a folder or the file itself."""
+    if inventory.is_file():
+        return inventory
+    found = sorted(inventory.glob(f"*{CLUSTER_SUFFIX}"))
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise LabError(f"{inventory}: exactly one *{CLUSTER_SUFFIX} is needed here; found: {names}")
+    return found[0]
+
+
+def read(inventory: Path) -> Plan:
+    """Read the machines of an inventory from its cluster file."""
+    path = cluster_file(inventory)
+    # The model is bedplate's own; the link tree makes it importable without an installed collection.
+    sys.path.insert(0, str(ROOT / "collections"))
+    from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+
+    try:
+        cluster = load(path)
+    except ClusterFileError as problem:
+        raise LabError(str(problem)) from None
+    machines = [Machine(host.name, str(host.address)) for host in cluster.hosts]
+    for node in cluster.nodes:
+        gpus = node.profile.gpus
+        machines.append(Machine(node.name, str(node.address), gpus.count if gpus else 0))
+    networks = [ipaddress.ip_network(str(network.cidr)) for network in cluster.networks.values()]
+    return Plan(common_network(machines, networks), tuple(machines))
+
+
+def common_network(
+    machines: list[Machine], networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network]
+) -> ipaddress.IPv4Network:
+    """Return the one network of the cluster file that holds every machine's address."""
+    for network in networks:
+        if isinstance(network, ipaddress.IPv4Network) and all(
+            ipaddress.ip_address(machine.address) in network for machine in machines
+        ):
+            return network
+    raise LabError("The machines of a lab must share one IPv4 network of the cluster file; these do not.")

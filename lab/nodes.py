@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Making the containers of a lab, and removing them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import ipaddress
+import shutil
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from lab import host, image, ssh
+from lab.machines import Machine, Plan
+from lab.paths import ROOT, STATE, ssh_config_of, state_of
+from lab.podman import LABEL, Container, Podman
+from lab.shell import LabError, say
+
+AT_ONCE = 4
+"""Containers that are started at the same time."""
+
+
+def network_name(lab: str) -> str:
+    """Return the podman network of a lab."""
+    return f"bedplate-{lab}"
+
+
+def container_name(lab: str, machine: str) -> str:
+    """Return the container of a machine."""
+    return f"bedplate-{lab}-{machine}"
+
+
+def spec(machine: Machine) -> str:
+    """Return what decides whether a running container is still the machine of the cluster file."""
+    return hashlib.sha256(f"{machine.name} {machine.address} {machine.gpus}".encode()).hexdigest()[:12]
+
+
+def create(podman: Podman, lab: str, plan: Plan) -> bool:
+    """Bring the containers of a lab to what the plan says; return whether anything had to be done."""
+    existing = {container.machine: container for container in podman.containers(lab)}
+    _refuse_foreign(existing, lab)
+    wanted = {machine.name: machine for machine in plan.machines}
+    stale = [c for c in existing.values() if c.machine not in wanted or c.spec != spec(wanted[c.machine])]
+    for container in stale:
+        reason = "changed in" if container.machine in wanted else "no longer in"
+        say("nodes", f"removing {container.machine}: {reason} the cluster file")
+        podman("rm", "--force", "--time", "0", container.id)
+        del existing[container.machine]
+    _ensure_network(podman, lab, plan.subnet, in_use=bool(existing))
+    key = ssh.public_key(lab)
+    new = [machine for machine in plan.machines if machine.name not in existing]
+    stopped = [
+        machine.name for machine in plan.machines if machine.name in existing and not existing[machine.name].running
+    ]
+    if new:
+        reference = image.ensure(podman)
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            list(pool.map(lambda machine: _boot(podman, lab, machine, reference, key), new))
+    for name in stopped:
+        podman("start", container_name(lab, name))
+    changed = bool(new or stopped or stale)
+    if changed or not ssh_config_of(lab).exists():
+        names = {machine.name: container_name(lab, machine.name) for machine in plan.machines}
+        ssh.write_config(lab, plan.machines, podman, names)
+    ssh.wait(lab, plan.machines)
+    say("nodes", f"{_count(len(plan.machines), 'node')} on {plan.subnet}: {len(new)} created, {len(stopped)} started")
+    return changed
+
+
+def destroy(podman: Podman, lab: str) -> bool:
+    """Remove a lab: its containers, its network, its keys and secrets. Return whether there was anything."""
+    containers = podman.containers(lab)
+    _refuse_foreign({container.machine: container for container in containers}, lab)
+    if containers:
+        podman("rm", "--force", "--time", "0", "--volumes", *(container.id for container in containers))
+    networks = podman.networks(lab)
+    for network in networks:
+        podman("network", "rm", "--force", network)
+    state = state_of(lab)
+    had_state = state.exists()
+    shutil.rmtree(state, ignore_errors=True)
+    for parent in (STATE, STATE.parent):
+        if parent.is_dir() and not any(parent.iterdir()):
+            parent.rmdir()
+    return bool(containers or networks or had_state)
+
+
+def labs_here(podman: Podman) -> list[str]:
+    """Return the labs of this checkout, running or half made."""
+    running = {container.lab for container in podman.containers() if not _foreign(container)}
+    left = {path.name for path in STATE.iterdir() if path.is_dir()} if STATE.is_dir() else set()
+    return sorted(running | left)
+
+
+def _boot(podman: Podman, lab: str, machine: Machine, reference: str, key: str) -> None:
+    name = container_name(lab, machine.name)
+    labels = {
+        LABEL: lab,
+        f"{LABEL}.machine": machine.name,
+        f"{LABEL}.spec": spec(machine),
+        f"{LABEL}.checkout": str(ROOT),
+    }
+    podman(
+        "create",
+        "--name",
+        name,
+        "--hostname",
+        machine.name,
+        "--network",
+        network_name(lab),
+        "--ip",
+        machine.address,
+        # /etc/hosts must be an ordinary file, which a role can replace as on a real node.
+        "--no-hosts",
+        *(f"--label={label}={value}" for label, value in labels.items()),
+        *podman.choice.run,
+        reference,
+        why=f"podman could not make the container of {machine.name}.",
+    )
+    podman("cp", "-", f"{name}:/", stdin=_first_boot_files(machine, key))
+    podman("start", name, why=f"podman could not start {machine.name}. Containers are run so: {podman.choice.reasons}")
+
+
+def _first_boot_files(machine: Machine, key: str) -> bytes:
+    """Pack what makes this container this machine."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        folder = tarfile.TarInfo("root/.ssh")
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o700
+        archive.addfile(folder)
+        for path, text, mode in (
+            ("root/.ssh/authorized_keys", key, 0o600),
+            ("etc/lab-gpus", f"{machine.gpus}\n", 0o644),
+        ):
+            entry = tarfile.TarInfo(path)
+            entry.size, entry.mode = len(text.encode()), mode
+            archive.addfile(entry, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+def _ensure_network(podman: Podman, lab: str, subnet: ipaddress.IPv4Network, in_use: bool) -> None:
+    """Make the network of a lab, unless it is there; refuse to take over a route of this machine."""
+    name = network_name(lab)
+    present = podman.network(name)
+    own = str(present.get("network_interface", "")) if present else ""
+    if present and [entry["subnet"] for entry in present.get("subnets", [])] != [str(subnet)]:
+        if in_use:
+            raise LabError(
+                f"The network in the cluster file is now {subnet}, but nodes run in another. Run `make lab-down` first."
+            )
+        podman("network", "rm", "--force", name)
+        present = None
+    if route := host.clash(subnet, Path("/proc/net/route").read_text(), own):
+        raise LabError(
+            f"The lab's network {subnet} overlaps a route of this machine: {route}.\n"
+            "Choose another network in the cluster file, or remove what owns the route: `podman network ls`, `ip route`."
+        )
+    if present is None:
+        # Without podman's DNS: nodes find each other as on a real network, by what the roles configure.
+        podman(
+            "network",
+            "create",
+            "--disable-dns",
+            "--subnet",
+            str(subnet),
+            "--label",
+            f"{LABEL}={lab}",
+            name,
+            why="podman could not make the lab's network.",
+        )
+
+
+def _foreign(container: Container) -> bool:
+    """Whether a container belongs to another checkout that still exists."""
+    return container.checkout != str(ROOT) and Path(container.checkout).exists()
+
+
+def _refuse_foreign(existing: dict[str, Container], lab: str) -> None:
+    for container in existing.values():
+        if _foreign(container):
+            raise LabError(
+                f"The lab `{lab}` on this machine belongs to another checkout: {container.checkout}.\n"
+                f"Remove it there first: cd {container.checkout} && make lab-down"
+            )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the lab keeps its things."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The checkout."""
+
+STATE = ROOT / ".cache" / "lab"
+"""One folder per running lab: SSH key, known hosts, secrets, logs. Ignored by git, removed by `down`."""
+
+CLUSTER_SUFFIX = ".bedplate.yml"
+
+
+def state_of(lab: str) -> Path:
+    """Return the state folder of one lab."""
+    return STATE / lab
+
+
+def ssh_config_of(lab: str) -> Path:
+    """Return the ssh_config with which ssh, Ansible and testinfra reach the machines of a lab."""
+    return state_of(lab) / "ssh_config"
+
+
+def image_cache() -> Path:
+    """Return the folder of built node images; it outlives labs and is shared by checkouts."""
+    if xdg := os.environ.get("XDG_CACHE_HOME"):
+        return Path(xdg) / "bedplate"
+    return Path("/var/cache/bedplate")

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Molecule scenarios, one after another, with one line each and a table at the end."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.paths import ROOT
+from lab.shell import LabError, say, stream
+
+LOGS = ROOT / ".cache" / "molecule"
+TAIL = 80
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one scenario ended."""
+
+    scenario: str
+    status: int
+    seconds: float
+    log: Path
+
+
+def known() -> list[str]:
+    """Return the scenarios of this checkout."""
+    return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
+
+
+def run(names: list[str], *, keep: bool, verbose: bool) -> int:
+    """Run scenarios and print the table; return 1 if one failed."""
+    scenarios = known()
+    if unknown := sorted(set(names) - set(scenarios)):
+        raise LabError(f"no such scenario: {', '.join(unknown)}. There are: {', '.join(scenarios) or 'none'}")
+    if not scenarios:
+        raise LabError("molecule/ holds no scenario (molecule/*/molecule.yml).")
+    results = [_run_one(name, keep=keep, verbose=verbose) for name in names or scenarios]
+    print(table(results), flush=True)
+    return int(any(result.status for result in results))
+
+
+def table(results: list[Result]) -> str:
+    """Return the summary: one line per scenario, failures with the place of their log."""
+    width = max(len(result.scenario) for result in results)
+    lines = [f"\n{'scenario':<{width}}  result  seconds"]
+    for result in results:
+        verdict = "FAILED" if result.status else "ok"
+        where = f"  {result.log}" if result.status else ""
+        lines.append(f"{result.scenario:<{width}}  {verdict:<6}  {result.seconds:7.0f}{where}")
+    return "\n".join(lines)
+
+
+def _run_one(name: str, *, keep: bool, verbose: bool) -> Result:
+    log = LOGS / f"{name}.log"
+    say("molecule", f"{name} ...")
+    started = time.monotonic()
+    command = ["molecule", "test", "--scenario-name", name, "--destroy", "never" if keep else "always"]
+    env = {
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "MOLECULE_GLOB": "molecule/*/molecule.yml",
+        # Molecule's default is named after the checkout's folder, so two checkouts would share it.
+        "MOLECULE_EPHEMERAL_DIRECTORY": str(LOGS / name),
+    }
+    status = stream(command, log=log, env=env, quiet=not verbose)
+    seconds = time.monotonic() - started
+    say("molecule", f"{name} {'FAILED' if status else 'ok'} ({seconds:.0f} s)")
+    if status and not verbose:
+        print("\n".join(log.read_text(errors="replace").splitlines()[-TAIL:]), flush=True)
+    return Result(name, status, seconds, log)
