@@ -84,6 +84,10 @@ INLINE_FILES = {
     "etc/ssh/sshd_config.d/lab.conf": (
         "HostKey /etc/ssh/ssh_host_ed25519_key\nPermitRootLogin prohibit-password\nUseDNS no\n"
     ),
+    # The nodes share the clock of the machine that runs them: chrony may measure it there, not set it.
+    "etc/systemd/system/chrony.service.d/lab.conf": (
+        "[Service]\nExecStart=\nExecStart=/usr/sbin/chronyd $DAEMON_OPTS -x\n"
+    ),
     "etc/hosts": "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
 }
 
@@ -107,7 +111,8 @@ def hooks(overlay: Path) -> list[str]:
         'rm -f "$1"/etc/ssh/ssh_host_*',
         ': > "$1/etc/machine-id"',
         inside + "apt-get clean",
-        inside + "apt-get install -y --download-only " + " ".join(DOWNLOADED),
+        # mmdebstrap turns recommended packages off while it works; a node's apt, and so a role, has them on.
+        inside + "apt-get install -y --download-only -o APT::Install-Recommends=true " + " ".join(DOWNLOADED),
         'rm -f "$1"/usr/sbin/policy-rc.d "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/resolv.conf "$1"/etc/hostname',
         'touch "$1"/etc/resolv.conf "$1"/etc/hostname',
         'rm -rf "$1"/var/log/apt "$1"/var/log/dpkg.log',

@@ -154,7 +154,8 @@ def _ensure_network(podman: Podman, lab: str, subnet: ipaddress.IPv4Network, in_
     if route := host.clash(subnet, Path("/proc/net/route").read_text(), own):
         raise LabError(
             f"The lab's network {subnet} overlaps a route of this machine: {route}.\n"
-            "Choose another network in the cluster file, or remove what owns the route: `podman network ls`, `ip route`."
+            "Choose another network in the cluster file, or remove what owns that route: "
+            "`ip route` and `podman network ls` show it."
         )
     if present is None:
         # Without podman's DNS: nodes find each other as on a real network, by what the roles configure.

@@ -56,7 +56,8 @@ def _run_one(name: str, *, keep: bool, verbose: bool) -> Result:
     log = LOGS / f"{name}.log"
     say("molecule", f"{name} ...")
     started = time.monotonic()
-    command = ["molecule", "test", "--scenario-name", name, "--destroy", "never" if keep else "always"]
+    command = ["molecule", "--base-config", str(ROOT / ".config" / "molecule" / "config.yml"), "test"]
+    command += ["--scenario-name", name, "--destroy", "never" if keep else "always"]
     env = {
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "MOLECULE_GLOB": "molecule/*/molecule.yml",
