@@ -13,7 +13,7 @@ help:  ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.installed: requirements/dev.txt
-	@$(PYTHON) -c 'import sys, ensurepip; assert sys.version_info >= (3, 11)' 2>/dev/null || lab/bootstrap python
+	@$(PYTHON) -c 'import sys, ensurepip; assert sys.version_info >= (3, 11)' 2>/dev/null || lab/bootstrap
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
 	@touch $@
@@ -26,8 +26,8 @@ lab: venv  ## Boot a rack of nodes and turn it into a Slurm GPU cluster that run
 	$(BIN)/python -m lab up
 
 .PHONY: lab-down
-lab-down:  ## Remove every trace of the lab
-	$(PYTHON) -m lab down
+lab-down:  ## Remove every trace of the lab (python3 -m lab down keeps the node image)
+	$(PYTHON) -m lab down --all
 
 .PHONY: lint
 lint: venv  ## ansible-lint (production), yamllint, ruff, mypy (strict)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -88,11 +89,11 @@ def _down(options: argparse.Namespace) -> int:
         say("lab", "podman is not installed, so there is nothing to remove")
         return 0
     for lab in nodes.labs_here(podman) if options.all else ["lab"]:
-        gone = nodes.destroy(podman, lab)
-        say(lab, "removed" if gone else "was not there")
+        say(lab, "removed" if nodes.destroy(podman, lab) else "was not there")
     if options.all:
         image.remove_all(podman)
-        say("image", "node image and cache removed")
+        shutil.rmtree(scenarios.LOGS, ignore_errors=True)
+        say("image", "node image, caches and logs removed; packages that apt installed here stay")
     return 0
 
 
@@ -140,7 +141,7 @@ def _image(_options: argparse.Namespace) -> int:
 def _molecule(options: argparse.Namespace) -> int:
     podman = Podman(host.prepare())
     image.ensure(podman)
-    return scenarios.run(options.scenario, keep=options.keep, verbose=options.verbose)
+    return scenarios.run(podman, options.scenario, keep=options.keep, verbose=options.verbose)
 
 
 def _present_podman() -> Podman | None:

@@ -15,12 +15,15 @@ from pathlib import Path
 from lab.host import KEYRING
 from lab.paths import image_cache
 from lab.podman import Podman
-from lab.shell import LabError, capture, say
+from lab.shell import capture, say, succeeds
 
 SUITE = "trixie"
 REPOSITORY = "localhost/bedplate-node"
 MIRROR = "http://deb.debian.org/debian"
 SECURITY_MIRROR = "http://deb.debian.org/debian-security"
+
+KEPT = 3
+"""Archives that stay in the cache: checkouts of different versions take turns without building again."""
 
 INSTALLED = (
     "systemd-sysv",
@@ -155,6 +158,10 @@ def ensure(podman: Podman) -> str:
         _build(archive)
     changes = ("--change", 'CMD ["/sbin/init"]', "--change", "STOPSIGNAL SIGRTMIN+3")
     podman("import", *changes, str(archive), wanted, why="podman could not take the node image.", timeout=600)
+    for outdated in _images(podman):
+        # Refused by podman, and rightly so, while a container runs it.
+        if outdated != wanted:
+            succeeds(["podman", *podman.choice.podman, "rmi", outdated])
     return wanted
 
 
@@ -181,7 +188,14 @@ def _build(archive: Path) -> None:
         )
         # Only a whole image gets the name that says it is there.
         unfinished.rename(archive)
+    for outdated in sorted(archive.parent.glob("node-*.tar"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+        outdated.unlink()
     say("image", f"built in {time.monotonic() - started:.0f} s: {archive} ({archive.stat().st_size >> 20} MiB)")
+
+
+def _images(podman: Podman) -> list[str]:
+    """Return the node images of every recipe."""
+    return podman("images", "--filter", f"reference={REPOSITORY}", "--format", "{{.Repository}}:{{.Tag}}").split()
 
 
 def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:
@@ -196,14 +210,12 @@ def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:
 
 
 def remove_all(podman: Podman) -> None:
-    """Remove every node image and the cache."""
-    for image in podman("images", "--filter", f"reference={REPOSITORY}", "--format", "{{.ID}}").split():
-        podman("rmi", "--force", image)
+    """Remove every node image that no container runs, and the cache."""
+    for image in _images(podman):
+        if not succeeds(["podman", *podman.choice.podman, "rmi", image]):
+            say("image", f"{image} is kept: another checkout's nodes run it")
     cache = image_cache()
     for path in cache.glob("node-*.tar") if cache.is_dir() else ():
         path.unlink()
-    if cache.is_dir():
-        try:
-            cache.rmdir()
-        except OSError as problem:
-            raise LabError(f"{cache} holds files that are not the lab's and was kept: {problem}") from None
+    if cache.is_dir() and not any(cache.iterdir()):
+        cache.rmdir()

@@ -7,7 +7,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab import nodes
 from lab.paths import ROOT
+from lab.podman import Podman
 from lab.shell import LabError, say, stream
 
 LOGS = ROOT / ".cache" / "molecule"
@@ -29,14 +31,14 @@ def known() -> list[str]:
     return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 
 
-def run(names: list[str], *, keep: bool, verbose: bool) -> int:
+def run(podman: Podman, names: list[str], *, keep: bool, verbose: bool) -> int:
     """Run scenarios and print the table; return 1 if one failed."""
     scenarios = known()
     if unknown := sorted(set(names) - set(scenarios)):
         raise LabError(f"no such scenario: {', '.join(unknown)}. There are: {', '.join(scenarios) or 'none'}")
     if not scenarios:
         raise LabError("molecule/ holds no scenario (molecule/*/molecule.yml).")
-    results = [_run_one(name, keep=keep, verbose=verbose) for name in names or scenarios]
+    results = [_run_one(podman, name, keep=keep, verbose=verbose) for name in names or scenarios]
     print(table(results), flush=True)
     return int(any(result.status for result in results))
 
@@ -52,9 +54,11 @@ def table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
-def _run_one(name: str, *, keep: bool, verbose: bool) -> Result:
+def _run_one(podman: Podman, name: str, *, keep: bool, verbose: bool) -> Result:
     log = LOGS / f"{name}.log"
     say("molecule", f"{name} ...")
+    # What an interrupted run left would make `check` on fresh nodes meaningless.
+    nodes.destroy(podman, f"molecule-{name}")
     started = time.monotonic()
     command = ["molecule", "--base-config", str(ROOT / ".config" / "molecule" / "config.yml"), "test"]
     command += ["--scenario-name", name, "--destroy", "never" if keep else "always"]
@@ -63,8 +67,17 @@ def _run_one(name: str, *, keep: bool, verbose: bool) -> Result:
         "MOLECULE_GLOB": "molecule/*/molecule.yml",
         # Molecule's default is named after the checkout's folder, so two checkouts would share it.
         "MOLECULE_EPHEMERAL_DIRECTORY": str(LOGS / name),
+        # The output goes to a file first of all: lines of a readable length, no colour codes.
+        "COLUMNS": "160",
+        "NO_COLOR": "1",
+        "ANSIBLE_NOCOLOR": "1",
     }
-    status = stream(command, log=log, env=env, quiet=not verbose)
+    status = 1
+    try:
+        status = stream(command, log=log, env=env, quiet=not verbose)
+    finally:
+        if not (keep and status):
+            nodes.destroy(podman, f"molecule-{name}")
     seconds = time.monotonic() - started
     say("molecule", f"{name} {'FAILED' if status else 'ok'} ({seconds:.0f} s)")
     if status and not verbose:

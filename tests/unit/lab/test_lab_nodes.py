@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab import host, nodes
+from lab.machines import Machine, Plan
+from lab.paths import ROOT
+from lab.podman import LABEL
+from lab.shell import LabError
+
+PLAN = Plan(
+    ipaddress.IPv4Network("10.99.7.0/24"),
+    (Machine("ctl1", "10.99.7.10"), Machine("gpu01", "10.99.7.11", 2), Machine("gpu02", "10.99.7.12", 2)),
+)
+
+
+def test_create_boots_every_machine_of_the_plan(podman: Any) -> None:
+    assert nodes.create(podman, "lab", PLAN)
+    assert sorted(podman.boxes) == ["bedplate-lab-ctl1", "bedplate-lab-gpu01", "bedplate-lab-gpu02"]
+    assert {box["State"] for box in podman.boxes.values()} == {"running"}
+
+
+def test_create_again_touches_nothing(podman: Any) -> None:
+    nodes.create(podman, "lab", PLAN)
+    podman.asked.clear()
+    assert not nodes.create(podman, "lab", PLAN)
+    assert [podman.count(verb) for verb in ("create", "start", "rm", "cp")] == [0, 0, 0, 0]
+
+
+def test_create_starts_a_stopped_node_instead_of_making_it_again(podman: Any) -> None:
+    nodes.create(podman, "lab", PLAN)
+    podman.boxes["bedplate-lab-gpu01"]["State"] = "exited"
+    podman.asked.clear()
+    assert nodes.create(podman, "lab", PLAN)
+    assert (podman.count("create"), podman.count("start")) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("machines", "remade"),
+    [
+        pytest.param(PLAN.machines[:2], 0, id="node left the cluster file"),
+        pytest.param((*PLAN.machines[:2], replace(PLAN.machines[2], gpus=8)), 1, id="other number of GPUs"),
+        pytest.param((*PLAN.machines[:2], replace(PLAN.machines[2], address="10.99.7.99")), 1, id="other address"),
+    ],
+)
+def test_create_follows_the_cluster_file(podman: Any, machines: tuple[Machine, ...], remade: int) -> None:
+    nodes.create(podman, "lab", PLAN)
+    podman.asked.clear()
+    assert nodes.create(podman, "lab", replace(PLAN, machines=machines))
+    assert (podman.count("rm"), podman.count("create")) == (1, remade)
+    assert len(podman.boxes) == len(machines)
+
+
+def test_scenarios_and_lab_do_not_touch_each_other(podman: Any) -> None:
+    nodes.create(podman, "lab", PLAN)
+    nodes.create(podman, "molecule-slurm", PLAN)
+    assert nodes.destroy(podman, "molecule-slurm")
+    assert sorted(podman.boxes) == ["bedplate-lab-ctl1", "bedplate-lab-gpu01", "bedplate-lab-gpu02"]
+
+
+def test_destroy_leaves_no_trace_and_may_be_repeated(podman: Any, tmp_path: Any) -> None:
+    nodes.create(podman, "lab", PLAN)
+    assert nodes.destroy(podman, "lab")
+    assert (podman.boxes, podman.nets, (tmp_path / "lab").exists()) == ({}, {}, False)
+    assert not nodes.destroy(podman, "lab")
+
+
+def test_another_checkouts_lab_is_refused_by_name_of_its_folder(podman: Any, tmp_path: Any) -> None:
+    nodes.create(podman, "lab", PLAN)
+    for box in podman.boxes.values():
+        box["Labels"][f"{LABEL}.checkout"] = str(tmp_path)
+    with pytest.raises(LabError, match=f"belongs to another checkout: {tmp_path}"):
+        nodes.create(podman, "lab", PLAN)
+    assert nodes.labs_here(podman) == ["lab"]  # its state folder is here
+
+
+def test_a_network_that_overlaps_a_route_is_refused(podman: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host, "clash", lambda *_: "10.99.0.0/16 dev eth0")
+    with pytest.raises(LabError, match=r"10\.99\.7\.0/24 overlaps a route of this machine: 10\.99\.0\.0/16 dev eth0"):
+        nodes.create(podman, "lab", PLAN)
+    assert podman.boxes == {}
+
+
+def test_moving_a_running_lab_to_another_network_is_refused(podman: Any) -> None:
+    nodes.create(podman, "lab", PLAN)
+    with pytest.raises(LabError, match="make lab-down"):
+        nodes.create(podman, "lab", replace(PLAN, subnet=ipaddress.IPv4Network("10.98.0.0/16")))
+
+
+def test_every_container_can_be_found_again(podman: Any) -> None:
+    nodes.create(podman, "lab", PLAN)
+    found = {container.machine: container for container in podman.containers("lab")}
+    assert found["gpu01"].running
+    assert found["gpu01"].spec == nodes.spec(PLAN.machines[1])
+    assert found["gpu01"].checkout == str(ROOT)
