@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Candidates against the real slurmctld of this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.config_test import Result, rewrite, run
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.gres_check import check_gres
+
+SLURM_CONF = """\
+ClusterName=test
+SlurmUser=slurm
+SlurmctldHost=c1(10.0.0.1)
+SlurmctldHost=c2(10.0.0.2)
+AuthType=auth/munge
+AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=/nonexistent/key
+GresTypes=gpu
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core_Memory
+TopologyPlugin=topology/tree
+StateSaveLocation=/nonexistent/state  SlurmctldPort=6817
+SlurmctldParameters=enable_configless
+SuspendProgram=/nonexistent/suspend
+PriorityType=priority/multifactor
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageTRES=gres/gpu
+AccountingStorageEnforce=limits,qos
+Prolog=/nonexistent/prolog
+NodeName=n[1-2] NodeAddr=10.0.0.[1-2] Sockets=1 CoresPerSocket=4 RealMemory=1000 Gres=gpu:h100:2 State=UNKNOWN
+NodeName=n[3-4] Sockets=1 CoresPerSocket=4 RealMemory=1000 Gres=gpu:h100:2 State=UNKNOWN
+NodeSet=h100 Nodes=n[1-4]
+PartitionName=gpu Nodes=h100 Default=YES MaxTime=INFINITE State=UP QOS=normal
+"""
+FILES = {
+    "slurm.conf": SLURM_CONF,
+    "topology.conf": "SwitchName=l1 Nodes=n[1-2]\nSwitchName=l2 Nodes=n[3-4]\nSwitchName=top Switches=l[1-2]\n",
+    "cgroup.conf": "ConstrainCores=yes\nConstrainDevices=yes\n",
+    "gres.conf": "NodeName=n[1-4] Name=gpu Type=h100 File=/dev/nvidia[0-1]\n",
+}
+slurmctld = pytest.mark.tools("slurmctld", "scontrol")
+
+# what is wrong: file, text to append, what slurmctld says
+REFUSED = {
+    "unknown option": ("slurm.conf", "SlurmctldTimout=3", "unrecognized key: SlurmctldTimout"),
+    "option of a later time": ("cgroup.conf", "Foo=yes", "unrecognized key: Foo"),
+    "unknown option of a node": ("slurm.conf", "NodeName=n9 Foo=3", "unrecognized key: Foo"),
+    "removed option": ("slurm.conf", "FastSchedule=2", "FastSchedule option has been removed"),
+    "wrong type": ("slurm.conf", "MessageTimeout=abc", '"abc" is not a valid number'),
+    "node twice": ("slurm.conf", "NodeName=n1", "Duplicated NodeName n1"),
+    "partition twice": ("slurm.conf", "PartitionName=gpu Nodes=n1", "duplicate entry for partition gpu"),
+    "partition with an unknown node": ("slurm.conf", "PartitionName=x Nodes=n[7-8]", 'lookup failure for node "n7"'),
+    "more addresses than nodes": ("slurm.conf", "NodeName=m[1-2] NodeAddr=10.0.1.[1-3]", "NodeAddr count must equal"),
+    "topology with a loop": ("topology.conf", "SwitchName=a Switches=b\nSwitchName=b Switches=a", "is not a tree"),
+    "topology with an unknown switch": ("topology.conf", "SwitchName=a Switches=zz", "invalid child (zz)"),
+}
+
+
+def candidate(file: str = "slurm.conf", line: str = "") -> dict[str, str]:
+    return {**FILES, file: f"{FILES[file]}{line}\n"}
+
+
+@slurmctld
+def test_a_good_configuration_is_accepted_and_understood() -> None:
+    result = run(FILES)
+    assert (result.tested, result.accepted, result.fatal, result.errors) == (True, True, [], []), result.log
+    assert (result.nodes, result.partitions) == (4, 1)
+    assert [line.split()[0] for line in result.topology] == ["SwitchName=l1", "SwitchName=l2", "SwitchName=top"]
+    assert re.fullmatch(r"slurmctld \d+\.\d+\.\d+ accepts it: 4 nodes, 1 partitions", result.message)
+    assert result.isolated is config_test.Isolation().network
+
+
+@slurmctld
+@pytest.mark.parametrize(("file", "line", "message"), REFUSED.values(), ids=REFUSED)
+def test_a_bad_configuration_is_refused_in_the_daemons_words(file: str, line: str, message: str) -> None:
+    result = run(candidate(file, line))
+    assert result.tested
+    assert not result.accepted
+    assert message in result.message
+    assert "bedplate-slurm-" not in result.message
+
+
+@slurmctld
+def test_a_missing_file_is_named_at_once() -> None:
+    result = run({name: text for name, text in FILES.items() if name != "topology.conf"})
+    assert not result.accepted
+    assert "topology.conf is wanted by slurm.conf and not there" in result.message
+
+
+@slurmctld
+def test_an_error_without_consequence_is_reported_beside_the_acceptance() -> None:
+    result = run(candidate("slurm.conf", "HealthCheckNodeState=FOO"))
+    assert result.accepted
+    assert result.errors == ["Invalid HealthCheckNodeState value FOO ignored"]
+
+
+@slurmctld
+def test_what_slurmctld_takes_but_no_node_can_honour_is_refused() -> None:
+    result = run({**FILES, "gres.conf": FILES["gres.conf"].replace("[0-1]", "0")})
+    assert not result.accepted
+    assert result.message == "gres.conf has 1 gpu:h100 for n[1-4], slurm.conf wants 2: slurmd would not register"
+
+
+@slurmctld
+def test_without_a_network_of_its_own_it_takes_a_free_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_test.Isolation, "_possible", lambda self: False)
+    result = run(FILES)
+    assert (result.accepted, result.isolated, result.nodes) == (True, False, 4), result.log
+
+
+@slurmctld
+def test_a_missing_authentication_plugin_is_replaced_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_test, "AUTHENTICATION", (("auth/absent", "cred/none"), ("auth/none", "cred/none")))
+    result = run(FILES)
+    assert (result.accepted, result.auth) == (True, "auth/none"), result.log
+
+
+@slurmctld
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path.chmod(0o755)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(mode=0o755)
+    monkeypatch.setattr(config_test.tempfile, "tempdir", str(scratch))
+    seen: list[int] = []
+    observe = config_test._observe
+
+    def watch(controller: config_test._Controller, auth: str, until: float) -> Result:
+        seen.append(stat.S_IMODE(controller.scratch.stat().st_mode))
+        seen.append(controller.process.pid)
+        return observe(controller, auth, until)
+
+    monkeypatch.setattr(config_test, "_observe", watch)
+    run(FILES)
+    assert seen[0] == 0o700
+    assert not Path(f"/proc/{seen[1]}").exists()
+    assert list(scratch.iterdir()) == []
+
+
+@slurmctld
+def test_a_daemon_that_hangs_is_stopped_at_the_deadline(tmp_path: Path) -> None:
+    daemon = tmp_path / "slurmctld"
+    daemon.write_text("#!/bin/sh\n[ $1 = -V ] && echo slurm 1.2.3 && exit\ntrap '' TERM\necho hanging; sleep 60\n")
+    daemon.chmod(0o755)
+    result = run(FILES, slurmctld=str(daemon), deadline=1)
+    assert (result.tested, result.accepted) == (True, False)
+    assert result.message == "slurmctld was not up before the deadline: hanging"
+
+
+def test_without_slurmctld_nothing_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name, path=None: None)
+    assert run(FILES) == Result(tested=False, message="not tested: slurmctld is not installed")
+
+
+@pytest.mark.parametrize("name", ["../slurm.conf", "/etc/passwd", ".hidden", "", "slurmdbd.conf"])
+def test_only_files_of_slurmctld_are_taken(name: str) -> None:
+    result = run({**FILES, name: "x"}, slurmctld="/bin/true")
+    assert not result.accepted
+    assert f"{name} is none of the files" in result.message
+
+
+def test_rewriting_leaves_out_what_touches_the_world_and_nothing_else() -> None:
+    text = rewrite(SLURM_CONF, {"SlurmctldHost": "here(127.0.0.1)", "SlurmctldPort": "7000"})
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    kept = ("ClusterName", "GresTypes", "SelectType", "TopologyPlugin", "SlurmctldParameters", "Prolog=", "NodeSet")
+    hardware = "Sockets=1 CoresPerSocket=4 RealMemory=1000 Gres=gpu:h100:2 State=UNKNOWN"
+    assert lines == [
+        *[line for line in SLURM_CONF.splitlines() if line.startswith(kept)][:-1],
+        f"NodeName=n[1-2] NodeAddr=10.0.0.[1-2] {hardware}",
+        f"NodeName=n[3-4] {hardware} NodeAddr=127.0.0.1",
+        "NodeSet=h100 Nodes=n[1-4]",
+        "PartitionName=gpu Nodes=h100 Default=YES MaxTime=INFINITE State=UP",
+        "SlurmctldHost=here(127.0.0.1)",
+        "SlurmctldPort=7000",
+    ]
+
+
+def test_rewriting_without_isolation_leaves_no_node_an_address() -> None:
+    text = rewrite("NodeName=n[1-2] \\\n NodeAddr=10.0.0.[1-2] # x\n", {}, loopback_nodes=True)
+    assert text.split() == ["NodeName=n[1-2]", "NodeAddr=127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("slurm", "gres", "problems"),
+    [
+        ("NodeName=n1 Gres=gpu:h100:8", "Name=gpu Type=h100 File=/dev/nvidia[0-7]", []),
+        ("NodeName=n1 Gres=gpu:8", "Name=gpu Type=h100 File=/dev/nvidia[0-3]\nName=gpu File=/dev/nvidia[4-7]", []),
+        ("NodeName=n1 Gres=gpu:h100:8", "AutoDetect=nvidia", []),
+        ("NodeName=n1 Gres=gpu:h100:8", None, []),
+        ("NodeName=n1 Gres=gpu:h100:8(S:0-1)", "NodeName=n[1-9] Name=gpu Type=h100 Count=8", []),
+        (
+            "NodeName=n1 Gres=gpu:h100:8",
+            "Name=gpu Type=a100 File=/dev/nvidia[0-7]",
+            ["has 0 gpu:h100 for n1, slurm.conf"],
+        ),
+        ("NodeName=n[1-3] Gres=gpu:2", "NodeName=n[1-2] Name=gpu Count=2", ["has 0 gpu for n3, slurm.conf wants 2"]),
+        ("NodeName=n1 Gres=gpu:h100:x", None, ["'gpu:h100:x' has no count; allowed: name, name:count"]),
+        ("NodeName=n1 Gres=fpga:2", None, ["'fpga' of the NodeName lines is not in GresTypes=gpu"]),
+    ],
+)
+def test_gres(slurm: str, gres: str | None, problems: list[str]) -> None:
+    files = {"slurm.conf": f"GresTypes=gpu\n{slurm}\n", **({"gres.conf": gres} if gres else {})}
+    found = check_gres(files)
+    assert len(found) == len(problems)
+    for message, part in zip(found, problems, strict=True):
+        assert part in message
+
+
+@slurmctld
+@pytest.mark.parametrize(
+    ("line", "check", "rc"), [("", True, 0), ("SlurmctldTimout=3", False, 1), ("HealthCheckNodeState=FOO", False, 0)]
+)
+def test_the_module_reports_in_check_mode_too(line: str, check: bool, rc: int) -> None:
+    arguments = {"files": candidate("slurm.conf", line), "_ansible_check_mode": check, "_ansible_remote_tmp": "/tmp"}
+    root = Path(__file__).parents[3]
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible_collections.bedplate.cluster.plugins.modules.slurm_config_test"],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        env={**os.environ, "PYTHONPATH": str(root / "collections")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    answer = json.loads(done.stdout)
+    assert done.returncode == rc, done.stdout
+    assert answer.get("changed", False) is False
+    assert answer["accepted"] is (rc == 0)
+    assert ("SlurmctldTimout" in answer.get("msg", "")) is bool(rc)
