@@ -27,6 +27,7 @@ class Plan:
 
     subnet: ipaddress.IPv4Network
     machines: tuple[Machine, ...]
+    controller: str = ""
 
 
 def cluster_file(inventory: Path) -> Path:
@@ -48,15 +49,16 @@ def read(inventory: Path) -> Plan:
     from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 
     try:
-        cluster = load(path)
+        cluster = load(str(path))
     except ClusterFileError as problem:
         raise LabError(str(problem)) from None
-    machines = [Machine(host.name, str(host.address)) for host in cluster.hosts]
+    machines = [Machine(host.name, host.address) for host in cluster.hosts.values()]
     for node in cluster.nodes:
         gpus = node.profile.gpus
-        machines.append(Machine(node.name, str(node.address), gpus.count if gpus else 0))
-    networks = [ipaddress.ip_network(str(network.cidr)) for network in cluster.networks.values()]
-    return Plan(common_network(machines, networks), tuple(machines))
+        machines.append(Machine(node.name, node.address, gpus.count if gpus else 0))
+    controller = next(iter(cluster.services.controllers), "")
+    networks = [ipaddress.ip_network(network.cidr) for network in cluster.networks.values()]
+    return Plan(common_network(machines, networks), tuple(machines), controller)
 
 
 def common_network(

@@ -18,7 +18,7 @@ PATIENCE = 60
 
 def show(lab: str, plan: Plan) -> None:
     """Print sinfo, the topology and the output of a two-node GPU job, and check that output."""
-    controller = plan.machines[0].name
+    controller = plan.controller
     _wait_for_idle(lab, controller)
     for command in (["sinfo"], ["scontrol", "show", "topology"]):
         say("slurm", shlex.join(command))
