@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The language that schema.py is written in: fields, and the walk that checks data against them.
+
+The same fields give the checker, the JSON Schema for editors and the table in docs/cluster-file.md.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """One mistake: the line, where in the file, and what is wrong and what is allowed."""
+
+    line: int
+    where: str
+    message: str
+
+
+@dataclass
+class Mistakes:
+    """Collects every mistake of a file, so that none costs a run of its own."""
+
+    lines: Mapping[Path, int]
+    found: list[Mistake] = field(default_factory=list)
+
+    def line(self, path: Path) -> int:
+        """Return the line of a path, or of the nearest thing around it that has one."""
+        while path not in self.lines and path:
+            path = path[:-1]
+        return self.lines.get(path, 1)
+
+    def add(self, path: Path, message: str) -> None:
+        """Note a mistake at a path such as ("racks", "r1", "nodes")."""
+        self.found.append(Mistake(self.line(path), dotted(path), message))
+
+
+def dotted(path: Path) -> str:
+    """Return a path as text.
+
+    >>> dotted(("racks", "r1", "nodes", 0, "names"))
+    'racks.r1.nodes[0].names'
+    """
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else str(step)
+    return text or "the file"
+
+
+@dataclass(frozen=True)
+class Field:
+    """A value of the cluster file: its type, whether it must be there, and what it means."""
+
+    description: str
+    type: str = "str"
+    required: bool = False
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    minimum: int | None = None
+    pattern: str | None = None
+    allowed: str = ""
+    # For type "section": its keys. For "map" and "list": what each value is.
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    item: Field | None = None
+    # For "map": what its keys look like.
+    keys: Field | None = None
+    # For "section": the key that is meant when only a text is given.
+    short: str | None = None
+
+
+_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "text"),
+    "int": ((int,), "a whole number"),
+    "bool": ((bool,), "true or false"),
+    "list": ((list,), "a list"),
+    "map": ((dict,), "a mapping"),
+    "section": ((dict,), "a mapping"),
+    "free": ((dict,), "a mapping"),
+}
+
+
+def near(word: str, known: list[str]) -> str:
+    """Return " Did you mean ...?" for the nearest known word, or nothing."""
+    matches = difflib.get_close_matches(word, known, n=1)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
+    """Check a value, note its mistakes, and return it with the defaults of absent keys filled in."""
+    types, name = _TYPES[rule.type]
+    if value is None and not rule.required:
+        if rule.type not in ("section", "map", "free"):
+            return [] if rule.type == "list" else rule.default
+        value = {}
+    # A list may be given as its only element.
+    if rule.type == "list" and isinstance(value, str | dict):
+        value = [value]
+    if rule.short and isinstance(value, str):
+        value = {rule.short: value}
+    if not isinstance(value, types) or (rule.type == "int" and isinstance(value, bool)):
+        quoted = " Put quotes around it." if rule.type == "str" and isinstance(value, int | float) else ""
+        mistakes.add(path, f"{value!r} is not {name}.{quoted}")
+        return [] if rule.type == "list" else rule.default
+    if rule.type == "section":
+        return _section(value, rule, path, mistakes)
+    if rule.type == "map":
+        return _map(value, rule, path, mistakes)
+    if rule.type == "list" and rule.item:
+        return [walk(item, rule.item, (*path, number), mistakes) for number, item in enumerate(value)]
+    _scalar(value, rule, path, mistakes)
+    return value
+
+
+def _section(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> dict[str, Any]:
+    known = list(rule.fields)
+    for key in value:
+        if key not in rule.fields:
+            hint = near(str(key), known) or f" Allowed: {', '.join(known)}."
+            mistakes.add((*path, key), f"unknown key {key!r}.{hint}")
+    checked = {}
+    for key, below in rule.fields.items():
+        if below.required and key not in value:
+            mistakes.add(path, f"{key!r} is missing: {below.description}")
+            checked[key] = None
+        else:
+            checked[key] = walk(value.get(key), below, (*path, key), mistakes)
+    return checked
+
+
+def _map(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> dict[str, Any]:
+    checked = {}
+    for key, below in value.items():
+        if rule.keys:
+            walk(key, rule.keys, (*path, key), mistakes)
+        if rule.item and isinstance(key, str):
+            checked[key] = walk({} if below is None else below, rule.item, (*path, key), mistakes)
+    return checked
+
+
+def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> None:
+    if rule.choices and value not in rule.choices:
+        mistakes.add(path, f"{value!r} is not allowed.{near(str(value), list(rule.choices))} Allowed: {', '.join(rule.choices)}.")
+    if rule.minimum is not None and value < rule.minimum:
+        mistakes.add(path, f"{value} is too small. The least is {rule.minimum}.")
+    if rule.pattern and not re.fullmatch(rule.pattern, value):
+        mistakes.add(path, f"{value!r} is not allowed. {rule.allowed}")
+
+
+def json_schema(rule: Field) -> dict[str, Any]:
+    """Return the JSON Schema of a field."""
+    schema: dict[str, Any] = {"description": rule.description}
+    if rule.type in ("section", "map", "free"):
+        schema["type"] = "object"
+    else:
+        schema["type"] = {"str": "string", "int": "integer", "bool": "boolean", "list": "array"}[rule.type]
+    if rule.type == "section":
+        schema["properties"] = {name: json_schema(below) for name, below in rule.fields.items()}
+        schema["additionalProperties"] = False
+        if required := [name for name, below in rule.fields.items() if below.required]:
+            schema["required"] = required
+        if rule.short:
+            return {"description": schema.pop("description"), "anyOf": [schema, {"type": "string"}]}
+    if rule.type == "map" and rule.item:
+        schema["additionalProperties"] = json_schema(rule.item)
+        if rule.keys and rule.keys.pattern:
+            schema["propertyNames"] = {"pattern": f"^{rule.keys.pattern}$"}
+    if rule.type == "list" and rule.item:
+        item = json_schema(rule.item)
+        description = schema.pop("description")
+        return {"description": description, "anyOf": [{**schema, "items": item}, item]}
+    for key, value in (("enum", list(rule.choices)), ("minimum", rule.minimum), ("default", rule.default)):
+        if value not in (None, []):
+            schema[key] = value
+    if rule.pattern:
+        schema["pattern"] = f"^{rule.pattern}$"
+    return schema
+
+
+def rows(rule: Field, path: str = "") -> list[tuple[str, str, str, str]]:
+    """Return (key, type, default, description) of every field below, for the reference table."""
+    found = []
+    for name, below in rule.fields.items():
+        key = f"{path}.{name}" if path else name
+        default = "required" if below.required else "" if below.default is None else f"`{below.default}`"
+        found.append((key, _type_of(below), default, below.description))
+        inner = below.item if below.type in ("map", "list") and below.item else below
+        found += rows(inner, f"{key}.<name>" if below.type == "map" else key)
+    return found
+
+
+def _type_of(rule: Field) -> str:
+    if rule.type in ("map", "list") and rule.item:
+        return f"{rule.type} of {_type_of(rule.item)}"
+    return {"section": "section", "free": "map"}.get(rule.type, rule.type)

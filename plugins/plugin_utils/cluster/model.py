@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster as objects. What is not asked for is not computed: every ansible command pays for this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network; addresses are numbers, so that ten thousand of them cost nothing."""
+
+    name: str
+    cidr: str
+    first: int
+    last: int
+    gateway: int | None
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """The GPUs of a profile; `cores` has Slurm's core ids per GPU, empty where the profile has no NUMA map."""
+
+    model: str
+    count: int
+    devices: tuple[str, ...]
+    cores: tuple[str, ...]
+    detect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """A NIC of a profile; `rail` is None for what is no compute rail."""
+
+    name: str
+    rail: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Numa:
+    """A NUMA node of a profile: logical core ids, indices of its GPUs, names of its NICs."""
+
+    cores: str
+    gpus: tuple[int, ...]
+    nics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A kind of node. Memory in MiB."""
+
+    name: str
+    gpus: Gpus | None
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+    reserved_memory_mib: int
+    hugepages: dict[str, int]
+    numa: tuple[Numa, ...]
+    nics: tuple[Nic, ...]
+    features: tuple[str, ...]
+
+    @property
+    def cpus(self) -> int:
+        """Return the number of logical CPUs."""
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+    @property
+    def hugepages_mib(self) -> int:
+        """Return the memory that huge pages take."""
+        return self.hugepages.get("2M", 0) * 2 + self.hugepages.get("1G", 0) * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rack:
+    """A rack and where it stands."""
+
+    name: str
+    row: str | None
+    column: int | None
+    leaf: str
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a rack."""
+
+    name: str
+    rack: Rack
+    profile: Profile
+    address: str
+    bmc_address: str | None
+    state: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A machine that is no rack node."""
+
+    name: str
+    address: str
+    bmc_address: str | None
+    rack: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Names of the hosts of each service, in order."""
+
+    controllers: tuple[str, ...]
+    database: tuple[str, ...]
+    login: tuple[str, ...]
+    rest: tuple[str, ...]
+    subnet_managers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition: its selectors as written, and its nodes by name in file order."""
+
+    name: str
+    selectors: tuple[str, ...]
+    nodes: tuple[str, ...]
+    default: bool
+    max_time: str | None
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """Slurm's release and the user's options, checked."""
+
+    version: str
+    options: dict[str, Any]
+    cgroup: dict[str, Any]
+    slurmdbd: dict[str, Any]
+    qos: dict[str, Any]
+    accounts: dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """The fabric, as far as Slurm's topology needs it."""
+
+    spines: tuple[str, ...]
+    top: str
+    rails: int | None
+
+
+@dataclass
+class Cluster:
+    """A whole cluster file, checked."""
+
+    path: str
+    site: str
+    name: str
+    domain: str | None
+    networks: dict[str, Network]
+    profiles: dict[str, Profile]
+    racks: dict[str, Rack]
+    nodes: list[Node]
+    hosts: dict[str, Host]
+    services: Services
+    partitions: dict[str, Partition]
+    slurm: Slurm
+    fabric: Fabric | None
+    constructed: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def machines(self) -> dict[str, Node | Host]:
+        """Every machine by name: hosts, then nodes in file order."""
+        return {**self.hosts, **{node.name: node for node in self.nodes}}
+
+    def machine(self, name: str) -> Node | Host:
+        """Return a machine by name; KeyError says which names there are."""
+        try:
+            return self.machines[name]
+        except KeyError:
+            raise KeyError(f"{name!r} is no machine of {self.path}") from None

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every key of the cluster file, once: its type, its default, what it means."""
+
+from __future__ import annotations
+
+from .fields import Field
+
+_HOST = {
+    "pattern": "[a-z]([a-z0-9-]{0,61}[a-z0-9])?",
+    "allowed": "Allowed: a host name of small letters, digits and '-', starting with a letter.",
+}
+_NAME = {
+    "pattern": "[a-z][a-z0-9_]{0,40}",
+    "allowed": "Allowed: small letters, digits and '_', starting with a letter.",
+}
+_PARTITION = {
+    "pattern": "(?!DEFAULT$|ALL$)[A-Za-z][A-Za-z0-9_-]{0,40}",
+    "allowed": "Allowed: letters, digits, '_' and '-', starting with a letter; not DEFAULT or ALL.",
+}
+_HOSTLIST = "a hostlist, such as gpu[001-016]"
+
+
+def _names(description: str) -> Field:
+    return Field(description, "list", item=Field("a name"))
+
+
+_NETWORK = {
+    "cidr": Field("The network, such as 10.20.0.0/16.", required=True),
+    "gateway": Field("Its gateway; no machine gets this address."),
+    "start": Field("The first address for rack nodes; by default the first of the network that is not the gateway."),
+}
+
+_GPUS = {
+    "model": Field("GRES type and group name, such as h100.", required=True, **_NAME),  # type: ignore[arg-type]
+    "count": Field("GPUs per node.", "int", required=True, minimum=1),
+    "devices": Field("Device files as a hostlist, in the order of `numa.gpus`; by default /dev/nvidia[0-<count - 1>]."),
+    "detect": Field(
+        "Who tells slurmd the GPUs: this file (explicit), or the driver (nvidia: Slurm 24.11 or newer; nvml: MIG).",
+        default="explicit",
+        choices=("explicit", "nvidia", "nvml"),
+    ),
+}
+
+_NUMA = {
+    "cores": Field("Slurm's logical core ids of this NUMA node, such as 0-55.", required=True),
+    "gpus": Field("Indices of the GPUs at this NUMA node, such as 0-3."),
+    "nics": _names("Names of the NICs at this NUMA node."),
+}
+
+_NIC = {
+    "name": Field("The device name.", required=True),
+    "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0),
+}
+
+_PROFILE = {
+    "gpus": Field("The GPUs; absent on CPU nodes.", "section", fields=_GPUS),
+    "sockets": Field("Sockets, as `slurmd -C` prints them.", "int", required=True, minimum=1),
+    "cores_per_socket": Field("Cores per socket.", "int", required=True, minimum=1),
+    "threads_per_core": Field("Threads per core.", "int", default=1, minimum=1),
+    "memory_mib": Field("Memory in MiB: MemTotal of the smallest node of this profile.", "int", required=True, minimum=1),
+    "reserved_memory_mib": Field(
+        "Memory kept from jobs, beside huge pages; by default 2 % of memory_mib.", "int", minimum=0
+    ),
+    "hugepages": Field(
+        "Huge pages per node by size; jobs get what is left.",
+        "map",
+        keys=Field("page size", choices=("2M", "1G")),
+        item=Field("number of pages", "int", minimum=0),
+    ),
+    "numa": Field("NUMA nodes, in order.", "list", item=Field("a NUMA node", "section", fields=_NUMA)),
+    "nics": Field("NICs of the fabric.", "list", item=Field("a NIC", "section", fields=_NIC)),
+    "features": _names("More features that users can ask for with --constraint."),
+}
+
+_EXCEPTION = {
+    "profile": Field("Another profile than the rack's."),
+    "address": Field("Another address."),
+    "bmc_address": Field("Another BMC address."),
+    "state": Field("State in Slurm.", choices=("drain", "down", "future")),
+    "reason": Field("Why; required with a state."),
+}
+
+_NODES = {
+    "names": Field(f"The nodes: {_HOSTLIST}.", required=True),
+    "profile": Field("Their profile; by default the rack's."),
+    "address": Field("Address of the first; the others follow. By default after the nodes before."),
+}
+
+_RACK = {
+    "row": Field("Row in the room."),
+    "column": Field("Place in the row.", "int", minimum=0),
+    "leaf": Field("Leaf switch of its nodes; by default leaf-<rack>. Racks may share one."),
+    "profile": Field("Profile of its nodes."),
+    "address": Field("Address of its first node; the others follow. By default after the nodes before."),
+    "nodes": Field(
+        f"The nodes: {_HOSTLIST}; or a list of sections, for several profiles in one rack. With a rack range the nodes are "
+        "split evenly, in order.",
+        "list",
+        required=True,
+        item=Field("nodes", "section", fields=_NODES, short="names"),
+    ),
+    "exceptions": Field("What differs on single nodes.", "map", item=Field("a node", "section", fields=_EXCEPTION)),
+}
+
+_MACHINE = {
+    "address": Field("Its address.", required=True),
+    "bmc_address": Field("Address of its BMC."),
+    "rack": Field("The rack it stands in."),
+}
+
+_SERVICES = {
+    "controllers": Field("Hosts of slurmctld; the first is the primary.", "list", required=True, item=Field("a host")),
+    "database": _names("Host of slurmdbd and its MariaDB."),
+    "login": _names("Hosts where users log in."),
+    "rest": _names("Hosts of slurmrestd."),
+    "subnet_managers": _names("Hosts of OpenSM; the first is the master."),
+}
+
+_PARTITION_FIELDS = {
+    "nodes": Field(
+        "`all`, or a list of hostlists, rack:NAME, profile:NAME and model:NAME.", "list", required=True, item=Field("a selector")
+    ),
+    "default": Field("Whether jobs go here that name no partition.", "bool", default=False),
+    "max_time": Field("Longest run time, as Slurm writes it, such as 7-00:00:00."),
+    "options": Field("Further options of Slurm's PartitionName line.", "free"),
+}
+
+_ACCOUNT = {
+    "description": Field("What it is for."),
+    "organization": Field("Whose it is."),
+    "parent": Field("The account above.", default="root"),
+    "users": _names("Its users."),
+    "qos": _names("QOS its users may use; absent: as inherited."),
+    "default_qos": Field("QOS of jobs that name none.", default="normal"),
+}
+
+_SLURM = {
+    "version": Field(
+        "Slurm's release, major.minor, in quotes; options are checked against it.",
+        default="24.11",
+        pattern=r"\d\d\.\d\d",
+        allowed='Allowed: a release such as "24.11".',
+    ),
+    "options": Field("Options of slurm.conf, over bedplate's; null takes one away.", "free"),
+    "cgroup": Field("Options of cgroup.conf.", "free"),
+    "slurmdbd": Field("Options of slurmdbd.conf.", "free"),
+    "qos": Field("QOS by name, each with options as `sacctmgr modify qos set` takes them.", "free"),
+    "accounts": Field(
+        "Accounts, parents first. With any, only users with an account can run jobs.",
+        "map",
+        item=Field("an account", "section", fields=_ACCOUNT),
+    ),
+}
+
+_FABRIC = {
+    "spines": _names("Spine switches; for Slurm they are one tier."),
+    "top": Field("Name of that tier in Slurm's topology.", default="spine", **_HOST),  # type: ignore[arg-type]
+    "rails": Field("Rails of the fabric; every profile with rails must have them all.", "int", minimum=1),
+}
+
+CLUSTER_FILE = Field(
+    "A bedplate cluster file.",
+    "section",
+    fields={
+        "plugin": Field("Always bedplate.cluster.racks.", required=True, choices=("bedplate.cluster.racks",)),
+        "site": Field("Name of the site.", required=True, **_HOST),  # type: ignore[arg-type]
+        "cluster": Field("Slurm's ClusterName.", required=True, **_NAME),  # type: ignore[arg-type]
+        "domain": Field("DNS domain of the machines."),
+        "networks": Field(
+            "Networks by name. `management` is the one Ansible and Slurm use; `bmc`, if there, gives addresses to BMCs.",
+            "map",
+            required=True,
+            item=Field("a network", "section", fields=_NETWORK),
+        ),
+        "profiles": Field(
+            "Hardware profiles: the only place hardware is described.",
+            "map",
+            required=True,
+            keys=Field("profile", **_NAME),  # type: ignore[arg-type]
+            item=Field("a profile", "section", fields=_PROFILE),
+        ),
+        "racks": Field(
+            "Racks by name; a hostlist stands for several alike, such as a[01-40].",
+            "map",
+            required=True,
+            item=Field("a rack", "section", fields=_RACK),
+        ),
+        "hosts": Field(
+            "Machines that are no rack nodes: controllers, login nodes.",
+            "map",
+            keys=Field("host", **_HOST),  # type: ignore[arg-type]
+            item=Field("a host", "section", fields=_MACHINE),
+        ),
+        "services": Field("Which hosts do what.", "section", required=True, fields=_SERVICES),
+        "partitions": Field(
+            "Slurm's partitions.",
+            "map",
+            required=True,
+            keys=Field("partition", **_PARTITION),  # type: ignore[arg-type]
+            item=Field("a partition", "section", fields=_PARTITION_FIELDS),
+        ),
+        "slurm": Field("Slurm's release, options and accounts.", "section", fields=_SLURM),
+        "fabric": Field("The fabric; with it Slurm gets a tree topology.", "section", fields=_FABRIC),
+        "groups": Field("As in ansible.builtin.constructed.", "free"),
+        "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
+        "compose": Field("As in ansible.builtin.constructed.", "free"),
+        "strict": Field("As in ansible.builtin.constructed.", "bool", default=False),
+    },
+)
