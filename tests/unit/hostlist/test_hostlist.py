@@ -159,7 +159,7 @@ NAMES = st.one_of(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(NAMES, max_size=60), st.booleans())
 def test_round_trip(names: list[str], suffixes: bool) -> None:
     text = fold(names, suffixes=suffixes)

@@ -16,7 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 
 pytestmark = pytest.mark.tools("scontrol")
 
-CASES = 4000
+CASES = 2000
 Show = Callable[[str, list[str]], list[list[str]]]
 
 
