@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write all files of a role in one connection: see `ansible-doc bedplate.cluster.files`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import (
+    is_sensitive,
+    mistakes,
+    notify_of,
+    source_of,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.rendering import Renderer, RenderError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
+    SecretError,
+    SecretStore,
+    default_directory,
+)
+
+_MODES = {"file": "0644", "directory": "0755", "link": ""}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Render on the control node, send one payload, notify the handlers of what changed."""
+
+    _VALID_ARGS = frozenset(("manifest", "files", "state_directory"))
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the task on one host."""
+        super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        arguments = self._task.args
+        listed = [str(name) for name in self._task.notify or []]
+        found = mistakes(arguments.get("manifest"), arguments.get("files"), listed)
+        if found:
+            raise AnsibleActionFail(_all("wrong arguments", found))
+        wanted = self._wanted(arguments["files"], task_vars)
+        told: dict[str, Any] = {"manifest": arguments["manifest"], "files": [], "payload": pack(wanted)}
+        if arguments.get("state_directory"):
+            told["state_directory"] = arguments["state_directory"]
+        result: dict[str, Any] = self._execute_module(
+            module_name="bedplate.cluster.files", module_args=told, task_vars=task_vars
+        )
+        self._narrow(result, listed)
+        return result
+
+    def _wanted(self, files: list[Mapping[str, Any]], task_vars: dict[str, Any]) -> list[Wanted]:
+        source = _Source(self, task_vars)
+        wanted, found = [], []
+        for number, entry in enumerate(files):
+            try:
+                wanted.append(_wanted(entry, source))
+            except (RenderError, SecretError) as error:
+                found.append(f"files[{number}] {entry['path']}: {error}")
+            except AnsibleError as error:
+                found.append(f"files[{number}] {entry['path']}: {error.message}")
+        if found:
+            raise AnsibleActionFail(_all("the files cannot be made", found))
+        return wanted
+
+    def _narrow(self, result: dict[str, Any], listed: list[str]) -> None:
+        """Leave of the task's handlers those whose own files changed; the worker has its own copy of the task."""
+        if result.get("failed"):
+            return
+        names = result.get("notify") or []
+        self._task.notify = [name for name in listed if name in names]
+        unknown = [name for name in names if name not in listed]
+        if unknown:
+            text = f"files were removed whose handlers this task no longer lists, so those do not run: {', '.join(unknown)}"
+            result.setdefault("warnings", []).append(text)
+
+
+class _Source:
+    """Where contents come from, for one task on one host."""
+
+    def __init__(self, action: ActionModule, task_vars: dict[str, Any]) -> None:
+        self.renderer = Renderer(action._task, action._templar, action._loader, task_vars)
+        self._action = action
+        self._vars = task_vars
+        self._store: SecretStore | None = None
+
+    def secret(self, name: str, kind: str | None, length: int | None) -> bytes:
+        if self._store is None:
+            self._store = SecretStore(self._directory())
+        return self._store.get(name, kind, length, create=not self._action._task.check_mode)
+
+    def _directory(self) -> str:
+        for name in ("bedplate_secrets_dir", "bedplate_cluster"):
+            value = self._action._templar.template(self._vars.get(name))
+            if value:
+                return str(value) if name == "bedplate_secrets_dir" else default_directory(str(value))
+        raise SecretError(
+            "nobody says where the cluster's secrets are: neither bedplate_secrets_dir nor bedplate_cluster (which the "
+            "inventory plugin bedplate.cluster.racks sets) is defined for this host"
+        )
+
+
+def _wanted(entry: Mapping[str, Any], source: _Source) -> Wanted:
+    state = str(entry.get("state", "file"))
+    sensitive = is_sensitive(entry)
+    return Wanted(
+        path=str(entry["path"]),
+        state=state,
+        content=_content(entry, source) if state == "file" else b"",
+        target=str(entry.get("target", "")),
+        owner=str(entry.get("owner", "root")),
+        group=str(entry.get("group", "root")),
+        mode=str(entry.get("mode", "0600" if sensitive else _MODES[state])),
+        validate=str(entry.get("validate") or ""),
+        sensitive=sensitive,
+        notify=sorted(set(notify_of(entry))),
+    )
+
+
+def _content(entry: Mapping[str, Any], source: _Source) -> bytes:
+    (kind,) = source_of(entry)
+    value, path = entry[kind], str(entry["path"])
+    if kind == "template":
+        render = source.renderer.cluster_template if entry.get("scope") == "cluster" else source.renderer.template
+        return render(str(value), path)
+    if kind == "src":
+        return source.renderer.file(str(value))
+    if kind == "secret":
+        return source.secret(str(value), entry.get("kind"), entry.get("length"))
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+def _all(what: str, found: list[str]) -> str:
+    return f"{what} of bedplate.cluster.files; nothing was sent:\n" + "\n".join(f"- {text}" for text in found)

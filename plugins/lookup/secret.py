@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lookup bedplate.cluster.secret."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: secret
+author: The bedplate authors
+version_added: 0.1.0
+short_description: A secret of the cluster, as text
+description:
+  - Returns a secret of the cluster from the control node, for use inside a template. It is made when it does not exist yet.
+  - In check mode none is made; a placeholder stands in, which is the same every time.
+  - A template with a secret needs C(sensitive) in M(bedplate.cluster.files), so that its content is shown nowhere.
+  - A secret that is a whole file is better written with C(secret) in M(bedplate.cluster.files), the only way for bytes.
+options:
+  _terms:
+    description: Names of secrets.
+    type: list
+    elements: str
+    required: true
+  length:
+    description: How many characters a new password is to have.
+    type: int
+    default: 32
+  directory:
+    description: Where the secrets are. Unless set, C(~/.local/state/bedplate/) and the name of the cluster.
+    type: str
+    vars:
+      - name: bedplate_secrets_dir
+"""
+
+EXAMPLES = r"""
+- name: Write the configuration of slurmdbd
+  bedplate.cluster.files:
+    manifest: slurmdbd
+    files:
+      - path: /etc/slurm/slurmdbd.conf
+        content: "StoragePass={{ lookup('bedplate.cluster.secret', 'slurm_database_password') }}\n"
+        sensitive: true
+        owner: slurm
+        group: slurm
+# => StoragePass=pT0c6Rm5b2q4dWJ9yXn1kVZs8uLg3aHf
+"""
+
+RETURN = r"""
+_raw:
+  description: The secrets, in the order asked for.
+  type: list
+  elements: str
+"""
+
+from typing import Any
+
+from ansible.errors import AnsibleLookupError
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
+    SecretError,
+    SecretStore,
+    default_directory,
+)
+
+
+class LookupModule(LookupBase):  # type: ignore[misc]
+    """The lookup."""
+
+    def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
+        """Return the secrets."""
+        variables = variables or {}
+        self.set_options(var_options=variables, direct=kwargs)
+        create = not self._templar.template(variables.get("ansible_check_mode", False))
+        try:
+            store = SecretStore(self._directory(variables))
+            return [store.text(str(term), "password", self.get_option("length"), create) for term in terms]
+        except SecretError as error:
+            raise AnsibleLookupError(f"bedplate.cluster.secret: {error}") from error
+
+    def _directory(self, variables: dict[str, Any]) -> str:
+        directory = self.get_option("directory")
+        if directory:
+            return str(directory)
+        cluster = self._templar.template(variables.get("bedplate_cluster"))
+        if not cluster:
+            raise SecretError(
+                "nobody says where the cluster's secrets are: neither bedplate_secrets_dir nor bedplate_cluster (which the "
+                "inventory plugin bedplate.cluster.racks sets) is defined"
+            )
+        return default_directory(str(cluster))

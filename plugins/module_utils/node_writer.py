@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carry out a plan of `node_files`: validate everything, then write every file beside its target, then rename them all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shlex
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_command, node_manifest
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_diff import diffs
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import (
+    Change,
+    Plan,
+    Removal,
+    Wanted,
+    mounted_problem,
+    plan,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError, Records
+
+_SELINUX = "security.selinux"
+
+
+def bring(
+    manifest: str, wanted: list[Wanted], directory: Path, check: bool, diff: bool, scratch: str
+) -> dict[str, Any]:
+    """Bring the files of a manifest to the wanted state, and return the result of an Ansible module.
+
+    `scratch` is a private directory in which files are validated before anything is touched.
+    """
+    with node_manifest.locked(directory, create=bool(wanted) and not check):
+        decided = plan(manifest, wanted, node_manifest.load(directory), check)
+        _validate(decided, check, scratch)
+        if decided.problems:
+            raise NodeFilesError(decided.problems)
+        if decided.changed and not check:
+            _Writer(decided, directory).write()
+    return _result(decided, diff)
+
+
+def _result(decided: Plan, diff: bool) -> dict[str, Any]:
+    notify = {name for change in decided.changes for name in change.wanted.notify}
+    notify |= {name for removal in decided.removals for name in removal.record.notify}
+    result: dict[str, Any] = {
+        "changed": decided.changed,
+        "changed_files": [*sorted(decided.parents), *(change.wanted.path for change in decided.changes)],
+        "removed": [removal.path for removal in decided.removals],
+        "kept": decided.kept,
+        "unchecked": decided.unchecked,
+        "notify": sorted(notify),
+        "problems": decided.warnings,
+    }
+    if diff:
+        result["diff"] = diffs(decided)
+    return result
+
+
+def _validate(decided: Plan, check: bool, scratch: str) -> None:
+    for number, change in enumerate(decided.changes):
+        if change.content and change.wanted.validate:
+            _validate_one(decided, change, check, Path(scratch) / f"bedplate-{number}")
+
+
+def _validate_one(decided: Plan, change: Change, check: bool, directory: Path) -> None:
+    entry = change.wanted
+    argv = shlex.split(entry.validate)
+    if not node_command.find(argv[0]):
+        if check:
+            decided.unchecked.append(f"{entry.path}: {argv[0]}, which validates it, is not installed yet")
+        else:
+            decided.problems.append(
+                f"{entry.path}: cannot be validated by {entry.validate!r}: there is no {argv[0]} on this machine. "
+                "Install it first, or take out validate"
+            )
+        return
+    directory.mkdir(mode=0o700)
+    # Under its own name: some commands look at the ending, or print it.
+    copy = directory / Path(entry.path).name
+    try:
+        _write_new(str(copy), change, "")
+        outcome = node_command.run([word.replace("%s", str(copy)) for word in argv])
+    except OSError as error:
+        decided.problems.append(f"{entry.path}: cannot be validated: {copy}: {error.strerror}")
+        return
+    finally:
+        copy.unlink(missing_ok=True)
+        directory.rmdir()
+    if outcome.code == 0:
+        return
+    said = "its output is not shown, since the file is sensitive" if change.hidden else (outcome.text or "no output")
+    ending = "did not end" if outcome.code is None else f"ended with {outcome.code}"
+    if change.incomplete:
+        decided.unchecked.append(
+            f"{entry.path}: {entry.validate!r} {ending}, before its owner or directory exist: {said}"
+        )
+        return
+    decided.problems.append(
+        f"{entry.path}: {entry.validate!r} refused the new content ({ending}): {said.replace(str(copy), entry.path)}\n"
+        "Nothing of this task was written; the machine still has the files it had"
+    )
+
+
+def _write_new(path: str, change: Change, context_from: str) -> None:
+    """Write a new file that nobody else can read before its owner and mode are right."""
+    entry = change.wanted
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(entry.content)
+        stream.flush()
+        if context_from:
+            with contextlib.suppress(OSError):  # no SELinux here, or no old file
+                os.setxattr(descriptor, _SELINUX, os.getxattr(context_from, _SELINUX, follow_symlinks=False))
+        owner = (os.geteuid(), os.getegid())
+        if change.uid is not None and change.gid is not None and (change.uid, change.gid) != owner:
+            os.fchown(descriptor, change.uid, change.gid)
+        os.fchmod(descriptor, int(entry.mode, 8))
+        os.fsync(descriptor)
+
+
+class _Writer:
+    def __init__(self, decided: Plan, directory: Path) -> None:
+        self.plan = decided
+        self.directory = directory
+        self.done: Records = dict(decided.before)
+        self.on_disk: Records = decided.before
+        self.staged: list[tuple[str, Change]] = []
+
+    def write(self) -> None:
+        """Write the manifest ahead, so that a run cut short leaves nothing behind that nobody remembers."""
+        gone = {path: record for path, record in self.plan.before.items() if path not in self.plan.records}
+        self._save({**gone, **self.plan.records})
+        path = ""
+        try:
+            for path in sorted(self.plan.parents):
+                self._make_parent(path)
+            for change in sorted(
+                (c for c in self.plan.changes if c.wanted.state == "directory"), key=lambda c: c.wanted.path
+            ):
+                path = change.wanted.path
+                self._make_directory(change)
+            for change in self.plan.changes:
+                path = change.wanted.path
+                self._stage(change)
+            for temporary, change in list(self.staged):
+                path = change.wanted.path
+                os.replace(temporary, path)
+                self.staged.remove((temporary, change))
+                self._remember(path)
+            for removal in self.plan.removals:
+                path = removal.path
+                self._remove(removal)
+            self.done = dict(self.plan.records)
+        except OSError as error:
+            raise NodeFilesError([_explain(path, error)]) from error
+        finally:
+            for temporary, _change in self.staged:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)
+            self._save(self.done)
+
+    def _save(self, records: Records) -> None:
+        if records != self.on_disk:
+            node_manifest.save(self.directory, records)
+            self.on_disk = records
+
+    def _remember(self, path: str) -> None:
+        self.done[path] = self.plan.records[path]
+
+    def _make_parent(self, path: str) -> None:
+        os.mkdir(path, 0o755)
+        os.chmod(path, 0o755)  # whatever the umask is
+        self._remember(path)
+
+    def _make_directory(self, change: Change) -> None:
+        entry = change.wanted
+        if change.before.kind == "absent":
+            os.mkdir(entry.path, 0o700)
+            self._remember(entry.path)
+        self._own(change)
+
+    def _own(self, change: Change) -> None:
+        assert change.uid is not None and change.gid is not None  # a missing user is a problem long before
+        os.chown(change.wanted.path, change.uid, change.gid)
+        os.chmod(change.wanted.path, int(change.wanted.mode, 8))
+        self._remember(change.wanted.path)
+
+    def _stage(self, change: Change) -> None:
+        entry = change.wanted
+        if entry.state == "directory":
+            return
+        if not change.content:
+            self._own(change)
+            return
+        parent, name = os.path.split(entry.path)
+        temporary = os.path.join(parent, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
+        self.staged.append((temporary, change))
+        if entry.state == "link":
+            os.symlink(entry.target, temporary)
+        else:
+            _write_new(temporary, change, entry.path)
+
+    def _remove(self, removal: Removal) -> None:
+        try:
+            if removal.record.type == "directory":
+                os.rmdir(removal.path)
+            else:
+                os.unlink(removal.path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            # Somebody put a file there while we worked: then it stays, like any directory that is not empty.
+            if error.errno != errno.ENOTEMPTY:
+                raise
+        self.done.pop(removal.path, None)
+
+
+def _explain(path: str, error: OSError) -> str:
+    if error.errno == errno.EBUSY:
+        return mounted_problem(path)
+    return (
+        f"{path}: cannot be written: {error.strerror}. Files before it in this task may be written already; "
+        "put right what is wrong and run again"
+    )

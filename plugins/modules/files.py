@@ -1,0 +1,179 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Write all files of a role in one connection."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: files
+short_description: Write all files of a role in one connection
+version_added: 0.1.0
+description:
+  - Renders every file on the control node, sends them in one payload, and writes only what differs.
+  - Each new content is written beside its target with owner and mode already right, then renamed over it. No file is ever
+    half written, and no secret is readable by others, not for an instant.
+  - All files with O(files[].validate) are validated before anything is written. When one is refused, nothing of the call is
+    written.
+  - What was written is recorded on the node in C(/var/lib/bedplate/files.json). What this manifest once wrote and no longer
+    wants is removed. A path that several manifests want goes when the last one drops it. A file that was changed by hand
+    since, a directory that is not empty, and what was there before bedplate are kept.
+  - A run that changes nothing writes nothing.
+options:
+  manifest:
+    description: Who owns these files. One name for one list of files, the same in every run.
+    type: str
+    required: true
+  files:
+    description: The files. Missing directories above them are made, with mode C(0755).
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      path:
+        description: Absolute path on the node.
+        type: str
+        required: true
+      state:
+        description: What the path is to be. A path that is no longer wanted is left out of the list.
+        type: str
+        choices: [file, directory, link]
+        default: file
+      content:
+        description: The content, as text.
+        type: str
+      template:
+        description: A template, found as M(ansible.builtin.template) finds its O(ansible.builtin.template#module:src).
+        type: str
+      src:
+        description: A file of the control node, copied as it is, found as M(ansible.builtin.copy) finds it.
+        type: str
+      secret:
+        description:
+          - The name of a secret of the cluster, written as it is. It is made when it does not exist yet.
+          - V(true) marks a content from elsewhere as sensitive.
+        type: raw
+      kind:
+        description: What a new secret is to be. C(munge_key) and C(jwt_key) are V(bytes), others V(password).
+        type: str
+        choices: [password, bytes]
+      length:
+        description: How many characters or bytes a new secret is to have. C(munge_key) has 1024, others 32.
+        type: int
+      sensitive:
+        description: Show the content nowhere, not in diffs either.
+        type: bool
+        default: false
+      target:
+        description: What a link points to.
+        type: str
+      owner:
+        description: Name or number.
+        type: str
+        default: root
+      group:
+        description: Name or number.
+        type: str
+        default: root
+      mode:
+        description: Octal digits in quotes. V(0644) by default, V(0755) for a directory, V(0600) for a sensitive file.
+        type: str
+      validate:
+        description: A command that must accept the new content, which is C(%s). It is run without a shell.
+        type: str
+      scope:
+        description:
+          - V(cluster) renders a template once in a run, by the host that comes first, for all of them.
+          - Variables of a host or of a group other than C(all), facts and registered results are then not there.
+        type: str
+        choices: [host, cluster]
+        default: host
+      notify:
+        description:
+          - Handlers to notify when this file changes or is removed. Each must be in the C(notify) of the task too.
+          - An entry without it notifies nothing.
+        type: list
+        elements: str
+  state_directory:
+    description: Where the node keeps the record of what was written.
+    type: path
+    default: /var/lib/bedplate
+  payload:
+    description: The rendered files. The action plugin sets it.
+    type: str
+notes:
+  - Templates have the variables C(ansible_managed), C(template_path), C(template_fullpath) and C(template_destpath).
+author: The bedplate authors
+attributes:
+  check_mode:
+    support: full
+    description: Predicts what a run does. Works before owners, directories and validating commands exist.
+  diff_mode: {support: full, description: One diff a path. The content of sensitive files is not shown.}
+"""
+
+EXAMPLES = r"""
+- name: Write the files of a compute node
+  bedplate.cluster.files:
+    manifest: slurm_compute
+    files:
+      - {path: /etc/munge/munge.key, secret: munge_key, owner: munge, group: munge, mode: "0400", notify: Restart munge}
+      - {path: /etc/default/slurmd, template: slurmd.default.j2, notify: Restart slurmd}
+      - {path: /etc/sudoers.d/slurm, content: "slurm ALL=NOPASSWD: /usr/sbin/reboot\n", mode: "0440", validate: visudo -cf %s}
+      - {path: /etc/slurm/topology.conf, template: topology.conf.j2, scope: cluster}
+      - {path: /var/spool/slurmd, state: directory, owner: slurm, group: slurm}
+  notify: [Restart munge, Restart slurmd]
+# => changed_files: [/etc/default/slurmd], removed: [], kept: {}; only "Restart slurmd" runs
+"""
+
+RETURN = r"""
+changed_files: {description: The paths that were written or whose owner or mode changed., type: list, elements: str, returned: success}
+removed: {description: The paths that were removed., type: list, elements: str, returned: success}
+kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
+unchecked: {description: What check mode could not check yet., type: list, elements: str, returned: success}
+notify: {description: The handlers of the paths that changed., type: list, elements: str, returned: success}
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import bring
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "manifest": {"type": "str", "required": True},
+            "files": {"type": "list", "elements": "dict", "required": True},
+            "state_directory": {"type": "path", "default": STATE_DIRECTORY},
+            "payload": {"type": "str", "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    if module.params["payload"] is None:
+        module.fail_json(
+            msg="bedplate.cluster.files works as a task only, since the files are rendered on the control node"
+        )
+    try:
+        result = bring(
+            module.params["manifest"],
+            unpack(module.params["payload"]),
+            Path(module.params["state_directory"]),
+            check=module.check_mode,
+            diff=module._diff,
+            scratch=module.tmpdir,
+        )
+    except NodeFilesError as error:
+        module.fail_json(msg="\n".join(error.problems))
+    for text in result.pop("problems"):
+        module.warn(text)
+    if result["unchecked"]:
+        module.warn(f"check mode could not check yet: {'; '.join(sorted(set(result['unchecked'])))}")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

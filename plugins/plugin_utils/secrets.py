@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The secrets of a cluster: one file each on the control node, outside git, made on first use."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import string
+import subprocess
+from pathlib import Path
+
+KINDS = ("password", "bytes")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
+# No sign at all: such a password needs no quoting in a URL, in SQL, in a shell, in an ini file.
+_ALPHABET = string.ascii_letters + string.digits
+_LENGTH = {"password": 32, "bytes": 32}
+# What some programs want of their secret, by the name roles give it.
+_KNOWN = {"munge_key": ("bytes", 1024), "jwt_key": ("bytes", 32)}
+_LENGTHS = range(16, 65537)
+
+
+class SecretError(ValueError):
+    """A secret that cannot be had, or a store that is not safe."""
+
+
+class SecretStore:
+    """The directory with the secrets of one cluster."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        """Refuse a directory where the secrets would not be safe; make nothing yet."""
+        self.directory = Path(directory).expanduser()
+        if not self.directory.is_absolute():
+            raise SecretError(
+                f"bedplate_secrets_dir {str(directory)!r} is relative, so it would depend on where a command is run; "
+                "allowed: an absolute path, or one that begins with ~/"
+            )
+        self._refuse_open_directory()
+        self._refuse_git()
+
+    def get(self, name: str, kind: str | None = None, length: int | None = None, create: bool = True) -> bytes:
+        """Return a secret. One that does not exist yet is made, or with `create` false, stood in for by a placeholder.
+
+        The placeholder is the same every time and differs from every secret: check mode shows a change, as it must.
+        """
+        if not _NAME.match(name):
+            raise SecretError(f"secret {name!r}: allowed: letters, digits, _ - and . (not in front), as in munge_key")
+        path = self.directory / name
+        try:
+            return self._read(path)
+        except FileNotFoundError:
+            pass
+        kind, length = _shape(name, kind, length)
+        if not create:
+            return f"placeholder of the secret {name}, which a run without --check will make\n".encode()
+        self._make(path, _generate(kind, length))
+        return self._read(path)
+
+    def text(self, name: str, kind: str | None = None, length: int | None = None, create: bool = True) -> str:
+        """Return a secret for use inside a text; a line end after it, which an editor leaves, is no part of it."""
+        data = self.get(name, kind, length, create)
+        try:
+            return data.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            raise SecretError(
+                f"secret {name}: {self.directory / name} holds {len(data)} random bytes, which are no text. Write it with "
+                f"`secret: {name}` in an entry of bedplate.cluster.files"
+            ) from error
+
+    def _read(self, path: Path) -> bytes:
+        try:
+            status = path.stat()
+            if status.st_mode & 0o077:
+                raise SecretError(
+                    f"{path} is open to others on this machine (mode {stat.S_IMODE(status.st_mode):04o}). Treat it as known: "
+                    f"remove it, and the next run makes a new one; or, if nobody else is here: chmod 0400 {path}"
+                )
+            data = path.read_bytes()
+        except PermissionError as error:
+            raise SecretError(f"{path} cannot be read by {_me()}; run as the user who owns it") from error
+        except (IsADirectoryError, NotADirectoryError) as error:
+            raise SecretError(f"{path} is no file: {error.strerror}") from error
+        if not data:
+            raise SecretError(f"{path} is empty. Remove it, and the next run makes a new secret")
+        return data
+
+    def _make(self, path: Path, data: bytes) -> None:
+        """Write beside it, then link: of many forks that do this at once one wins, and all read what the winner wrote."""
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        try:
+            self._make_directory()
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+            try:
+                with os.fdopen(descriptor, "wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(descriptor)
+                try:
+                    os.link(temporary, path)
+                except FileExistsError:
+                    return
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise SecretError(f"{path} cannot be made by {_me()}: {error.strerror}") from error
+
+    def _make_directory(self) -> None:
+        missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir(mode=0o700, exist_ok=True)
+
+    def _refuse_open_directory(self) -> None:
+        try:
+            mode = stat.S_IMODE(self.directory.stat().st_mode)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            return
+        if mode & 0o077:
+            raise SecretError(
+                f"{self.directory}, where the cluster's secrets are, is open to others on this machine (mode {mode:04o}); "
+                f"allowed: 0700. If nobody else has been here: chmod 0700 {self.directory}"
+            )
+
+    def _refuse_git(self) -> None:
+        tree = next((path for path in (self.directory, *self.directory.parents) if (path / ".git").exists()), None)
+        if tree is None:
+            return
+        try:
+            # A name inside the directory: so a pattern that ends in a slash counts before the directory is there.
+            command = ["git", "-C", str(tree), "check-ignore", "--quiet", str(self.directory / "secret")]
+            code = subprocess.run(command, capture_output=True, check=False, timeout=30).returncode
+        except (OSError, subprocess.TimeoutExpired):
+            code = 128
+        if code != 0:
+            raise SecretError(
+                f"{self.directory} lies in the git work tree {tree} and "
+                f"{'git does not ignore it' if code == 1 else 'git cannot say whether it is ignored'}: the cluster's secrets would "
+                "end up in a commit. Set bedplate_secrets_dir to a directory outside, or add it to .gitignore"
+            )
+
+
+def default_directory(cluster: str) -> str:
+    """Return where the secrets of a cluster are unless the user says otherwise."""
+    return f"~/.local/state/bedplate/{cluster}"
+
+
+def shape_mistakes(kind: object, length: object) -> list[str]:
+    """Return what is wrong with a kind and a length as a user wrote them."""
+    found = []
+    if kind is not None and kind not in KINDS:
+        found.append(f"kind {kind!r}; allowed: {', '.join(KINDS)}")
+    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length not in _LENGTHS):
+        found.append(f"length {length!r}; allowed: {_LENGTHS.start} to {_LENGTHS.stop - 1}")
+    return found
+
+
+def _shape(name: str, kind: str | None, length: int | None) -> tuple[str, int]:
+    mistakes = shape_mistakes(kind, length)
+    if mistakes:
+        raise SecretError(f"secret {name}: {'; '.join(mistakes)}")
+    known = _KNOWN.get(name, ("password", _LENGTH["password"]))
+    kind = kind or known[0]
+    return kind, length or (known[1] if kind == known[0] else _LENGTH[kind])
+
+
+def _generate(kind: str, length: int) -> bytes:
+    if kind == "bytes":
+        return secrets.token_bytes(length)
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length)).encode()
+
+
+def _me() -> str:
+    return os.environ.get("USER") or f"uid {os.getuid()}"
