@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring the systemd units of this machine to the wanted state: one read for all of them, one call for each kind of change."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Callable
+
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import (
+    PROPERTIES,
+    Decision,
+    Seen,
+    Unit,
+    decide_enabled,
+    decide_files,
+    decide_running,
+    failing,
+    parse_show,
+    predicted,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import bring
+
+UNIT_DIRECTORY = "/etc/systemd/system"
+_JOURNAL_LINES = 30
+_UNMET = re.compile(r"(?:Condition|Assert)[A-Za-z]+=[^\n]*?(?= was not met| failed\b|\)|$)", re.MULTILINE)
+
+Run = Callable[[list[str], float], Outcome]
+
+
+class UnitsError(Exception):
+    """Units that are not as wanted; the text is whole."""
+
+
+class Systemd:
+    """The systemd of this machine, for one call of the module."""
+
+    def __init__(self, check: bool, diff: bool, settle: float = 1.0, timeout: float = 300.0, run: Run = node_command.run) -> None:
+        self.check = check
+        self.diff = diff
+        self.settle = settle
+        self.timeout = timeout
+        self.run = run
+        self.verbs: dict[str, list[str]] = {}
+
+    def bring(self, units: Sequence[Unit], state_directory: Path, unit_directory: str = UNIT_DIRECTORY) -> dict[str, Any]:
+        """Bring the units to the wanted state, and return the result of an Ansible module."""
+        names = [unit.name for unit in units]
+        before = seen = self._show(names)
+        first = decide_files(units, seen, self.check)
+        if first.problems and not self.check:
+            # A unit file that came since systemd last read its directories.
+            self._systemctl("daemon-reload", [])
+            before = seen = self._show(names)
+            first = decide_files(units, seen, self.check)
+        _refuse([*first.problems, *decide_enabled(units, seen).problems, *decide_running(units, seen).problems])
+        files = self._drop_ins(units, state_directory, unit_directory)
+        self._do(first, "mask", "unmask")
+        if files["changed_files"] or files["removed"] or any(now.stale for now in seen.values()):
+            self._change("daemon-reload", [])
+        if self.verbs and not self.check:
+            seen = self._show(names)
+        enabled = decide_enabled(units, seen)
+        _refuse(enabled.problems)
+        self._do(enabled, "enable", "disable")
+        self._bring_running(units, seen)
+        return self._result(units, before, files, first.unchecked)
+
+    def _bring_running(self, units: Sequence[Unit], seen: dict[str, Seen]) -> None:
+        decision = decide_running(units, seen)
+        _refuse(decision.problems)
+        by_name = {unit.name: unit for unit in units}
+        for name in decision.verbs.get("start", [])[:]:
+            if by_name[name].condition == "allowed" and not seen[name].absent and self._unmet(name):
+                decision.verbs["start"].remove(name)
+        if not self.check:
+            failed = [name for name in decision.of("start", "restart") if seen[name].active == "failed"]
+            if failed:  # or systemd may refuse: started too often
+                self._systemctl("reset-failed", failed)
+        said = self._do(decision, "stop", "restart", "reload", "start")
+        if not self.check:
+            self._prove(by_name, decision, said)
+
+    def _do(self, decision: Decision, *verbs: str) -> list[str]:
+        said = [self._change(verb, decision.verbs[verb]) for verb in verbs if decision.verbs.get(verb)]
+        return [text for text in said if text]
+
+    def _change(self, verb: str, names: list[str]) -> str:
+        """Do it to all of them in one call, and return what systemctl said if it failed."""
+        self.verbs[verb] = names
+        if self.check:
+            return ""
+        outcome = self._systemctl(verb, names)
+        if outcome.code == 0:
+            return ""
+        text = f"systemctl {verb} {' '.join(names)}: {outcome.text or f'ended with {outcome.code}'}"
+        if verb in ("stop", "start", "restart", "reload"):
+            return text  # the units themselves tell more
+        raise UnitsError(text)
+
+    def _systemctl(self, verb: str, names: Sequence[str]) -> Outcome:
+        return self.run(["systemctl", "--no-ask-password", verb, *(["--", *names] if names else [])], self.timeout)
+
+    def _show(self, names: Sequence[str]) -> dict[str, Seen]:
+        if not names:
+            return {}
+        outcome = self.run(["systemctl", "show", f"--property={','.join(PROPERTIES)}", "--", *names], 60.0)
+        try:
+            if outcome.code == 0:
+                return parse_show(outcome.stdout, names)
+            raise ValueError(outcome.text)
+        except ValueError as error:
+            raise UnitsError(f"systemd on this machine cannot be asked: {error}. Is it running? Look: systemctl is-system-running") from error
+
+    def _drop_ins(self, units: Sequence[Unit], state_directory: Path, unit_directory: str) -> dict[str, Any]:
+        total: dict[str, Any] = {"changed": False, "changed_files": [], "removed": [], "problems": [], "diff": []}
+        for unit in units:
+            if unit.drop_ins is None:
+                continue
+            base = f"{unit_directory}/{unit.name}.d"
+            wanted = [Wanted(f"{base}/{name}", content=text.encode()) for name, text in unit.drop_ins.items()]
+            done = bring(f"drop_ins:{unit.name}", wanted, state_directory, self.check, self.diff, "")
+            total["changed"] |= done["changed"]
+            for key in ("changed_files", "removed", "problems", "diff"):
+                total[key] += done.get(key, [])
+        return total
+
+    def _unmet(self, name: str) -> str:
+        """Return the condition of a unit that does not hold now, if systemd can tell without starting it."""
+        outcome = self.run(["systemd-analyze", "condition", f"--unit={name}"], 30.0)
+        found = _UNMET.findall(outcome.text) if outcome.code == 1 else []
+        return ", ".join(found)
+
+    def _prove(self, units: dict[str, Unit], decision: Decision, said: list[str]) -> None:
+        touched = decision.of("start", "restart", "reload", "stop")
+        if not touched:
+            return
+        first = last = self._show(touched)
+        if decision.of("start", "restart") and self.settle > 0:
+            time.sleep(self.settle)
+            last = self._show(touched)
+        wrong = []
+        for name in touched:
+            unit, now = units[name], last[name]
+            if unit.state == "stopped":
+                text = f"is still {now.active} ({now.sub})" if now.active not in ("inactive", "failed") else ""
+            else:
+                text = failing(unit, first[name], now)
+            if text:
+                wrong.append(f"{name}: is to be {unit.state}, but {text}{self._evidence(name, now)}")
+        if wrong or said:
+            raise UnitsError("\n\n".join([*wrong, *said]))
+
+    def _evidence(self, name: str, now: Seen) -> str:
+        unmet = "" if now.condition_met else self._unmet(name)
+        status = self.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], 30.0).text
+        unmet = unmet or ("" if now.condition_met else ", ".join(_UNMET.findall(status)))
+        lines = ["journalctl", f"--unit={name}", f"--lines={_JOURNAL_LINES}", "--no-pager", "--output=short-iso", "--quiet"]
+        journal = self.run(lines, 30.0).stdout.strip() or "nothing"
+        named = f": {unmet}. Make it hold, or if that is meant to be, set condition: allowed" if unmet else ""
+        return f"{named}\n--- systemctl status {name}\n{status}\n--- journalctl --unit={name} --lines={_JOURNAL_LINES}\n{journal}"
+
+    def _result(self, units: Sequence[Unit], before: dict[str, Seen], files: dict[str, Any], unchecked: list[str]) -> dict[str, Any]:
+        result: dict[str, Any] = {
+            "changed": bool(self.verbs) or files["changed"],
+            "actions": [" ".join([verb, *names]) for verb, names in self.verbs.items()],
+            "changed_files": files["changed_files"],
+            "removed": files["removed"],
+            "unchecked": unchecked,
+            "problems": files["problems"],
+        }
+        if self.diff:
+            result["diff"] = files["diff"] + self._diff(units, before)
+        return result
+
+    def _diff(self, units: Sequence[Unit], before: dict[str, Seen]) -> list[dict[str, str]]:
+        rows = [(unit.name, before[unit.name].text, predicted(unit, before[unit.name], self.verbs)) for unit in units]
+        changed = [row for row in rows if row[1] != row[2]]
+        if not changed:
+            return []
+        texts = ["".join(f"{row[0]}: {row[side]}\n" for row in changed) for side in (1, 2)]
+        return [{"before_header": "units", "after_header": "units", "before": texts[0], "after": texts[1]}]
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        raise UnitsError("\n".join(dict.fromkeys(problems)))

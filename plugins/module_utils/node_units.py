@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide what to do to the systemd units of this machine. Does no I/O; `node_systemd` asks systemd and carries it out."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Optional
+
+STATES = ("started", "stopped", "restarted", "reloaded")
+_KEYS = ("name", "enabled", "state", "masked", "drop_ins", "condition")
+_CONDITIONS = ("required", "allowed")
+_TYPES = "service|socket|timer|target|mount|automount|path|swap|slice|scope"
+_NAME = re.compile(rf"[A-Za-z0-9:_.\\@-]+\.(?:{_TYPES})\Z")
+_DROP_IN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\.conf\Z")
+
+PROPERTIES = (
+    "Id",
+    "LoadState",
+    "ActiveState",
+    "SubState",
+    "UnitFileState",
+    "NeedDaemonReload",
+    "ConditionResult",
+    "Result",
+    "Type",
+    "InvocationID",
+    "NRestarts",
+    "CanReload",
+)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One unit as it is to be. None: as it happens to be."""
+
+    name: str
+    enabled: Optional[bool] = None
+    state: Optional[str] = None
+    masked: Optional[bool] = None
+    drop_ins: Optional[Mapping[str, str]] = None
+    condition: str = "required"
+
+    @property
+    def to_run(self) -> bool:
+        """Whether the unit is to be running afterwards."""
+        return self.state in ("started", "restarted", "reloaded")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One unit as systemd sees it."""
+
+    id: str = ""
+    load: str = "not-found"
+    active: str = "inactive"
+    sub: str = "dead"
+    file: str = ""
+    stale: bool = False
+    condition_met: bool = True
+    result: str = ""
+    type: str = ""
+    invocation: str = ""
+    restarts: str = "0"
+    can_reload: bool = False
+
+    @property
+    def absent(self) -> bool:
+        """Whether this machine has no such unit."""
+        return self.load == "not-found"
+
+    @property
+    def masked(self) -> bool:
+        """Whether the unit is masked."""
+        return self.load == "masked" or self.file.startswith("masked")
+
+    @property
+    def running(self) -> bool:
+        """Whether the unit is up. One that waits for its next automatic restart is not."""
+        return self.active in ("active", "reloading", "refreshing")
+
+    @property
+    def done(self) -> bool:
+        """Whether the unit has done its work and ended, as one of type oneshot does."""
+        return self.type == "oneshot" and self.active == "inactive" and self.result == "success" and self.condition_met
+
+    @property
+    def text(self) -> str:
+        """Return it in a few words."""
+        return "absent" if self.absent else f"{'masked' if self.masked else self.file or 'loaded'}, {self.active} ({self.sub})"
+
+
+@dataclass
+class Decision:
+    """What to do, each verb with the names of its units, and what stands in the way."""
+
+    verbs: dict[str, list[str]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    unchecked: list[str] = field(default_factory=list)
+
+    def add(self, verb: str, name: str) -> None:
+        """Have this done to that unit."""
+        self.verbs.setdefault(verb, []).append(name)
+
+    def of(self, *verbs: str) -> list[str]:
+        """Return the units to which one of these is done."""
+        return [name for verb in verbs for name in self.verbs.get(verb, [])]
+
+
+def parse_show(text: str, names: Sequence[str]) -> dict[str, Seen]:
+    """Read the output of `systemctl show` for these names; it comes in their order."""
+    blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.strip("\n").split("\n\n")]
+    if len(blocks) != len(names):
+        raise ValueError(f"systemctl show told of {len(blocks)} units when asked for {len(names)}: {' '.join(names)}")
+    return {name: _seen(block) for name, block in zip(names, blocks)}
+
+
+def _seen(block: Mapping[str, str]) -> Seen:
+    return Seen(
+        id=block.get("Id", ""),
+        load=block.get("LoadState", ""),
+        active=block.get("ActiveState", ""),
+        sub=block.get("SubState", ""),
+        file=block.get("UnitFileState", ""),
+        stale=block.get("NeedDaemonReload") == "yes",
+        condition_met=block.get("ConditionResult") != "no",
+        result=block.get("Result", ""),
+        type=block.get("Type", ""),
+        invocation=block.get("InvocationID", ""),
+        restarts=block.get("NRestarts", "0"),
+        can_reload=block.get("CanReload") == "yes",
+    )
+
+
+def read_units(entries: Sequence[Mapping[str, Any]]) -> tuple[list[Unit], list[str]]:
+    """Return the units of a task and everything that is wrong with them."""
+    found = []
+    for number, entry in enumerate(entries):
+        named = f"units[{number}] {entry.get('name') or ''}".rstrip()
+        found += [f"{named}: {text}" for text in _mistakes(entry)]
+    names = [entry.get("name") for entry in entries]
+    found += [f"{name}: comes {names.count(name)} times" for name in sorted({str(n) for n in names if n}) if names.count(name) > 1]
+    if found:
+        return [], found
+    return [Unit(**{key: value for key, value in entry.items() if value is not None}) for entry in entries], []
+
+
+def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
+    for key in entry:
+        if key not in _KEYS:
+            close = difflib.get_close_matches(str(key), _KEYS, 1)
+            yield f"unknown key {key!r}{f', did you mean {close[0]!r}?' if close else ''}; allowed: {', '.join(_KEYS)}"
+    name = entry.get("name")
+    if not isinstance(name, str) or not _NAME.match(name):
+        yield f"name {name!r}; allowed: the full name of a unit with its type, as munge.service"
+    for key in ("enabled", "masked"):
+        if not isinstance(entry.get(key), (bool, type(None))):
+            yield f"{key} {entry[key]!r}; allowed: true, false"
+    state = entry.get("state")
+    if state is not None and state not in STATES:
+        yield f"state {state!r}; allowed: {', '.join(STATES)}"
+    if entry.get("condition") is not None and entry["condition"] not in _CONDITIONS:
+        yield f"condition {entry['condition']!r}; allowed: {', '.join(_CONDITIONS)}"
+    if entry.get("masked") is True and (entry.get("enabled") is True or state in ("started", "restarted", "reloaded")):
+        yield "a masked unit can be neither enabled nor running; give it masked: false, or leave out the rest"
+    yield from _drop_in_mistakes(entry.get("drop_ins"))
+
+
+def _drop_in_mistakes(drop_ins: Any) -> Iterable[str]:
+    if drop_ins is None:
+        return
+    if not isinstance(drop_ins, Mapping):
+        yield f"drop_ins {drop_ins!r}; allowed: file names with their contents, as bedplate.conf: ..."
+        return
+    for name, content in drop_ins.items():
+        if not isinstance(name, str) or not _DROP_IN.match(name):
+            yield f"drop_ins {name!r}; allowed: a file name that ends in .conf, as bedplate.conf"
+        if not isinstance(content, str):
+            yield f"drop_ins {name}: the content is no text"
+
+
+def decide_files(units: Sequence[Unit], seen: Mapping[str, Seen], check: bool) -> Decision:
+    """Decide what comes before anything else: masks, and with them which units exist at all."""
+    decision = Decision()
+    for unit in units:
+        now = seen[unit.name]
+        if unit.masked is not None and unit.masked != now.masked:
+            decision.add("mask" if unit.masked else "unmask", unit.name)
+        if now.absent and not unit.masked:
+            _absent(unit, decision, check)
+        elif now.masked and unit.masked is None and (unit.to_run or unit.enabled):
+            decision.problems.append(f"{unit.name}: is masked, so it can be neither started nor enabled; add masked: false")
+    return decision
+
+
+def _absent(unit: Unit, decision: Decision, check: bool) -> None:
+    if check:
+        decision.unchecked.append(f"{unit.name} does not exist yet")
+    else:
+        decision.problems.append(
+            f"{unit.name}: there is no such unit on this machine. Is its package installed, is its name spelt right? "
+            f"Look: systemctl list-unit-files '{unit.name.split('.')[0][:4]}*'"
+        )
+
+
+def decide_enabled(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
+    """Decide which units to enable and to disable."""
+    decision = Decision()
+    for unit in units:
+        now = seen[unit.name]
+        if unit.enabled is None or (unit.enabled and _is_enabled(unit, now, decision)):
+            continue
+        if unit.enabled:
+            decision.add("enable", unit.name)
+        elif now.absent or now.file in ("enabled", "enabled-runtime", "linked", "linked-runtime"):
+            decision.add("disable", unit.name)
+    return decision
+
+
+def _is_enabled(unit: Unit, now: Seen, decision: Decision) -> bool:
+    if now.file in ("static", "generated", "transient", "alias"):
+        why = {
+            "static": "its unit file has no [Install] section, so other units start it. Leave out enabled",
+            "alias": f"it is only another name of {now.id}. Use that name",
+        }.get(now.file, "systemd makes it at run time. Leave out enabled")
+        decision.problems.append(f"{unit.name}: cannot be enabled: {why}")
+        return True
+    # indirect: has no [Install] of its own but names units that have; enabling it again changes nothing
+    return now.file in ("enabled", "indirect")
+
+
+def decide_running(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
+    """Decide which units to start, stop, restart and reload."""
+    decision = Decision()
+    for unit in units:
+        now = seen[unit.name]
+        if unit.state == "restarted":
+            decision.add("restart", unit.name)
+        elif unit.state == "reloaded" and now.running:
+            if now.can_reload:
+                decision.add("reload", unit.name)
+            else:
+                decision.problems.append(f"{unit.name}: cannot reload (its unit has no ExecReload); use state: restarted")
+        elif unit.to_run and not now.running:
+            decision.add("start", unit.name)
+        elif unit.state == "stopped" and (now.absent or now.active not in ("inactive", "failed")):
+            decision.add("stop", unit.name)
+    return decision
+
+
+def failing(unit: Unit, first: Seen, last: Seen) -> str:
+    """Say what is wrong with a unit that was brought up, seen at once and again after it had time to settle."""
+    if last.running:
+        if first.invocation != last.invocation or first.restarts != last.restarts:
+            return "comes up and dies again and again"
+        return ""
+    if last.done:
+        return ""
+    if not last.condition_met:
+        return "" if unit.condition == "allowed" else "was not started, for a condition of its unit does not hold"
+    return f"is {last.active} ({last.sub}; result {last.result or 'unknown'})"
+
+
+def predicted(unit: Unit, now: Seen, verbs: Mapping[str, Sequence[str]]) -> str:
+    """Return a unit in a few words as it will be."""
+    done = {verb for verb, names in verbs.items() if unit.name in names}
+    if not done:
+        return now.text
+    file = "masked" if "mask" in done else "enabled" if unit.enabled else "disabled" if unit.enabled is False else now.file or "loaded"
+    active = "inactive" if "stop" in done else "active" if unit.to_run else now.active
+    how = [word for verb, word in (("restart", "restarted"), ("reload", "reloaded")) if verb in done]
+    return f"{file}, {active} ({', '.join(how) or now.sub if active == now.active else 'changed'})"

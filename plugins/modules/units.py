@@ -1,0 +1,131 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Bring all systemd units of a role to the wanted state in one call."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: units
+short_description: Bring all systemd units of a role to the wanted state in one call
+version_added: 0.1.0
+description:
+  - Reads the state of all units at once, and makes one call for each kind of change. When nothing is to be changed it only
+    reads.
+  - Reloads systemd's configuration when a drop-in changed, or when systemd says that files changed.
+  - A unit that is not up some time after it was started, or whose condition does not hold, is an error that shows its
+    status and the end of its journal.
+options:
+  units:
+    description: The units.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      name:
+        description: Full name, with the type, as V(munge.service).
+        type: str
+        required: true
+      enabled:
+        description: Whether the unit starts at boot.
+        type: bool
+      state:
+        description:
+          - V(restarted) restarts or starts, every time; meant for handlers. V(reloaded) reloads, or starts what is not running.
+        type: str
+        choices: [started, stopped, restarted, reloaded]
+      masked:
+        description: Whether the unit is masked. A unit that does not exist can be masked too.
+        type: bool
+      drop_ins:
+        description:
+          - All the drop-ins that bedplate is to have for this unit, by file name. Those it once wrote and that are no longer
+            named are removed; an empty mapping removes all. Left out, they are left alone.
+          - A changed drop-in does not restart the unit. Notify a handler for that.
+        type: dict
+      condition:
+        description: V(allowed) lets a unit stay down whose own condition (as C(ConditionPathExists)) does not hold.
+        type: str
+        choices: [required, allowed]
+        default: required
+  settle:
+    description: Seconds after which a unit that was started or restarted is looked at once more. Spent only then.
+    type: float
+    default: 1.0
+  timeout:
+    description: Seconds to wait for one call of systemctl.
+    type: int
+    default: 300
+  state_directory:
+    description: Where the node keeps the record of what was written.
+    type: path
+    default: /var/lib/bedplate
+author: The bedplate authors
+attributes:
+  check_mode:
+    support: full
+    description: Units that do not exist yet are predicted as changes, since a run installs them before it comes here.
+  diff_mode: {support: full}
+"""
+
+EXAMPLES = r"""
+- name: Enable and start the daemons of a compute node
+  bedplate.cluster.units:
+    units:
+      - {name: munge.service, enabled: true, state: started}
+      - name: slurmd.service
+        enabled: true
+        state: started
+        drop_ins:
+          bedplate.conf: |
+            [Service]
+            LimitMEMLOCK=infinity
+# => actions: ["daemon-reload", "enable munge.service slurmd.service", "start munge.service slurmd.service"]
+
+- name: Restart slurmd
+  bedplate.cluster.units:
+    units: [{name: slurmd.service, state: restarted}]
+# => actions: ["restart slurmd.service"]
+"""
+
+RETURN = r"""
+actions: {description: What was done, one line a call of systemctl., type: list, elements: str, returned: success}
+changed_files: {description: Drop-ins that were written., type: list, elements: str, returned: success}
+removed: {description: Drop-ins that were removed., type: list, elements: str, returned: success}
+unchecked: {description: Units that check mode could not see yet., type: list, elements: str, returned: success}
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "units": {"type": "list", "elements": "dict", "required": True},
+            "settle": {"type": "float", "default": 1.0},
+            "timeout": {"type": "int", "default": 300},
+            "state_directory": {"type": "path", "default": STATE_DIRECTORY},
+        },
+        supports_check_mode=True,
+    )
+    units, mistakes = read_units(module.params["units"])
+    if mistakes:
+        module.fail_json(msg="wrong arguments of bedplate.cluster.units:\n" + "\n".join(f"- {text}" for text in mistakes))
+    systemd = Systemd(module.check_mode, module._diff, module.params["settle"], float(module.params["timeout"]))
+    try:
+        result = systemd.bring(units, Path(module.params["state_directory"]))
+    except (NodeFilesError, UnitsError) as error:
+        module.fail_json(msg=str(error))
+    for text in result.pop("problems"):
+        module.warn(text)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
