@@ -1,0 +1,30 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Documentation of the action plugin of this name."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: role_variables
+short_description: Find variables of the inventory that look like a role's and are none
+version_added: 0.1.0
+description:
+  - Ansible ignores a misspelt role variable. This action compares the names of all variables with the argument specs of this
+    collection's roles, and fails with every name that begins like a role's variable and is none.
+  - Runs on the control node and connects to nobody.
+options: {}
+author: The bedplate authors
+attributes:
+  check_mode: {support: full, description: It only reads.}
+"""
+
+EXAMPLES = r"""
+- name: Check every variable that an inventory sets for a role
+  bedplate.cluster.role_variables:
+# => gpu01: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?
+"""
+
+RETURN = r"""
+mistakes: {description: One line for each unknown variable., type: list, elements: str, returned: always}
+"""

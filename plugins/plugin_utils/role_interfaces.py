@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the roles of this collection take, read from their argument specs."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import yaml
+
+ROLES = Path(__file__).parents[2] / "roles"
+
+
+def interfaces(roles: Path = ROLES) -> dict[str, set[str]]:
+    """Return role -> names of its variables, over all entry points."""
+    found: dict[str, set[str]] = {}
+    for path in sorted(roles.glob("*/meta/argument_specs.yml")):
+        entries = yaml.safe_load(path.read_text())["argument_specs"].values()
+        found[path.parents[1].name] = {name for entry in entries for name in entry.get("options", {})}
+    return found
+
+
+def unknown_variables(names: Iterable[str], known: Mapping[str, set[str]]) -> dict[str, str]:
+    """Return the names that look like a role's variable and are none, each with the role.
+
+    >>> unknown_variables(["slurm_rest_listn", "site"], {"slurm": {"slurm_rest_listen"}})
+    {'slurm_rest_listn': 'slurm'}
+    """
+    return {
+        name: role
+        for name in sorted(set(names))
+        for role, variables in known.items()
+        if name.startswith(f"{role}_") and name not in variables
+    }
+
+
+def message(name: str, role: str, known: Mapping[str, set[str]]) -> str:
+    """Return the error text for one unknown variable, with the nearest name that exists."""
+    matches = difflib.get_close_matches(name, sorted(known[role]), n=1)
+    hint = f"did you mean {matches[0]}?" if matches else f"see `ansible-doc -t role bedplate.cluster.{role}`"
+    return f"{name} is no variable of the role {role}; {hint}"

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slurm's node, node set, partition, GPU and topology lines, from the cluster file alone.
+
+Nothing here looks at a live node: a node that is down, or left out by `--limit`, keeps its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, Partition, Profile
+
+from .conf import line_of, merge
+
+
+def _address_range(addresses: list[str]) -> str:
+    """Fold addresses of one /24, in order, as Slurm pairs them with the names: 10.0.0.[11-12]."""
+    if len(addresses) == 1:
+        return addresses[0]
+    prefix = addresses[0].rpartition(".")[0]
+    return f"{prefix}.[{addresses[0].rpartition('.')[2]}-{addresses[-1].rpartition('.')[2]}]"
+
+
+def _runs(nodes: Iterable[Node]) -> Iterator[list[Node]]:
+    """Yield runs of nodes that one NodeName line can hold: alike, and with consecutive addresses in one /24."""
+    run: list[Node] = []
+    for node in nodes:
+        if run and not (_alike(run[-1], node) and _next_address(run[-1].address, node.address)):
+            yield run
+            run = []
+        run.append(node)
+    if run:
+        yield run
+
+
+def _alike(one: Node, other: Node) -> bool:
+    return (
+        one.profile is other.profile
+        and one.rack is other.rack
+        and one.state == other.state
+        and one.reason == other.reason
+        and one.name.rstrip("0123456789") == other.name.rstrip("0123456789")
+    )
+
+
+def _next_address(one: str, other: str) -> bool:
+    prefix, _, last = one.rpartition(".")
+    other_prefix, _, other_last = other.rpartition(".")
+    return prefix == other_prefix and int(other_last) == int(last) + 1
+
+
+def real_memory(profile: Profile) -> int:
+    """Return the MiB that jobs may have: what the profile states, less huge pages and the reserve."""
+    return profile.memory_mib - profile.hugepages_mib - profile.reserved_memory_mib
+
+
+def gres_of(profile: Profile) -> str | None:
+    """Return the Gres value of a node line, such as `gpu:h100:8`."""
+    return f"gpu:{profile.gpus.model}:{profile.gpus.count}" if profile.gpus else None
+
+
+def features_of(node: Node) -> list[str]:
+    """Return the features users can ask for: profile, GPU model, rack, then the profile's own."""
+    model = [node.profile.gpus.model] if node.profile.gpus else []
+    return list(dict.fromkeys([node.profile.name, *model, f"rack_{node.rack.name}", *node.profile.features]))
+
+
+def node_lines(cluster: Cluster) -> list[str]:
+    """Return the NodeName lines, in file order."""
+    return [line_of(_node_pairs(run)) for run in _runs(cluster.nodes)]
+
+
+def _node_pairs(run: list[Node]) -> dict[str, object]:
+    node, profile = run[0], run[0].profile
+    pairs: dict[str, object] = {
+        "NodeName": fold(member.name for member in run),
+        "NodeAddr": _address_range([member.address for member in run]),
+        "Sockets": profile.sockets,
+        "CoresPerSocket": profile.cores_per_socket,
+        "ThreadsPerCore": profile.threads_per_core,
+        "RealMemory": real_memory(profile),
+    }
+    if gres := gres_of(profile):
+        pairs["Gres"] = gres
+    pairs["Feature"] = features_of(node)
+    pairs["State"] = node.state.upper() if node.state else "UNKNOWN"
+    if node.reason:
+        pairs["Reason"] = node.reason
+    return pairs
+
+
+def gres_lines(cluster: Cluster) -> list[str]:
+    """Return gres.conf: a line per run of GPUs that share cores, or AutoDetect where the profile asks for it."""
+    lines = []
+    for profile in cluster.profiles.values():
+        nodes = [node.name for node in cluster.nodes if node.profile is profile]
+        if profile.gpus and nodes:
+            lines += _gres_of_profile(fold(nodes), profile)
+    return lines
+
+
+def _gres_of_profile(names: str, profile: Profile) -> list[str]:
+    gpus = profile.gpus
+    assert gpus is not None
+    if gpus.detect != "explicit":
+        # Slurm finds files and cores by itself; what the node line says is still what must be there.
+        return [line_of({"NodeName": names, "AutoDetect": gpus.detect})]
+    lines = []
+    for cores, members in groupby(zip(gpus.cores, gpus.devices, strict=True), key=lambda pair: pair[0]):
+        pairs = {"NodeName": names, "Name": "gpu", "Type": gpus.model, "File": fold(device for _, device in members)}
+        lines.append(line_of({**pairs, "Cores": cores} if cores else pairs))
+    return lines
+
+
+def nodeset_lines(cluster: Cluster) -> list[str]:
+    """Return a NodeSet per feature that a partition selects by."""
+    names = dict.fromkeys(name for partition in cluster.partitions.values() for name in _nodesets(cluster, partition))
+    return [line_of({"NodeSet": name, "Feature": name}) for name in names]
+
+
+def _nodesets(cluster: Cluster, partition: Partition) -> list[str]:
+    """Return the features that stand for a partition's selectors; a selector that is a hostlist has none."""
+    found: list[str] = []
+    for selector in partition.selectors:
+        kind, colon, name = selector.partition(":")
+        if selector == "all":
+            found += dict.fromkeys(node.profile.name for node in cluster.nodes)
+        elif kind == "rack":
+            found += [f"rack_{rack}" for rack in expand(name)]
+        elif colon:
+            found.append(name)
+    return found
+
+
+def _partition_value(cluster: Cluster, partition: Partition) -> str:
+    hostlists = [selector for selector in partition.selectors if selector != "all" and ":" not in selector]
+    return ",".join([*dict.fromkeys(_nodesets(cluster, partition)), *hostlists])
+
+
+def partition_lines(cluster: Cluster) -> list[str]:
+    """Return the PartitionName lines, in file order."""
+    lines = []
+    for partition in cluster.partitions.values():
+        pairs: dict[str, object] = {
+            "PartitionName": partition.name,
+            "Nodes": _partition_value(cluster, partition),
+            "Default": partition.default,
+            "MaxTime": partition.max_time or "UNLIMITED",
+        }
+        lines.append(line_of(merge(pairs, partition.options)))
+    return lines
+
+
+def expected_nodes(cluster: Cluster) -> list[dict[str, object]]:
+    """Return groups of like nodes as Slurm should report them."""
+    groups: dict[tuple[str, bool], list[Node]] = {}
+    for node in cluster.nodes:
+        groups.setdefault((node.profile.name, node.state is not None), []).append(node)
+    return [_expected_group(nodes, drained) for (_, drained), nodes in groups.items()]
+
+
+def _expected_group(nodes: list[Node], drained: bool) -> dict[str, object]:
+    profile = nodes[0].profile
+    return {
+        "names": fold(node.name for node in nodes),
+        "gres": gres_of(profile) or "",
+        "cpus": profile.cpus,
+        "memory": real_memory(profile),
+        "drained": drained,
+    }
+
+
+def expected_partitions(cluster: Cluster) -> dict[str, str]:
+    """Return partition -> folded nodes, as Slurm should report them."""
+    return {name: fold(partition.nodes) for name, partition in cluster.partitions.items()}

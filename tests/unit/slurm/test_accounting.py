@@ -1,0 +1,38 @@
+"""sacctmgr calls that close the gap between wanted and found."""
+
+from __future__ import annotations
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Wanted, calls, found
+
+QOS = "Name|Priority\nnormal|0\nhigh|100\n"
+ASSOCIATIONS = "Account|User|Par Name|QOS|Def QOS\nroot|||normal|\nroot|root||normal|\nresearch||root|normal|normal\nresearch|alice||normal|\n"
+STATE = found(QOS, ASSOCIATIONS)
+
+
+def test_nothing_to_do():
+    accounts = {"research": {"parent": "root", "users": ["alice"], "qos": ["normal"], "default_qos": "normal"}}
+    assert calls("lab", Wanted({"high": {"Priority": 100}}, accounts), STATE) == []
+
+
+def test_missing_things_are_added_in_order():
+    wanted = Wanted({"low": {"Priority": 1}}, {"ml": {"description": "ML", "users": ["bob"], "default_qos": "low"}})
+    assert calls("lab", wanted, STATE) == [
+        ["add", "qos", "low"],
+        ["modify", "qos", "low", "set", "Priority=1"],
+        ["add", "account", "ml", "cluster=lab", "parent=root", "description=ML", "organization=ml"],
+        ["modify", "account", "ml", "where", "cluster=lab", "set", "defaultqos=low"],
+        ["add", "user", "bob", "cluster=lab", "account=ml"],
+    ]
+
+
+def test_changes_are_made_and_strangers_left_alone():
+    wanted = Wanted({"normal": {"Priority": 5}}, {"research": {"qos": ["normal", "high"], "users": ["bob"]}})
+    assert calls("lab", wanted, STATE) == [
+        ["modify", "qos", "normal", "set", "Priority=5"],
+        ["modify", "account", "research", "where", "cluster=lab", "set", "qos=normal,high"],
+        ["add", "user", "bob", "cluster=lab", "account=research"],
+    ]
+
+
+def test_a_fresh_host_needs_everything():
+    assert calls("lab", Wanted({"normal": {}}, {}), found("", "")) == [["add", "qos", "normal"]]
