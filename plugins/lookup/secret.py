@@ -24,7 +24,7 @@ options:
     type: int
     default: 32
   directory:
-    description: Where the secrets are. Unless set, C(~/.local/state/bedplate/) and the name of the cluster.
+    description: Where the secrets are. Unless set, C(~/.local/state/bedplate/) and the name of the cluster, or the same below C(XDG_STATE_HOME).
     type: str
     vars:
       - name: bedplate_secrets_dir
@@ -50,6 +50,7 @@ _raw:
   elements: str
 """
 
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleLookupError
@@ -58,7 +59,7 @@ from ansible.plugins.lookup import LookupBase
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
     SecretError,
     SecretStore,
-    default_directory,
+    directory_of,
 )
 
 
@@ -76,14 +77,6 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         except SecretError as error:
             raise AnsibleLookupError(f"bedplate.cluster.secret: {error}") from error
 
-    def _directory(self, variables: dict[str, Any]) -> str:
-        directory = self.get_option("directory")
-        if directory:
-            return str(directory)
+    def _directory(self, variables: dict[str, Any]) -> Path:
         cluster = self._templar.template(variables.get("bedplate_cluster"))
-        if not cluster:
-            raise SecretError(
-                "nobody says where the cluster's secrets are: neither bedplate_secrets_dir nor bedplate_cluster (which the "
-                "inventory plugin bedplate.cluster.racks sets) is defined"
-            )
-        return default_directory(str(cluster))
+        return directory_of({"bedplate_secrets_dir": self.get_option("directory"), "bedplate_cluster": cluster})

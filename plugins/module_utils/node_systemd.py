@@ -76,7 +76,7 @@ class Systemd:
         _refuse(decision.problems)
         by_name = {unit.name: unit for unit in units}
         for name in decision.verbs.get("start", [])[:]:
-            if by_name[name].condition == "allowed" and not seen[name].absent and self._unmet(name):
+            if by_name[name].condition == "allowed" and not seen[name].absent and self._unmet(name, seen[name]):
                 decision.verbs["start"].remove(name)
         if not self.check:
             failed = [name for name in decision.of("start", "restart") if seen[name].active == "failed"]
@@ -130,11 +130,11 @@ class Systemd:
                 total[key] += done.get(key, [])
         return total
 
-    def _unmet(self, name: str) -> str:
-        """Return the condition of a unit that does not hold now, if systemd can tell without starting it."""
+    def _unmet(self, name: str, now: Seen) -> str:
+        """Return the condition of a unit that does not hold now; systemd can tell without starting it."""
         outcome = self.run(["systemd-analyze", "condition", f"--unit={name}"], 30.0)
         found = _UNMET.findall(outcome.text) if outcome.code == 1 else []
-        return ", ".join(found)
+        return ", ".join(found) or ("a condition of its unit" if now.unmet else "")
 
     def _prove(self, units: dict[str, Unit], decision: Decision, said: list[str]) -> None:
         touched = decision.of("start", "restart", "reload", "stop")
@@ -150,20 +150,17 @@ class Systemd:
             if unit.state == "stopped":
                 text = f"is still {now.active} ({now.sub})" if now.active not in ("inactive", "failed") else ""
             else:
-                text = failing(unit, first[name], now)
+                text = failing(unit, first[name], now, "" if now.running else self._unmet(name, now))
             if text:
-                wrong.append(f"{name}: is to be {unit.state}, but {text}{self._evidence(name, now)}")
+                wrong.append(f"{name}: is to be {unit.state}, but {text}{self._evidence(name)}")
         if wrong or said:
             raise UnitsError("\n\n".join([*wrong, *said]))
 
-    def _evidence(self, name: str, now: Seen) -> str:
-        unmet = "" if now.condition_met else self._unmet(name)
+    def _evidence(self, name: str) -> str:
         status = self.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], 30.0).text
-        unmet = unmet or ("" if now.condition_met else ", ".join(_UNMET.findall(status)))
         lines = ["journalctl", f"--unit={name}", f"--lines={_JOURNAL_LINES}", "--no-pager", "--output=short-iso", "--quiet"]
         journal = self.run(lines, 30.0).stdout.strip() or "nothing"
-        named = f": {unmet}. Make it hold, or if that is meant to be, set condition: allowed" if unmet else ""
-        return f"{named}\n--- systemctl status {name}\n{status}\n--- journalctl --unit={name} --lines={_JOURNAL_LINES}\n{journal}"
+        return f"\n--- systemctl status {name}\n{status}\n--- journalctl --unit={name} --lines={_JOURNAL_LINES}\n{journal}"
 
     def _result(self, units: Sequence[Unit], before: dict[str, Seen], files: dict[str, Any], unchecked: list[str]) -> dict[str, Any]:
         result: dict[str, Any] = {

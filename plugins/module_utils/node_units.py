@@ -24,6 +24,7 @@ PROPERTIES = (
     "UnitFileState",
     "NeedDaemonReload",
     "ConditionResult",
+    "ConditionTimestampMonotonic",
     "Result",
     "Type",
     "InvocationID",
@@ -59,7 +60,7 @@ class Seen:
     sub: str = "dead"
     file: str = ""
     stale: bool = False
-    condition_met: bool = True
+    unmet: bool = False
     result: str = ""
     type: str = ""
     invocation: str = ""
@@ -84,7 +85,7 @@ class Seen:
     @property
     def done(self) -> bool:
         """Whether the unit has done its work and ended, as one of type oneshot does."""
-        return self.type == "oneshot" and self.active == "inactive" and self.result == "success" and self.condition_met
+        return self.type == "oneshot" and self.active == "inactive" and self.result == "success"
 
     @property
     def text(self) -> str:
@@ -125,7 +126,8 @@ def _seen(block: Mapping[str, str]) -> Seen:
         sub=block.get("SubState", ""),
         file=block.get("UnitFileState", ""),
         stale=block.get("NeedDaemonReload") == "yes",
-        condition_met=block.get("ConditionResult") != "no",
+        # Systemd forgets a unit that is down and wanted by nobody, and then says no without having looked.
+        unmet=block.get("ConditionResult") == "no" and block.get("ConditionTimestampMonotonic", "0") != "0",
         result=block.get("Result", ""),
         type=block.get("Type", ""),
         invocation=block.get("InvocationID", ""),
@@ -250,16 +252,20 @@ def decide_running(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
     return decision
 
 
-def failing(unit: Unit, first: Seen, last: Seen) -> str:
-    """Say what is wrong with a unit that was brought up, seen at once and again after it had time to settle."""
+def failing(unit: Unit, first: Seen, last: Seen, unmet: str) -> str:
+    """Say what is wrong with a unit that was brought up, seen at once and again after it had time to settle.
+
+    `unmet` is the condition of the unit that does not hold, if any.
+    """
     if last.running:
         if first.invocation != last.invocation or first.restarts != last.restarts:
             return "comes up and dies again and again"
         return ""
+    if unmet:
+        text = f"was not started, since {unmet} does not hold. Make it hold, or if that is meant to be: condition: allowed"
+        return "" if unit.condition == "allowed" else text
     if last.done:
         return ""
-    if not last.condition_met:
-        return "" if unit.condition == "allowed" else "was not started, for a condition of its unit does not hold"
     return f"is {last.active} ({last.sub}; result {last.result or 'unknown'})"
 
 
@@ -268,7 +274,7 @@ def predicted(unit: Unit, now: Seen, verbs: Mapping[str, Sequence[str]]) -> str:
     done = {verb for verb, names in verbs.items() if unit.name in names}
     if not done:
         return now.text
-    file = "masked" if "mask" in done else "enabled" if unit.enabled else "disabled" if unit.enabled is False else now.file or "loaded"
+    file = "enabled" if unit.enabled else "disabled" if unit.enabled is False else now.file or "loaded"
     active = "inactive" if "stop" in done else "active" if unit.to_run else now.active
-    how = [word for verb, word in (("restart", "restarted"), ("reload", "reloaded")) if verb in done]
-    return f"{file}, {active} ({', '.join(how) or now.sub if active == now.active else 'changed'})"
+    how = [f" ({word})" for verb, word in (("restart", "restarted"), ("reload", "reloaded")) if verb in done]
+    return f"{'masked' if 'mask' in done else file}, {active}{''.join(how)}"

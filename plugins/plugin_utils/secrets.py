@@ -9,10 +9,11 @@ import secrets
 import stat
 import string
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 KINDS = ("password", "bytes")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}\Z")
+_NAME = re.compile(r"[a-z0-9_]{1,100}\Z")
 # No sign at all: such a password needs no quoting in a URL, in SQL, in a shell, in an ini file.
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = {"password": 32, "bytes": 32}
@@ -45,7 +46,7 @@ class SecretStore:
         The placeholder is the same every time and differs from every secret: check mode shows a change, as it must.
         """
         if not _NAME.match(name):
-            raise SecretError(f"secret {name!r}: allowed: letters, digits, _ - and . (not in front), as in munge_key")
+            raise SecretError(f"secret {name!r}; allowed: a name of a-z, 0-9 and _, as munge_key")
         path = self.directory / name
         try:
             return self._read(path)
@@ -141,7 +142,22 @@ class SecretStore:
 
 def default_directory(cluster: str) -> str:
     """Return where the secrets of a cluster are unless the user says otherwise."""
-    return f"~/.local/state/bedplate/{cluster}"
+    if cluster in (".", "..") or "/" in cluster:
+        raise SecretError(f"bedplate_cluster {cluster!r} is no name of a cluster, so it names no directory for its secrets")
+    # The specification of XDG: a relative path there is invalid and has no effect.
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return f"{state if Path(state).is_absolute() else '~/.local/state'}/bedplate/{cluster}"
+
+
+def directory_of(variables: Mapping[str, object]) -> Path:
+    """Return where the secrets are, by the variables of a host (already templated)."""
+    directory, cluster = variables.get("bedplate_secrets_dir"), variables.get("bedplate_cluster")
+    if not directory and not cluster:
+        raise SecretError(
+            "nobody says where the cluster's secrets are: neither bedplate_secrets_dir nor bedplate_cluster (which the "
+            "inventory plugin bedplate.cluster.racks sets) is defined for this host"
+        )
+    return Path(str(directory) if directory else default_directory(str(cluster))).expanduser()
 
 
 def shape_mistakes(kind: object, length: object) -> list[str]:
