@@ -24,7 +24,9 @@ options:
     type: int
     default: 32
   directory:
-    description: Where the secrets are. Unless set, C(~/.local/state/bedplate/) and the name of the cluster, or the same below C(XDG_STATE_HOME).
+    description:
+      - Where the secrets are. Unless set, a directory with the name of the cluster in C(~/.local/state/bedplate/),
+        or in C(bedplate/) below E(XDG_STATE_HOME).
     type: str
     vars:
       - name: bedplate_secrets_dir

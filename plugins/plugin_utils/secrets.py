@@ -123,27 +123,39 @@ class SecretStore:
             )
 
     def _refuse_git(self) -> None:
-        tree = next((path for path in (self.directory, *self.directory.parents) if (path / ".git").exists()), None)
+        real = self.directory.resolve()
+        tree = next((path for path in (real, *real.parents) if (path / ".git").exists()), None)
         if tree is None:
             return
-        try:
-            # A name inside the directory: so a pattern that ends in a slash counts before the directory is there.
-            command = ["git", "-C", str(tree), "check-ignore", "--quiet", str(self.directory / "secret")]
-            code = subprocess.run(command, capture_output=True, check=False, timeout=30).returncode
-        except (OSError, subprocess.TimeoutExpired):
-            code = 128
-        if code != 0:
+        ignored, said = _is_ignored(tree, real)
+        if not ignored:
             raise SecretError(
-                f"{self.directory} lies in the git work tree {tree} and "
-                f"{'git does not ignore it' if code == 1 else 'git cannot say whether it is ignored'}: the cluster's secrets would "
+                f"{self.directory} lies in the git work tree {tree} and {said}: the cluster's secrets would "
                 "end up in a commit. Set bedplate_secrets_dir to a directory outside, or add it to .gitignore"
             )
+
+
+def _is_ignored(tree: Path, directory: Path) -> tuple[bool, str]:
+    """Return whether git ignores a directory, and if not, what to say about it."""
+    # A name inside the directory: so a pattern that ends in a slash counts before the directory is there.
+    command = ["git", "-C", str(tree), "check-ignore", "--quiet", str(directory / "secret")]
+    # In a hook git points these variables at its own repository, which may be another one.
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=30, env=environment, text=True)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return False, f"git cannot say whether it is ignored ({error})"
+    if done.returncode == 1:
+        return False, "git does not ignore it"
+    return done.returncode == 0, f"git cannot say whether it is ignored ({done.stderr.strip()})"
 
 
 def default_directory(cluster: str) -> str:
     """Return where the secrets of a cluster are unless the user says otherwise."""
     if cluster in (".", "..") or "/" in cluster:
-        raise SecretError(f"bedplate_cluster {cluster!r} is no name of a cluster, so it names no directory for its secrets")
+        raise SecretError(
+            f"bedplate_cluster {cluster!r} is no name of a cluster, so it names no directory for its secrets"
+        )
     # The specification of XDG: a relative path there is invalid and has no effect.
     state = os.environ.get("XDG_STATE_HOME", "")
     return f"{state if Path(state).is_absolute() else '~/.local/state'}/bedplate/{cluster}"

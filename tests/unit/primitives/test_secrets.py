@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a store of secrets returns, what it leaves on disk, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
+    SecretError,
+    SecretStore,
+    directory_of,
+)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "bedplate" / "pod"
+
+
+@pytest.fixture
+def work_tree(tmp_path: Path) -> Path:
+    if not shutil.which("git"):
+        pytest.skip("git not installed")
+    tree = tmp_path / "site"
+    subprocess.run(["git", "init", "-q", str(tree)], check=True)
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "length", "size"),
+    [
+        ("munge_key", None, None, 1024),
+        ("jwt_key", None, None, 32),
+        ("slurm_database_password", None, None, 32),
+        ("anything", "bytes", None, 32),
+        ("anything", "bytes", 64, 64),
+        ("munge_key", None, 2048, 2048),
+        ("munge_key", "password", None, 32),
+        ("anything", "password", 40, 40),
+    ],
+)
+def test_size(directory: Path, name: str, kind: str | None, length: int | None, size: int) -> None:
+    assert len(SecretStore(directory).get(name, kind, length)) == size
+
+
+def test_a_password_needs_no_quoting(directory: Path) -> None:
+    found = b"".join(SecretStore(directory).get(f"p{number}") for number in range(50))
+    assert found.isalnum()
+    assert len(set(found)) > 50
+
+
+def test_a_secret_stays_and_differs_from_others_and_from_other_clusters(directory: Path) -> None:
+    first = SecretStore(directory).get("a")
+    assert SecretStore(directory).get("a") == first
+    assert SecretStore(directory).get("a", "bytes", 64) == first
+    assert SecretStore(directory).get("b") != first
+    assert SecretStore(directory.with_name("other")).get("a") != first
+
+
+def test_only_the_owner_can_read_what_is_made(directory: Path) -> None:
+    before = os.umask(0)
+    try:
+        SecretStore(directory).get("munge_key")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((directory / "munge_key").stat().st_mode) == 0o400
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (directory, directory.parent)] == [0o700, 0o700]
+    assert [path.name for path in directory.iterdir()] == ["munge_key"]
+
+
+def test_many_at_once_agree(directory: Path) -> None:
+    with ThreadPoolExecutor(16) as pool:
+        found = set(pool.map(lambda _: SecretStore(directory).get("munge_key"), range(64)))
+    assert len(found) == 1
+    assert [path.name for path in directory.iterdir()] == ["munge_key"]
+
+
+def test_check_mode_makes_nothing_and_shows_the_same_each_time(directory: Path) -> None:
+    stand_in = SecretStore(directory).get("munge_key", create=False)
+    assert stand_in == SecretStore(directory).get("munge_key", create=False)
+    assert stand_in.decode().isprintable() or stand_in.endswith(b"\n")
+    assert not directory.exists()
+    made = SecretStore(directory).get("munge_key")
+    assert made != stand_in
+    assert SecretStore(directory).get("munge_key", create=False) == made
+
+
+def test_a_line_end_that_an_editor_left_is_no_part_of_a_password(directory: Path) -> None:
+    directory.mkdir(parents=True, mode=0o700)
+    (directory / "token").write_text("s3cret\n")
+    (directory / "token").chmod(0o400)
+    store = SecretStore(directory)
+    assert store.text("token") == "s3cret"
+    assert store.get("token") == b"s3cret\n"
+
+
+def test_random_bytes_are_no_text(directory: Path) -> None:
+    store = SecretStore(directory)
+    store.get("munge_key")
+    with pytest.raises(SecretError, match=r"munge_key holds 1024 random bytes.*secret: munge_key"):
+        store.text("munge_key")
+
+
+@pytest.mark.parametrize("name", ["", "../munge_key", "a/b", ".hidden", "Munge", "munge-key", "a b", "munge_key\n"])
+def test_a_name_that_is_none(directory: Path, name: str) -> None:
+    with pytest.raises(SecretError, match="allowed: a name of a-z, 0-9 and _"):
+        SecretStore(directory).get(name)
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize(("kind", "length"), [("key", None), ("bytes", 15), ("password", 0), ("bytes", 65537)])
+def test_a_shape_that_is_none(directory: Path, kind: str, length: int | None) -> None:
+    with pytest.raises(SecretError, match=r"secret a: .*allowed: "):
+        SecretStore(directory).get("a", kind, length)
+    assert not directory.exists()
+
+
+@pytest.mark.parametrize("mode", [0o750, 0o701, 0o720])
+def test_a_directory_open_to_others(directory: Path, mode: int) -> None:
+    directory.mkdir(parents=True)
+    directory.chmod(mode)
+    with pytest.raises(SecretError, match=rf"mode {mode:04o}.*chmod 0700 {directory}"):
+        SecretStore(directory)
+
+
+@pytest.mark.parametrize("mode", [0o440, 0o604])
+def test_a_secret_open_to_others(directory: Path, mode: int) -> None:
+    store = SecretStore(directory)
+    store.get("a")
+    (directory / "a").chmod(mode)
+    with pytest.raises(SecretError, match=rf"mode {mode:04o}.*Treat it as known"):
+        store.get("a")
+
+
+def test_an_empty_secret(directory: Path) -> None:
+    directory.mkdir(parents=True, mode=0o700)
+    (directory / "a").touch(0o400)
+    with pytest.raises(SecretError, match=r"is empty\. Remove it"):
+        SecretStore(directory).get("a")
+
+
+def test_a_directory_that_depends_on_where_the_command_runs() -> None:
+    with pytest.raises(SecretError, match="'secrets' is relative"):
+        SecretStore("secrets")
+
+
+def test_a_work_tree_that_does_not_ignore_it(work_tree: Path) -> None:
+    with pytest.raises(SecretError, match=rf"lies in the git work tree {work_tree} and git does not ignore it"):
+        SecretStore(work_tree / "secrets")
+
+
+def test_a_link_into_a_work_tree(work_tree: Path, directory: Path) -> None:
+    directory.parent.mkdir(parents=True)
+    (work_tree / "secrets").mkdir(mode=0o700)
+    directory.symlink_to(work_tree / "secrets")
+    with pytest.raises(SecretError, match="git does not ignore it"):
+        SecretStore(directory)
+
+
+@pytest.mark.parametrize("pattern", ["secrets/", "/secrets", "sec*"])
+def test_a_work_tree_that_ignores_it(work_tree: Path, pattern: str) -> None:
+    (work_tree / ".gitignore").write_text(f"{pattern}\n")
+    assert len(SecretStore(work_tree / "secrets").get("a")) == 32
+
+
+def test_inside_a_hook_of_another_repository(work_tree: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (work_tree / ".gitignore").write_text("secrets/\n")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere" / ".git"))
+    assert len(SecretStore(work_tree / "secrets").get("a")) == 32
+
+
+def test_a_work_tree_without_git(work_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(SecretError, match="git cannot say whether it is ignored"):
+        SecretStore(work_tree / "secrets")
+
+
+@pytest.mark.parametrize(
+    ("variables", "state", "expected"),
+    [
+        ({"bedplate_cluster": "pod"}, "", "/home/op/.local/state/bedplate/pod"),
+        ({"bedplate_cluster": "pod"}, "/srv/state", "/srv/state/bedplate/pod"),
+        ({"bedplate_cluster": "pod"}, "not/absolute", "/home/op/.local/state/bedplate/pod"),
+        ({"bedplate_cluster": "pod", "bedplate_secrets_dir": "/srv/keys"}, "/srv/state", "/srv/keys"),
+        ({"bedplate_secrets_dir": "~/keys"}, "", "/home/op/keys"),
+    ],
+)
+def test_directory_of(monkeypatch: pytest.MonkeyPatch, variables: dict[str, object], state: str, expected: str) -> None:
+    monkeypatch.setenv("HOME", "/home/op")
+    monkeypatch.setenv("XDG_STATE_HOME", state)
+    assert directory_of(variables) == Path(expected)
+
+
+@pytest.mark.parametrize(
+    ("variables", "match"),
+    [
+        ({}, "neither bedplate_secrets_dir nor bedplate_cluster"),
+        ({"bedplate_cluster": "../other"}, "'../other' is no name of a cluster"),
+        ({"bedplate_cluster": ".."}, "is no name of a cluster"),
+    ],
+)
+def test_directory_of_nothing(variables: dict[str, object], match: str) -> None:
+    with pytest.raises(SecretError, match=match):
+        directory_of(variables)
