@@ -75,7 +75,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         create = not self._templar.template(variables.get("ansible_check_mode", False))
         try:
             store = SecretStore(self._directory(variables))
-            return [store.text(str(term), "password", self.get_option("length"), create) for term in terms]
+            return [store.text(str(term), self.get_option("length"), create) for term in terms]
         except SecretError as error:
             raise AnsibleLookupError(f"bedplate.cluster.secret: {error}") from error
 

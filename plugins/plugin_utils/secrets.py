@@ -58,16 +58,21 @@ class SecretStore:
         self._make(path, _generate(kind, length))
         return self._read(path)
 
-    def text(self, name: str, kind: str | None = None, length: int | None = None, create: bool = True) -> str:
+    def text(self, name: str, length: int | None = None, create: bool = True) -> str:
         """Return a secret for use inside a text; a line end after it, which an editor leaves, is no part of it."""
-        data = self.get(name, kind, length, create)
+        if _KNOWN.get(name, ("password",))[0] == "bytes":
+            raise self._no_text(name, "random bytes")
+        data = self.get(name, "password", length, create)
         try:
             return data.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
-            raise SecretError(
-                f"secret {name}: {self.directory / name} holds {len(data)} random bytes, which are no text. Write it with "
-                f"`secret: {name}` in an entry of bedplate.cluster.files"
-            ) from error
+            raise self._no_text(name, f"{len(data)} random bytes") from error
+
+    def _no_text(self, name: str, what: str) -> SecretError:
+        return SecretError(
+            f"secret {name}: {self.directory / name} is for {what}, which are no text. Write it with "
+            f"`secret: {name}` in an entry of bedplate.cluster.files"
+        )
 
     def _read(self, path: Path) -> bytes:
         try:

@@ -101,11 +101,19 @@ def test_a_line_end_that_an_editor_left_is_no_part_of_a_password(directory: Path
     assert store.get("token") == b"s3cret\n"
 
 
-def test_random_bytes_are_no_text(directory: Path) -> None:
+@pytest.mark.parametrize("name", ["munge_key", "anything"])
+def test_random_bytes_are_no_text(directory: Path, name: str) -> None:
     store = SecretStore(directory)
-    store.get("munge_key")
-    with pytest.raises(SecretError, match=r"munge_key holds 1024 random bytes.*secret: munge_key"):
-        store.text("munge_key")
+    store.get(name, "bytes", 256)
+    with pytest.raises(SecretError, match=rf"random bytes, which are no text.*`secret: {name}`"):
+        store.text(name)
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_asking_for_a_key_as_text_makes_no_short_one(directory: Path, create: bool) -> None:
+    with pytest.raises(SecretError, match="`secret: munge_key`"):
+        SecretStore(directory).text("munge_key", create=create)
+    assert not directory.exists()
 
 
 @pytest.mark.parametrize("name", ["", "../munge_key", "a/b", ".hidden", "Munge", "munge-key", "a b", "munge_key\n"])
