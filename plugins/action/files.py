@@ -21,7 +21,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.rendering import 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
     SecretError,
     SecretStore,
-    default_directory,
 )
 
 _MODES = {"file": "0644", "directory": "0755", "link": ""}
@@ -89,18 +88,11 @@ class _Source:
 
     def secret(self, name: str, kind: str | None, length: int | None) -> bytes:
         if self._store is None:
-            self._store = SecretStore(self._directory())
+            names = ("bedplate_secrets_dir", "bedplate_cluster")
+            self._store = SecretStore(
+                directory_of({n: self._action._templar.template(self._vars.get(n)) for n in names})
+            )
         return self._store.get(name, kind, length, create=not self._action._task.check_mode)
-
-    def _directory(self) -> str:
-        for name in ("bedplate_secrets_dir", "bedplate_cluster"):
-            value = self._action._templar.template(self._vars.get(name))
-            if value:
-                return str(value) if name == "bedplate_secrets_dir" else default_directory(str(value))
-        raise SecretError(
-            "nobody says where the cluster's secrets are: neither bedplate_secrets_dir nor bedplate_cluster (which the "
-            "inventory plugin bedplate.cluster.racks sets) is defined for this host"
-        )
 
 
 def _wanted(entry: Mapping[str, Any], source: _Source) -> Wanted:

@@ -179,7 +179,7 @@ class _Planner:
     def _compare(self, entry: Wanted) -> None:
         result = self.result
         before = probe(entry.path)
-        if entry.state == "directory" and before.kind == "link" and os.path.isdir(entry.path):
+        if entry.state == "directory" and before.kind == "link" and Path(entry.path).is_dir():
             before = probe(os.path.realpath(entry.path))
         uid, gid = (
             (None, None)
@@ -228,7 +228,7 @@ class _Planner:
     def _missing_parents(self, entry: Wanted) -> list[str]:
         missing = []
         for parent in ancestors(entry.path):
-            if os.path.isdir(parent):
+            if Path(parent).is_dir():
                 break
             if os.path.lexists(parent):
                 self.result.problems.append(
@@ -295,7 +295,7 @@ def _reason_to_keep(path: str, current: Current, record: Record, gone: set[str])
         return "it was changed by hand since bedplate wrote it", True
     if record.type == "link" and current.target != record.target:
         return f"it was changed by hand since bedplate made it, and now points to {current.target}", True
-    if record.type == "directory" and any(os.path.join(path, name) not in gone for name in os.listdir(path)):
+    if record.type == "directory" and any(str(inside) not in gone for inside in Path(path).iterdir()):
         return "it is not empty", False
     return "", False
 

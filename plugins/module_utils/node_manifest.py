@@ -89,9 +89,9 @@ def save(directory: Path, records: Records) -> None:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(temporary, directory / FILE_NAME)
+        Path(temporary).replace(directory / FILE_NAME)
     except BaseException:
-        os.unlink(temporary)
+        Path(temporary).unlink()
         raise
 
 

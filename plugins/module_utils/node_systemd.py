@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
@@ -40,7 +40,9 @@ class UnitsError(Exception):
 class Systemd:
     """The systemd of this machine, for one call of the module."""
 
-    def __init__(self, check: bool, diff: bool, settle: float = 1.0, timeout: float = 300.0, run: Run = node_command.run) -> None:
+    def __init__(
+        self, check: bool, diff: bool, settle: float = 1.0, timeout: float = 300.0, run: Run = node_command.run
+    ) -> None:
         self.check = check
         self.diff = diff
         self.settle = settle
@@ -48,7 +50,9 @@ class Systemd:
         self.run = run
         self.verbs: dict[str, list[str]] = {}
 
-    def bring(self, units: Sequence[Unit], state_directory: Path, unit_directory: str = UNIT_DIRECTORY) -> dict[str, Any]:
+    def bring(
+        self, units: Sequence[Unit], state_directory: Path, unit_directory: str = UNIT_DIRECTORY
+    ) -> dict[str, Any]:
         """Bring the units to the wanted state, and return the result of an Ansible module."""
         names = [unit.name for unit in units]
         before = seen = self._show(names)
@@ -115,7 +119,9 @@ class Systemd:
                 return parse_show(outcome.stdout, names)
             raise ValueError(outcome.text)
         except ValueError as error:
-            raise UnitsError(f"systemd on this machine cannot be asked: {error}. Is it running? Look: systemctl is-system-running") from error
+            raise UnitsError(
+                f"systemd on this machine cannot be asked: {error}. Is it running? Look: systemctl is-system-running"
+            ) from error
 
     def _drop_ins(self, units: Sequence[Unit], state_directory: Path, unit_directory: str) -> dict[str, Any]:
         total: dict[str, Any] = {"changed": False, "changed_files": [], "removed": [], "problems": [], "diff": []}
@@ -158,11 +164,22 @@ class Systemd:
 
     def _evidence(self, name: str) -> str:
         status = self.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], 30.0).text
-        lines = ["journalctl", f"--unit={name}", f"--lines={_JOURNAL_LINES}", "--no-pager", "--output=short-iso", "--quiet"]
+        lines = [
+            "journalctl",
+            f"--unit={name}",
+            f"--lines={_JOURNAL_LINES}",
+            "--no-pager",
+            "--output=short-iso",
+            "--quiet",
+        ]
         journal = self.run(lines, 30.0).stdout.strip() or "nothing"
-        return f"\n--- systemctl status {name}\n{status}\n--- journalctl --unit={name} --lines={_JOURNAL_LINES}\n{journal}"
+        return (
+            f"\n--- systemctl status {name}\n{status}\n--- journalctl --unit={name} --lines={_JOURNAL_LINES}\n{journal}"
+        )
 
-    def _result(self, units: Sequence[Unit], before: dict[str, Seen], files: dict[str, Any], unchecked: list[str]) -> dict[str, Any]:
+    def _result(
+        self, units: Sequence[Unit], before: dict[str, Seen], files: dict[str, Any], unchecked: list[str]
+    ) -> dict[str, Any]:
         result: dict[str, Any] = {
             "changed": bool(self.verbs) or files["changed"],
             "actions": [" ".join([verb, *names]) for verb, names in self.verbs.items()],

@@ -7,7 +7,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 STATES = ("started", "stopped", "restarted", "reloaded")
 _KEYS = ("name", "enabled", "state", "masked", "drop_ins", "condition")
@@ -38,10 +38,10 @@ class Unit:
     """One unit as it is to be. None: as it happens to be."""
 
     name: str
-    enabled: Optional[bool] = None
-    state: Optional[str] = None
-    masked: Optional[bool] = None
-    drop_ins: Optional[Mapping[str, str]] = None
+    enabled: bool | None = None
+    state: str | None = None
+    masked: bool | None = None
+    drop_ins: Mapping[str, str] | None = None
     condition: str = "required"
 
     @property
@@ -90,7 +90,11 @@ class Seen:
     @property
     def text(self) -> str:
         """Return it in a few words."""
-        return "absent" if self.absent else f"{'masked' if self.masked else self.file or 'loaded'}, {self.active} ({self.sub})"
+        return (
+            "absent"
+            if self.absent
+            else f"{'masked' if self.masked else self.file or 'loaded'}, {self.active} ({self.sub})"
+        )
 
 
 @dataclass
@@ -112,7 +116,10 @@ class Decision:
 
 def parse_show(text: str, names: Sequence[str]) -> dict[str, Seen]:
     """Read the output of `systemctl show` for these names; it comes in their order."""
-    blocks = [dict(line.split("=", 1) for line in block.splitlines() if "=" in line) for block in text.strip("\n").split("\n\n")]
+    blocks = [
+        dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        for block in text.strip("\n").split("\n\n")
+    ]
     if len(blocks) != len(names):
         raise ValueError(f"systemctl show told of {len(blocks)} units when asked for {len(names)}: {' '.join(names)}")
     return {name: _seen(block) for name, block in zip(names, blocks)}
@@ -143,7 +150,11 @@ def read_units(entries: Sequence[Mapping[str, Any]]) -> tuple[list[Unit], list[s
         named = f"units[{number}] {entry.get('name') or ''}".rstrip()
         found += [f"{named}: {text}" for text in _mistakes(entry)]
     names = [entry.get("name") for entry in entries]
-    found += [f"{name}: comes {names.count(name)} times" for name in sorted({str(n) for n in names if n}) if names.count(name) > 1]
+    found += [
+        f"{name}: comes {names.count(name)} times"
+        for name in sorted({str(n) for n in names if n})
+        if names.count(name) > 1
+    ]
     if found:
         return [], found
     return [Unit(**{key: value for key, value in entry.items() if value is not None}) for entry in entries], []
@@ -193,7 +204,9 @@ def decide_files(units: Sequence[Unit], seen: Mapping[str, Seen], check: bool) -
         if now.absent and not unit.masked:
             _absent(unit, decision, check)
         elif now.masked and unit.masked is None and (unit.to_run or unit.enabled):
-            decision.problems.append(f"{unit.name}: is masked, so it can be neither started nor enabled; add masked: false")
+            decision.problems.append(
+                f"{unit.name}: is masked, so it can be neither started nor enabled; add masked: false"
+            )
     return decision
 
 
@@ -244,7 +257,9 @@ def decide_running(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
             if now.can_reload:
                 decision.add("reload", unit.name)
             else:
-                decision.problems.append(f"{unit.name}: cannot reload (its unit has no ExecReload); use state: restarted")
+                decision.problems.append(
+                    f"{unit.name}: cannot reload (its unit has no ExecReload); use state: restarted"
+                )
         elif unit.to_run and not now.running:
             decision.add("start", unit.name)
         elif unit.state == "stopped" and (now.absent or now.active not in ("inactive", "failed")):
@@ -262,7 +277,9 @@ def failing(unit: Unit, first: Seen, last: Seen, unmet: str) -> str:
             return "comes up and dies again and again"
         return ""
     if unmet:
-        text = f"was not started, since {unmet} does not hold. Make it hold, or if that is meant to be: condition: allowed"
+        text = (
+            f"was not started, since {unmet} does not hold. Make it hold, or if that is meant to be: condition: allowed"
+        )
         return "" if unit.condition == "allowed" else text
     if last.done:
         return ""

@@ -148,7 +148,7 @@ class _Writer:
                 self._stage(change)
             for temporary, change in list(self.staged):
                 path = change.wanted.path
-                os.replace(temporary, path)
+                Path(temporary).replace(path)
                 self.staged.remove((temporary, change))
                 self._remember(path)
             for removal in self.plan.removals:
@@ -160,7 +160,7 @@ class _Writer:
         finally:
             for temporary, _change in self.staged:
                 with contextlib.suppress(OSError):
-                    os.unlink(temporary)
+                    Path(temporary).unlink()
             self._save(self.done)
 
     def _save(self, records: Records) -> None:
@@ -172,21 +172,22 @@ class _Writer:
         self.done[path] = self.plan.records[path]
 
     def _make_parent(self, path: str) -> None:
-        os.mkdir(path, 0o755)
-        os.chmod(path, 0o755)  # whatever the umask is
+        Path(path).mkdir(exist_ok=True)
+        Path(path).chmod(0o755)  # whatever the umask is
         self._remember(path)
 
     def _make_directory(self, change: Change) -> None:
         entry = change.wanted
         if change.before.kind == "absent":
-            os.mkdir(entry.path, 0o700)
+            Path(entry.path).mkdir(mode=0o700)
             self._remember(entry.path)
         self._own(change)
 
     def _own(self, change: Change) -> None:
-        assert change.uid is not None and change.gid is not None  # a missing user is a problem long before
+        assert change.uid is not None  # a missing user or group is a problem long before
+        assert change.gid is not None
         os.chown(change.wanted.path, change.uid, change.gid)
-        os.chmod(change.wanted.path, int(change.wanted.mode, 8))
+        Path(change.wanted.path).chmod(int(change.wanted.mode, 8))
         self._remember(change.wanted.path)
 
     def _stage(self, change: Change) -> None:
@@ -196,20 +197,20 @@ class _Writer:
         if not change.content:
             self._own(change)
             return
-        parent, name = os.path.split(entry.path)
-        temporary = os.path.join(parent, f".{name[:200]}.{secrets.token_hex(4)}.tmp")
+        target = Path(entry.path)
+        temporary = str(target.parent / f".{target.name[:200]}.{secrets.token_hex(4)}.tmp")
         self.staged.append((temporary, change))
         if entry.state == "link":
-            os.symlink(entry.target, temporary)
+            Path(temporary).symlink_to(entry.target)
         else:
             _write_new(temporary, change, entry.path)
 
     def _remove(self, removal: Removal) -> None:
         try:
             if removal.record.type == "directory":
-                os.rmdir(removal.path)
+                Path(removal.path).rmdir()
             else:
-                os.unlink(removal.path)
+                Path(removal.path).unlink()
         except FileNotFoundError:
             pass
         except OSError as error:

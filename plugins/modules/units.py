@@ -98,6 +98,7 @@ unchecked: {description: Units that check mode could not see yet., type: list, e
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
@@ -116,7 +117,9 @@ def main() -> None:
     )
     units, mistakes = read_units(module.params["units"])
     if mistakes:
-        module.fail_json(msg="wrong arguments of bedplate.cluster.units:\n" + "\n".join(f"- {text}" for text in mistakes))
+        module.fail_json(
+            msg="wrong arguments of bedplate.cluster.units:\n" + "\n".join(f"- {text}" for text in mistakes)
+        )
     systemd = Systemd(module.check_mode, module._diff, module.params["settle"], float(module.params["timeout"]))
     try:
         result = systemd.bring(units, Path(module.params["state_directory"]))

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import shape_mistakes
@@ -102,10 +103,8 @@ def _unknown(entry: Mapping[str, Any], state: str) -> list[str]:
 
 
 def _owned(entry: Mapping[str, Any]) -> list[str]:
-    found = []
-    for key in ("owner", "group"):
-        if key in entry and not _is_text(entry[key]):
-            found.append(f"{key} {entry[key]!r}; allowed: a name, or a number in quotes")
+    names = [key for key in ("owner", "group") if key in entry and not _is_text(entry[key])]
+    found = [f"{key} {entry[key]!r}; allowed: a name, or a number in quotes" for key in names]
     mode = entry.get("mode", "0644")
     if not isinstance(mode, str) or not _MODE.match(mode):
         found.append(f'mode {mode!r}; allowed: octal digits in quotes, as "0644"')
@@ -188,11 +187,10 @@ def _nested(files: Iterable[Any]) -> list[str]:
     }
     found = []
     for path in entries:
-        above = os.path.dirname(path)
-        while len(above) > 1:
-            if entries.get(above, "directory") == "file":
-                found.append(f"{path}: lies under {above}, which is to be a file")
-            above = os.path.dirname(above)
+        above = [
+            str(parent) for parent in PurePosixPath(path).parents if entries.get(str(parent), "directory") == "file"
+        ]
+        found += [f"{path}: lies under {parent}, which is to be a file" for parent in above]
     return found
 
 

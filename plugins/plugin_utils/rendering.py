@@ -102,7 +102,7 @@ class Renderer:
         path = Path(source)
         search = []
         for base in [*self._task.get_search_path(), self._loader.get_basedir(), str(path.parent)]:
-            search += [os.path.join(base, "templates"), base]
+            search += [str(Path(base) / "templates"), base]
         ours = {
             "template_path": name,
             "template_fullpath": source,
