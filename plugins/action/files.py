@@ -21,6 +21,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.rendering import 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
     SecretError,
     SecretStore,
+    directory_of,
 )
 
 _MODES = {"file": "0644", "directory": "0755", "link": ""}
