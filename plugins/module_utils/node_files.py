@@ -204,7 +204,8 @@ class _Planner:
             sha256=digest(entry.content) if entry.state == "file" else "",
             target=entry.target,
             sensitive=entry.sensitive,
-            notify=sorted(entry.notify),
+            # Manifests that share a path may each have a handler for it.
+            notify=sorted({*entry.notify, *(old.notify if old and owners != {self.manifest} else [])}),
         )
 
     def _obstacles(self, entry: Wanted, before: Current, content: bool, uid: int | None) -> None:

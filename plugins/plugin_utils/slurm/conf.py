@@ -45,8 +45,13 @@ def text_of(value: object) -> str:
 
 def file_of(options: Mapping[str, object], extra_lines: Iterable[str] = ()) -> str:
     """Return the text of a file with an option a line, then `extra_lines`."""
-    lines = [f"{name}={text_of(value)}" for name, value in options.items()]
+    lines = [_pair(name, value) for name, value in options.items()]
     return HEADER + "".join(line + "\n" for line in [*lines, *extra_lines])
+
+
+def _pair(name: str, value: object) -> str:
+    text = text_of(value)
+    return f'{name}="{text}"' if " " in text else f"{name}={text}"
 
 
 def line_of(pairs: Mapping[str, object]) -> str:
@@ -55,8 +60,4 @@ def line_of(pairs: Mapping[str, object]) -> str:
     >>> line_of({"NodeName": "gpu01", "State": "DRAIN", "Reason": "GPU 3 lost"})
     'NodeName=gpu01 State=DRAIN Reason="GPU 3 lost"'
     """
-    words = []
-    for name, value in pairs.items():
-        text = text_of(value)
-        words.append(f'{name}="{text}"' if " " in text else f"{name}={text}")
-    return " ".join(words)
+    return " ".join(_pair(name, value) for name, value in pairs.items())
