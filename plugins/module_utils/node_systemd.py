@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import
     Decision,
     Seen,
     Unit,
+    changes,
     decide_enabled,
     decide_files,
     decide_running,
@@ -41,7 +42,7 @@ class Systemd:
     """The systemd of this machine, for one call of the module."""
 
     def __init__(
-        self, check: bool, diff: bool, settle: float = 1.0, timeout: float = 300.0, run: Run = node_command.run
+        self, check: bool, diff: bool, settle: float = 1.0, timeout: float = 120.0, run: Run = node_command.run
     ) -> None:
         self.check = check
         self.diff = diff
@@ -73,7 +74,7 @@ class Systemd:
         _refuse(enabled.problems)
         self._do(enabled, "enable", "disable")
         self._bring_running(units, seen)
-        return self._result(units, before, files, first.unchecked)
+        return self._result(units, before, files, [*first.notes, *enabled.notes])
 
     def _bring_running(self, units: Sequence[Unit], seen: dict[str, Seen]) -> None:
         decision = decide_running(units, seen)
@@ -178,14 +179,15 @@ class Systemd:
         )
 
     def _result(
-        self, units: Sequence[Unit], before: dict[str, Seen], files: dict[str, Any], unchecked: list[str]
+        self, units: Sequence[Unit], before: dict[str, Seen], files: dict[str, Any], notes: list[str]
     ) -> dict[str, Any]:
         result: dict[str, Any] = {
             "changed": bool(self.verbs) or files["changed"],
+            "changes": changes(units, self.verbs, [*files["changed_files"], *files["removed"]]),
             "actions": [" ".join([verb, *names]) for verb, names in self.verbs.items()],
             "changed_files": files["changed_files"],
             "removed": files["removed"],
-            "unchecked": unchecked,
+            "notes": notes,
             "problems": files["problems"],
         }
         if self.diff:

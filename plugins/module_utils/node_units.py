@@ -49,6 +49,12 @@ class Unit:
         """Whether the unit is to be running afterwards."""
         return self.state in ("started", "restarted", "reloaded")
 
+    @property
+    def may_be_absent(self) -> bool:
+        """Whether a machine without this unit is as wanted: nothing of it runs there, and nothing starts it."""
+        unwanted = self.masked is not None or self.enabled is False or self.state == "stopped"
+        return unwanted and not (self.enabled or self.to_run or self.drop_ins)
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -103,7 +109,7 @@ class Decision:
 
     verbs: dict[str, list[str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
-    unchecked: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     def add(self, verb: str, name: str) -> None:
         """Have this done to that unit."""
@@ -201,7 +207,7 @@ def decide_files(units: Sequence[Unit], seen: Mapping[str, Seen], check: bool) -
         now = seen[unit.name]
         if unit.masked is not None and unit.masked != now.masked:
             decision.add("mask" if unit.masked else "unmask", unit.name)
-        if now.absent and not unit.masked:
+        if now.absent and not unit.may_be_absent:
             _absent(unit, decision, check)
         elif now.masked and unit.masked is None and (unit.to_run or unit.enabled):
             decision.problems.append(
@@ -212,12 +218,21 @@ def decide_files(units: Sequence[Unit], seen: Mapping[str, Seen], check: bool) -
 
 def _absent(unit: Unit, decision: Decision, check: bool) -> None:
     if check:
-        decision.unchecked.append(f"{unit.name} does not exist yet")
+        decision.notes.append(f"{unit.name}: does not exist yet; predicted as if a package brings it")
     else:
         decision.problems.append(
             f"{unit.name}: there is no such unit on this machine. Is its package installed, is its name spelt right? "
             f"Look: systemctl list-unit-files '{unit.name.split('.')[0][:4]}*'"
         )
+
+
+_NOTHING_TO_ENABLE = {
+    "static": "it has no [Install] section, other units start it",
+    "indirect": "it has no [Install] section of its own but names units that have",
+    "generated": "systemd makes it at run time",
+    "transient": "systemd makes it at run time",
+    "alias": "it is another name of a unit",
+}
 
 
 def decide_enabled(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
@@ -229,21 +244,18 @@ def decide_enabled(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
             continue
         if unit.enabled:
             decision.add("enable", unit.name)
-        elif now.absent or now.file in ("enabled", "enabled-runtime", "linked", "linked-runtime"):
+        elif now.file in ("enabled", "enabled-runtime", "linked", "linked-runtime"):
             decision.add("disable", unit.name)
     return decision
 
 
 def _is_enabled(unit: Unit, now: Seen, decision: Decision) -> bool:
-    if now.file in ("static", "generated", "transient", "alias"):
-        why = {
-            "static": "its unit file has no [Install] section, so other units start it. Leave out enabled",
-            "alias": f"it is only another name of {now.id}. Use that name",
-        }.get(now.file, "systemd makes it at run time. Leave out enabled")
-        decision.problems.append(f"{unit.name}: cannot be enabled: {why}")
+    if now.file in _NOTHING_TO_ENABLE:
+        decision.notes.append(
+            f"{unit.name}: nothing to enable, its unit file is {now.file}: {_NOTHING_TO_ENABLE[now.file]}"
+        )
         return True
-    # indirect: has no [Install] of its own but names units that have; enabling it again changes nothing
-    return now.file in ("enabled", "indirect")
+    return now.file == "enabled"
 
 
 def decide_running(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
@@ -254,7 +266,8 @@ def decide_running(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
         if unit.state == "restarted":
             decision.add("restart", unit.name)
         elif unit.state == "reloaded" and now.running:
-            if now.can_reload:
+            # What comes with a drop-in, or is not read yet, may add an ExecReload; then systemd itself will say.
+            if now.can_reload or unit.drop_ins or now.stale:
                 decision.add("reload", unit.name)
             else:
                 decision.problems.append(
@@ -262,7 +275,7 @@ def decide_running(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
                 )
         elif unit.to_run and not now.running:
             decision.add("start", unit.name)
-        elif unit.state == "stopped" and (now.absent or now.active not in ("inactive", "failed")):
+        elif unit.state == "stopped" and now.active not in ("inactive", "failed"):
             decision.add("stop", unit.name)
     return decision
 
@@ -284,6 +297,30 @@ def failing(unit: Unit, first: Seen, last: Seen, unmet: str) -> str:
     if last.done:
         return ""
     return f"is {last.active} ({last.sub}; result {last.result or 'unknown'})"
+
+
+_DONE = {
+    "mask": "masked",
+    "unmask": "unmasked",
+    "enable": "enabled",
+    "disable": "disabled",
+    "stop": "stopped",
+    "restart": "restarted",
+    "reload": "reloaded",
+    "start": "started",
+}
+
+
+def changes(units: Sequence[Unit], verbs: Mapping[str, Sequence[str]], files: Sequence[str]) -> list[str]:
+    """Return what was done, or is to be done, one line a unit: `munge.service: enabled, started`."""
+    lines = []
+    for unit in units:
+        done = [word for verb, word in _DONE.items() if unit.name in verbs.get(verb, ())]
+        if any(f"/{unit.name}.d/" in path for path in files):
+            done.insert(0, "drop-ins changed")
+        if done:
+            lines.append(f"{unit.name}: {', '.join(done)}")
+    return [*lines, "systemd: configuration reloaded"] if "daemon-reload" in verbs else lines
 
 
 def predicted(unit: Unit, now: Seen, verbs: Mapping[str, Sequence[str]]) -> str:

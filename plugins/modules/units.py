@@ -15,6 +15,8 @@ description:
   - Reloads systemd's configuration when a drop-in changed, or when systemd says that files changed.
   - A unit that is not up some time after it was started, or whose condition does not hold, is an error that shows its
     status and the end of its journal.
+  - A unit that does not exist is an error when it is to be enabled or running, and in check mode a predicted change. When it is
+    to be stopped, disabled or unmasked, it is as wanted.
 options:
   units:
     description: The units.
@@ -27,11 +29,15 @@ options:
         type: str
         required: true
       enabled:
-        description: Whether the unit starts at boot.
+        description:
+          - Whether the unit starts at boot. A unit whose file is static, indirect, generated or an alias counts as enabled,
+            since there is nothing to enable; C(notes) says so.
         type: bool
       state:
         description:
           - V(restarted) restarts or starts, every time; meant for handlers. V(reloaded) reloads, or starts what is not running.
+          - A unit that does its work and ends (C(Type=oneshot) without C(RemainAfterExit)) is not running afterwards, so V(started)
+            runs it every time.
         type: str
         choices: [started, stopped, restarted, reloaded]
       masked:
@@ -53,9 +59,9 @@ options:
     type: float
     default: 1.0
   timeout:
-    description: Seconds to wait for one call of systemctl.
+    description: Seconds to wait for one call of systemctl. Some daemons take long to start, and systemctl waits for them.
     type: int
-    default: 300
+    default: 120
   state_directory:
     description: Where the node keeps the record of what was written.
     type: path
@@ -80,19 +86,21 @@ EXAMPLES = r"""
           bedplate.conf: |
             [Service]
             LimitMEMLOCK=infinity
-# => actions: ["daemon-reload", "enable munge.service slurmd.service", "start munge.service slurmd.service"]
+# => changes: ["munge.service: enabled, started", "slurmd.service: drop-ins changed, enabled, started", "systemd: configuration reloaded"]
+#    actions: ["daemon-reload", "enable munge.service slurmd.service", "start munge.service slurmd.service"]
 
 - name: Restart slurmd
   bedplate.cluster.units:
     units: [{name: slurmd.service, state: restarted}]
-# => actions: ["restart slurmd.service"]
+# => changes: ["slurmd.service: restarted"], actions: ["restart slurmd.service"]
 """
 
 RETURN = r"""
+changes: {description: 'What was done to each unit, or in check mode will be.', type: list, elements: str, returned: success}
 actions: {description: What was done, one line a call of systemctl., type: list, elements: str, returned: success}
 changed_files: {description: Drop-ins that were written., type: list, elements: str, returned: success}
 removed: {description: Drop-ins that were removed., type: list, elements: str, returned: success}
-unchecked: {description: Units that check mode could not see yet., type: list, elements: str, returned: success}
+notes: {description: 'What needed nothing, and why; what check mode could not see yet.', type: list, elements: str, returned: success}
 """
 
 from pathlib import Path
@@ -110,7 +118,7 @@ def main() -> None:
         argument_spec={
             "units": {"type": "list", "elements": "dict", "required": True},
             "settle": {"type": "float", "default": 1.0},
-            "timeout": {"type": "int", "default": 300},
+            "timeout": {"type": "int", "default": 120},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
         },
         supports_check_mode=True,

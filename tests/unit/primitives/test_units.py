@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is decided from what systemd shows and what a task wants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import (
+    PROPERTIES,
+    Seen,
+    Unit,
+    changes,
+    decide_enabled,
+    decide_files,
+    decide_running,
+    failing,
+    parse_show,
+    predicted,
+    read_units,
+)
+
+RUNNING = Seen(
+    id="a.service", load="loaded", active="active", sub="running", file="enabled", type="notify", invocation="1"
+)
+DOWN = Seen(id="a.service", load="loaded", active="inactive", sub="dead", file="disabled", type="notify")
+FAILED = Seen(
+    id="a.service", load="loaded", active="failed", sub="failed", file="enabled", result="exit-code", type="notify"
+)
+WAITING = Seen(
+    id="a.service", load="loaded", active="activating", sub="auto-restart", file="enabled", result="exit-code"
+)
+MASKED = Seen(id="a.service", load="masked", file="masked")
+ABSENT = Seen(id="a.service")
+
+
+def seen(**changed: Any) -> Seen:
+    return Seen(**{**vars(RUNNING), **changed})
+
+
+def show(**changed: str) -> str:
+    values = dict.fromkeys(PROPERTIES, "")
+    values.update(Id="a.service", LoadState="loaded", ActiveState="active", SubState="running", UnitFileState="enabled")
+    values.update(
+        NeedDaemonReload="no", ConditionResult="yes", ConditionTimestampMonotonic="5", NRestarts="0", CanReload="no"
+    )
+    return "".join(f"{name}={value}\n" for name, value in {**values, **changed}.items())
+
+
+def verbs(unit: Unit, now: Seen, check: bool = False) -> list[str]:
+    decisions = [decide_files([unit], {"a.service": now}, check)]
+    decisions += [decide([unit], {"a.service": now}) for decide in (decide_enabled, decide_running)]
+    return [verb for decision in decisions for verb in decision.verbs]
+
+
+def problems(unit: Unit, now: Seen, check: bool = False) -> list[str]:
+    decisions = [decide_files([unit], {"a.service": now}, check)]
+    decisions += [decide([unit], {"a.service": now}) for decide in (decide_enabled, decide_running)]
+    return [problem for decision in decisions for problem in decision.problems]
+
+
+def test_show_is_read_in_the_order_asked() -> None:
+    text = (
+        show()
+        + "\n"
+        + show(Id="b.service", LoadState="not-found", ActiveState="inactive", UnitFileState="", SubState="dead")
+    )
+    found = parse_show(text, ["a.service", "b.service"])
+    assert (found["a.service"].running, found["a.service"].absent) == (True, False)
+    assert (found["b.service"].running, found["b.service"].absent) == (False, True)
+
+
+def test_show_of_an_alias_is_known_by_the_name_asked() -> None:
+    assert parse_show(show(Id="ssh.service"), ["sshd.service"])["sshd.service"].id == "ssh.service"
+
+
+def test_show_that_leaves_out_a_unit() -> None:
+    with pytest.raises(ValueError, match=r"told of 1 units when asked for 2: a\.service b\.service"):
+        parse_show(show(), ["a.service", "b.service"])
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "value"),
+    [
+        ({"NeedDaemonReload": "yes"}, "stale", True),
+        ({"CanReload": "yes"}, "can_reload", True),
+        ({"ConditionResult": "no"}, "unmet", True),
+        ({"ConditionResult": "no", "ConditionTimestampMonotonic": "0"}, "unmet", False),
+        ({"LoadState": "masked"}, "masked", True),
+        ({"UnitFileState": "masked-runtime"}, "masked", True),
+        ({"ActiveState": "activating", "SubState": "auto-restart"}, "running", False),
+        ({"ActiveState": "reloading"}, "running", True),
+    ],
+)
+def test_what_a_property_means(changed: dict[str, str], field: str, value: bool) -> None:
+    assert getattr(parse_show(show(**changed), ["a.service"])["a.service"], field) is value
+
+
+@pytest.mark.parametrize(
+    ("wanted", "now", "expected"),
+    [
+        ({"enabled": True, "state": "started"}, RUNNING, []),
+        ({"enabled": False, "state": "stopped", "masked": False}, DOWN, []),
+        ({"state": "stopped"}, FAILED, []),
+        ({"masked": True, "state": "stopped"}, MASKED, []),
+        ({"enabled": True, "state": "started"}, DOWN, ["enable", "start"]),
+        ({"enabled": False, "state": "stopped"}, RUNNING, ["disable", "stop"]),
+        ({"enabled": True}, seen(file="enabled-runtime"), ["enable"]),
+        ({"enabled": True}, seen(file="linked"), ["enable"]),
+        ({"enabled": False}, seen(file="static"), []),
+        ({"state": "started"}, FAILED, ["start"]),
+        ({"state": "started"}, WAITING, ["start"]),
+        ({"state": "stopped"}, WAITING, ["stop"]),
+        ({"state": "restarted"}, RUNNING, ["restart"]),
+        ({"state": "restarted"}, DOWN, ["restart"]),
+        ({"state": "reloaded"}, seen(can_reload=True), ["reload"]),
+        ({"state": "reloaded"}, DOWN, ["start"]),
+        ({"masked": True, "state": "stopped"}, RUNNING, ["mask", "stop"]),
+        ({"masked": False, "state": "started"}, MASKED, ["unmask", "start"]),
+        ({"state": "stopped"}, seen(load="not-found"), ["stop"]),
+    ],
+)
+def test_what_is_done(wanted: dict[str, Any], now: Seen, expected: list[str]) -> None:
+    unit = Unit("a.service", **wanted)
+    assert verbs(unit, now) == expected
+    assert verbs(unit, now, check=True) == expected
+    assert problems(unit, now) == []
+
+
+@pytest.mark.parametrize("file", ["static", "indirect", "generated", "transient", "alias"])
+def test_what_has_nothing_to_enable_counts_as_enabled(file: str) -> None:
+    decision = decide_enabled([Unit("a.service", enabled=True)], {"a.service": seen(file=file)})
+    assert (decision.verbs, decision.problems) == ({}, [])
+    assert decision.notes[0].startswith(f"a.service: nothing to enable, its unit file is {file}: ")
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [{"state": "stopped"}, {"enabled": False}, {"enabled": False, "state": "stopped"}, {"masked": False}],
+)
+@pytest.mark.parametrize("check", [True, False])
+def test_an_absent_unit_that_is_not_to_run_is_as_wanted(wanted: dict[str, Any], check: bool) -> None:
+    unit = Unit("a.service", **wanted)
+    assert (verbs(unit, ABSENT, check), problems(unit, ABSENT, check)) == ([], [])
+    assert decide_files([unit], {"a.service": ABSENT}, check).notes == []
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_an_absent_unit_can_be_masked(check: bool) -> None:
+    unit = Unit("a.service", masked=True, state="stopped")
+    assert (verbs(unit, ABSENT, check), problems(unit, ABSENT, check)) == (["mask"], [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"enabled": True, "state": "started"}, ["enable", "start"]),
+        ({"state": "restarted"}, ["restart"]),
+        ({"state": "reloaded"}, ["start"]),
+        ({"state": "stopped", "drop_ins": {"b.conf": "[Service]\n"}}, []),
+        ({}, []),
+    ],
+)
+def test_an_absent_unit_that_is_needed(wanted: dict[str, Any], expected: list[str]) -> None:
+    unit = Unit("a.service", **wanted)
+    assert verbs(unit, ABSENT, check=True) == expected
+    assert problems(unit, ABSENT, check=True) == []
+    assert decide_files([unit], {"a.service": ABSENT}, True).notes == [
+        "a.service: does not exist yet; predicted as if a package brings it"
+    ]
+    (problem,) = problems(unit, ABSENT)
+    assert problem.startswith("a.service: there is no such unit on this machine.")
+    assert "systemctl list-unit-files 'a*'" in problem
+
+
+@pytest.mark.parametrize("wanted", [{"state": "started"}, {"state": "restarted"}, {"enabled": True}])
+def test_a_masked_unit_is_not_unmasked_unasked(wanted: dict[str, Any]) -> None:
+    (problem,) = decide_files([Unit("a.service", **wanted)], {"a.service": MASKED}, False).problems
+    assert "a.service: is masked" in problem
+    assert "masked: false" in problem
+
+
+def test_a_unit_that_cannot_reload() -> None:
+    assert "use state: restarted" in problems(Unit("a.service", state="reloaded"), RUNNING)[0]
+
+
+@pytest.mark.parametrize(
+    ("unit", "now"),
+    [
+        (Unit("a.service", state="reloaded", drop_ins={"b.conf": "[Service]\nExecReload=/bin/true\n"}), RUNNING),
+        (Unit("a.service", state="reloaded"), seen(stale=True)),
+    ],
+)
+def test_a_unit_that_may_learn_to_reload(unit: Unit, now: Seen) -> None:
+    assert (verbs(unit, now), problems(unit, now)) == (["reload"], [])
+
+
+def test_the_order_of_the_task_is_kept() -> None:
+    units = [Unit(f"{name}.service", enabled=True, state="started") for name in ("munge", "mariadb", "slurmdbd")]
+    now = dict.fromkeys([unit.name for unit in units], DOWN)
+    assert decide_running(units, now).verbs == {"start": ["munge.service", "mariadb.service", "slurmdbd.service"]}
+    assert decide_enabled(units, now).verbs == {"enable": ["munge.service", "mariadb.service", "slurmdbd.service"]}
+
+
+ONESHOT = Seen(load="loaded", active="inactive", sub="dead", result="success", type="oneshot")
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "unmet", "expected"),
+    [
+        (RUNNING, RUNNING, "", ""),
+        (RUNNING, FAILED, "", "is failed (failed; result exit-code)"),
+        (RUNNING, WAITING, "", "is activating (auto-restart; result exit-code)"),
+        (RUNNING, seen(invocation="2"), "", "comes up and dies again and again"),
+        (RUNNING, seen(restarts="1"), "", "comes up and dies again and again"),
+        (ONESHOT, ONESHOT, "", ""),
+        (DOWN, DOWN, "", "is inactive (dead; result unknown)"),
+        (DOWN, DOWN, "ConditionPathExists=/x", "was not started, since ConditionPathExists=/x does not hold."),
+        (ONESHOT, ONESHOT, "ConditionPathExists=/x", "was not started, since ConditionPathExists=/x does not hold."),
+    ],
+)
+def test_what_is_wrong_after_a_start(first: Seen, last: Seen, unmet: str, expected: str) -> None:
+    text = failing(Unit("a.service", state="started"), first, last, unmet)
+    assert text.startswith(expected)
+    assert bool(text) == bool(expected)
+
+
+def test_a_condition_that_may_fail() -> None:
+    unit = Unit("a.service", state="started", condition="allowed")
+    assert failing(unit, DOWN, DOWN, "ConditionPathExists=/x") == ""
+    assert failing(unit, RUNNING, FAILED, "") != ""
+
+
+def test_one_line_for_each_changed_unit() -> None:
+    units = [Unit("a.service"), Unit("b.service"), Unit("c.socket"), Unit("d.service")]
+    done = {"daemon-reload": [], "enable": ["a.service"], "start": ["a.service", "c.socket"], "mask": ["d.service"]}
+    assert changes(units, done, ["/etc/systemd/system/c.socket.d/x.conf"]) == [
+        "a.service: enabled, started",
+        "c.socket: drop-ins changed, started",
+        "d.service: masked",
+        "systemd: configuration reloaded",
+    ]
+    assert changes(units, {}, []) == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "now", "done", "expected"),
+    [
+        (Unit("a.service", enabled=True, state="started"), DOWN, ("enable", "start"), "enabled, active"),
+        (Unit("a.service", enabled=True, state="started"), ABSENT, ("enable", "start"), "enabled, active"),
+        (Unit("a.service", state="restarted"), RUNNING, ("restart",), "enabled, active (restarted)"),
+        (Unit("a.service", masked=True, state="stopped"), RUNNING, ("mask", "stop"), "masked, inactive"),
+        (Unit("a.service", state="started"), RUNNING, (), "enabled, active (running)"),
+    ],
+)
+def test_what_the_diff_shows(unit: Unit, now: Seen, done: tuple[str, ...], expected: str) -> None:
+    assert predicted(unit, now, {verb: ["a.service"] for verb in done}) == expected
+
+
+def test_values_of_a_task() -> None:
+    units, found = read_units(
+        [{"name": "a.service", "enabled": None, "state": "started", "masked": None, "drop_ins": {"b.conf": ""}}]
+    )
+    assert found == []
+    assert units == [Unit("a.service", state="started", drop_ins={"b.conf": ""})]
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ({"name": "a"}, "name 'a'; allowed: the full name of a unit with its type, as munge.service"),
+        ({"name": "-a b.service"}, "name '-a b.service'; allowed"),
+        ({}, "name None; allowed"),
+        ({"name": "a.service", "enabeld": True}, "unknown key 'enabeld', did you mean 'enabled'?"),
+        ({"name": "a.service", "enabled": "yes"}, "enabled 'yes'; allowed: true, false"),
+        ({"name": "a.service", "state": "running"}, "state 'running'; allowed: started, stopped"),
+        ({"name": "a.service", "condition": "no"}, "condition 'no'; allowed: required, allowed"),
+        ({"name": "a.service", "masked": True, "state": "started"}, "can be neither enabled nor running"),
+        ({"name": "a.service", "drop_ins": {"../b.conf": ""}}, "drop_ins '../b.conf'; allowed"),
+        ({"name": "a.service", "drop_ins": {"b": ""}}, "drop_ins 'b'; allowed: a file name that ends in .conf"),
+        ({"name": "a.service", "drop_ins": {"b.conf": 1}}, "drop_ins b.conf: the content is no text"),
+        ({"name": "a.service", "drop_ins": ["b.conf"]}, "drop_ins ['b.conf']; allowed: file names with their contents"),
+    ],
+)
+def test_mistakes_of_a_task(entry: dict[str, Any], expected: str) -> None:
+    units, found = read_units([entry])
+    assert units == []
+    assert len(found) == 1
+    assert found[0].startswith("units[0]")
+    assert expected in found[0]
+
+
+def test_all_mistakes_at_once() -> None:
+    _, found = read_units(
+        [{"name": "a"}, {"name": "b.service", "state": "up", "on": 1}, {"name": "c.service"}, {"name": "c.service"}]
+    )
+    assert len(found) == 4
+    assert found[-1] == "c.service: comes 2 times"
