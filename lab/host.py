@@ -115,9 +115,11 @@ def install_missing() -> None:
             f"missing here: {', '.join(missing)}. The lab installs them by apt, and this machine has no apt-get.\n"
             "Supported: Debian 12, Debian 13, Ubuntu 24.04. Elsewhere, install them yourself and run it again."
         )
-    say("host", f"installing {', '.join(missing)}")
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300"]
     capture([*apt, "update"], why="The package lists could not be read.", timeout=300)
+    # Only fresh lists tell which network helper this release has.
+    missing = missing_packages()
+    say("host", f"installing {', '.join(missing)}")
     capture(
         [*apt, "install", "-y", "--no-install-recommends", *missing],
         why=f"Could not install {', '.join(missing)}. On Ubuntu the component `universe` must be enabled.",
