@@ -6,7 +6,13 @@ from __future__ import annotations
 import grp
 import pwd
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Change, Current, Plan, Removal
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import (
+    Change,
+    Current,
+    Plan,
+    Removal,
+    default_owner,
+)
 
 Diff = dict[str, str]
 
@@ -32,7 +38,7 @@ def _entry(path: str, before: str, after: str, note_before: str = "", note_after
 
 
 def _made(path: str) -> Diff:
-    return _entry(path, "", "directory root:root 0755\n", " (absent)")
+    return _entry(path, "", f"directory {':'.join(default_owner())} 0755\n", " (absent)")
 
 
 def _changed(change: Change) -> list[Diff]:

@@ -12,7 +12,7 @@ import os
 import pwd
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import Record, Records, digest
@@ -26,8 +26,9 @@ class Wanted:
     state: str = "file"
     content: bytes = b""
     target: str = ""
-    owner: str = "root"
-    group: str = "root"
+    # Empty: root, or who runs this when that is not root.
+    owner: str = ""
+    group: str = ""
     mode: str = "0644"
     validate: str = ""
     sensitive: bool = False
@@ -125,7 +126,14 @@ def mounted_problem(path: str) -> str:
 
 def plan(manifest: str, wanted: Sequence[Wanted], records: Records, check: bool) -> Plan:
     """Compare the machine with what is wanted."""
-    return _Planner(manifest, wanted, records, check).plan()
+    owner, group = default_owner()
+    owned = [replace(entry, owner=entry.owner or owner, group=entry.group or group) for entry in wanted]
+    return _Planner(manifest, owned, records, check).plan()
+
+
+def default_owner() -> tuple[str, str]:
+    """Return the user and the group of a file that names none."""
+    return ("root", "root") if os.geteuid() == 0 else (str(os.geteuid()), str(os.getegid()))
 
 
 def ancestors(path: str) -> list[str]:
@@ -199,7 +207,7 @@ class _Planner:
         result.records[entry.path] = Record(
             type=entry.state,
             manifests=sorted(owners),
-            made=(content and (entry.state != "directory" or before.kind == "absent")) or bool(old and old.made),
+            made=old.made if old else before.kind == "absent",
             mode="" if entry.state == "link" else entry.mode,
             sha256=digest(entry.content) if entry.state == "file" else "",
             target=entry.target,

@@ -35,7 +35,8 @@ class Record:
 
     type: str
     manifests: list[str]
-    # Whether bedplate wrote it. What was there before, just as wanted, is not ours to remove.
+    # Whether there was nothing at the path when bedplate first came. What was there before is not ours to remove,
+    # even where bedplate replaced its content.
     made: bool
     mode: str = ""
     sha256: str = ""

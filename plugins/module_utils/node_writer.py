@@ -27,11 +27,12 @@ _SELINUX = "security.selinux"
 
 
 def bring(
-    manifest: str, wanted: list[Wanted], directory: Path, check: bool, diff: bool, scratch: str
+    manifest: str, wanted: list[Wanted], directory: Path, check: bool, diff: bool, scratch: str | os.PathLike[str]
 ) -> dict[str, Any]:
     """Bring the files of a manifest to the wanted state, and return the result of an Ansible module.
 
-    `scratch` is a private directory in which files are validated before anything is touched.
+    `scratch` is a private directory in which files are validated before anything is touched. It is asked for its path
+    only when a file is to be validated, so that a run with no change need not make one.
     """
     with node_manifest.locked(directory, create=bool(wanted) and not check):
         decided = plan(manifest, wanted, node_manifest.load(directory), check)
@@ -60,7 +61,7 @@ def _result(decided: Plan, diff: bool) -> dict[str, Any]:
     return result
 
 
-def _validate(decided: Plan, check: bool, scratch: str) -> None:
+def _validate(decided: Plan, check: bool, scratch: str | os.PathLike[str]) -> None:
     for number, change in enumerate(decided.changes):
         if change.content and change.wanted.validate:
             _validate_one(decided, change, check, Path(scratch) / f"bedplate-{number}")

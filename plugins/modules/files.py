@@ -68,13 +68,11 @@ options:
         description: What a link points to.
         type: str
       owner:
-        description: Name or number.
+        description: Name or number. By default C(root), or who runs the module when that is not root.
         type: str
-        default: root
       group:
-        description: Name or number.
+        description: Name or number. By default C(root), or the group of who runs the module when that is not root.
         type: str
-        default: root
       mode:
         description: Octal digits in quotes. V(0644) by default, V(0755) for a directory, V(0600) for a sensitive file.
         type: str
@@ -142,6 +140,16 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import bring
 
 
+class _Scratch:
+    """The module's temporary directory, which is made when its path is asked for."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self._module = module
+
+    def __fspath__(self) -> str:
+        return str(self._module.tmpdir)
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
@@ -164,7 +172,7 @@ def main() -> None:
             Path(module.params["state_directory"]),
             check=module.check_mode,
             diff=module._diff,
-            scratch=module.tmpdir,
+            scratch=_Scratch(module),
         )
     except NodeFilesError as error:
         module.fail_json(msg="\n".join(error.problems))
