@@ -1,0 +1,250 @@
+"""What bedplate.cluster.units does, against a systemd of our own making."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import Seen, read_units
+
+UP = Seen(
+    id="u",
+    load="loaded",
+    active="active",
+    sub="running",
+    file="enabled",
+    type="simple",
+    invocation="1",
+    can_reload=True,
+)
+DOWN = replace(UP, active="inactive", sub="dead", file="disabled", invocation="")
+
+
+@dataclass
+class Machine:
+    """Units with what becomes of them when they are started; remembers the commands that were run."""
+
+    units: dict[str, Seen]
+    starts: dict[str, Seen] = field(default_factory=dict)
+    later: dict[str, Seen] = field(default_factory=dict)
+    unmet: str = ""
+    commands: list[str] = field(default_factory=list)
+
+    def run(self, argv: list[str], _timeout: float) -> Outcome:
+        words = [word for word in argv if not word.startswith("--")]
+        self.commands.append(" ".join(words))
+        if words[:2] == ["systemctl", "show"]:
+            text = self._show(words[2:])
+            self.units.update(self.later)
+            return Outcome(0, text, "")
+        if words[0] == "systemctl" and words[1] in ("start", "restart"):
+            for name in words[2:]:
+                self.units[name] = self.starts.get(name, replace(UP, invocation="2", file=self.units[name].file))
+        elif words[:2] == ["systemctl", "enable"]:
+            for name in words[2:]:
+                self.units[name] = replace(self.units[name], file="enabled")
+        elif words[:2] == ["systemctl", "stop"]:
+            for name in words[2:]:
+                self.units[name] = replace(self.units[name], active="inactive")
+        elif words[0] == "systemd-analyze":
+            return Outcome(1, "", f"{self.unmet} failed.\nConditions failed.") if self.unmet else Outcome(0, "", "")
+        elif words[0] == "journalctl":
+            return Outcome(0, "the last words of the daemon\n", "")
+        return Outcome(0, "", "")
+
+    def _show(self, names: list[str]) -> str:
+        blocks = []
+        for name in names:
+            seen = self.units.get(name, Seen(id=name))
+            rows = {
+                "Id": name,
+                "LoadState": seen.load,
+                "ActiveState": seen.active,
+                "SubState": seen.sub,
+                "UnitFileState": seen.file,
+                "NeedDaemonReload": "yes" if seen.stale else "no",
+                "Result": seen.result or "success",
+                "Type": seen.type,
+                "InvocationID": seen.invocation,
+                "NRestarts": seen.restarts,
+                "CanReload": "yes" if seen.can_reload else "no",
+            }
+            blocks.append("".join(f"{key}={value}\n" for key, value in rows.items()))
+        return "\n".join(blocks)
+
+    @property
+    def writes(self) -> list[str]:
+        reads = ("systemctl show", "systemctl status", "systemd-analyze", "journalctl")
+        return [command.removeprefix("systemctl ") for command in self.commands if not command.startswith(reads)]
+
+
+def bring(machine: Machine, tmp_path: Path, *entries: dict, check: bool = False) -> dict:
+    units, mistakes = read_units(entries)
+    assert mistakes == []
+    systemd = Systemd(check, True, settle=0.01, run=machine.run)
+    return systemd.bring(units, tmp_path / "state", str(tmp_path / "system"))
+
+
+def test_a_run_that_changes_nothing_only_reads_once(tmp_path: Path):
+    machine = Machine({"a.service": UP, "b.service": UP})
+    result = bring(machine, tmp_path, *({"name": name, "enabled": True, "state": "started"} for name in machine.units))
+    assert result["changed"] is False
+    assert machine.commands == ["systemctl show a.service b.service"]
+    assert result["diff"] == []
+
+
+def test_one_call_for_each_kind_of_change(tmp_path: Path):
+    machine = Machine({"a.service": DOWN, "b.service": DOWN, "c.service": UP})
+    wanted = [{"name": name, "enabled": True, "state": "started"} for name in ("a.service", "b.service")]
+    result = bring(machine, tmp_path, *wanted, {"name": "c.service", "state": "stopped"})
+    assert machine.writes == ["enable a.service b.service", "stop c.service", "start a.service b.service"]
+    assert result["actions"] == machine.writes
+    assert result["diff"][0]["before"].splitlines()[0] == "a.service: disabled, inactive (dead)"
+    assert result["diff"][0]["after"].splitlines()[0] == "a.service: enabled, active"
+
+
+@pytest.mark.parametrize(("now", "done"), [(UP, "reload a.service"), (DOWN, "start a.service")])
+def test_reloaded_starts_what_is_down(tmp_path: Path, now: Seen, done: str):
+    machine = Machine({"a.service": now})
+    bring(machine, tmp_path, {"name": "a.service", "state": "reloaded"})
+    assert machine.writes == [done]
+
+
+def test_restarted_clears_the_limit_of_a_failed_unit(tmp_path: Path):
+    machine = Machine({"a.service": replace(DOWN, active="failed")})
+    bring(machine, tmp_path, {"name": "a.service", "state": "restarted"})
+    assert machine.writes == ["reset-failed a.service", "restart a.service"]
+
+
+def test_a_drop_in_reloads_systemd_and_goes_again(tmp_path: Path):
+    machine = Machine({"a.service": UP})
+    entry = {"name": "a.service", "drop_ins": {"bedplate.conf": "[Service]\nNice=1\n"}}
+    path = tmp_path / "system/a.service.d/bedplate.conf"
+    assert bring(machine, tmp_path, entry, check=True)["changed_files"][-1] == str(path)
+    assert not path.exists()
+    assert bring(machine, tmp_path, entry)["actions"] == ["daemon-reload"]
+    assert path.read_text() == "[Service]\nNice=1\n"
+    assert bring(machine, tmp_path, entry)["changed"] is False
+    assert bring(machine, tmp_path, {"name": "a.service"})["changed"] is False
+    assert bring(machine, tmp_path, {"name": "a.service", "drop_ins": {}})["removed"][:2] == [
+        str(path),
+        str(path.parent),
+    ]
+
+
+def test_systemd_is_reloaded_when_it_says_that_files_changed(tmp_path: Path):
+    machine = Machine({"a.service": UP, "b.service": replace(UP, stale=True)})
+    bring(machine, tmp_path, {"name": "a.service"}, {"name": "b.service"})
+    assert machine.writes == ["daemon-reload"]
+
+
+def test_a_unit_that_is_not_there_yet(tmp_path: Path):
+    machine = Machine({"a.service": UP})
+    entry = {"name": "new.service", "enabled": True, "state": "restarted"}
+    result = bring(machine, tmp_path, entry, check=True)
+    assert result["changed"] is True
+    assert "new.service: does not exist yet" in result["notes"][0]
+    assert machine.writes == []
+    with pytest.raises(
+        UnitsError, match=r"new.service: there is no such unit on this machine.*list-unit-files 'new\*'"
+    ):
+        bring(machine, tmp_path, entry)
+    assert machine.writes == ["daemon-reload"]
+
+
+def test_a_unit_that_is_not_there_can_be_masked(tmp_path: Path):
+    machine = Machine({})
+    bring(machine, tmp_path, {"name": "x.service", "masked": True})
+    assert machine.writes == ["mask x.service"]
+
+
+@pytest.mark.parametrize(
+    ("start", "later", "said"),
+    [
+        (
+            replace(DOWN, active="failed", sub="failed", result="exit-code"),
+            None,
+            r"but is failed \(failed; result exit-code\)",
+        ),
+        (UP, replace(DOWN, active="failed", sub="failed", result="signal"), r"but is failed \(failed; result signal\)"),
+        (UP, replace(UP, invocation="9"), "comes up and dies again and again"),
+        (UP, replace(UP, restarts="1"), "comes up and dies again and again"),
+        (
+            replace(DOWN, active="activating", sub="auto-restart", result="exit-code"),
+            None,
+            r"is activating \(auto-restart",
+        ),
+    ],
+)
+def test_a_unit_that_does_not_stay_up_is_an_error_with_its_journal(
+    tmp_path: Path, start: Seen, later: Seen | None, said: str
+):
+    machine = Machine({"a.service": DOWN}, starts={"a.service": start})
+    real = machine.run
+
+    def run(argv: list[str], timeout: float) -> Outcome:
+        outcome = real(argv, timeout)
+        if later and len([c for c in machine.commands if c.startswith("systemctl show")]) == 2:
+            machine.units["a.service"] = later
+        return outcome
+
+    units, _ = read_units([{"name": "a.service", "state": "started"}])
+    with pytest.raises(UnitsError, match=said) as error:
+        Systemd(False, False, settle=0.01, run=run).bring(units, tmp_path)
+    assert "the last words of the daemon" in str(error.value)
+    assert "systemctl status a.service" in str(error.value)
+
+
+def test_a_condition_that_does_not_hold(tmp_path: Path):
+    machine = Machine({"a.service": DOWN}, starts={"a.service": DOWN}, unmet="ConditionPathExists=/etc/x")
+    entry = {"name": "a.service", "state": "started"}
+    with pytest.raises(UnitsError, match=r"ConditionPathExists=/etc/x does not hold.*condition: allowed"):
+        bring(machine, tmp_path, entry)
+    machine.commands.clear()
+    assert bring(machine, tmp_path, {**entry, "condition": "allowed"})["changed"] is False
+    assert machine.writes == []
+
+
+def test_a_oneshot_that_ended_well_is_no_error(tmp_path: Path):
+    machine = Machine({"a.service": DOWN}, starts={"a.service": replace(DOWN, type="oneshot", result="success")})
+    assert bring(machine, tmp_path, {"name": "a.service", "state": "started"})["changed"] is True
+
+
+def test_nothing_is_done_when_a_unit_cannot_be_as_wanted(tmp_path: Path):
+    machine = Machine(
+        {
+            "a.service": DOWN,
+            "masked.service": replace(DOWN, load="masked", file="masked"),
+            "plain.service": replace(UP, can_reload=False),
+        }
+    )
+    wanted = [{"name": name, "enabled": True} for name in ("a.service", "masked.service")]
+    with pytest.raises(UnitsError) as error:
+        bring(machine, tmp_path, *wanted, {"name": "plain.service", "state": "reloaded"})
+    for said in ("masked.service: is masked", "plain.service: cannot reload"):
+        assert said in str(error.value)
+    assert machine.writes == ["daemon-reload"]
+
+
+def test_a_call_that_systemd_refuses_is_an_error(tmp_path: Path):
+    machine = Machine({"a.service": DOWN})
+    real = machine.run
+
+    def refuse(argv: list[str], timeout: float) -> Outcome:
+        return Outcome(1, "", "Failed to enable unit: no") if "enable" in argv else real(argv, timeout)
+
+    units, _ = read_units([{"name": "a.service", "enabled": True, "state": "started"}])
+    with pytest.raises(UnitsError, match=r"systemctl enable a\.service: Failed to enable unit: no"):
+        Systemd(False, False, settle=0.01, run=refuse).bring(units, tmp_path)
+
+
+def test_no_systemd_is_an_error_that_says_so(tmp_path: Path):
+    units, _ = read_units([{"name": "a.service", "state": "started"}])
+    with pytest.raises(UnitsError, match="systemd on this machine cannot be asked: System has not been booted"):
+        Systemd(False, False, run=lambda argv, timeout: Outcome(1, "", "System has not been booted")).bring(
+            units, tmp_path
+        )
