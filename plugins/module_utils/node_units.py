@@ -328,7 +328,9 @@ def predicted(unit: Unit, now: Seen, verbs: Mapping[str, Sequence[str]]) -> str:
     done = {verb for verb, names in verbs.items() if unit.name in names}
     if not done:
         return now.text
-    file = "enabled" if unit.enabled else "disabled" if unit.enabled is False else now.file or "loaded"
+    file = now.file or "loaded"
+    for verb in ("unmask", "enable", "disable", "mask"):
+        file = _DONE[verb] if verb in done else file
     active = "inactive" if "stop" in done else "active" if unit.to_run else now.active
     how = [f" ({word})" for verb, word in (("restart", "restarted"), ("reload", "reloaded")) if verb in done]
-    return f"{'masked' if 'mask' in done else file}, {active}{''.join(how)}"
+    return f"{file}, {active}{''.join(how)}"

@@ -250,6 +250,8 @@ def test_one_line_for_each_changed_unit() -> None:
         (Unit("a.service", enabled=True, state="started"), DOWN, ("enable", "start"), "enabled, active"),
         (Unit("a.service", enabled=True, state="started"), ABSENT, ("enable", "start"), "enabled, active"),
         (Unit("a.service", state="restarted"), RUNNING, ("restart",), "enabled, active (restarted)"),
+        (Unit("a.service", masked=False), MASKED, ("unmask",), "unmasked, inactive"),
+        (Unit("a.service", masked=False, enabled=True), MASKED, ("unmask", "enable"), "enabled, inactive"),
         (Unit("a.service", masked=True, state="stopped"), RUNNING, ("mask", "stop"), "masked, inactive"),
         (Unit("a.service", state="started"), RUNNING, (), "enabled, active (running)"),
     ],
