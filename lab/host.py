@@ -27,6 +27,12 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 NETWORK_HELPERS = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark", "/usr/lib/cni/bridge")
 
 
+BROKEN_PODMAN = (
+    "podman is installed and does not work here. If it says that overlay is not supported, this machine is itself a container: "
+    "mount a volume on /var/lib/containers, or name another driver in /etc/containers/storage.conf."
+)
+
+
 @dataclass(frozen=True)
 class Choice:
     """How containers are run on this machine: options of `podman` and of `podman run`, and the reasons."""
@@ -134,7 +140,7 @@ def prepare() -> Choice:
     require_root()
     install_missing()
     choice = inspect()
-    version = capture(["podman", "--version"]).split()[-1]
+    version = capture(["podman", *choice.podman, "info", "--format", "{{.Version.Version}}"], why=BROKEN_PODMAN).strip()
     say("host", f"podman {version}; " + "; ".join(choice.reasons))
     return choice
 
