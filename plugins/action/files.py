@@ -117,8 +117,9 @@ def _content(entry: Mapping[str, Any], source: _Source) -> bytes:
     (kind,) = source_of(entry)
     value, path = entry[kind], str(entry["path"])
     if kind == "template":
-        render = source.renderer.cluster_template if entry.get("scope") == "cluster" else source.renderer.template
-        return render(str(value), path)
+        if entry.get("scope") == "cluster":
+            return source.renderer.cluster_template(str(value))
+        return source.renderer.template(str(value), path)
     if kind == "src":
         return source.renderer.file(str(value))
     if kind == "secret":

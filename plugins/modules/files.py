@@ -82,7 +82,8 @@ options:
       scope:
         description:
           - V(cluster) renders a template once in a run, by the host that comes first, for all of them.
-          - Variables of a host or of a group other than C(all), facts and registered results are then not there.
+          - Variables of a host or of a group other than C(all), facts, registered results and C(template_destpath) are then
+            not there.
         type: str
         choices: [host, cluster]
         default: host

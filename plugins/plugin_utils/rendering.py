@@ -57,14 +57,14 @@ class Renderer:
     def template(self, name: str, destination: str) -> bytes:
         """Return a template rendered for this host."""
         source = self._find("templates", name)
-        return self._render(source, name, destination, self._task_vars).encode()
+        return self._render(source, name, {"template_destpath": destination, **self._task_vars}).encode()
 
-    def cluster_template(self, name: str, destination: str) -> bytes:
+    def cluster_template(self, name: str) -> bytes:
         """Return a template rendered once in this run, by the host that comes first, without variables of any host."""
         source = self._find("templates", name)
-        with _once(self._key(source, destination)) as result:
+        with _once(self._key(source)) as result:
             if not result.exists():
-                _write_private(result, self._render_for_all(source, name, destination).encode())
+                _write_private(result, self._render_for_all(source, name).encode())
             return result.read_bytes()
 
     def file(self, name: str) -> bytes:
@@ -80,9 +80,9 @@ class Renderer:
         except AnsibleError as error:
             raise RenderError(str(error)) from error
 
-    def _render_for_all(self, source: str, name: str, destination: str) -> str:
+    def _render_for_all(self, source: str, name: str) -> str:
         try:
-            return self._render(source, name, destination, self._variables_of_all())
+            return self._render(source, name, self._variables_of_all())
         except RenderError as error:
             raise RenderError(
                 f"{error}\nscope: cluster renders it once for all hosts, so no variable of a host or of a group other than all is "
@@ -98,7 +98,7 @@ class Renderer:
             self._cluster_vars = {key: value for key, value in variables.items() if key not in _OF_A_HOST}
         return self._cluster_vars
 
-    def _render(self, source: str, name: str, destination: str, variables: dict[str, Any]) -> str:
+    def _render(self, source: str, name: str, variables: dict[str, Any]) -> str:
         path = Path(source)
         search = []
         for base in [*self._task.get_search_path(), self._loader.get_basedir(), str(path.parent)]:
@@ -106,7 +106,6 @@ class Renderer:
         ours = {
             "template_path": name,
             "template_fullpath": source,
-            "template_destpath": destination,
             "ansible_managed": f"Written by bedplate from {path.name}. The next run overwrites what is changed here.",
         }
         templar = self._templar.copy_with_new_env(searchpath=search, available_variables={**ours, **variables})
@@ -123,14 +122,13 @@ class Renderer:
             f"template {source}: gives a {type(result).__name__}, not text; use a filter, as to_nice_json"
         )
 
-    def _key(self, source: str, destination: str) -> str:
+    def _key(self, source: str) -> str:
         """Tell apart what may come out differently: the same template with other variables of its task."""
         task = self._task
         role = task._role.get_name() if task._role else ""
         told = repr(
             (
                 source,
-                destination,
                 role,
                 str(task.get_play()._uuid),
                 sorted(task.get_vars().items()),
