@@ -5,13 +5,15 @@ from __future__ import annotations
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Wanted, calls, found
 
 QOS = "Name|Priority\nnormal|0\nhigh|100\n"
-ASSOCIATIONS = "Account|User|Par Name|QOS|Def QOS\nroot|||normal|\nroot|root||normal|\nresearch||root|normal|normal\nresearch|alice||normal|\n"
+ASSOCIATIONS = "Account|User|ParentName|QOS|Def QOS\nroot|||normal|\nroot|root||normal|\nresearch||root|normal|normal\nresearch|alice||normal|\n"
 STATE = found(QOS, ASSOCIATIONS)
 
 
 def test_nothing_to_do():
     accounts = {"research": {"parent": "root", "users": ["alice"], "qos": ["normal"], "default_qos": "normal"}}
     assert calls("lab", Wanted({"high": {"Priority": 100}}, accounts), STATE) == []
+    # Without a wish for QOS they stay as inherited.
+    assert calls("lab", Wanted({}, {"research": {"qos": [], "users": []}}), STATE) == []
 
 
 def test_missing_things_are_added_in_order():
