@@ -123,13 +123,15 @@ class Renderer:
         )
 
     def _key(self, source: str) -> str:
-        """Tell apart what may come out differently: the same template with other variables of its task."""
+        """Tell apart what may come out differently: the same template with other variables of its task or role."""
         task = self._task
         role = task._role.get_name() if task._role else ""
+        parameters = task._role.get_role_params(task.get_dep_chain()) if task._role else {}
         told = repr(
             (
                 source,
                 role,
+                sorted(parameters.items()),
                 str(task.get_play()._uuid),
                 sorted(task.get_vars().items()),
                 task.get_include_params(),

@@ -57,7 +57,6 @@ class Site:
         self.nodes = base / "nodes"
         self.secrets = base / "secrets"
         self.role = base / "roles" / "demo"
-        self.arguments: list[str] = []
         for directory in ("tasks", "templates", "files"):
             (self.role / directory).mkdir(parents=True)
         variables = {
@@ -70,13 +69,15 @@ class Site:
             "word": "of all",
         }
         self.write("hosts.json", {"all": {"vars": variables, "hosts": {f"h{n}": {"of_host": n} for n in range(hosts)}}})
-        handlers = [{"name": name, "ansible.builtin.debug": {"msg": "here"}} for name in HANDLERS]
-        play = {"hosts": "all", "gather_facts": False, "roles": ["demo"], "handlers": handlers}
-        self.write("play.json", [play])
+        self.play("demo")
         (base / "ansible.cfg").touch()
 
     def write(self, name: str, document: object) -> None:
         (self.base / name).write_text(json.dumps(document))
+
+    def play(self, *roles: str | dict[str, str]) -> None:
+        handlers = [{"name": name, "ansible.builtin.debug": {"msg": "here"}} for name in HANDLERS]
+        self.write("play.json", [{"hosts": "all", "gather_facts": False, "roles": roles, "handlers": handlers}])
 
     def template(self, name: str, text: str) -> None:
         (self.role / "templates" / name).write_text(text)
@@ -95,6 +96,7 @@ class Site:
             "ANSIBLE_HOME": str(self.base / "ansible"),
             "ANSIBLE_REMOTE_TEMP": str(self.base / "remote"),
             "ANSIBLE_PIPELINING": "true",
+            "ANSIBLE_INJECT_INVOCATION": "true",
             "ANSIBLE_NOCOLOR": "true",
             "LC_ALL": "C.UTF-8",
         }
@@ -216,6 +218,16 @@ def test_a_cluster_template_is_rendered_once_for_all_hosts(tmp_path: Path) -> No
     contents = {(site.nodes / f"h{number}" / "c.conf").read_text() for number in range(10)}
     assert len(contents) == 1
     assert contents.pop().endswith(" of all\n")
+
+
+def test_a_cluster_template_is_rendered_anew_for_other_parameters_of_its_role(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.play({"role": "demo", "word": "first"}, {"role": "demo", "word": "second"})
+    site.template("c.j2", "{{ word }}\n")
+    site.tasks('- {path: "{{ node }}/c.conf", template: c.j2, scope: cluster}')
+    run = site.run()
+    assert run.code == 0, run.output
+    assert (site.nodes / "h0/c.conf").read_text() == "second\n"
 
 
 def test_a_cluster_template_has_no_variables_of_a_host(tmp_path: Path) -> None:
