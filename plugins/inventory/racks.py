@@ -57,6 +57,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible.errors import AnsibleParserError
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
+from ansible.template import trust_as_template
 
 try:
     from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
@@ -133,11 +134,12 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
     def _populate(self, cluster: Cluster) -> None:
         inventory = self.inventory
         variables = {"bedplate_cluster_file": cluster.path, "bedplate_site": cluster.site, "bedplate_cluster": cluster.name}
-        inventory.groups["all"].vars.update(variables)
+        inventory.groups["all"].vars.update({name: trust_as_template(text) for name, text in variables.items()})
         for name, machine in cluster.machines.items():
             inventory.add_host(name)
-            # Straight into the variables: set_variable tags each value, which costs more than all the rest.
-            inventory.hosts[name].vars["ansible_host"] = machine.address
+            # Straight into the variables: set_variable costs more than all the rest. Without the tag, programs that read
+            # `ansible-inventory --list` would find a mapping where they expect an address.
+            inventory.hosts[name].vars["ansible_host"] = trust_as_template(machine.address)
         for group, members in groups_of(cluster).items():
             inventory.add_group(group)
             _add_hosts(inventory.groups[group], [inventory.hosts[name] for name in members])

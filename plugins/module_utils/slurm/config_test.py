@@ -63,8 +63,6 @@ _NUMERIC_ADDRESS = re.compile(r"\sNodeAddr\s*=\s*[0-9\[][0-9.,:\[\]-]*(\s|$)|\sN
 
 # How the daemon says that the configuration is in force.
 _RUNNING = "Running as primary controller"
-# What slurmctld only says because of DROPPED.
-_CAUSED_HERE = ("Job accounting information gathered, but not stored",)
 _MISSING = re.compile(r"cannot stat file (\S+): .*retrying")
 _SAYS = re.compile(r"^(?:slurmctld: |\[[^\]]*\] )?(?P<text>(?:fatal|error): .*)$", re.MULTILINE)
 # What the rewriting or the empty scratch directory makes it say, of no interest to the user.
@@ -73,6 +71,7 @@ _OURS = re.compile(
     r"|Could not open .* state file|No .* state file|Cannot recover|state file .* to recover"
     r"|last_tran_id|assoc_mgr|federation|not responding|slurm_receive_msgs?|Communication connection failure"
     r"|slurm_set_addr: Unable to resolve|get_addr_info: getaddrinfo|_set_slurmd_addr|auth_none|auth/none"
+    r"|Job accounting information gathered, but not stored"
     r"|mpi/pmix|pmi/pmix|MPI: Cannot create context"
     r"|NOTE: Trying backup state save file|High latency for 1000 calls to gettimeofday"
 )
@@ -274,8 +273,7 @@ def _observe(controller: _Controller, auth: str, until: float) -> Result:
     result.log = controller.log().replace(str(controller.scratch / "conf") + "/", "")
     said = [match["text"] for match in _SAYS.finditer(result.log) if not _OURS.search(match["text"])]
     result.fatal = [line[7:] for line in said if line.startswith("fatal: ")]
-    errors = dict.fromkeys(line[7:] for line in said if line.startswith("error: "))
-    result.errors = [line for line in errors if line not in _CAUSED_HERE]
+    result.errors = list(dict.fromkeys(line[7:] for line in said if line.startswith("error: ")))
     result.version = controller.version()
     missing = _MISSING.search(result.log)
     if missing:

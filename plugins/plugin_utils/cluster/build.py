@@ -10,9 +10,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import Problem, UnknownVersionError, check
 
 from .addresses import Book, networks_of
-from .fields import Mistakes, Path, near
+from .fields import Mistakes, Path, near, walk
 from .model import Cluster, Fabric, Host, Node, Partition, Profile, Rack, Services, Slurm
 from .profiles import profiles_of
+from .schema import CLUSTER_FILE
 
 RESERVED_GROUPS = {
     "all", "bedplate", "compute_nodes", "gpu_nodes", "slurm_controllers", "slurm_database", "slurm_login", "slurm_rest",
@@ -41,7 +42,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     _rack_names(hosts, racks, mistakes)
     services = _services(data["services"] or {}, hosts, {node.name for node in nodes}, mistakes)
     partitions = _partitions(data["partitions"] or {}, racks, profiles, nodes, mistakes)
-    slurm = _slurm(data["slurm"], data["partitions"] or {}, mistakes)
+    slurm = _slurm(data["slurm"] or walk({}, CLUSTER_FILE.fields["slurm"], (), mistakes), data["partitions"] or {}, mistakes)
     _group_names(racks, profiles, partitions, mistakes)
     return Cluster(
         path=path,
@@ -165,7 +166,7 @@ def _rack_names(hosts: dict[str, Host], racks: dict[str, Rack], mistakes: Mistak
 def _services(data: dict[str, Any], hosts: dict[str, Host], nodes: set[str], mistakes: Mistakes) -> Services:
     found: dict[str, tuple[str, ...]] = {}
     for service in ("controllers", "database", "login", "rest", "subnet_managers"):
-        names = []
+        names: list[str] = []
         for number, text in enumerate(data.get(service) or ()):
             path = ("services", service, number)
             for name in hostlist(text, path, mistakes):
@@ -274,8 +275,7 @@ def _group_names(
             mistakes.add(("profiles", name), f"{clash!r} is also the feature of a rack.")
 
 
-def _fabric(data: dict[str, Any]) -> Fabric | None:
-    # An absent section comes as its defaults; a fabric is there once anything of it is stated.
-    if not data["spines"] and data["rails"] is None:
+def _fabric(data: dict[str, Any] | None) -> Fabric | None:
+    if data is None:
         return None
     return Fabric(tuple(data["spines"]), data["top"], data["rails"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -39,7 +39,14 @@ class Mistakes:
 
     def add(self, path: Path, message: str) -> None:
         """Note a mistake at a path such as ("racks", "r1", "nodes")."""
-        self.found.append(Mistake(self.line(path), dotted(path), message))
+        mistake = Mistake(self.line(path), dotted(path), message)
+        if mistake not in self.found:
+            self.found.append(mistake)
+
+    def unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
+        """Note a name that is none of the known ones, with the nearest or all of them."""
+        names = list(known)
+        self.add(path, f"{what} {name!r} is unknown.{near(name, names) or allowed(names)}")
 
 
 def dotted(path: Path) -> str:
@@ -92,42 +99,58 @@ def near(word: str, known: list[str]) -> str:
     return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
+def allowed(known: list[str]) -> str:
+    """Return " Allowed: ..." with at most a dozen names."""
+    more = f" and {len(known) - 12} more" if len(known) > 12 else ""
+    return f" Allowed: {', '.join(known[:12])}{more}." if known else " There are none in this file."
+
+
 def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
-    """Check a value, note its mistakes, and return it with the defaults of absent keys filled in."""
-    types, name = _TYPES[rule.type]
-    if value is None and not rule.required:
-        if rule.type not in ("section", "map", "free"):
-            return [] if rule.type == "list" else rule.default
-        value = {}
-    # A list may be given as its only element.
+    """Check a value, note its mistakes, and return it with the defaults of absent keys filled in.
+
+    A value of the wrong shape is returned as None, or empty: what builds on the result only has to look for that.
+    """
+    if value is None:
+        if rule.required:
+            mistakes.add(path, f"has no value: {rule.description}")
+        value = {} if rule.type in ("section", "map", "free") else rule.default
+        if value is None:
+            return [] if rule.type == "list" else None
+    # A list may be given as its only element, and a single core or GPU as a number.
     if rule.type == "list" and isinstance(value, str | dict):
         value = [value]
     if rule.short and isinstance(value, str):
         value = {rule.short: value}
+    if rule.short and isinstance(value, str):
+        value = {rule.short: value}
+    if rule.type == "ranges":
+        return _ranges(value, path, mistakes)
+    types, name = _TYPES[rule.type]
     if not isinstance(value, types) or (rule.type == "int" and isinstance(value, bool)):
         quoted = " Put quotes around it." if rule.type == "str" and isinstance(value, int | float) else ""
         mistakes.add(path, f"{value!r} is not {name}.{quoted}")
-        return [] if rule.type == "list" else rule.default
+        return {"section": None, "map": {}, "free": {}, "list": []}.get(rule.type)
     if rule.type == "section":
         return _section(value, rule, path, mistakes)
     if rule.type == "map":
         return _map(value, rule, path, mistakes)
     if rule.type == "list" and rule.item:
         return [walk(item, rule.item, (*path, number), mistakes) for number, item in enumerate(value)]
-    _scalar(value, rule, path, mistakes)
-    return value
+    return value if _scalar(value, rule, path, mistakes) else None
 
 
 def _section(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> dict[str, Any]:
     known = list(rule.fields)
     for key in value:
         if key not in rule.fields:
-            hint = near(str(key), known) or f" Allowed: {', '.join(known)}."
-            mistakes.add((*path, key), f"unknown key {key!r}.{hint}")
+            mistakes.add((*path, key), f"unknown key {key!r}.{near(str(key), known) or allowed(known)}")
     checked = {}
     for key, below in rule.fields.items():
         if below.required and key not in value:
             mistakes.add(path, f"{key!r} is missing: {below.description}")
+            checked[key] = [] if below.type == "list" else {} if below.type in ("map", "free") else None
+        elif below.type == "section" and value.get(key) is None and any(one.required for one in below.fields.values()):
+            # A profile without GPUs has none; a section that could be empty is one of defaults.
             checked[key] = None
         else:
             checked[key] = walk(value.get(key), below, (*path, key), mistakes)
@@ -136,21 +159,32 @@ def _section(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes)
 
 def _map(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> dict[str, Any]:
     checked = {}
+    key_rule = rule.keys or Field("a name")
     for key, below in value.items():
-        if rule.keys:
-            walk(key, rule.keys, (*path, key), mistakes)
-        if rule.item and isinstance(key, str):
+        if walk(key, key_rule, (*path, key), mistakes) is not None and rule.item:
             checked[key] = walk({} if below is None else below, rule.item, (*path, key), mistakes)
-    return checked
+    return {key: below for key, below in checked.items() if below is not None}
 
 
-def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> None:
+def _ranges(value: Any, path: Path, mistakes: Mistakes) -> str | None:
+    text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+    if re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", text):
+        return text
+    mistakes.add(path, f"{value!r} is no range of numbers. Allowed: such as 0-27 or 0-27,56-83.")
+    return None
+
+
+def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> bool:
     if rule.choices and value not in rule.choices:
-        mistakes.add(path, f"{value!r} is not allowed.{near(str(value), list(rule.choices))} Allowed: {', '.join(rule.choices)}.")
-    if rule.minimum is not None and value < rule.minimum:
+        hint = near(str(value), list(rule.choices))
+        mistakes.add(path, f"{value!r} is not allowed.{hint} Allowed: {', '.join(rule.choices)}.")
+    elif rule.minimum is not None and value < rule.minimum:
         mistakes.add(path, f"{value} is too small. The least is {rule.minimum}.")
-    if rule.pattern and not re.fullmatch(rule.pattern, value):
+    elif rule.pattern and not re.fullmatch(rule.pattern, value):
         mistakes.add(path, f"{value!r} is not allowed. {rule.allowed}")
+    else:
+        return True
+    return False
 
 
 def json_schema(rule: Field) -> dict[str, Any]:
@@ -158,6 +192,8 @@ def json_schema(rule: Field) -> dict[str, Any]:
     schema: dict[str, Any] = {"description": rule.description}
     if rule.type in ("section", "map", "free"):
         schema["type"] = "object"
+    elif rule.type == "ranges":
+        schema["type"] = ["string", "integer"]
     else:
         schema["type"] = {"str": "string", "int": "integer", "bool": "boolean", "list": "array"}[rule.type]
     if rule.type == "section":
@@ -169,14 +205,15 @@ def json_schema(rule: Field) -> dict[str, Any]:
             return {"description": schema.pop("description"), "anyOf": [schema, {"type": "string"}]}
     if rule.type == "map" and rule.item:
         schema["additionalProperties"] = json_schema(rule.item)
-        if rule.keys and rule.keys.pattern:
-            schema["propertyNames"] = {"pattern": f"^{rule.keys.pattern}$"}
+        if rule.keys and (rule.keys.pattern or rule.keys.choices):
+            names = {"pattern": f"^{rule.keys.pattern}$"} if rule.keys.pattern else {"enum": list(rule.keys.choices)}
+            schema["propertyNames"] = names
     if rule.type == "list" and rule.item:
         item = json_schema(rule.item)
         description = schema.pop("description")
         return {"description": description, "anyOf": [{**schema, "items": item}, item]}
     for key, value in (("enum", list(rule.choices)), ("minimum", rule.minimum), ("default", rule.default)):
-        if value not in (None, []):
+        if value is not None and value != []:
             schema[key] = value
     if rule.pattern:
         schema["pattern"] = f"^{rule.pattern}$"
@@ -188,11 +225,15 @@ def rows(rule: Field, path: str = "") -> list[tuple[str, str, str, str]]:
     found = []
     for name, below in rule.fields.items():
         key = f"{path}.{name}" if path else name
-        default = "required" if below.required else "" if below.default is None else f"`{below.default}`"
+        default = "required" if below.required else "" if below.default is None else f"`{_yaml(below.default)}`"
         found.append((key, _type_of(below), default, below.description))
         inner = below.item if below.type in ("map", "list") and below.item else below
         found += rows(inner, f"{key}.<name>" if below.type == "map" else key)
     return found
+
+
+def _yaml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _type_of(rule: Field) -> str:

@@ -29,42 +29,64 @@ def read(path: str) -> tuple[dict[str, Any], dict[Path, int]]:
         text = FilePath(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ClusterFileError(path, [Mistake(1, "the file", f"cannot be read: {error}")]) from error
-    loader = _Loader(text)
     try:
-        root = loader.get_single_node()
-        lines: dict[Path, int] = {}
-        mistakes: list[Mistake] = []
-        data = _plain(root, (), loader, lines, mistakes) if root else None
+        reading = _Reading(text)
+        data = reading.data()
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ClusterFileError(path, [Mistake(line, "the file", f"is not YAML: {error.problem}")]) from error
-    finally:
-        loader.dispose()
-    if mistakes:
-        raise ClusterFileError(path, mistakes)
+    # ValueError: a scalar that looks like a date and is none.
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise ClusterFileError(path, [Mistake(1, "the file", f"is not YAML: {error}")]) from error
+    if reading.mistakes:
+        raise ClusterFileError(path, reading.mistakes)
     if not isinstance(data, dict):
         raise ClusterFileError(path, [Mistake(1, "the file", "is no mapping; docs/cluster-file.md has an example.")])
-    return data, lines
+    return data, reading.lines
 
 
-def _plain(node: Any, path: Path, loader: Any, lines: dict[Path, int], mistakes: list[Mistake]) -> Any:
-    lines.setdefault(path, node.start_mark.line + 1)
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, (*path, number), loader, lines, mistakes) for number, item in enumerate(node.value)]
-    if not isinstance(node, yaml.MappingNode):
-        return loader.construct_object(node)
-    own = {id(key) for key, _ in node.value}
-    loader.flatten_mapping(node)
-    data: dict[Any, Any] = {}
-    seen: dict[Any, int] = {}
-    for key_node, value_node in node.value:
-        key = loader.construct_object(key_node)
-        line = key_node.start_mark.line + 1
-        # A merged key (<<) may be overridden; one that is written twice is a slip.
-        if key in seen and id(key_node) in own:
-            mistakes.append(Mistake(line, ".".join(map(str, (*path, key))), f"{key!r} is here and in line {seen[key]}."))
-        if id(key_node) in own:
-            seen[key] = line
-        lines[(*path, key)] = line
-        data[key] = _plain(value_node, (*path, key), loader, lines, mistakes)
-    return data
+class _Reading:
+    """One pass over a file: plain data, the lines of all of it, and keys that are written twice."""
+
+    def __init__(self, text: str) -> None:
+        self.loader = _Loader(text)
+        self.lines: dict[Path, int] = {}
+        self.mistakes: list[Mistake] = []
+        # Key nodes that a mapping has itself; flattening adds those of a merge (<<) to the same mapping.
+        self._own: dict[int, set[int]] = {}
+
+    def data(self) -> Any:
+        try:
+            root = self.loader.get_single_node()
+            return self._plain(root, ()) if root else None
+        finally:
+            self.loader.dispose()
+
+    def _plain(self, node: Any, path: Path) -> Any:
+        self.lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.SequenceNode):
+            return [self._plain(item, (*path, number)) for number, item in enumerate(node.value)]
+        if isinstance(node, yaml.MappingNode):
+            return self._mapping(node, path)
+        return self.loader.construct_object(node)
+
+    def _mapping(self, node: Any, path: Path) -> dict[Any, Any]:
+        own = self._own.setdefault(id(node), {id(key) for key, _ in node.value})
+        self.loader.flatten_mapping(node)
+        data: dict[Any, Any] = {}
+        seen: dict[Any, int] = {}
+        for key_node, value_node in node.value:
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                self.mistakes.append(Mistake(line, ".".join(map(str, path)) or "the file", "a key must be text."))
+                continue
+            key = self.loader.construct_object(key_node)
+            if id(key_node) in own:
+                # A merged key may be overridden; one that is written twice is a slip.
+                if key in seen:
+                    where = ".".join(map(str, (*path, key)))
+                    self.mistakes.append(Mistake(line, where, f"{key!r} is already in line {seen[key]}. Keep one."))
+                seen[key] = line
+            self.lines[(*path, key)] = line
+            data[key] = self._plain(value_node, (*path, key))
+        return data
