@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ansible_runner
 import pytest
 import yaml
 
@@ -103,12 +104,11 @@ def test_no_output_shows_a_secret(site: Site):
 
 
 def test_no_artifact_of_ansible_runner_holds_a_secret(site: Site):
-    runner = pytest.importorskip("ansible_runner")
     site.write("files/plain", SECRET)
     site.prepare({"whole": {"secret": "whole_secret", "mode": "0400"}, "src": {"src": "plain", "sensitive": True}})
     hosts = str(site.base / "project/hosts.yml")
     options = {"inventory": hosts, "cmdline": "--diff", "verbosity": 4, "quiet": True, "envvars": ENVIRONMENT}
-    done = runner.run(private_data_dir=str(site.base), playbook="play.yml", **options)
+    done = ansible_runner.run(private_data_dir=str(site.base), playbook="play.yml", **options)
     artifacts = [path for path in (site.base / "artifacts").rglob("*") if path.is_file()]
     text = "".join(path.read_text() for path in artifacts)
     assert done.rc == 0, text[-3000:]
