@@ -118,7 +118,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         """Add the hosts and groups of a cluster file."""
         super().parse(inventory, loader, path, cache)
         if IMPORT_ERROR:
-            raise AnsibleParserError(f"bedplate.cluster.racks needs a Python library on the control node: {IMPORT_ERROR}")
+            raise AnsibleParserError(
+                f"bedplate.cluster.racks needs a Python library on the control node: {IMPORT_ERROR}"
+            )
         try:
             cluster = load(path)
         except ClusterFileError as error:
@@ -133,7 +135,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
 
     def _populate(self, cluster: Cluster) -> None:
         inventory = self.inventory
-        variables = {"bedplate_cluster_file": cluster.path, "bedplate_site": cluster.site, "bedplate_cluster": cluster.name}
+        variables = {
+            "bedplate_cluster_file": cluster.path,
+            "bedplate_site": cluster.site,
+            "bedplate_cluster": cluster.name,
+        }
         inventory.groups["all"].vars.update({name: trust_as_template(text) for name, text in variables.items()})
         for name, machine in cluster.machines.items():
             inventory.add_host(name)

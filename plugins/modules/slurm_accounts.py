@@ -52,6 +52,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting 
 
 
 def _sacctmgr(module: AnsibleModule, *arguments: str) -> str:
+    out: str
     rc, out, err = module.run_command(["timeout", "60", "sacctmgr", *arguments])
     # sacctmgr says "Nothing modified" with rc 1 when the database already agrees.
     if rc != 0 and "othing modified" not in out + err:

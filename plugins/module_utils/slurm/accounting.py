@@ -92,7 +92,11 @@ def _levels(
 ) -> list[list[str]]:
     wanted: dict[str, object] = {}
     qos = account.get("qos")
-    if isinstance(qos, Sequence) and qos and sorted(map(str, qos)) != sorted(filter(None, current.get("qos", "").split(","))):
+    if (
+        isinstance(qos, Sequence)
+        and qos
+        and sorted(map(str, qos)) != sorted(filter(None, current.get("qos", "").split(",")))
+    ):
         wanted["qos"] = ",".join(map(str, qos))
     default = account.get("default_qos")
     if default is not None and current.get("defqos", "") != str(default):

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path as FilePath
 
 from .build import build
@@ -24,7 +23,7 @@ def load(path: str) -> Cluster:
 
     A file is read once per process and version of the file: Ansible's forks share what the inventory plugin has read.
     """
-    status = os.stat(path) if FilePath(path).exists() else None
+    status = FilePath(path).stat() if FilePath(path).exists() else None
     key = (path, status.st_mtime_ns, status.st_size) if status else (path, 0, 0)
     if key not in _loaded:
         _loaded[key] = _load(path)

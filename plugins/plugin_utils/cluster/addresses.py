@@ -77,11 +77,9 @@ class Book:
                 self.mistakes.add(path, "there is no network 'bmc'.")
             return text if isinstance(text, str) else None
         self._enter(self.networks[network], number, name, path)
-        return int_to_str(number)
+        return str(int_to_str(number))
 
-    def run(
-        self, names: list[str], exceptions: dict[str, Any], start: Any, path: Path
-    ) -> list[tuple[str, str | None]]:
+    def run(self, names: list[str], exceptions: dict[str, Any], start: Any, path: Path) -> list[tuple[str, str | None]]:
         """Return (address, BMC address) of each name: consecutive, but for those that an exception states."""
         first = number_of(start, path, self.mistakes)
         stated = {name: (one["address"], one["bmc_address"]) for name, one in exceptions.items()}

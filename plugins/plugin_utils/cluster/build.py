@@ -42,7 +42,9 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     _rack_names(hosts, racks, mistakes)
     services = _services(data["services"] or {}, hosts, {node.name for node in nodes}, mistakes)
     partitions = _partitions(data["partitions"] or {}, racks, profiles, nodes, mistakes)
-    slurm = _slurm(data["slurm"] or walk({}, CLUSTER_FILE.fields["slurm"], (), mistakes), data["partitions"] or {}, mistakes)
+    slurm = _slurm(
+        data["slurm"] or walk({}, CLUSTER_FILE.fields["slurm"], (), mistakes), data["partitions"] or {}, mistakes
+    )
     _group_names(racks, profiles, partitions, mistakes)
     return Cluster(
         path=path,
@@ -191,7 +193,9 @@ def _partitions(
         selectors = tuple(item for item in partition["nodes"] or () if isinstance(item, str))
         members: dict[str, None] = {}
         for number, selector in enumerate(selectors):
-            members.update(dict.fromkeys(_selected(selector, (*path, "nodes", number), racks, profiles, nodes, mistakes)))
+            members.update(
+                dict.fromkeys(_selected(selector, (*path, "nodes", number), racks, profiles, nodes, mistakes))
+            )
         partitions[name] = Partition(
             name, selectors, tuple(members), partition["default"], partition["max_time"], partition["options"]
         )
@@ -202,7 +206,12 @@ def _partitions(
 
 
 def _selected(
-    selector: str, path: Path, racks: dict[str, Rack], profiles: dict[str, Profile], nodes: list[Node], mistakes: Mistakes
+    selector: str,
+    path: Path,
+    racks: dict[str, Rack],
+    profiles: dict[str, Profile],
+    nodes: list[Node],
+    mistakes: Mistakes,
 ) -> Iterable[str]:
     if selector == "all":
         return (node.name for node in nodes)
@@ -267,7 +276,7 @@ def _group_names(
     for group, path in names:
         group = group.replace("-", "_").lower()
         if group in seen:
-            mistakes.add(path, f"makes the group {group}, as {'.'.join(seen[group])} does.")
+            mistakes.add(path, f"makes the group {group}, as {'.'.join(map(str, seen[group]))} does.")
         seen[group] = path
     for name, profile in profiles.items():
         features = {name, profile.gpus.model} if profile.gpus else {name}

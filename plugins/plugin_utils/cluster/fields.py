@@ -130,12 +130,13 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
         quoted = " Put quotes around it." if rule.type == "str" and isinstance(value, int | float) else ""
         mistakes.add(path, f"{value!r} is not {name}.{quoted}")
         return {"section": None, "map": {}, "free": {}, "list": []}.get(rule.type)
+    shape: Any = value
     if rule.type == "section":
-        return _section(value, rule, path, mistakes)
+        return _section(shape, rule, path, mistakes)
     if rule.type == "map":
-        return _map(value, rule, path, mistakes)
+        return _map(shape, rule, path, mistakes)
     if rule.type == "list" and rule.item:
-        return [walk(item, rule.item, (*path, number), mistakes) for number, item in enumerate(value)]
+        return [walk(item, rule.item, (*path, number), mistakes) for number, item in enumerate(shape)]
     return value if _scalar(value, rule, path, mistakes) else None
 
 
@@ -144,7 +145,7 @@ def _section(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes)
     for key in value:
         if key not in rule.fields:
             mistakes.add((*path, key), f"unknown key {key!r}.{near(str(key), known) or allowed(known)}")
-    checked = {}
+    checked: dict[str, Any] = {}
     for key, below in rule.fields.items():
         if below.required and key not in value:
             mistakes.add(path, f"{key!r} is missing: {below.description}")
@@ -212,9 +213,8 @@ def json_schema(rule: Field) -> dict[str, Any]:
         item = json_schema(rule.item)
         description = schema.pop("description")
         return {"description": description, "anyOf": [{**schema, "items": item}, item]}
-    for key, value in (("enum", list(rule.choices)), ("minimum", rule.minimum), ("default", rule.default)):
-        if value is not None and value != []:
-            schema[key] = value
+    limits = {"enum": list(rule.choices), "minimum": rule.minimum, "default": rule.default}
+    schema.update({key: value for key, value in limits.items() if value is not None and value != []})
     if rule.pattern:
         schema["pattern"] = f"^{rule.pattern}$"
     return schema

@@ -14,7 +14,9 @@ from .model import Gpus, Nic, Numa, Profile
 def profiles_of(data: dict[str, Any], fabric: dict[str, Any], mistakes: Mistakes) -> dict[str, Profile]:
     """Return profiles by name."""
     rails = fabric["rails"] if fabric else None
-    return {name: _profile(name, profile, rails, mistakes) for name, profile in data.items() if isinstance(profile, dict)}
+    return {
+        name: _profile(name, profile, rails, mistakes) for name, profile in data.items() if isinstance(profile, dict)
+    }
 
 
 def numbers(text: Any, path: Path, mistakes: Mistakes) -> tuple[int, ...]:

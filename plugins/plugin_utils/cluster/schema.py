@@ -57,7 +57,9 @@ _PROFILE = {
     "sockets": Field("Sockets, as `slurmd -C` prints them.", "int", required=True, minimum=1),
     "cores_per_socket": Field("Cores per socket.", "int", required=True, minimum=1),
     "threads_per_core": Field("Threads per core.", "int", default=1, minimum=1),
-    "memory_mib": Field("Memory in MiB: MemTotal of the smallest node of this profile.", "int", required=True, minimum=1),
+    "memory_mib": Field(
+        "Memory in MiB: MemTotal of the smallest node of this profile.", "int", required=True, minimum=1
+    ),
     "reserved_memory_mib": Field(
         "Memory kept from jobs, beside huge pages; by default 2 % of memory_mib.", "int", minimum=0
     ),
@@ -118,7 +120,10 @@ _SERVICES = {
 
 _PARTITION_FIELDS = {
     "nodes": Field(
-        "`all`, or a list of hostlists, rack:NAME, profile:NAME and model:NAME.", "list", required=True, item=Field("a selector")
+        "`all`, or a list of hostlists, rack:NAME, profile:NAME and model:NAME.",
+        "list",
+        required=True,
+        item=Field("a selector"),
     ),
     "default": Field("Whether jobs go here that name no partition.", "bool", default=False),
     "max_time": Field("Longest run time, as Slurm writes it, such as 7-00:00:00."),

@@ -5,7 +5,13 @@ from __future__ import annotations
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Wanted, calls, found
 
 QOS = "Name|Priority\nnormal|0\nhigh|100\n"
-ASSOCIATIONS = "Account|User|ParentName|QOS|Def QOS\nroot|||normal|\nroot|root||normal|\nresearch||root|normal|normal\nresearch|alice||normal|\n"
+ASSOCIATIONS = """\
+Account|User|ParentName|QOS|Def QOS
+root|||normal|
+root|root||normal|
+research||root|normal|normal
+research|alice||normal|
+"""
 STATE = found(QOS, ASSOCIATIONS)
 
 
