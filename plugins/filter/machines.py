@@ -10,7 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import hosts_file, machine_facts
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import hosts_file, machine_facts, nodes_facts
 
 
 def _cluster(path: object, name: str) -> Cluster:
@@ -24,17 +24,18 @@ def _cluster(path: object, name: str) -> Cluster:
         raise AnsibleFilterError(f"{name}: {error}") from None
 
 
-def node(path: object, name: str) -> dict[str, Any]:
+def node(path: object, name: object) -> dict[str, Any]:
     """Return what the cluster file says of one machine."""
+    cluster = _cluster(path, "node")
     try:
-        return machine_facts(_cluster(path, "node").machine(name))
+        return machine_facts(cluster, cluster.machine(str(name)))
     except KeyError as error:
         raise AnsibleFilterError(f"node: {error.args[0]}") from None
 
 
 def nodes(path: object) -> list[dict[str, Any]]:
     """Return what the cluster file says of every rack node."""
-    return [machine_facts(one) for one in _cluster(path, "nodes").nodes]
+    return nodes_facts(_cluster(path, "nodes"))
 
 
 def etc_hosts(path: object) -> str:

@@ -53,14 +53,23 @@ partitions:
 # =>   |--gpu02
 """
 
-from typing import TYPE_CHECKING, Any
+import gc
+from typing import TYPE_CHECKING
 
 from ansible.errors import AnsibleParserError
+from ansible.inventory.host import Host
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
+from ansible.utils.path import basedir
 
 try:
-    from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+    from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import (
+        Cluster,
+        ClusterFileError,
+        groups_of,
+        load,
+    )
+    from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import machine_facts
 except ImportError as error:  # netaddr or PyYAML
     IMPORT_ERROR: ImportError | None = error
 else:
@@ -71,44 +80,14 @@ if TYPE_CHECKING:
     from ansible.parsing.dataloader import DataLoader
 
 SUFFIXES = (".bedplate.yml", ".bedplate.yaml")
-SERVICES = {
-    "slurm_controllers": "controllers",
-    "slurm_database": "database",
-    "slurm_login": "login",
-    "slurm_rest": "rest",
-    "subnet_managers": "subnet_managers",
-}
-
-
-def group_name(prefix: str, name: str) -> str:
-    """Return a valid group name.
-
-    >>> group_name("rack", "a-01")
-    'rack_a_01'
-    """
-    return f"{prefix}_{name}".replace("-", "_").lower()
-
-
-def groups_of(cluster: Cluster) -> dict[str, list[str]]:
-    """Return every group with the names of its hosts, in the order of the file."""
-    groups: dict[str, list[str]] = {"bedplate": list(cluster.machines), "compute_nodes": [], "gpu_nodes": []}
-    groups |= {group: list(getattr(cluster.services, service)) for group, service in SERVICES.items()}
-    racks: dict[str, list[str]] = {name: [] for name in cluster.racks}
-    for node in cluster.nodes:
-        groups["compute_nodes"].append(node.name)
-        racks[node.rack.name].append(node.name)
-        if node.profile.gpus:
-            groups["gpu_nodes"].append(node.name)
-            groups.setdefault(group_name("model", node.profile.gpus.model), []).append(node.name)
-    groups |= {group_name("rack", name): members for name, members in racks.items()}
-    groups |= {group_name("partition", part.name): list(part.nodes) for part in cluster.partitions.values()}
-    return groups
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
     """The plugin."""
 
     NAME = "bedplate.cluster.racks"
+    # The cluster file is the user's own: what `compose` makes of it may be a template.
+    trusted_by_default = True
 
     def verify_file(self, path: str) -> bool:
         """Take cluster files by their suffix."""
@@ -126,42 +105,73 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         except ClusterFileError as error:
             count = len(error.mistakes)
             raise AnsibleParserError(f"{count} mistake{'s' * (count > 1)} in the cluster file:\n{error}") from None
-        if "bedplate_cluster_file" in inventory.groups["all"].vars:
-            other = inventory.groups["all"].vars["bedplate_cluster_file"]
-            raise AnsibleParserError(f"{path}: the inventory has another cluster file, {other}; there can be one.")
-        self._populate(cluster)
+        other = inventory.groups["all"].vars.get("bedplate_cluster_file", cluster.path)
+        if other != cluster.path:
+            raise AnsibleParserError(f"{path}: this inventory has a cluster file already, {other}. There can be one.")
+        # None of what is made here is garbage, and to look at all of it again and again is half of the time.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            self._populate(cluster)
+        finally:
+            if collecting:
+                gc.enable()
         if cluster.constructed:
             self._construct(cluster)
 
     def _populate(self, cluster: Cluster) -> None:
+        """Add everything, past InventoryData's methods where they would be called for each host.
+
+        Every command pays for the whole inventory: by the methods ten thousand nodes cost four times as much.
+        """
         inventory = self.inventory
+        everything, hosts = inventory.groups["all"], inventory.hosts
         variables = {
             "bedplate_cluster_file": cluster.path,
             "bedplate_site": cluster.site,
             "bedplate_cluster": cluster.name,
         }
-        inventory.groups["all"].vars.update({name: trust_as_template(text) for name, text in variables.items()})
+        everything.vars.update({name: trust_as_template(text) for name, text in variables.items()})
+        source = inventory.current_source
+        # What InventoryData.add_host sets.
+        place = {"inventory_file": source, "inventory_dir": basedir(source) if source else None}
         for name, machine in cluster.machines.items():
-            inventory.add_host(name)
-            # Straight into the variables: set_variable costs more than all the rest. Without the tag, programs that read
-            # `ansible-inventory --list` would find a mapping where they expect an address.
-            inventory.hosts[name].vars["ansible_host"] = trust_as_template(machine.address)
+            if name not in hosts:
+                host = hosts[name] = Host(name)
+                host.groups.append(everything)
+                host.vars.update(place)
+            # Without the tag, programs that read `ansible-inventory --list` would find a mapping instead of an address.
+            hosts[name].vars["ansible_host"] = trust_as_template(machine.address)
         for group, members in groups_of(cluster).items():
-            inventory.add_group(group)
-            _add_hosts(inventory.groups[group], [inventory.hosts[name] for name in members])
+            self._fill(group, [hosts[name] for name in members])
+        everything.clear_hosts_cache()
+
+    def _fill(self, name: str, hosts: list[Host]) -> None:
+        """Add hosts to a group."""
+        if name in self.inventory.groups:
+            # Another source has made it: it may have hosts, and parents that the hosts have to know.
+            for host in hosts:
+                self.inventory.groups[name].add_host(host)
+            return
+        self.inventory.add_group(name)
+        # While it is empty this costs nothing; later, it would have to visit each host.
+        self.inventory.add_child("all", name)
+        group = self.inventory.groups[name]
+        group.hosts.extend(hosts)
+        for host in hosts:
+            host.groups.append(group)
 
     def _construct(self, cluster: Cluster) -> None:
-        options = cluster.constructed
-        strict = bool(options.get("strict"))
-        for name, host in self.inventory.hosts.items():
-            variables = {**self.inventory.groups["all"].vars, **host.vars, "inventory_hostname": name}
-            self._set_composite_vars(options.get("compose"), variables, name, strict=strict)
-            variables |= host.vars
-            self._add_host_to_composed_groups(options.get("groups"), variables, name, strict=strict)
-            self._add_host_to_keyed_groups(options.get("keyed_groups"), variables, name, strict=strict)
-
-
-def _add_hosts(group: Any, hosts: list[Any]) -> None:
-    """Add hosts to a group."""
-    for host in hosts:
-        group.add_host(host)
+        """Add what the user's own expressions say; they see what the filter node says of a host, and its variables."""
+        # Ansible's own reading marks the expressions as templates to trust, with their lines. It is slow: only for these.
+        self._read_config_data(cluster.path)
+        strict = self.get_option("strict")
+        for name, machine in cluster.machines.items():
+            variables = {
+                **machine_facts(cluster, machine),
+                **self.inventory.groups["all"].vars,
+                "inventory_hostname": name,
+            }
+            self._set_composite_vars(self.get_option("compose"), variables, name, strict=strict)
+            self._add_host_to_composed_groups(self.get_option("groups"), variables, name, strict=strict)
+            self._add_host_to_keyed_groups(self.get_option("keyed_groups"), variables, name, strict=strict)

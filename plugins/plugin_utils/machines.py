@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -15,17 +16,46 @@ _HEAD = """\
 """
 
 
-def machine_facts(machine: Node | Host) -> dict[str, Any]:
-    """Return a machine as plain data; a node has its rack and its profile with all it says."""
-    return asdict(machine)
+def machine_facts(cluster: Cluster, machine: Node | Host) -> dict[str, Any]:
+    """Return a machine as plain data; a node has its rack and its profile with all they say."""
+    if isinstance(machine, Node):
+        return _node(cluster, machine, asdict(machine.rack), asdict(machine.profile))
+    return {**asdict(machine), "fqdn": _full_name(cluster, machine.name)}
+
+
+def nodes_facts(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return all nodes as plain data; they share what they have in common."""
+    racks = {name: asdict(rack) for name, rack in cluster.racks.items()}
+    profiles = {name: asdict(profile) for name, profile in cluster.profiles.items()}
+    return [_node(cluster, node, racks[node.rack.name], profiles[node.profile.name]) for node in cluster.nodes]
+
+
+def _node(cluster: Cluster, node: Node, rack: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": node.name,
+        "fqdn": _full_name(cluster, node.name),
+        "rack": rack,
+        "profile": profile,
+        "address": node.address,
+        "bmc_address": node.bmc_address,
+        "state": node.state,
+        "reason": node.reason,
+    }
+
+
+def _full_name(cluster: Cluster, name: str) -> str:
+    return f"{name}.{cluster.domain}" if cluster.domain else name
 
 
 def hosts_file(cluster: Cluster) -> str:
-    """Return /etc/hosts: every machine with its full name, and its BMC as <name>-bmc."""
+    """Return /etc/hosts: every machine with its full name first, and its BMC as <name>-bmc."""
     lines = []
-    for machine in cluster.machines.values():
-        full = f" {machine.name}.{cluster.domain}" if cluster.domain else ""
-        lines.append(f"{machine.address}{full} {machine.name}\n")
+    for name, machine in cluster.machines.items():
+        lines.append(f"{machine.address} {_names(cluster, name)}\n")
         if machine.bmc_address:
-            lines.append(f"{machine.bmc_address} {machine.name}-bmc\n")
+            lines.append(f"{machine.bmc_address} {_names(cluster, f'{name}-bmc')}\n")
     return _HEAD + "".join(lines)
+
+
+def _names(cluster: Cluster, name: str) -> str:
+    return f"{name}.{cluster.domain} {name}" if cluster.domain else name

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from netaddr import AddrFormatError, IPAddress, IPNetwork
@@ -12,16 +13,16 @@ from .fields import Mistakes, Path, near
 from .model import Network
 
 
-def networks_of(data: dict[str, Any], mistakes: Mistakes) -> dict[str, Network]:
+def networks_of(data: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Network]:
     """Return networks by name."""
     networks: dict[str, Network] = {}
     for name, network in data.items():
-        if network and (found := _network(name, network, mistakes)):
+        if found := _network(name, network, mistakes):
             for other in networks.values():
                 if found.first <= other.last and other.first <= found.last:
                     mistakes.add(("networks", name, "cidr"), f"{found.cidr} overlaps {other.name}, {other.cidr}.")
             networks[name] = found
-    if "management" not in data:
+    if data and "management" not in data:
         hint = near("management", list(data))
         mistakes.add(("networks",), f"'management' is missing: the network that Ansible and Slurm use.{hint}")
     return networks
@@ -34,89 +35,102 @@ def number_of(text: Any, path: Path, mistakes: Mistakes) -> int | None:
     try:
         return int(IPAddress(text, version=4))
     except (AddrFormatError, ValueError, TypeError):
-        mistakes.add(path, f"{text!r} is no IPv4 address.")
+        mistakes.add(path, f"{text!r} is no IPv4 address. Allowed: such as 10.20.1.11.")
         return None
 
 
-def _network(name: str, data: dict[str, Any], mistakes: Mistakes) -> Network | None:
+def _network(name: str, data: Mapping[str, Any], mistakes: Mistakes) -> Network | None:
     path: Path = ("networks", name)
+    if data["cidr"] is None:
+        return None
     try:
         block = IPNetwork(data["cidr"], version=4)
     except (AddrFormatError, ValueError, TypeError):
-        if data["cidr"] is not None:
-            mistakes.add((*path, "cidr"), f"{data['cidr']!r} is no IPv4 network, such as 10.20.0.0/16.")
+        mistakes.add((*path, "cidr"), f"{data['cidr']!r} is no IPv4 network. Allowed: such as 10.20.0.0/16.")
         return None
     if block.ip != block.network:
-        mistakes.add((*path, "cidr"), f"{data['cidr']} has host bits; the network is {block.cidr}.")
+        mistakes.add((*path, "cidr"), f"{data['cidr']} is an address in a network; the network is {block.cidr}.")
     if block.size < 4:
-        mistakes.add((*path, "cidr"), f"{data['cidr']} has no room for machines.")
+        mistakes.add((*path, "cidr"), f"{data['cidr']} has no room for machines. Allowed: /30 or larger.")
         return None
     gateway = number_of(data["gateway"], (*path, "gateway"), mistakes)
     start = number_of(data["start"], (*path, "start"), mistakes)
     for key, number in (("gateway", gateway), ("start", start)):
         if number is not None and not block.first < number < block.last:
-            mistakes.add((*path, key), f"{data[key]} is no machine's address in {block.cidr}.")
+            mistakes.add(
+                (*path, key), f"{data[key]} is no machine's address in {block.cidr}. {_room(block.first, block.last)}"
+            )
     return Network(name, str(block.cidr), block.first, block.last, gateway, start or block.first + 1)
 
 
+def _room(first: int, last: int) -> str:
+    return f"Allowed: {int_to_str(first + 1)} to {int_to_str(last - 1)}."
+
+
 class Book:
-    """Hands out addresses, and knows whose each is."""
+    """Hands out the addresses of one network, and knows whose each is.
 
-    def __init__(self, networks: dict[str, Network], mistakes: Mistakes) -> None:
-        self.networks, self.mistakes = networks, mistakes
+    Counted addresses never step aside for stated ones: then a new host would silently move the nodes behind it.
+    """
+
+    def __init__(self, network: Network, mistakes: Mistakes) -> None:
+        self.network, self.mistakes = network, mistakes
         self.owner: dict[int, str] = {}
-        self.next = {name: network.start for name, network in networks.items()}
+        self.next = network.start
 
-    def given(self, network: str, text: Any, name: str, path: Path) -> str | None:
-        """Enter a stated address; return it as text."""
+    def given(self, text: Any, name: str, path: Path) -> str | None:
+        """Enter a stated address and return it as text."""
         number = number_of(text, path, self.mistakes)
         if number is None:
             return None
-        if network not in self.networks:
-            if network == "bmc":
-                self.mistakes.add(path, "there is no network 'bmc'.")
-            return text if isinstance(text, str) else None
-        self._enter(self.networks[network], number, name, path)
-        return str(int_to_str(number))
+        self._enter([number], [name], path)
+        return _text(number)
 
-    def run(self, names: list[str], exceptions: dict[str, Any], start: Any, path: Path) -> list[tuple[str, str | None]]:
-        """Return (address, BMC address) of each name: consecutive, but for those that an exception states."""
-        first = number_of(start, path, self.mistakes)
-        stated = {name: (one["address"], one["bmc_address"]) for name, one in exceptions.items()}
-        management = self._column("management", names, {name: one[0] for name, one in stated.items()}, first, path)
-        bmc = self._column("bmc", names, {name: one[1] for name, one in stated.items()}, None, path)
-        return list(zip([address or "" for address in management], bmc, strict=True))
+    def run(
+        self, names: list[str], stated: Mapping[str, str | None], start: Any, where: tuple[Path, Path]
+    ) -> list[str]:
+        """Return the address of each name: consecutive, from `start` or after the run before.
 
-    def _column(
-        self, network_name: str, names: list[str], stated: dict[str, Any], first: int | None, path: Path
-    ) -> list[str | None]:
-        network = self.networks.get(network_name)
-        if network is None:
-            return [None] * len(names)
-        number = self.next[network_name] if first is None else first
-        column: list[str | None] = []
-        for name in names:
-            if stated.get(name):
-                column.append(stated[name])
-                number += 1
-                continue
-            # Counted addresses step over the gateway and over what is stated elsewhere; a stated start does not.
-            while first is None and (number == network.gateway or number in self.owner):
-                number += 1
-            if not self._enter(network, number, name, path):
-                return [*column, *[None] * (len(names) - len(column))]
-            column.append(int_to_str(number))
-            number += 1
-        self.next[network_name] = number
-        return column
+        A name with an address in `stated` keeps that; its place in the count stays empty. `where` has the paths of the
+        names and of the start.
+        """
+        first = number_of(start, where[1], self.mistakes)
+        number = self.next if first is None else first
+        gateway = self.network.gateway
+        if gateway is not None and number <= gateway < number + len(names):
+            numbers = [one for one in range(number, number + len(names) + 1) if one != gateway]
+        else:
+            numbers = list(range(number, number + len(names)))
+        self.next = numbers[-1] + 1 if numbers else number
+        counted = (
+            [(one, name) for one, name in zip(numbers, names, strict=True) if not stated.get(name)] if stated else None
+        )
+        path = where[0] if first is None else where[1]
+        if counted is None:
+            self._enter(numbers, names, path)
+        else:
+            self._enter([one for one, _ in counted], [name for _, name in counted], path)
+        return [stated.get(name) or _text(one) for one, name in zip(numbers, names, strict=True)]
 
-    def _enter(self, network: Network, number: int, name: str, path: Path) -> bool:
-        if not network.first < number < network.last:
-            text = int_to_str(number) if 0 <= number < 2**32 else str(number)
-            self.mistakes.add(path, f"{text} of {name} is no machine's address in {network.name}, {network.cidr}.")
-            return False
-        if number == network.gateway:
-            self.mistakes.add(path, f"{int_to_str(number)} of {name} is the gateway of {network.name}.")
-        if self.owner.setdefault(number, name) != name:
-            self.mistakes.add(path, f"{int_to_str(number)} is given twice: to {self.owner[number]} and to {name}.")
-        return True
+    def _enter(self, numbers: list[int], names: list[str], path: Path) -> None:
+        network, owner = self.network, self.owner
+        if numbers and not network.first < numbers[0] <= numbers[-1] < network.last:
+            at = next(index for index, one in enumerate(numbers) if not network.first < one < network.last)
+            left = len(numbers) - at
+            room = _room(network.first, network.last)
+            whose = f"{names[at]} and {left - 1} more" if left > 1 else names[at]
+            self.mistakes.add(
+                path, f"{_text(numbers[at])}, for {whose}, is outside {network.name} ({network.cidr}). {room}"
+            )
+        elif network.gateway is not None and numbers == [network.gateway]:
+            self.mistakes.add(path, f"{_text(numbers[0])} is the gateway of {network.name}; {names[0]} cannot have it.")
+        taken = [(one, name) for one, name in zip(numbers, names, strict=True) if owner.setdefault(one, name) != name]
+        if taken:
+            number, name = taken[0]
+            more = f", and {len(taken) - 1} more are" if len(taken) > 1 else ""
+            hint = "State another address, or a `start` or `address` that leaves room."
+            self.mistakes.add(path, f"{_text(number)} of {name} is {owner[number]}'s already{more}. {hint}")
+
+
+def _text(number: int) -> str:
+    return str(int_to_str(number)) if number < 2**32 else "an address after 255.255.255.255"

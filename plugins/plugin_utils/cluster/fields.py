@@ -31,15 +31,12 @@ class Mistakes:
     lines: Mapping[Path, int]
     found: list[Mistake] = field(default_factory=list)
 
-    def line(self, path: Path) -> int:
-        """Return the line of a path, or of the nearest thing around it that has one."""
-        while path not in self.lines and path:
-            path = path[:-1]
-        return self.lines.get(path, 1)
-
     def add(self, path: Path, message: str) -> None:
         """Note a mistake at a path such as ("racks", "r1", "nodes")."""
-        mistake = Mistake(self.line(path), dotted(path), message)
+        # A path may lead into what the file leaves out, such as the list around a single element.
+        while path and path not in self.lines:
+            path = path[:-1]
+        mistake = Mistake(self.lines.get(path, 1), dotted(path), message)
         if mistake not in self.found:
             self.found.append(mistake)
 
@@ -119,8 +116,6 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
     # A list may be given as its only element, and a single core or GPU as a number.
     if rule.type == "list" and isinstance(value, str | dict):
         value = [value]
-    if rule.short and isinstance(value, str):
-        value = {rule.short: value}
     if rule.short and isinstance(value, str):
         value = {rule.short: value}
     if rule.type == "ranges":
@@ -239,4 +234,4 @@ def _yaml(value: Any) -> str:
 def _type_of(rule: Field) -> str:
     if rule.type in ("map", "list") and rule.item:
         return f"{rule.type} of {_type_of(rule.item)}"
-    return {"section": "section", "free": "map"}.get(rule.type, rule.type)
+    return {"free": "map"}.get(rule.type, rule.type)

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from .fields import near
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class Services:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition: its selectors as written, and its nodes by name in file order."""
+    """A partition: its selectors as written, and the names of its nodes in file order."""
 
     name: str
     selectors: tuple[str, ...]
@@ -169,7 +171,8 @@ class Cluster:
     partitions: dict[str, Partition]
     slurm: Slurm
     fabric: Fabric | None
-    constructed: dict[str, Any] = field(default_factory=dict)
+    # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
+    constructed: bool = False
 
     @cached_property
     def machines(self) -> dict[str, Node | Host]:
@@ -177,8 +180,16 @@ class Cluster:
         return {**self.hosts, **{node.name: node for node in self.nodes}}
 
     def machine(self, name: str) -> Node | Host:
-        """Return a machine by name; KeyError says which names there are."""
+        """Return a machine by name; KeyError says which is the nearest there is."""
         try:
             return self.machines[name]
         except KeyError:
-            raise KeyError(f"{name!r} is no machine of {self.path}") from None
+            hint = near(name, list(self.machines))
+            raise KeyError(f"{name!r} is no machine of {self.path}.{hint}") from None
+
+    def node(self, name: str) -> Node:
+        """Return a node of a rack by name; KeyError says what is wrong with it."""
+        machine = self.machine(name)
+        if isinstance(machine, Node):
+            return machine
+        raise KeyError(f"{name!r} is a host of {self.path}, not a node of a rack.")

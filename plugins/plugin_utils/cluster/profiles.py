@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
@@ -11,40 +12,36 @@ from .fields import Mistakes, Path
 from .model import Gpus, Nic, Numa, Profile
 
 
-def profiles_of(data: dict[str, Any], fabric: dict[str, Any], mistakes: Mistakes) -> dict[str, Profile]:
-    """Return profiles by name."""
-    rails = fabric["rails"] if fabric else None
-    return {
-        name: _profile(name, profile, rails, mistakes) for name, profile in data.items() if isinstance(profile, dict)
-    }
+def profiles_of(data: Mapping[str, Any], rails: int | None, mistakes: Mistakes) -> dict[str, Profile]:
+    """Return profiles by name; `rails` is how many the fabric has, if it says."""
+    return {name: _profile(name, profile, rails, mistakes) for name, profile in data.items()}
 
 
-def numbers(text: Any, path: Path, mistakes: Mistakes) -> tuple[int, ...]:
+def numbers(text: str | None, path: Path, mistakes: Mistakes) -> tuple[int, ...]:
     """Expand number ranges such as 0-3,8.
 
     >>> numbers("0-2,5", (), Mistakes({}))
     (0, 1, 2, 5)
     """
-    if not isinstance(text, str):
-        return ()
     try:
-        return tuple(int(number) for number in expand(f"[{text}]"))
-    except (HostlistError, ValueError):
-        mistakes.add(path, f"{text!r} is no range of numbers, such as 0-3,8.")
+        return tuple(int(number) for number in expand(f"[{text}]")) if text else ()
+    except HostlistError as error:
+        mistakes.add(path, str(error))
         return ()
 
 
-def _profile(name: str, data: dict[str, Any], rails: int | None, mistakes: Mistakes) -> Profile:
+def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mistakes) -> Profile:
     path: Path = ("profiles", name)
-    cores = (data["sockets"] or 1) * (data["cores_per_socket"] or 1)
-    numa = _numa(path, data["numa"] or [], cores, mistakes)
-    nics = tuple(Nic(nic["name"], nic["rail"]) for nic in data["nics"] or [] if nic)
-    _check_rails(path, nics, rails, mistakes)
+    stated = data["sockets"] and data["cores_per_socket"]
+    cores = data["sockets"] * data["cores_per_socket"] if stated else None
+    nics = tuple(Nic(nic["name"], nic["rail"]) for nic in data["nics"] if nic)
+    _check_nics(path, nics, rails, mistakes)
+    numa = _numa(path, data["numa"], cores, [nic.name for nic in nics], mistakes)
     memory = data["memory_mib"] or 0
     reserved = data["reserved_memory_mib"]
     profile = Profile(
         name=name,
-        gpus=_gpus(path, data["gpus"], numa, mistakes) if data["gpus"] and data["gpus"]["model"] else None,
+        gpus=_gpus(path, data["gpus"], numa, cores, mistakes) if data["gpus"] else None,
         sockets=data["sockets"] or 1,
         cores_per_socket=data["cores_per_socket"] or 1,
         threads_per_core=data["threads_per_core"] or 1,
@@ -53,65 +50,104 @@ def _profile(name: str, data: dict[str, Any], rails: int | None, mistakes: Mista
         hugepages={size: count for size, count in data["hugepages"].items() if count},
         numa=numa,
         nics=nics,
-        features=tuple(data["features"] or ()),
+        features=tuple(feature for feature in data["features"] if feature),
     )
     taken = profile.hugepages_mib + profile.reserved_memory_mib
     if memory and taken >= memory:
-        mistakes.add(
-            (*path, "memory_mib"), f"huge pages and reserve take {taken} MiB of {memory} MiB; nothing is left for jobs."
-        )
+        what = f"huge pages ({profile.hugepages_mib} MiB) and reserve ({profile.reserved_memory_mib} MiB)"
+        mistakes.add((*path, "memory_mib"), f"{what} take all of {memory} MiB: nothing is left for jobs.")
     return profile
 
 
-def _gpus(path: Path, data: dict[str, Any], numa: tuple[Numa, ...], mistakes: Mistakes) -> Gpus:
-    count = data["count"] or 1
-    path = (*path, "gpus")
+def _gpus(
+    path: Path, data: Mapping[str, Any], numa: tuple[Numa, ...], cores: int | None, mistakes: Mistakes
+) -> Gpus | None:
+    count = data["count"]
+    if not count or not data["model"]:
+        return None
     devices = data["devices"] or (f"/dev/nvidia[0-{count - 1}]" if count > 1 else "/dev/nvidia0")
+    files = _devices(devices, count, (*path, "gpus", "devices"), mistakes)
+    near_numa = _numa_cores(path, count, numa, mistakes)
+    if not data["cores"]:
+        return Gpus(data["model"], count, files, near_numa, data["detect"] or "explicit")
+    where: Path = (*path, "gpus", "cores")
+    if any(near_numa):
+        mistakes.add(where, "the cores of each GPU follow from `numa` already. Keep one of the two.")
+    if len(data["cores"]) != count:
+        mistakes.add(where, f"has {len(data['cores'])} entries, and 'count' is {count}: one entry for each GPU.")
+    for number, text in enumerate(data["cores"]):
+        _check_cores(numbers(text, (*where, number), mistakes), cores, (*where, number), mistakes)
+    return Gpus(data["model"], count, files, tuple(text or "" for text in data["cores"]), data["detect"] or "explicit")
+
+
+def _devices(text: str, count: int, path: Path, mistakes: Mistakes) -> tuple[str, ...]:
     try:
-        files = tuple(expand(devices))
+        files = tuple(expand(text))
     except HostlistError as error:
-        mistakes.add((*path, "devices"), str(error))
-        files = ()
-    if files and len(files) != count:
-        mistakes.add((*path, "devices"), f"{devices!r} are {len(files)} files, and 'count' is {count}.")
+        mistakes.add(path, str(error))
+        return ()
+    if len(files) != count:
+        mistakes.add(path, f"{text!r} are {len(files)} files, and 'count' is {count}.")
+    if wrong := [file for file in files if not file.startswith("/dev/")]:
+        mistakes.add(path, f"{wrong[0]!r} is no device file. Allowed: such as /dev/nvidia[0-7].")
+    if len(set(files)) != len(files):
+        mistakes.add(path, f"{text!r} names a file twice.")
+    return files
+
+
+def _numa_cores(path: Path, count: int, numa: tuple[Numa, ...], mistakes: Mistakes) -> tuple[str, ...]:
+    """Return the cores of each GPU as its NUMA node has them."""
     cores = [""] * count
     for number, node in enumerate(numa):
         for gpu in node.gpus:
-            if gpu >= count:
-                mistakes.add((*path[:-1], "numa", number, "gpus"), f"there is no GPU {gpu}: 'count' is {count}.")
-            else:
+            if gpu < count:
                 cores[gpu] = node.cores
+            else:
+                where = (*path, "numa", number, "gpus")
+                mistakes.add(where, f"there is no GPU {gpu}: 'count' is {count}. Allowed: 0 to {count - 1}.")
     if any(cores) and not all(cores):
         without = ", ".join(str(gpu) for gpu, ids in enumerate(cores) if not ids)
-        mistakes.add((*path[:-1], "numa"), f"GPU {without} is at no NUMA node; name every GPU or none.")
-    return Gpus(data["model"], count, files, tuple(cores), data["detect"])
+        mistakes.add((*path, "numa"), f"GPU {without} is at no NUMA node. Name every GPU or none.")
+    return tuple(cores)
 
 
-def _numa(path: Path, data: list[Any], cores: int, mistakes: Mistakes) -> tuple[Numa, ...]:
+def _numa(path: Path, data: list[Any], cores: int | None, nics: list[str], mistakes: Mistakes) -> tuple[Numa, ...]:
     nodes = []
-    seen: dict[str, set[int]] = {"cores": set(), "gpus": set()}
+    seen: dict[str, set[Any]] = {"cores": set(), "gpus": set(), "nics": set()}
     for number, node in enumerate(data):
         where: Path = (*path, "numa", number)
         if not node:
             continue
-        found = {key: numbers(node[key], (*where, key), mistakes) for key in ("cores", "gpus")}
+        found: dict[str, tuple[Any, ...]] = {
+            key: numbers(node[key], (*where, key), mistakes) for key in ("cores", "gpus")
+        }
+        found["nics"] = tuple(nic for nic in node["nics"] if nic)
         for key, ids in found.items():
-            if twice := seen[key] & set(ids):
-                mistakes.add((*where, key), f"{key} {min(twice)} is at two NUMA nodes.")
-            seen[key] |= set(ids)
-        if beyond := [core for core in found["cores"] if core >= cores]:
-            mistakes.add((*where, "cores"), f"there is no core {beyond[0]}: sockets x cores_per_socket is {cores}.")
-        nodes.append(Numa(node["cores"] or "", found["gpus"], tuple(node["nics"] or ())))
+            for one in sorted(seen[key].intersection(ids))[:1]:
+                mistakes.add((*where, key), f"{key} {one} is at another NUMA node already.")
+            seen[key].update(ids)
+        _check_cores(found["cores"], cores, (*where, "cores"), mistakes)
+        for nic in found["nics"]:
+            if nics and nic not in nics:
+                mistakes.unknown((*where, "nics"), "NIC", nic, nics)
+        nodes.append(Numa(node["cores"] or "", found["gpus"], found["nics"]))
     return tuple(nodes)
 
 
-def _check_rails(path: Path, nics: tuple[Nic, ...], rails: int | None, mistakes: Mistakes) -> None:
+def _check_cores(ids: tuple[int, ...], cores: int | None, path: Path, mistakes: Mistakes) -> None:
+    if cores and (beyond := [core for core in ids if core >= cores]):
+        allowed = f"sockets x cores_per_socket is {cores}. Allowed: 0 to {cores - 1}."
+        mistakes.add(path, f"there is no core {beyond[0]}: {allowed}")
+
+
+def _check_nics(path: Path, nics: tuple[Nic, ...], rails: int | None, mistakes: Mistakes) -> None:
     path = (*path, "nics")
     names = [nic.name for nic in nics]
-    for name in {name for name in names if names.count(name) > 1}:
-        mistakes.add(path, f"NIC {name} is described twice.")
+    for name in dict.fromkeys(name for name in names if names.count(name) > 1):
+        mistakes.add(path, f"NIC {name!r} is described twice.")
     found = sorted(nic.rail for nic in nics if nic.rail is not None)
-    if found and len(set(found)) != len(found):
-        mistakes.add(path, f"rails {found}: each rail has one NIC.")
-    elif found and rails is not None and found != list(range(rails)):
-        mistakes.add(path, f"rails {found} do not match the fabric, which has the rails 0 to {rails - 1}.")
+    wanted = len(found) if rails is None else rails
+    if found and found != list(range(wanted)):
+        have = ", ".join(map(str, found))
+        what = "do not match the fabric" if rails is not None else "are not one NIC each, counted from 0"
+        mistakes.add(path, f"the rails {have} {what}. Allowed: one NIC for each of the rails 0 to {wanted - 1}.")

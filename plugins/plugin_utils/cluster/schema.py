@@ -3,37 +3,60 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .fields import Field
 
-_HOST = {
+_HOST: dict[str, Any] = {
     "pattern": "[a-z]([a-z0-9-]{0,61}[a-z0-9])?",
     "allowed": "Allowed: a host name of small letters, digits and '-', starting with a letter.",
 }
-_NAME = {
+_NAME: dict[str, Any] = {
     "pattern": "[a-z][a-z0-9_]{0,40}",
     "allowed": "Allowed: small letters, digits and '_', starting with a letter.",
 }
-_PARTITION = {
-    "pattern": "(?!DEFAULT$|ALL$)[A-Za-z][A-Za-z0-9_-]{0,40}",
+_PARTITION: dict[str, Any] = {
+    "pattern": "(?!(DEFAULT|ALL)$)[A-Za-z][A-Za-z0-9_-]{0,40}",
     "allowed": "Allowed: letters, digits, '_' and '-', starting with a letter; not DEFAULT or ALL.",
 }
-_HOSTLIST = "a hostlist, such as gpu[001-016]"
+_DOMAIN: dict[str, Any] = {
+    "pattern": r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*",
+    "allowed": "Allowed: a DNS domain in small letters, such as cluster.example.org.",
+}
+_TIME: dict[str, Any] = {
+    "pattern": r"(?i:unlimited|infinite)|\d+(:\d\d){0,2}|\d+-\d+(:\d\d){0,2}",
+    "allowed": 'Allowed: minutes, "hours:minutes:seconds", days-hours:minutes:seconds, or UNLIMITED.',
+}
+# What one line of slurm.conf and one word of sacctmgr can hold.
+_TEXT: dict[str, Any] = {
+    "pattern": r"[^\n\r\"#]+",
+    "allowed": 'Allowed: one line without " and #.',
+}
+_WORD: dict[str, Any] = {
+    "pattern": r"[A-Za-z0-9_][A-Za-z0-9_.@-]*",
+    "allowed": "Allowed: letters, digits and _ . @ -",
+}
 
 
-def _names(description: str) -> Field:
-    return Field(description, "list", item=Field("a name"))
+def _names(description: str, **rules: Any) -> Field:
+    return Field(description, "list", item=Field("a name", **rules))
 
 
 _NETWORK = {
     "cidr": Field("The network, such as 10.20.0.0/16.", required=True),
     "gateway": Field("Its gateway; no machine gets this address."),
-    "start": Field("The first address for rack nodes; by default the first of the network that is not the gateway."),
+    "start": Field("The first address for rack nodes; by default the first of the network."),
 }
 
 _GPUS = {
-    "model": Field("GRES type and group name, such as h100.", required=True, **_NAME),  # type: ignore[arg-type]
+    "model": Field("GRES type and group name, such as h100.", required=True, **_NAME),
     "count": Field("GPUs per node.", "int", required=True, minimum=1),
     "devices": Field("Device files as a hostlist, in the order of `numa.gpus`; by default /dev/nvidia[0-<count - 1>]."),
+    "cores": Field(
+        "Slurm's logical core ids near each GPU, one entry per GPU; by default as `numa` says.",
+        "list",
+        item=Field("core ids", "ranges"),
+    ),
     "detect": Field(
         "Who tells slurmd the GPUs: this file (explicit), or the driver (nvidia: Slurm 24.11 or newer; nvml: MIG).",
         default="explicit",
@@ -42,8 +65,8 @@ _GPUS = {
 }
 
 _NUMA = {
-    "cores": Field("Slurm's logical core ids of this NUMA node, such as 0-55.", required=True),
-    "gpus": Field("Indices of the GPUs at this NUMA node, such as 0-3."),
+    "cores": Field("Slurm's logical core ids of this NUMA node, such as 0-55.", "ranges", required=True),
+    "gpus": Field("Indices of the GPUs at this NUMA node, such as 0-3.", "ranges"),
     "nics": _names("Names of the NICs at this NUMA node."),
 }
 
@@ -58,20 +81,23 @@ _PROFILE = {
     "cores_per_socket": Field("Cores per socket.", "int", required=True, minimum=1),
     "threads_per_core": Field("Threads per core.", "int", default=1, minimum=1),
     "memory_mib": Field(
-        "Memory in MiB: MemTotal of the smallest node of this profile.", "int", required=True, minimum=1
+        "Memory in MiB: RealMemory of `slurmd -C` on the smallest node of this profile.",
+        "int",
+        required=True,
+        minimum=1,
     ),
     "reserved_memory_mib": Field(
         "Memory kept from jobs, beside huge pages; by default 2 % of memory_mib.", "int", minimum=0
     ),
     "hugepages": Field(
-        "Huge pages per node by size; jobs get what is left.",
+        "Huge pages per node by size, 2M or 1G; jobs get what is left.",
         "map",
         keys=Field("page size", choices=("2M", "1G")),
         item=Field("number of pages", "int", minimum=0),
     ),
     "numa": Field("NUMA nodes, in order.", "list", item=Field("a NUMA node", "section", fields=_NUMA)),
     "nics": Field("NICs of the fabric.", "list", item=Field("a NIC", "section", fields=_NIC)),
-    "features": _names("More features that users can ask for with --constraint."),
+    "features": _names("More features that users can ask for with --constraint.", **_WORD),
 }
 
 _EXCEPTION = {
@@ -79,24 +105,28 @@ _EXCEPTION = {
     "address": Field("Another address."),
     "bmc_address": Field("Another BMC address."),
     "state": Field("State in Slurm.", choices=("drain", "down", "future")),
-    "reason": Field("Why; required with a state."),
+    "reason": Field("Why; required with a state.", **_TEXT),
 }
 
 _NODES = {
-    "names": Field(f"The nodes: {_HOSTLIST}.", required=True),
+    "names": Field("The nodes: a hostlist, such as gpu[001-016].", required=True),
     "profile": Field("Their profile; by default the rack's."),
     "address": Field("Address of the first; the others follow. By default after the nodes before."),
+    "bmc_address": Field("BMC address of the first; the others follow. By default after the nodes before."),
 }
 
 _RACK = {
     "row": Field("Row in the room."),
-    "column": Field("Place in the row.", "int", minimum=0),
-    "leaf": Field("Leaf switch of its nodes; by default leaf-<rack>. Racks may share one."),
+    "column": Field("Place in the row; the first of a rack range, whose racks stand side by side.", "int", minimum=0),
+    "leaf": Field(
+        "Leaf switch of its nodes; by default leaf-<rack>. Racks may share one; for a rack range also a hostlist, a leaf each."
+    ),
     "profile": Field("Profile of its nodes."),
     "address": Field("Address of its first node; the others follow. By default after the nodes before."),
+    "bmc_address": Field("BMC address of its first node; the others follow. By default after the nodes before."),
     "nodes": Field(
-        f"The nodes: {_HOSTLIST}; or a list of sections, for several profiles in one rack. With a rack range the nodes are "
-        "split evenly, in order.",
+        "The nodes: a hostlist, such as gpu[001-016]; or a list of sections, for several profiles in one rack. The nodes of a "
+        "rack range are split evenly, in order.",
         "list",
         required=True,
         item=Field("nodes", "section", fields=_NODES, short="names"),
@@ -105,8 +135,8 @@ _RACK = {
 }
 
 _MACHINE = {
-    "address": Field("Its address.", required=True),
-    "bmc_address": Field("Address of its BMC."),
+    "address": Field("Its address in the network `management`.", required=True),
+    "bmc_address": Field("Address of its BMC in the network `bmc`."),
     "rack": Field("The rack it stands in."),
 }
 
@@ -126,40 +156,46 @@ _PARTITION_FIELDS = {
         item=Field("a selector"),
     ),
     "default": Field("Whether jobs go here that name no partition.", "bool", default=False),
-    "max_time": Field("Longest run time, as Slurm writes it, such as 7-00:00:00."),
+    "max_time": Field("Longest run time, as Slurm writes it, such as 7-00:00:00.", **_TIME),
     "options": Field("Further options of Slurm's PartitionName line.", "free"),
 }
 
 _ACCOUNT = {
-    "description": Field("What it is for."),
-    "organization": Field("Whose it is."),
-    "parent": Field("The account above.", default="root"),
-    "users": _names("Its users."),
-    "qos": _names("QOS its users may use; absent: as inherited."),
-    "default_qos": Field("QOS of jobs that name none.", default="normal"),
+    "description": Field("What it is for.", **_TEXT),
+    "organization": Field("Whose it is.", **_TEXT),
+    "parent": Field("The account above.", default="root", **_WORD),
+    "users": _names("Its users.", **_WORD),
+    "qos": _names("QOS its users may use; absent: as inherited.", **_WORD),
+    "default_qos": Field("QOS of jobs that name none.", default="normal", **_WORD),
 }
 
 _SLURM = {
     "version": Field(
-        "Slurm's release, major.minor, in quotes; options are checked against it.",
+        "Slurm's release, in quotes; options are checked against it.",
         default="24.11",
         pattern=r"\d\d\.\d\d",
         allowed='Allowed: a release such as "24.11".',
     ),
     "options": Field("Options of slurm.conf, over bedplate's; null takes one away.", "free"),
-    "cgroup": Field("Options of cgroup.conf.", "free"),
-    "slurmdbd": Field("Options of slurmdbd.conf.", "free"),
-    "qos": Field("QOS by name, each with options as `sacctmgr modify qos set` takes them.", "free"),
+    "cgroup": Field("Options of cgroup.conf, over bedplate's.", "free"),
+    "slurmdbd": Field("Options of slurmdbd.conf, over bedplate's.", "free"),
+    "qos": Field(
+        "QOS by name, each with options as `sacctmgr modify qos set` takes them.",
+        "map",
+        keys=Field("a QOS", **_WORD),
+        item=Field("options", "free"),
+    ),
     "accounts": Field(
         "Accounts, parents first. With any, only users with an account can run jobs.",
         "map",
+        keys=Field("an account", **_WORD),
         item=Field("an account", "section", fields=_ACCOUNT),
     ),
 }
 
 _FABRIC = {
-    "spines": _names("Spine switches; for Slurm they are one tier."),
-    "top": Field("Name of that tier in Slurm's topology.", default="spine", **_HOST),  # type: ignore[arg-type]
+    "spines": _names("Spine switches, as names or hostlists; for Slurm they are one tier."),
+    "top": Field("Name of that tier in Slurm's topology.", default="spine", **_HOST),
     "rails": Field("Rails of the fabric; every profile with rails must have them all.", "int", minimum=1),
 }
 
@@ -168,20 +204,21 @@ CLUSTER_FILE = Field(
     "section",
     fields={
         "plugin": Field("Always bedplate.cluster.racks.", required=True, choices=("bedplate.cluster.racks",)),
-        "site": Field("Name of the site.", required=True, **_HOST),  # type: ignore[arg-type]
-        "cluster": Field("Slurm's ClusterName.", required=True, **_NAME),  # type: ignore[arg-type]
-        "domain": Field("DNS domain of the machines."),
+        "site": Field("Name of the site.", required=True, **_HOST),
+        "cluster": Field("Slurm's ClusterName.", required=True, **_NAME),
+        "domain": Field("DNS domain of the machines.", **_DOMAIN),
         "networks": Field(
             "Networks by name. `management` is the one Ansible and Slurm use; `bmc`, if there, gives addresses to BMCs.",
             "map",
             required=True,
+            keys=Field("network", **_NAME),
             item=Field("a network", "section", fields=_NETWORK),
         ),
         "profiles": Field(
             "Hardware profiles: the only place hardware is described.",
             "map",
             required=True,
-            keys=Field("profile", **_NAME),  # type: ignore[arg-type]
+            keys=Field("profile", **_NAME),
             item=Field("a profile", "section", fields=_PROFILE),
         ),
         "racks": Field(
@@ -193,15 +230,15 @@ CLUSTER_FILE = Field(
         "hosts": Field(
             "Machines that are no rack nodes: controllers, login nodes.",
             "map",
-            keys=Field("host", **_HOST),  # type: ignore[arg-type]
+            keys=Field("host", **_HOST),
             item=Field("a host", "section", fields=_MACHINE),
         ),
-        "services": Field("Which hosts do what.", "section", required=True, fields=_SERVICES),
+        "services": Field("Which hosts do what; names or hostlists.", "section", required=True, fields=_SERVICES),
         "partitions": Field(
             "Slurm's partitions.",
             "map",
             required=True,
-            keys=Field("partition", **_PARTITION),  # type: ignore[arg-type]
+            keys=Field("partition", **_PARTITION),
             item=Field("a partition", "section", fields=_PARTITION_FIELDS),
         ),
         "slurm": Field("Slurm's release, options and accounts.", "section", fields=_SLURM),
@@ -210,5 +247,14 @@ CLUSTER_FILE = Field(
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
         "compose": Field("As in ansible.builtin.constructed.", "free"),
         "strict": Field("As in ansible.builtin.constructed.", "bool", default=False),
+        "use_extra_vars": Field("As in ansible.builtin.constructed.", "bool", default=False),
+        "leading_separator": Field("As in ansible.builtin.constructed.", "bool", default=True),
     },
+)
+# For names that stand in hostlists, which a pattern for the whole value cannot see.
+HOST, SWITCH = Field("a host name", **_HOST), Field("a switch name", **_WORD)
+RACK = Field(
+    "a rack name",
+    pattern="[A-Za-z0-9][A-Za-z0-9_-]{0,40}",
+    allowed="Allowed: letters, digits, '_' and '-', or a hostlist of such names, a[01-40].",
 )

@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Racks, their nodes, and the hosts beside them: names and addresses, in file order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
+
+from .addresses import Book
+from .fields import Field, Mistakes, Path, dotted, near
+from .model import Host, Network, Node, Profile, Rack
+from .schema import HOST, RACK, SWITCH
+
+_Exceptions = Mapping[str, Mapping[str, Any]]
+
+
+def hostlist(text: str | None, path: Path, mistakes: Mistakes, rule: Field | None = None) -> list[str]:
+    """Expand a hostlist; a mistake in it, or in a name of it, is noted. No names mean that there was one."""
+    if text is None:
+        return []
+    try:
+        names = expand(text)
+    except HostlistError as error:
+        mistakes.add(path, str(error))
+        return []
+    if not names:
+        mistakes.add(path, f"{text!r} names nothing.")
+    if rule and rule.pattern:
+        match = re.compile(rule.pattern).fullmatch
+        for name in names:
+            if not match(name):
+                mistakes.add(path, f"{name!r} is not allowed. {rule.allowed}")
+                return []
+    return names
+
+
+class Floor:
+    """Walks hosts and racks in file order, and hands out names and addresses."""
+
+    def __init__(self, networks: Mapping[str, Network], profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
+        self.profiles, self.mistakes = profiles, mistakes
+        self.management, self.bmc = (
+            Book(networks[name], mistakes) if name in networks else None for name in ("management", "bmc")
+        )
+        self.bmc_known = "bmc" in networks
+        self.hosts: dict[str, Host] = {}
+        self.racks: dict[str, Rack] = {}
+        self.nodes: list[Node] = []
+        # Whether some names could not be read: then an unknown name elsewhere may be no mistake.
+        self.incomplete = False
+        self._owner: dict[str, Path] = {}
+
+    def build(self, hosts: Mapping[str, Any], racks: Mapping[str, Any]) -> None:
+        """Fill in hosts, racks and nodes; addresses that are stated are entered before any is counted."""
+        for name, host in hosts.items():
+            path: Path = ("hosts", name)
+            self._owner[name] = path
+            address, bmc = self._given(host, name, path)
+            self.hosts[name] = Host(name, address or "", bmc, host["rack"])
+        exceptions = {key: self._exceptions(key, rack["exceptions"]) for key, rack in racks.items()}
+        for key, rack in racks.items():
+            self._rack(key, rack, exceptions[key])
+        for name, host in self.hosts.items():
+            # A host may stand in a rack without nodes, so any name will do; a near miss is a slip.
+            if host.rack and host.rack not in self.racks and (hint := near(host.rack, list(self.racks))):
+                self.mistakes.add(("hosts", name, "rack"), f"there is no rack {host.rack!r}.{hint}")
+
+    def _given(self, data: Mapping[str, Any], name: str, path: Path) -> tuple[str | None, str | None]:
+        """Enter the stated addresses of one machine."""
+        address = self.management.given(data["address"], name, (*path, "address")) if self.management else None
+        if not data["bmc_address"] or self.bmc:
+            return address, self.bmc.given(data["bmc_address"], name, (*path, "bmc_address")) if self.bmc else None
+        self._no_bmc((*path, "bmc_address"))
+        return address, None
+
+    def _no_bmc(self, path: Path) -> None:
+        self.mistakes.add(path, "there is no network for it. Describe the network `bmc` under `networks`.")
+
+    def _exceptions(self, key: str, data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+        """Return the exceptions of a rack by node, with their addresses entered."""
+        found: dict[str, dict[str, Any]] = {}
+        for text, exception in data.items():
+            path: Path = ("racks", key, "exceptions", text)
+            names = hostlist(text, path, self.mistakes, HOST)
+            if exception["state"] and not exception["reason"]:
+                self.mistakes.add(path, "a state needs a 'reason': it is what operators see in sinfo.")
+            if exception["profile"]:
+                self._profile(exception["profile"], (*path, "profile"))
+            if len(names) > 1 and (exception["address"] or exception["bmc_address"]):
+                self.mistakes.add(
+                    path, f"one address cannot be that of {len(names)} nodes. Write an exception for each."
+                )
+                continue
+            for name in names:
+                if name in found:
+                    self.mistakes.add(path, f"{name} has an exception already.")
+                address, bmc = self._given(exception, name, path)
+                found[name] = {**exception, "address": address, "bmc_address": bmc, "path": path}
+        return found
+
+    def _rack(self, key: str, data: Mapping[str, Any], exceptions: dict[str, dict[str, Any]]) -> None:
+        path: Path = ("racks", key)
+        names = hostlist(key, path, self.mistakes, RACK)
+        leaves = self._leaves(data["leaf"], names, path)
+        racks = []
+        for index, name in enumerate(names):
+            if name in self.racks:
+                self.mistakes.add(path, f"rack {name} is described already. A rack has one entry.")
+            column = None if data["column"] is None else data["column"] + index
+            racks.append(Rack(name, data["row"], column, leaves[index]))
+            self.racks[name] = racks[-1]
+        before = len(self.nodes)
+        for number, entry in enumerate(data["nodes"]):
+            if entry:
+                # The rack's address is that of its first node; what follows counts on.
+                first = {name: data[name] for name in ("address", "bmc_address")} if number == 0 else {}
+                self._entry((*path, "nodes", number), {**data, **first}, entry, racks, exceptions, number == 0)
+        self.incomplete = self.incomplete or not racks
+        if exceptions and not self.incomplete:
+            known = [node.name for node in self.nodes[before:]]
+            for name in exceptions.keys() - set(known):
+                self.mistakes.add(exceptions[name]["path"], f"{name!r} is no node of this rack.{near(name, known)}")
+
+    def _leaves(self, text: str | None, racks: list[str], path: Path) -> list[str]:
+        if text is None:
+            return [f"leaf-{name}" for name in racks]
+        names = hostlist(text, (*path, "leaf"), self.mistakes, SWITCH) or ["leaf"]
+        if len(names) not in (1, len(racks)) and racks:
+            self.mistakes.add(
+                (*path, "leaf"),
+                f"{text!r} are {len(names)} leaves for {len(racks)} racks. Allowed: one for all, or one for each.",
+            )
+        return names if len(names) == len(racks) else names[:1] * len(racks)
+
+    def _entry(
+        self, path: Path, rack: Mapping[str, Any], data: Mapping[str, Any], racks: list[Rack], exceptions: _Exceptions,
+        first: bool,
+    ) -> None:  # fmt: skip
+        names = hostlist(data["names"], (*path, "names"), self.mistakes, HOST)
+        profile = self._entry_profile(data["profile"] or rack["profile"], rack, (*path, "profile"))
+        if not names or not racks or profile is None or not self._own(names, (*path, "names")):
+            self.incomplete = True
+            return
+        if len(names) % len(racks):
+            self.incomplete = True
+            self.mistakes.add(
+                (*path, "names"),
+                f"{len(names)} nodes cannot be split evenly over {len(racks)} racks. Write the odd rack by itself.",
+            )
+            return
+        columns = []
+        for book, key in ((self.management, "address"), (self.bmc, "bmc_address")):
+            stated = {name: one[key] for name, one in exceptions.items() if one[key]}
+            text, where = data[key], (*path, key)
+            if text is None and first:
+                text, where = rack[key], (*path[:2], key)
+            if text is not None and key == "bmc_address" and not self.bmc_known:
+                self._no_bmc(where)
+            columns.append(book.run(names, stated, text, ((*path, "names"), where)) if book else [None] * len(names))
+        self._add(names, racks, profile, columns, exceptions)
+
+    def _add(
+        self, names: list[str], racks: list[Rack], profile: Profile, columns: list[Any], exceptions: _Exceptions
+    ) -> None:
+        per_rack = len(names) // len(racks)
+        rack_of = [rack for rack in racks for _ in range(per_rack)]
+        for name, rack, address, bmc in zip(names, rack_of, *columns, strict=True):
+            if exceptions and (exception := exceptions.get(name)):
+                other = self.profiles.get(exception["profile"] or "", profile)
+                node = Node(name, rack, other, address or "", bmc, exception["state"], exception["reason"])
+            else:
+                node = Node(name, rack, profile, address or "", bmc, None, None)
+            self.nodes.append(node)
+
+    def _own(self, names: list[str], path: Path) -> bool:
+        """Enter names; return False where none of them is new, so that one slip is one mistake."""
+        twice = [name for name in names if name in self._owner]
+        repeated = len(names) - len(set(names))
+        if repeated:
+            self.mistakes.add(path, f"names {repeated} of its nodes twice.")
+        if twice:
+            more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
+            self.mistakes.add(path, f"{twice[0]}{more}: described already in {dotted(self._owner[twice[0]])}.")
+        self._owner.update(dict.fromkeys(names, path[:-1]))
+        return not twice and not repeated
+
+    def _entry_profile(self, name: str | None, rack: Mapping[str, Any], path: Path) -> Profile | None:
+        if name is None:
+            self.mistakes.add(path[:-1], "has no 'profile', and its rack has none either.")
+            return None
+        where = (*path[:2], "profile") if name == rack["profile"] else path
+        return self._profile(name, where)
+
+    def _profile(self, name: str, path: Path) -> Profile | None:
+        # A profile that is there but of no use is a mistake of its own.
+        if name not in self.profiles and ("profiles", name) not in self.mistakes.lines:
+            self.mistakes.unknown(path, "profile", name, self.profiles)
+        return self.profiles.get(name)

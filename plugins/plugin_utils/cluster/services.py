@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services, partitions and the fabric: what refers to machines by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .fields import Mistakes, Path
+from .model import Fabric, Node, Partition, Profile, Services
+from .racks import Floor, hostlist
+from .schema import SWITCH
+
+_SELECTORS = "Allowed: all, a hostlist, rack:NAME, profile:NAME, model:NAME."
+
+
+def services_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes) -> Services:
+    """Return the hosts of each service."""
+    machines = dict.fromkeys([*floor.hosts, *(node.name for node in floor.nodes)])
+    found: dict[str, tuple[str, ...]] = {}
+    for service in ("controllers", "database", "login", "rest", "subnet_managers"):
+        names: list[str] = []
+        for number, text in enumerate(data[service] if data else ()):
+            path: Path = ("services", service, number)
+            for name in hostlist(text, path, mistakes):
+                if name not in machines and not floor.incomplete and ("hosts", name) not in mistakes.lines:
+                    mistakes.unknown(path, "host", name, machines)
+                if name in names:
+                    mistakes.add(path, f"{name} is named twice.")
+                names.append(name)
+        found[service] = tuple(names)
+    if data and not found["controllers"]:
+        mistakes.add(("services", "controllers"), "names no host: Slurm needs one.")
+    if len(found["database"]) > 1:
+        mistakes.add(("services", "database"), f"names {len(found['database'])} hosts; there is one database.")
+    return Services(**found)
+
+
+def partitions_of(
+    data: Mapping[str, Any], floor: Floor, profiles: Mapping[str, Profile], mistakes: Mistakes
+) -> dict[str, Partition]:
+    """Return the partitions, each with its nodes in file order."""
+    selecting = _Selecting(floor, profiles, mistakes)
+    partitions = {}
+    for name, partition in data.items():
+        path: Path = ("partitions", name, "nodes")
+        selectors = tuple(item for item in partition["nodes"] if item)
+        chosen = [selecting.nodes(item, (*path, number)) for number, item in enumerate(partition["nodes"]) if item]
+        if partition["nodes"] == [] and ("partitions", name, "nodes") in mistakes.lines:
+            mistakes.add(path, f"names nothing. {_SELECTORS}")
+        nodes = selecting.in_order(chosen)
+        default = bool(partition["default"])
+        partitions[name] = Partition(name, selectors, nodes, default, partition["max_time"], partition["options"])
+    defaults = [name for name, partition in partitions.items() if partition.default]
+    for name in defaults[1:]:
+        mistakes.add(
+            ("partitions", name, "default"), f"{defaults[0]} is the default partition already. There can be one."
+        )
+    return partitions
+
+
+class _Selecting:
+    """Finds the nodes of selectors."""
+
+    def __init__(self, floor: Floor, profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
+        self.floor, self.profiles, self.mistakes = floor, profiles, mistakes
+        self.all = tuple(node.name for node in floor.nodes)
+        self._known: set[str] | None = None
+
+    def in_order(self, chosen: list[tuple[str, ...]]) -> tuple[str, ...]:
+        """Return each node once, in file order."""
+        if chosen == [self.all]:
+            return self.all
+        names = {name for part in chosen for name in part}
+        return tuple(name for name in self.all if name in names)
+
+    def nodes(self, selector: str, path: Path) -> tuple[str, ...]:
+        """Return the nodes of one selector; mistakes are noted."""
+        if selector == "all":
+            return self.all
+        kind, colon, text = selector.partition(":")
+        if not colon:
+            return self._names(hostlist(selector, path, self.mistakes), path)
+        profiles = self.profiles.values()
+        if kind == "rack":
+            racks = self._wanted("rack", hostlist(text, path, self.mistakes), self.floor.racks, path)
+            chosen = [node for node in self.floor.nodes if node.rack.name in racks]
+        elif kind == "profile":
+            names = self._wanted("profile", [text], self.profiles, path)
+            chosen = [node for node in self.floor.nodes if node.profile.name in names]
+        elif kind == "model":
+            models = dict.fromkeys(profile.gpus.model for profile in profiles if profile.gpus)
+            names = self._wanted("GPU model", [text], models, path)
+            chosen = [node for node in self.floor.nodes if node.profile.gpus and node.profile.gpus.model in names]
+        else:
+            self.mistakes.add(path, f"{kind!r} is no kind of selector. {_SELECTORS}")
+            return ()
+        return self._some(selector, chosen, path)
+
+    def _some(self, selector: str, chosen: list[Node], path: Path) -> tuple[str, ...]:
+        noted = any(mistake.where.startswith("partitions") for mistake in self.mistakes.found[-1:])
+        if not chosen and not noted and not self.floor.incomplete:
+            self.mistakes.add(path, f"{selector!r} names nothing: no node is like that.")
+        return tuple(node.name for node in chosen)
+
+    def _names(self, names: list[str], path: Path) -> tuple[str, ...]:
+        if self._known is None:
+            self._known = set(self.all)
+        unknown = [name for name in names if name not in self._known]
+        if unknown and not self.floor.incomplete:
+            if unknown[0] in self.floor.hosts:
+                self.mistakes.add(path, f"{unknown[0]} is a host, not a node of a rack. {_SELECTORS}")
+            else:
+                self.mistakes.unknown(path, "node", unknown[0], self.all)
+        return tuple(name for name in names if name in self._known)
+
+    def _wanted(self, what: str, names: list[str], known: Iterable[str], path: Path) -> set[str]:
+        found = set(known)
+        # With a rack, or a profile, that could not be read, its name may be right.
+        section = {"rack": "racks", "profile": "profiles"}.get(what, "")
+        for name in names:
+            if name not in found and (section, name) not in self.mistakes.lines:
+                self.mistakes.unknown(path, what, name, known)
+        return found.intersection(names)
+
+
+def fabric_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes) -> Fabric | None:
+    """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
+    if not data or not (data["spines"] or data["rails"] or ("fabric", "top") in mistakes.lines):
+        return None
+    spines = []
+    for number, text in enumerate(data["spines"]):
+        for name in hostlist(text, ("fabric", "spines", number), mistakes, SWITCH):
+            if name in spines:
+                mistakes.add(("fabric", "spines", number), f"{name} is named twice.")
+            spines.append(name)
+    top = data["top"] or "spine"
+    for rack in floor.racks.values():
+        if rack.leaf == top:
+            mistakes.add(("fabric", "top"), f"{top!r} is the leaf of rack {rack.name} already. A switch has one name.")
+            break
+    return Fabric(tuple(spines), top, data["rails"])

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slurm's release, options and accounts, checked before any machine is touched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import options
+
+from .fields import Mistakes, Path
+from .model import Profile, Slurm
+
+# What the rest of the file says already, and where: a second word on it could only contradict.
+_DERIVED = {
+    "slurm": {
+        "clustername": "cluster", "slurmctldhost": "services.controllers", "nodename": "racks",
+        "partitionname": "partitions", "nodeset": "partitions", "downnodes": "racks.<name>.exceptions",
+    },
+    "partition": {
+        "partitionname": "its name", "nodes": "partitions.<name>.nodes", "default": "partitions.<name>.default",
+        "maxtime": "partitions.<name>.max_time",
+    },
+    "slurmdbd": {"dbdhost": "services.database", "dbdaddr": "services.database"},
+}  # fmt: skip
+
+
+def slurm_of(data: Mapping[str, Any] | None, database: bool, mistakes: Mistakes) -> Slurm:
+    """Return Slurm's part of the file."""
+    if data is None:
+        return Slurm("24.11", {}, {}, {}, {}, {})
+    accounts = {name: _stated(account) for name, account in data["accounts"].items()}
+    _check_accounts(accounts, data["qos"], database, mistakes)
+    version = data["version"] or "24.11"
+    return Slurm(version, data["options"], data["cgroup"], data["slurmdbd"], data["qos"], accounts)
+
+
+def _stated(account: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in account.items() if value is not None and value != []}
+
+
+def check_options(
+    slurm: Slurm, partitions: Mapping[str, Any], profiles: Mapping[str, Profile], mistakes: Mistakes
+) -> None:
+    """Note every option that this release of Slurm would refuse or ignore."""
+    places: list[tuple[Path, str, Mapping[str, Any]]] = [
+        (("slurm", "options"), "slurm", slurm.options),
+        (("slurm", "cgroup"), "cgroup", slurm.cgroup),
+        (("slurm", "slurmdbd"), "slurmdbd", slurm.slurmdbd),
+        *((("partitions", name, "options"), "partition", part["options"]) for name, part in partitions.items()),
+    ]
+    try:
+        options.release(slurm.version)
+    except options.UnknownVersionError as error:
+        mistakes.add(("slurm", "version"), str(error))
+        return
+    for path, kind, given in places:
+        _check_kind(slurm.version, kind, given, path, mistakes)
+    for profile in profiles.values():
+        if profile.gpus and profile.gpus.detect != "explicit":
+            for problem in options.check(slurm.version, "gres", {"AutoDetect": profile.gpus.detect}):
+                mistakes.add(("profiles", profile.name, "gpus", "detect"), problem.message)
+
+
+def _check_kind(version: str, kind: str, given: Mapping[Any, Any], path: Path, mistakes: Mistakes) -> None:
+    wanted: dict[str, Any] = {}
+    for key, value in given.items():
+        source = _DERIVED.get(kind, {}).get(str(key).lower())
+        if source:
+            mistakes.add((*path, key), f"follows from {source}. Remove it here.")
+        elif value is not None or options.canonical(kind, str(key)) is None:
+            # A null takes a default away, which any option that ever was may be.
+            wanted[key] = value
+    for problem in options.check(version, kind, wanted):
+        mistakes.add((*path, problem.key), problem.message)
+
+
+def _check_accounts(
+    accounts: Mapping[str, Mapping[str, Any]], qos: Mapping[str, Any], database: bool, mistakes: Mistakes
+) -> None:
+    known = ["normal", *(name for name in qos if name != "normal")]
+    seen = ["root"]
+    for name, account in accounts.items():
+        path: Path = ("slurm", "accounts", name)
+        parent = account.get("parent", "root")
+        if parent not in seen:
+            hint = "It comes further down: parents go first." if parent in accounts else ""
+            if hint and parent != name:
+                mistakes.add((*path, "parent"), f"account {parent!r} is not there yet. {hint}")
+            else:
+                mistakes.unknown((*path, "parent"), "account", parent, seen)
+        seen.append(name)
+        allowed = [one for one in account.get("qos", []) if one]
+        for number, one in enumerate(allowed):
+            if one not in known:
+                mistakes.unknown((*path, "qos", number), "QOS", one, known)
+        default = account.get("default_qos")
+        if default and default not in (allowed or known):
+            mistakes.unknown((*path, "default_qos"), "QOS", default, allowed or known)
+    if accounts and not database:
+        mistakes.add(("slurm", "accounts"), "accounts need a database. Name its host in services.database.")
