@@ -126,15 +126,13 @@ def benchmark(host: str = "", hosts: int = 2, runs: int = 1) -> dict[str, Cost]:
         directory = Path(name)
         prepare(directory, host, hosts)
         costs = {}
-        try:
-            for play in plays(""):
-                measure(directory, play, hosts)  # the first run writes; with SSH it connects too
-                seen = [measure(directory, play, hosts) for _run in range(runs)]
-                if re.search(r"changed=[1-9]", (directory / "output").read_text()):
-                    raise SystemExit(f"the play {play!r} changes something again and again")
-                costs[play] = Cost(statistics.median(c.cpu for c in seen), statistics.median(c.wall for c in seen))
-        finally:
-            measure(directory, "clean", hosts)
+        for play in plays(""):
+            measure(directory, play, hosts)  # the first run writes; with SSH it connects too
+            seen = [measure(directory, play, hosts) for _run in range(runs)]
+            if re.search(r"changed=[1-9]", (directory / "output").read_text()):
+                raise SystemExit(f"the play {play!r} changes something again and again")
+            costs[play] = Cost(statistics.median(c.cpu for c in seen), statistics.median(c.wall for c in seen))
+        measure(directory, "clean", hosts)
         return costs
 
 
