@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import time
 
@@ -31,12 +32,6 @@ def wait_for(host, command: str, wanted: str, seconds: int = 30) -> str:
         time.sleep(1)
 
 
-@pytest.fixture
-def probe(host):
-    host.run("cat > /tmp/probe.py <<'EOF'\n%s\nEOF", PROBE.replace("%", "%%"))
-    return PROBE
-
-
 def test_partitions_and_nodes(host):
     command = "sinfo --noheader --format='%P,%a,%l,%D,%t,%N' | sort"
     wanted = "debug,up,infinite,1,idle,gpu01\ngpu*,up,1-00:00:00,2,idle,gpu[01-02]"
@@ -60,15 +55,10 @@ def test_topology_is_leaf_per_rack(host):
 
 
 def test_a_job_gets_its_gpus_and_no_other(host):
-    script = f"python3 - <<'EOF'\n{PROBE}\nEOF"
-    found = host.check_output(
-        f"srun --account=research --gres=gpu:1 --nodes=1 --nodelist=gpu01 bash -c {json.dumps(script)}".replace(
-            "$", r"\$"
-        )
-    )
-    lines = found.splitlines()
-    assert lines[0] == "gpu01 0"
-    assert lines[1:] == ["/dev/nvidia0 ENXIO", "/dev/nvidia1 EPERM"]
+    probe = base64.b64encode(PROBE.encode()).decode()
+    run = f"""python3 -c "exec(__import__('base64').b64decode('{probe}'))" """
+    found = host.check_output(f"srun --account=research --gres=gpu:1 --nodes=1 --nodelist=gpu01 {run}")
+    assert found.splitlines() == ["gpu01 0", "/dev/nvidia0 ENXIO", "/dev/nvidia1 EPERM"]
 
 
 def test_a_job_without_gpus_gets_none(host):
@@ -78,7 +68,7 @@ def test_a_job_without_gpus_gets_none(host):
 
 def test_a_job_on_two_nodes_is_accounted(host):
     out = host.check_output(
-        "sbatch --parsable --wait --account=research --nodes=2 --gres=gpu:2 --output=/tmp/job.%%j --wrap='srun hostname'"
+        "sbatch --parsable --wait --account=research --nodes=2 --gres=gpu:2 --output=/dev/null --wrap='srun hostname'"
     )
     job = out.strip()
     wanted = f"{job}|COMPLETED|gpu[01-02]"
