@@ -160,6 +160,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         group.hosts.extend(hosts)
         for host in hosts:
             host.groups.append(group)
+        # add_child has looked at the group while it was empty.
+        group.clear_hosts_cache()
 
     def _construct(self, cluster: Cluster) -> None:
         """Add what the user's own expressions say; they see what the filter node says of a host, and its variables."""
