@@ -25,7 +25,8 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     floor = Floor(networks, profiles, mistakes)
     floor.build(data["hosts"], data["racks"])
     services = services_of(data["services"], floor, mistakes)
-    slurm = slurm_of(data["slurm"], bool(services.database), mistakes)
+    # Without services at all, that is the mistake.
+    slurm = slurm_of(data["slurm"], bool(services.database) or not data["services"], mistakes)
     check_options(slurm, data["partitions"], profiles, mistakes)
     cluster = Cluster(
         path=path,

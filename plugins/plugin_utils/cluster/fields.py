@@ -40,10 +40,10 @@ class Mistakes:
         if mistake not in self.found:
             self.found.append(mistake)
 
-    def unknown(self, path: Path, what: str, name: str, known: Iterable[str]) -> None:
+    def unknown(self, path: Path, what: str, name: object, known: Iterable[str]) -> None:
         """Note a name that is none of the known ones, with the nearest or all of them."""
         names = list(known)
-        self.add(path, f"{what} {name!r} is unknown.{near(name, names) or allowed(names)}")
+        self.add(path, f"{what} {name!r} is unknown.{near(str(name), names) or allowed(names)}")
 
 
 def dotted(path: Path) -> str:
@@ -68,6 +68,7 @@ class Field:
     default: Any = None
     choices: tuple[str, ...] = ()
     minimum: int | None = None
+    maximum: int | None = None
     pattern: str | None = None
     allowed: str = ""
     # For type "section": its keys. For "map" and "list": what each value is.
@@ -92,8 +93,11 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 
 def near(word: str, known: list[str]) -> str:
     """Return " Did you mean ...?" for the nearest known word, or nothing."""
-    matches = difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
+    return "".join(f" Did you mean {match!r}?" for match in _nearest(word, known))
+
+
+def _nearest(word: str, known: list[str]) -> list[str]:
+    return difflib.get_close_matches(word, known, n=1)
 
 
 def allowed(known: list[str]) -> str:
@@ -124,29 +128,46 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
     if not isinstance(value, types) or (rule.type == "int" and isinstance(value, bool)):
         quoted = " Put quotes around it." if rule.type == "str" and isinstance(value, int | float) else ""
         mistakes.add(path, f"{value!r} is not {name}.{quoted}")
-        return {"section": None, "map": {}, "free": {}, "list": []}.get(rule.type)
+        return _nothing(rule)
+    if rule.required and value in ([], {}) and rule.type != "section":
+        mistakes.add(path, f"is empty: {rule.description}")
     shape: Any = value
     if rule.type == "section":
         return _section(shape, rule, path, mistakes)
     if rule.type == "map":
         return _map(shape, rule, path, mistakes)
     if rule.type == "list" and rule.item:
-        return [walk(item, rule.item, (*path, number), mistakes) for number, item in enumerate(shape)]
+        return [_element(item, rule.item, (*path, number), mistakes) for number, item in enumerate(shape)]
     return value if _scalar(value, rule, path, mistakes) else None
+
+
+def _nothing(rule: Field) -> Any:
+    """Return what stands for a value that is missing or of the wrong type."""
+    return [] if rule.type == "list" else {} if rule.type in ("map", "free") else None
+
+
+def _element(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
+    if value is None and rule.type != "section":
+        mistakes.add(path, "has no value. Give it one or delete it.")
+        return None
+    return walk(value, rule, path, mistakes)
 
 
 def _section(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> dict[str, Any]:
     known = list(rule.fields)
     for key in value:
         if key not in rule.fields:
-            mistakes.add((*path, key), f"unknown key {key!r}.{near(str(key), known) or allowed(known)}")
+            mistakes.unknown((*path, key), "key", key, known)
+    # A required key that is only misspelt is one mistake, not two.
+    misspelt = {match for key in value if key not in rule.fields for match in _nearest(str(key), known)}
     checked: dict[str, Any] = {}
     for key, below in rule.fields.items():
         if below.required and key not in value:
-            mistakes.add(path, f"{key!r} is missing: {below.description}")
-            checked[key] = [] if below.type == "list" else {} if below.type in ("map", "free") else None
-        elif below.type == "section" and value.get(key) is None and any(one.required for one in below.fields.values()):
-            # A profile without GPUs has none; a section that could be empty is one of defaults.
+            if key not in misspelt:
+                mistakes.add(path, f"{key!r} is missing: {below.description}")
+            checked[key] = _nothing(below)
+        elif below.type == "section" and value.get(key) is None and below.default is None:
+            # A profile without GPUs has none; a section with a default is one of defaults.
             checked[key] = None
         else:
             checked[key] = walk(value.get(key), below, (*path, key), mistakes)
@@ -158,13 +179,16 @@ def _map(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> 
     key_rule = rule.keys or Field("a name")
     for key, below in value.items():
         if walk(key, key_rule, (*path, key), mistakes) is not None and rule.item:
-            checked[key] = walk({} if below is None else below, rule.item, (*path, key), mistakes)
+            checked[key] = _element(below, rule.item, (*path, key), mistakes)
     return {key: below for key, below in checked.items() if below is not None}
+
+
+_RANGES = r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*"
 
 
 def _ranges(value: Any, path: Path, mistakes: Mistakes) -> str | None:
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
-    if re.fullmatch(r"\d{1,5}(-\d{1,5})?(,\d{1,5}(-\d{1,5})?)*", text):
+    if re.fullmatch(_RANGES, text):
         return text
     mistakes.add(path, f"{value!r} is no range of numbers. Allowed: such as 0-27 or 0-27,56-83.")
     return None
@@ -176,6 +200,8 @@ def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> bool:
         mistakes.add(path, f"{value!r} is not allowed.{hint} Allowed: {', '.join(rule.choices)}.")
     elif rule.minimum is not None and value < rule.minimum:
         mistakes.add(path, f"{value} is too small. The least is {rule.minimum}.")
+    elif rule.maximum is not None and value > rule.maximum:
+        mistakes.add(path, f"{value} is too large. The most is {rule.maximum}.")
     elif rule.pattern and not re.fullmatch(rule.pattern, value):
         mistakes.add(path, f"{value!r} is not allowed. {rule.allowed}")
     else:
@@ -189,7 +215,7 @@ def json_schema(rule: Field) -> dict[str, Any]:
     if rule.type in ("section", "map", "free"):
         schema["type"] = "object"
     elif rule.type == "ranges":
-        schema["type"] = ["string", "integer"]
+        schema |= {"type": ["string", "integer"], "pattern": _anchored(_RANGES), "minimum": 0}
     else:
         schema["type"] = {"str": "string", "int": "integer", "bool": "boolean", "list": "array"}[rule.type]
     if rule.type == "section":
@@ -202,17 +228,23 @@ def json_schema(rule: Field) -> dict[str, Any]:
     if rule.type == "map" and rule.item:
         schema["additionalProperties"] = json_schema(rule.item)
         if rule.keys and (rule.keys.pattern or rule.keys.choices):
-            names = {"pattern": f"^{rule.keys.pattern}$"} if rule.keys.pattern else {"enum": list(rule.keys.choices)}
-            schema["propertyNames"] = names
+            pattern = rule.keys.pattern
+            schema["propertyNames"] = {"pattern": _anchored(pattern)} if pattern else {"enum": list(rule.keys.choices)}
     if rule.type == "list" and rule.item:
         item = json_schema(rule.item)
         description = schema.pop("description")
         return {"description": description, "anyOf": [{**schema, "items": item}, item]}
-    limits = {"enum": list(rule.choices), "minimum": rule.minimum, "default": rule.default}
-    schema.update({key: value for key, value in limits.items() if value is not None and value != []})
+    if rule.choices:
+        schema["enum"] = list(rule.choices)
+    limits = {"minimum": rule.minimum, "maximum": rule.maximum, "default": rule.default}
+    schema |= {key: value for key, value in limits.items() if value is not None}
     if rule.pattern:
-        schema["pattern"] = f"^{rule.pattern}$"
+        schema["pattern"] = _anchored(rule.pattern)
     return schema
+
+
+def _anchored(pattern: str) -> str:
+    return f"^(?:{pattern})$"
 
 
 def rows(rule: Field, path: str = "") -> list[tuple[str, str, str, str]]:
@@ -220,7 +252,8 @@ def rows(rule: Field, path: str = "") -> list[tuple[str, str, str, str]]:
     found = []
     for name, below in rule.fields.items():
         key = f"{path}.{name}" if path else name
-        default = "required" if below.required else "" if below.default is None else f"`{_yaml(below.default)}`"
+        none = below.default is None or below.type == "section"
+        default = "required" if below.required else "" if none else f"`{_yaml(below.default)}`"
         found.append((key, _type_of(below), default, below.description))
         inner = below.item if below.type in ("map", "list") and below.item else below
         found += rows(inner, f"{key}.<name>" if below.type == "map" else key)

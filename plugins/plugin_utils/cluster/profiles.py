@@ -59,17 +59,16 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     return profile
 
 
-def _gpus(
-    path: Path, data: Mapping[str, Any], numa: tuple[Numa, ...], cores: int | None, mistakes: Mistakes
-) -> Gpus | None:
-    count = data["count"]
-    if not count or not data["model"]:
-        return None
+def _gpus(path: Path, data: Mapping[str, Any], numa: tuple[Numa, ...], cores: int | None, mistakes: Mistakes) -> Gpus:
+    model, count, detect = data["model"] or "", data["count"], data["detect"] or "explicit"
+    if not count:
+        # There are GPUs, but not how many: what selects them by their model is right.
+        return Gpus(model, 0, (), (), detect)
     devices = data["devices"] or (f"/dev/nvidia[0-{count - 1}]" if count > 1 else "/dev/nvidia0")
     files = _devices(devices, count, (*path, "gpus", "devices"), mistakes)
     near_numa = _numa_cores(path, count, numa, mistakes)
     if not data["cores"]:
-        return Gpus(data["model"], count, files, near_numa, data["detect"] or "explicit")
+        return Gpus(model, count, files, near_numa, detect)
     where: Path = (*path, "gpus", "cores")
     if any(near_numa):
         mistakes.add(where, "the cores of each GPU follow from `numa` already. Keep one of the two.")
@@ -77,7 +76,7 @@ def _gpus(
         mistakes.add(where, f"has {len(data['cores'])} entries, and 'count' is {count}: one entry for each GPU.")
     for number, text in enumerate(data["cores"]):
         _check_cores(numbers(text, (*where, number), mistakes), cores, (*where, number), mistakes)
-    return Gpus(data["model"], count, files, tuple(text or "" for text in data["cores"]), data["detect"] or "explicit")
+    return Gpus(model, count, files, tuple(text or "" for text in data["cores"]), detect)
 
 
 def _devices(text: str, count: int, path: Path, mistakes: Mistakes) -> tuple[str, ...]:
@@ -101,7 +100,7 @@ def _numa_cores(path: Path, count: int, numa: tuple[Numa, ...], mistakes: Mistak
     for number, node in enumerate(numa):
         for gpu in node.gpus:
             if gpu < count:
-                cores[gpu] = node.cores
+                cores[gpu] = node.cores or "unknown"
             else:
                 where = (*path, "numa", number, "gpus")
                 mistakes.add(where, f"there is no GPU {gpu}: 'count' is {count}. Allowed: 0 to {count - 1}.")

@@ -49,15 +49,16 @@ class Floor:
         self.hosts: dict[str, Host] = {}
         self.racks: dict[str, Rack] = {}
         self.nodes: list[Node] = []
+        # Every name that is described, right or wrong, and where.
+        self.owner: dict[str, Path] = {}
         # Whether some names could not be read: then an unknown name elsewhere may be no mistake.
         self.incomplete = False
-        self._owner: dict[str, Path] = {}
 
     def build(self, hosts: Mapping[str, Any], racks: Mapping[str, Any]) -> None:
         """Fill in hosts, racks and nodes; addresses that are stated are entered before any is counted."""
         for name, host in hosts.items():
             path: Path = ("hosts", name)
-            self._owner[name] = path
+            self.owner[name] = path
             address, bmc = self._given(host, name, path)
             self.hosts[name] = Host(name, address or "", bmc, host["rack"])
         exceptions = {key: self._exceptions(key, rack["exceptions"]) for key, rack in racks.items()}
@@ -112,15 +113,13 @@ class Floor:
             column = None if data["column"] is None else data["column"] + index
             racks.append(Rack(name, data["row"], column, leaves[index]))
             self.racks[name] = racks[-1]
-        before = len(self.nodes)
         for number, entry in enumerate(data["nodes"]):
             if entry:
                 # The rack's address is that of its first node; what follows counts on.
                 first = {name: data[name] for name in ("address", "bmc_address")} if number == 0 else {}
                 self._entry((*path, "nodes", number), {**data, **first}, entry, racks, exceptions, number == 0)
-        self.incomplete = self.incomplete or not racks
         if exceptions and not self.incomplete:
-            known = [node.name for node in self.nodes[before:]]
+            known = [name for name, where in self.owner.items() if where[:2] == path]
             for name in exceptions.keys() - set(known):
                 self.mistakes.add(exceptions[name]["path"], f"{name!r} is no node of this rack.{near(name, known)}")
 
@@ -141,11 +140,10 @@ class Floor:
     ) -> None:  # fmt: skip
         names = hostlist(data["names"], (*path, "names"), self.mistakes, HOST)
         profile = self._entry_profile(data["profile"] or rack["profile"], rack, (*path, "profile"))
-        if not names or not racks or profile is None or not self._own(names, (*path, "names")):
-            self.incomplete = True
+        self.incomplete = self.incomplete or not names
+        if not names or not self._own(names, (*path, "names")) or not racks or profile is None:
             return
         if len(names) % len(racks):
-            self.incomplete = True
             self.mistakes.add(
                 (*path, "names"),
                 f"{len(names)} nodes cannot be split evenly over {len(racks)} racks. Write the odd rack by itself.",
@@ -177,14 +175,14 @@ class Floor:
 
     def _own(self, names: list[str], path: Path) -> bool:
         """Enter names; return False where none of them is new, so that one slip is one mistake."""
-        twice = [name for name in names if name in self._owner]
+        twice = [name for name in names if name in self.owner]
         repeated = len(names) - len(set(names))
         if repeated:
             self.mistakes.add(path, f"names {repeated} of its nodes twice.")
         if twice:
             more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
-            self.mistakes.add(path, f"{twice[0]}{more}: described already in {dotted(self._owner[twice[0]])}.")
-        self._owner.update(dict.fromkeys(names, path[:-1]))
+            self.mistakes.add(path, f"{twice[0]}{more}: described already in {dotted(self.owner[twice[0]])}.")
+        self.owner.update(dict.fromkeys(names, path[:-1]))
         return not twice and not repeated
 
     def _entry_profile(self, name: str | None, rack: Mapping[str, Any], path: Path) -> Profile | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from .fields import Mistake, Path
+from .fields import Mistake, Path, dotted
 
 # libyaml where PyYAML has it: ten times faster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -34,10 +34,13 @@ def read(path: str) -> tuple[dict[str, Any], dict[Path, int]]:
         data = reading.data()
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise ClusterFileError(path, [Mistake(line, "the file", f"is not YAML: {error.problem}")]) from error
-    # ValueError: a scalar that looks like a date and is none.
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise ClusterFileError(path, [Mistake(1, "the file", f"is not YAML: {error}")]) from error
+        problem = ", ".join(part for part in (error.context, error.problem) if part)
+        raise ClusterFileError(path, [Mistake(line, "the file", f"is not YAML: {problem}.")]) from error
+    except (yaml.YAMLError, RecursionError) as error:
+        line = text.count("\n", 0, getattr(error, "position", 0)) + 1
+        raise ClusterFileError(
+            path, [Mistake(line, "the file", f"is not YAML: {' '.join(str(error).split())}")]
+        ) from error
     if reading.mistakes:
         raise ClusterFileError(path, reading.mistakes)
     if not isinstance(data, dict):
@@ -68,7 +71,17 @@ class _Reading:
             return [self._plain(item, (*path, number)) for number, item in enumerate(node.value)]
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
-        return self.loader.construct_object(node)
+        return self._scalar(node, path)
+
+    def _scalar(self, node: Any, path: Path) -> Any:
+        try:
+            return self.loader.construct_object(node)
+        # PyYAML on what looks like a date and is none, or bears a tag that does not fit.
+        except (ValueError, LookupError, AttributeError):
+            tag = node.tag.rpartition(":")[2]
+            message = f"{node.value!r} looks like a YAML {tag} and is none. Put quotes around it."
+            self.mistakes.append(Mistake(node.start_mark.line + 1, dotted(path), message))
+            return None
 
     def _mapping(self, node: Any, path: Path) -> dict[Any, Any]:
         own = self._own.setdefault(id(node), {id(key) for key, _ in node.value})
@@ -78,14 +91,14 @@ class _Reading:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self.mistakes.append(Mistake(line, ".".join(map(str, path)) or "the file", "a key must be text."))
+                self.mistakes.append(Mistake(line, dotted(path), "a key must be text."))
                 continue
-            key = self.loader.construct_object(key_node)
+            key = self._scalar(key_node, path)
             if id(key_node) in own:
                 # A merged key may be overridden; one that is written twice is a slip.
                 if key in seen:
-                    where = ".".join(map(str, (*path, key)))
-                    self.mistakes.append(Mistake(line, where, f"{key!r} is already in line {seen[key]}. Keep one."))
+                    message = f"{key!r} is already in line {seen[key]}. Keep one."
+                    self.mistakes.append(Mistake(line, dotted((*path, key)), message))
                 seen[key] = line
             self.lines[(*path, key)] = line
             data[key] = self._plain(value_node, (*path, key))

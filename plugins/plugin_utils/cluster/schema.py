@@ -24,8 +24,8 @@ _DOMAIN: dict[str, Any] = {
     "allowed": "Allowed: a DNS domain in small letters, such as cluster.example.org.",
 }
 _TIME: dict[str, Any] = {
-    "pattern": r"(?i:unlimited|infinite)|\d+(:\d\d){0,2}|\d+-\d+(:\d\d){0,2}",
-    "allowed": 'Allowed: minutes, "hours:minutes:seconds", days-hours:minutes:seconds, or UNLIMITED.',
+    "pattern": "[0-9]+(:[0-9]+){0,2}|[0-9]+-[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE",
+    "allowed": 'Allowed: minutes, hours:minutes:seconds or days-hours:minutes:seconds, in quotes, or "UNLIMITED".',
 }
 # What one line of slurm.conf and one word of sacctmgr can hold.
 _TEXT: dict[str, Any] = {
@@ -50,7 +50,7 @@ _NETWORK = {
 
 _GPUS = {
     "model": Field("GRES type and group name, such as h100.", required=True, **_NAME),
-    "count": Field("GPUs per node.", "int", required=True, minimum=1),
+    "count": Field("GPUs per node.", "int", required=True, minimum=1, maximum=1024),
     "devices": Field("Device files as a hostlist, in the order of `numa.gpus`; by default /dev/nvidia[0-<count - 1>]."),
     "cores": Field(
         "Slurm's logical core ids near each GPU, one entry per GPU; by default as `numa` says.",
@@ -173,7 +173,7 @@ _SLURM = {
     "version": Field(
         "Slurm's release, in quotes; options are checked against it.",
         default="24.11",
-        pattern=r"\d\d\.\d\d",
+        pattern=r"[0-9]{2}\.[0-9]{2}",
         allowed='Allowed: a release such as "24.11".',
     ),
     "options": Field("Options of slurm.conf, over bedplate's; null takes one away.", "free"),
@@ -241,7 +241,7 @@ CLUSTER_FILE = Field(
             keys=Field("partition", **_PARTITION),
             item=Field("a partition", "section", fields=_PARTITION_FIELDS),
         ),
-        "slurm": Field("Slurm's release, options and accounts.", "section", fields=_SLURM),
+        "slurm": Field("Slurm's release, options and accounts.", "section", default={}, fields=_SLURM),
         "fabric": Field("The fabric; with it Slurm gets a tree topology.", "section", fields=_FABRIC),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),

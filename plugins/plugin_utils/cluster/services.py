@@ -16,21 +16,18 @@ _SELECTORS = "Allowed: all, a hostlist, rack:NAME, profile:NAME, model:NAME."
 
 def services_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes) -> Services:
     """Return the hosts of each service."""
-    machines = dict.fromkeys([*floor.hosts, *(node.name for node in floor.nodes)])
     found: dict[str, tuple[str, ...]] = {}
     for service in ("controllers", "database", "login", "rest", "subnet_managers"):
         names: list[str] = []
         for number, text in enumerate(data[service] if data else ()):
             path: Path = ("services", service, number)
             for name in hostlist(text, path, mistakes):
-                if name not in machines and not floor.incomplete and ("hosts", name) not in mistakes.lines:
-                    mistakes.unknown(path, "host", name, machines)
+                if name not in floor.owner and not floor.incomplete and ("hosts", name) not in mistakes.lines:
+                    mistakes.unknown(path, "host", name, floor.owner)
                 if name in names:
                     mistakes.add(path, f"{name} is named twice.")
                 names.append(name)
         found[service] = tuple(names)
-    if data and not found["controllers"]:
-        mistakes.add(("services", "controllers"), "names no host: Slurm needs one.")
     if len(found["database"]) > 1:
         mistakes.add(("services", "database"), f"names {len(found['database'])} hosts; there is one database.")
     return Services(**found)
@@ -46,8 +43,6 @@ def partitions_of(
         path: Path = ("partitions", name, "nodes")
         selectors = tuple(item for item in partition["nodes"] if item)
         chosen = [selecting.nodes(item, (*path, number)) for number, item in enumerate(partition["nodes"]) if item]
-        if partition["nodes"] == [] and ("partitions", name, "nodes") in mistakes.lines:
-            mistakes.add(path, f"names nothing. {_SELECTORS}")
         nodes = selecting.in_order(chosen)
         default = bool(partition["default"])
         partitions[name] = Partition(name, selectors, nodes, default, partition["max_time"], partition["options"])
@@ -65,7 +60,6 @@ class _Selecting:
     def __init__(self, floor: Floor, profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
         self.floor, self.profiles, self.mistakes = floor, profiles, mistakes
         self.all = tuple(node.name for node in floor.nodes)
-        self._known: set[str] | None = None
 
     def in_order(self, chosen: list[tuple[str, ...]]) -> tuple[str, ...]:
         """Return each node once, in file order."""
@@ -98,21 +92,19 @@ class _Selecting:
         return self._some(selector, chosen, path)
 
     def _some(self, selector: str, chosen: list[Node], path: Path) -> tuple[str, ...]:
-        noted = any(mistake.where.startswith("partitions") for mistake in self.mistakes.found[-1:])
-        if not chosen and not noted and not self.floor.incomplete:
+        # Where anything is wrong already, the nodes may be among what could not be read.
+        if not chosen and not self.mistakes.found:
             self.mistakes.add(path, f"{selector!r} names nothing: no node is like that.")
         return tuple(node.name for node in chosen)
 
     def _names(self, names: list[str], path: Path) -> tuple[str, ...]:
-        if self._known is None:
-            self._known = set(self.all)
-        unknown = [name for name in names if name not in self._known]
-        if unknown and not self.floor.incomplete:
-            if unknown[0] in self.floor.hosts:
-                self.mistakes.add(path, f"{unknown[0]} is a host, not a node of a rack. {_SELECTORS}")
-            else:
-                self.mistakes.unknown(path, "node", unknown[0], self.all)
-        return tuple(name for name in names if name in self._known)
+        hosts = [name for name in names if name in self.floor.hosts]
+        unknown = [name for name in names if name not in self.floor.owner]
+        if hosts:
+            self.mistakes.add(path, f"{hosts[0]} is a host, not a node of a rack. {_SELECTORS}")
+        elif unknown and not self.floor.incomplete:
+            self.mistakes.unknown(path, "node", unknown[0], self.all)
+        return tuple(names)
 
     def _wanted(self, what: str, names: list[str], known: Iterable[str], path: Path) -> set[str]:
         found = set(known)

@@ -1,0 +1,117 @@
+"""Every mistake in a cluster file is found, with its line, its place, the value and what is allowed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+SLIPS = {slip["slip"]: slip for slip in yaml.safe_load(Path(__file__).with_name("mistakes.yml").read_text())["slips"]}
+
+
+def line_of(text: str, fragment: str) -> int:
+    """Return the number of the last line of a fragment."""
+    end = text.index(fragment) + len(fragment.removesuffix("\n"))
+    return text.count("\n", 0, end) + 1
+
+
+def wheres(error) -> list[str]:
+    return [mistake.where for mistake in error.mistakes]
+
+
+@pytest.mark.parametrize("name", SLIPS)
+def test_one_slip_is_one_mistake(bench, name):
+    slip = SLIPS[name]
+    error = bench.error((slip["old"], slip["new"]))
+    (mistake,) = error.mistakes
+    assert mistake.where == slip["where"]
+    assert mistake.line == line_of(bench.path.read_text(), slip["line"])
+    assert re.search(slip["message"], mistake.message), mistake.message
+    assert str(error) == f"{bench.path}:{mistake.line}: {mistake.where}: {mistake.message}"
+
+
+def test_the_base_file_is_right(bench):
+    assert len(bench.load().nodes) == 8
+
+
+def test_all_mistakes_come_out_together_in_the_order_of_the_file(bench):
+    names = [
+        "host bits", "device range", "unknown profile", "unknown host", "two defaults", "misspelt option", "spine twice",
+    ]  # fmt: skip
+    error = bench.error(*((SLIPS[name]["old"], SLIPS[name]["new"]) for name in names))
+    assert wheres(error) == [SLIPS[name]["where"] for name in names]
+    lines = [mistake.line for mistake in error.mistakes]
+    assert lines == sorted(lines)
+    assert len(str(error).splitlines()) == len(names)
+
+
+def test_a_nic_described_twice(bench):
+    error = bench.error(("name: mlx5_1", "name: mlx5_0"))
+    assert wheres(error) == ["profiles.gpu8.numa[1].nics", "profiles.gpu8.nics"]
+    assert error.mistakes[1].message == "NIC 'mlx5_0' is described twice."
+
+
+@pytest.mark.parametrize("name", ["localhost", "all", "bedplate", "ungrouped"])
+def test_names_that_are_ansibles(bench, name):
+    error = bench.error(("  ctl1:\n", f"  {name}:\n"), ("[ctl1]", f"[{name}]"), ("[ctl1]", f"[{name}]"))
+    assert wheres(error) == [f"hosts.{name}"]
+    assert "means something else to Ansible. Rename the machine." in error.mistakes[0].message
+
+
+def test_a_machine_called_like_a_bmc(bench):
+    error = bench.error(("    nodes: cpu[01-04]", "    nodes: gpu01-bmc,cpu[02-04]"))
+    assert [mistake.message for mistake in error.mistakes] == ["'gpu01-bmc' is the name of the BMC of gpu01 already."]
+
+
+def test_a_bmc_address_without_a_network(bench):
+    error = bench.error(("  bmc:\n    cidr: 10.0.1.0/24\n", ""), ("0.10\n", "0.10\n    bmc_address: 10.0.1.9\n"))
+    assert wheres(error) == ["hosts.ctl1.bmc_address"]
+    assert "Describe the network `bmc` under `networks`." in error.mistakes[0].message
+
+
+def test_gpu_detection_needs_a_release_that_has_it(bench):
+    error = bench.error(("      count: 8", "      count: 8\n      detect: nvidia"), ("24.11", "23.02"))
+    assert wheres(error) == ["profiles.gpu8.gpus.detect"]
+    assert "AutoDetect=nvidia exists from Slurm 24.11 on; this is 23.02" in error.mistakes[0].message
+
+
+def test_a_selector_that_names_nothing(bench):
+    spare = "  spare: {sockets: 1, cores_per_socket: 1, memory_mib: 1000}\nracks:\n"
+    error = bench.error(("racks:\n", spare), ("    nodes: all", "    nodes: profile:spare"))
+    assert [mistake.message for mistake in error.mistakes] == ["'profile:spare' names nothing: no node is like that."]
+
+
+def test_what_is_wrong_with_a_rack_is_not_told_of_those_who_name_its_nodes(bench):
+    error = bench.error(("nodes: gpu[01-04]", "nodes: gpu[01-04"), ("nodes: model:h100", "nodes: gpu[01-02]"))
+    assert wheres(error) == ["racks.r1.nodes"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "is no mapping"),
+        ("- a\n", 1, "is no mapping"),
+        ("plugin: x\n  site: y\n", 2, "is not YAML: mapping values are not allowed"),
+        ("plugin: [x\n", 2, "is not YAML"),
+        ("a: 1\nb: 2\na: 3\n", 3, "'a' is already in line 1. Keep one."),
+        ("a: {b: 1, b: 2}\n", 1, "'b' is already in line 1"),
+        ("a: !vault x\n", 1, "could not determine a constructor for the tag"),
+        ("? [a]\n: 1\n", 1, "a key must be text"),
+        ("a: &x\n  b: *x\n", 1, "is not YAML"),
+        ("a: 2026-99-99\n", 1, "'2026-99-99' looks like a YAML timestamp and is none. Put quotes around it."),
+        ("a: 1\n---\nb: 1\n", 2, "but found another document"),
+        ("a: \x07\n", 1, "is not YAML"),
+    ],
+)
+def test_what_is_no_yaml(bench, text, line, message):
+    error = bench.error_of(text)
+    assert [mistake.line for mistake in error.mistakes] == [line]
+    assert message in error.mistakes[0].message
+
+
+def test_a_corrected_file_is_read_again(bench):
+    bench.error(("site: lab", "sitee: lab"))
+    assert bench.load().site == "lab"
+    assert bench.load(("site: lab", "site: other")).site == "other"
