@@ -29,27 +29,46 @@ lab: venv  ## Boot a rack of nodes and turn it into a Slurm GPU cluster that run
 lab-down:  ## Remove every trace of the lab (python3 -m lab down keeps the node image)
 	$(PYTHON) -m lab down --all
 
-.PHONY: lint
-lint: venv  ## ansible-lint (production), yamllint, ruff, mypy (strict)
+.PHONY: tools
+tools:
+	@lab/bootstrap tools
+
+.PHONY: lint-python
+lint-python: venv
 	ruff check .
 	ruff format --check .
 	mypy
 	yamllint --strict .
+
+.PHONY: lint-ansible
+lint-ansible: venv
 	ansible-lint --strict
 
+.PHONY: lint
+lint: lint-python lint-ansible  ## ansible-lint (production), yamllint, ruff, mypy (strict)
+
 .PHONY: unit
-unit: venv  ## Unit tests
+unit: venv tools  ## Unit tests
 	pytest -n 2 tests/unit
 
 .PHONY: test-fast
-test-fast: lint unit  ## Lint, types and unit tests: under 90 seconds
+test-fast: venv tools  ## Lint, types and unit tests: under 90 seconds
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-python lint-ansible unit
+
+.PHONY: test-core-min
+test-core-min: venv  ## Unit tests and syntax on the oldest ansible-core of the range
+	@lab/core-end min
+
+.PHONY: test-core-max
+test-core-max: venv  ## Unit tests and syntax on the newest ansible-core of the range
+	@lab/core-end max
 
 .PHONY: molecule
 molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule
 
 .PHONY: test
-test: test-fast molecule  ## Everything: lint, types, unit tests, every role in containers
+test: test-fast test-core-min test-core-max molecule  ## Everything: lint, types, unit tests on both ends, every role in containers
 
 .PHONY: bench
 bench: venv  ## Measure the budgets of docs/performance.md
