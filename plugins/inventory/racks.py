@@ -11,19 +11,62 @@ version_added: 0.1.0
 description:
   - Reads a cluster file, C(*.bedplate.yml), and makes of it all hosts with their addresses, and the groups V(bedplate) (all machines),
     V(compute_nodes), V(gpu_nodes), V(model_<gpu model>), V(rack_<rack>), V(partition_<partition>), V(slurm_controllers),
-    V(slurm_database), V(slurm_login), V(slurm_rest) and V(subnet_managers). A C(-) in a name becomes C(_) in its group.
+    V(slurm_database), V(slurm_login), V(slurm_rest) and V(subnet_managers).
+  - Group names are in small letters, and a C(-) in a name becomes C(_).
   - A host has one variable, C(ansible_host). The group V(all) has C(bedplate_cluster_file), C(bedplate_site) and C(bedplate_cluster).
     What else there is to know of a host is a filter away, P(bedplate.cluster.node#filter), since every variable of every host is paid
     for by every command.
   - All mistakes of a cluster file are reported at once, each with its line. With C(any_unparsed_is_failed) they end the command.
-  - The keys are described in docs/cluster-file.md; docs/schema/cluster-file.schema.json is for editors.
+  - All keys below these are in docs/cluster-file.md; docs/schema/cluster-file.schema.json is for editors.
+  - Expressions in O(groups), O(keyed_groups) and O(compose) see what P(bedplate.cluster.node#filter) returns for each host.
 extends_documentation_fragment: [ansible.builtin.constructed]
 requirements: [netaddr]
 options:
   plugin:
-    description: Always V(bedplate.cluster.racks).
+    description: Always bedplate.cluster.racks.
+    type: str
     required: true
     choices: [bedplate.cluster.racks]
+  site:
+    description: Name of the site.
+    type: str
+    required: true
+  cluster:
+    description: Slurm's ClusterName.
+    type: str
+    required: true
+  domain:
+    description: DNS domain of the machines.
+    type: str
+  networks:
+    description: Networks by name. `management` is the one Ansible and Slurm use; `bmc`, if there, gives addresses to BMCs.
+    type: dict
+    required: true
+  profiles:
+    description: "Hardware profiles: the only place hardware is described."
+    type: dict
+    required: true
+  racks:
+    description: Racks by name; a hostlist stands for several alike, such as a[01-40].
+    type: dict
+    required: true
+  hosts:
+    description: "Machines that are no rack nodes: controllers, login nodes."
+    type: dict
+  services:
+    description: Which hosts do what; names or hostlists.
+    type: dict
+    required: true
+  partitions:
+    description: Slurm's partitions.
+    type: dict
+    required: true
+  slurm:
+    description: Slurm's release, options and accounts.
+    type: dict
+  fabric:
+    description: The fabric; with it Slurm gets a tree topology.
+    type: dict
 author: The bedplate authors
 """
 

@@ -254,7 +254,8 @@ def rows(rule: Field, path: str = "") -> list[tuple[str, str, str, str]]:
         key = f"{path}.{name}" if path else name
         none = below.default is None or below.type == "section"
         default = "required" if below.required else "" if none else f"`{_yaml(below.default)}`"
-        found.append((key, _type_of(below), default, below.description))
+        choices = f" One of {', '.join(below.choices)}." if len(below.choices) > 1 else ""
+        found.append((key, _type_of(below), default, below.description + choices))
         inner = below.item if below.type in ("map", "list") and below.item else below
         found += rows(inner, f"{key}.<name>" if below.type == "map" else key)
     return found
@@ -267,4 +268,5 @@ def _yaml(value: Any) -> str:
 def _type_of(rule: Field) -> str:
     if rule.type in ("map", "list") and rule.item:
         return f"{rule.type} of {_type_of(rule.item)}"
-    return {"free": "map"}.get(rule.type, rule.type)
+    names = {"section": "section or text" if rule.short else "section", "free": "map", "str": "text", "int": "number"}
+    return names.get(rule.type, rule.type)

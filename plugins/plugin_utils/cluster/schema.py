@@ -27,14 +27,15 @@ _TIME: dict[str, Any] = {
     "pattern": "[0-9]+(:[0-9]+){0,2}|[0-9]+-[0-9]+(:[0-9]+){0,2}|UNLIMITED|INFINITE",
     "allowed": 'Allowed: minutes, hours:minutes:seconds or days-hours:minutes:seconds, in quotes, or "UNLIMITED".',
 }
-# What one line of slurm.conf and one word of sacctmgr can hold.
+# What fits between quotes in one line of slurm.conf.
 _TEXT: dict[str, Any] = {
-    "pattern": r"[^\n\r\"#]+",
+    "pattern": r'[^\n\r"#]+',
     "allowed": 'Allowed: one line without " and #.',
 }
+# What Slurm writes in lists of features and switches, and what it takes for users, accounts and QOS.
 _WORD: dict[str, Any] = {
-    "pattern": r"[A-Za-z0-9_][A-Za-z0-9_.@-]*",
-    "allowed": "Allowed: letters, digits and _ . @ -",
+    "pattern": "[A-Za-z0-9_][A-Za-z0-9_.-]*",
+    "allowed": "Allowed: letters, digits and _ . -",
 }
 
 
