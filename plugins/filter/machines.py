@@ -9,24 +9,13 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import hosts_file, machine_facts, nodes_facts
-
-
-def _cluster(path: object, name: str) -> Cluster:
-    if not isinstance(path, str):
-        raise AnsibleFilterError(
-            f"{name} takes the path of a cluster file, such as bedplate_cluster_file, not {path!r}"
-        )
-    try:
-        return load(str(path))
-    except ClusterFileError as error:
-        raise AnsibleFilterError(f"{name}: {error}") from None
 
 
 def node(path: object, name: object) -> dict[str, Any]:
     """Return what the cluster file says of one machine."""
-    cluster = _cluster(path, "node")
+    cluster = cluster_of(path, "node")
     try:
         return machine_facts(cluster, cluster.machine(str(name)))
     except KeyError as error:
@@ -35,12 +24,12 @@ def node(path: object, name: object) -> dict[str, Any]:
 
 def nodes(path: object) -> list[dict[str, Any]]:
     """Return what the cluster file says of every rack node."""
-    return nodes_facts(_cluster(path, "nodes"))
+    return nodes_facts(cluster_of(path, "nodes"))
 
 
 def etc_hosts(path: object) -> str:
     """Return the text of /etc/hosts."""
-    return hosts_file(_cluster(path, "etc_hosts"))
+    return hosts_file(cluster_of(path, "etc_hosts"))
 
 
 class FilterModule:

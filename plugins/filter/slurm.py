@@ -7,41 +7,29 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
-
-
-def _cluster(path: object, name: str) -> Cluster:
-    if not isinstance(path, str):
-        raise AnsibleFilterError(
-            f"{name} takes the path of a cluster file, such as bedplate_cluster_file, not {path!r}"
-        )
-    try:
-        return load(str(path))
-    except ClusterFileError as error:
-        raise AnsibleFilterError(f"{name}: {error}") from None
 
 
 def slurm_files(path: object, in_use: Mapping[str, Any] | None = None) -> dict[str, str]:
     """Return the files of a controller."""
     kept = in_use or {}
-    return render.slurm_files(_cluster(path, "slurm_files"), kept.get("slurm", ()), kept.get("gres", ()))
+    return render.slurm_files(cluster_of(path, "slurm_files"), kept.get("slurm", ()), kept.get("gres", ()))
 
 
 def slurm_wanted(path: object, unasked: bool = False) -> dict[str, object]:
     """Return the arguments of the module slurm_in_use."""
-    return {**render.wanted(_cluster(path, "slurm_wanted")), "unasked": unasked}
+    return {**render.wanted(cluster_of(path, "slurm_wanted")), "unasked": unasked}
 
 
 def slurm_parts(path: object, host: str) -> list[str]:
     """Return the parts of Slurm on a host."""
-    return render.parts(_cluster(path, "slurm_parts"), host)
+    return render.parts(cluster_of(path, "slurm_parts"), host)
 
 
 def _plain(name: str, function: Callable[[Cluster], object]) -> Callable[[object], object]:
-    return lambda path: function(_cluster(path, name))
+    return lambda path: function(cluster_of(path, name))
 
 
 class FilterModule:

@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold, natural_key
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import release
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, Partition, Profile
 
 from .conf import line_of, merge
+
+
+def reads_suffixes(cluster: Cluster) -> bool:
+    """Tell whether this Slurm reads text after the last bracket of a hostlist, as in n[0-1]-ib0."""
+    return release(cluster.slurm.version) >= "23.11"
+
+
+def folded(cluster: Cluster, names: Iterable[str]) -> str:
+    """Return the names as a hostlist that this Slurm reads."""
+    return fold(names, suffixes=reads_suffixes(cluster))
 
 
 def _address_range(addresses: list[str]) -> str:
@@ -42,6 +53,8 @@ def _alike(one: Node, other: Node) -> bool:
         and one.state == other.state
         and one.reason == other.reason
         and one.name.rstrip("0123456789") == other.name.rstrip("0123456789")
+        # A hostlist is in natural order, and Slurm pairs its names with the addresses one by one.
+        and natural_key(one.name) < natural_key(other.name)
     )
 
 
@@ -69,13 +82,13 @@ def features_of(node: Node) -> list[str]:
 
 def node_lines(cluster: Cluster) -> list[str]:
     """Return the NodeName lines, in file order."""
-    return [line_of(_node_pairs(run)) for run in _runs(cluster.nodes)]
+    return [line_of(_node_pairs(cluster, run)) for run in _runs(cluster.nodes)]
 
 
-def _node_pairs(run: list[Node]) -> dict[str, object]:
+def _node_pairs(cluster: Cluster, run: list[Node]) -> dict[str, object]:
     node, profile = run[0], run[0].profile
     pairs: dict[str, object] = {
-        "NodeName": fold(member.name for member in run),
+        "NodeName": folded(cluster, (member.name for member in run)),
         "NodeAddr": _address_range([member.address for member in run]),
         "Sockets": profile.sockets,
         "CoresPerSocket": profile.cores_per_socket,
@@ -97,11 +110,11 @@ def gres_lines(cluster: Cluster) -> list[str]:
     for profile in cluster.profiles.values():
         nodes = [node.name for node in cluster.nodes if node.profile is profile]
         if profile.gpus and nodes:
-            lines += _gres_of_profile(fold(nodes), profile)
+            lines += _gres_of_profile(cluster, folded(cluster, nodes), profile)
     return lines
 
 
-def _gres_of_profile(names: str, profile: Profile) -> list[str]:
+def _gres_of_profile(cluster: Cluster, names: str, profile: Profile) -> list[str]:
     gpus = profile.gpus
     assert gpus is not None
     if gpus.detect != "explicit":
@@ -109,7 +122,8 @@ def _gres_of_profile(names: str, profile: Profile) -> list[str]:
         return [line_of({"NodeName": names, "AutoDetect": gpus.detect})]
     lines = []
     for cores, members in groupby(zip(gpus.cores, gpus.devices, strict=True), key=lambda pair: pair[0]):
-        pairs = {"NodeName": names, "Name": "gpu", "Type": gpus.model, "File": fold(device for _, device in members)}
+        devices = folded(cluster, (device for _, device in members))
+        pairs = {"NodeName": names, "Name": "gpu", "Type": gpus.model, "File": devices}
         lines.append(line_of({**pairs, "Cores": cores} if cores else pairs))
     return lines
 
@@ -136,6 +150,8 @@ def _nodesets(cluster: Cluster, partition: Partition) -> list[str]:
 
 def _partition_value(cluster: Cluster, partition: Partition) -> str:
     hostlists = [selector for selector in partition.selectors if selector != "all" and ":" not in selector]
+    if not reads_suffixes(cluster):
+        hostlists = [folded(cluster, expand(hostlist)) for hostlist in hostlists]
     return ",".join([*dict.fromkeys(_nodesets(cluster, partition)), *hostlists])
 
 

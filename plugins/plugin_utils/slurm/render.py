@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import restart_needed
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import canonical, restart_needed
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
 from . import nodes, topology
@@ -78,14 +78,21 @@ def restart_key(cluster: Cluster, daemon: str) -> str:
     So a change of one of these options changes that file, and its handler restarts; any other change is a reconfigure.
     """
     lines = {"NodeName": nodes.node_lines(cluster), "SlurmctldHost": _controller_lines(cluster)}
-    options = {**slurm_options(cluster), **lines}
+    options = {canonical("slurm", name) or name: value for name, value in slurm_options(cluster).items()} | lines
     fixed = restart_needed(cluster.slurm.version, {}, options, daemon)
     return hashlib.sha256(json.dumps({name: options[name] for name in fixed}).encode()).hexdigest()[:12]
 
 
+def _controller_port(cluster: Cluster) -> str:
+    """Return the port at which nodes ask for the configuration: the first where SlurmctldPort is a range."""
+    options = {name.lower(): value for name, value in slurm_options(cluster).items()}
+    return str(options.get("slurmctldport", SLURMCTLD_PORT)).partition("-")[0]
+
+
 def daemon_files(cluster: Cluster) -> dict[str, str]:
     """Return the environment files of the daemons, daemon -> text of /etc/default/<daemon>."""
-    servers = ",".join(f"{cluster.machine(name).address}:{SLURMCTLD_PORT}" for name in cluster.services.controllers)
+    port = _controller_port(cluster)
+    servers = ",".join(f"{cluster.machine(name).address}:{port}" for name in cluster.services.controllers)
     head = HEADER + "# What only a start brings into force: "
     controller, node = (f"{head}{restart_key(cluster, daemon)}\n" for daemon in ("slurmctld", "slurmd"))
     return {

@@ -6,10 +6,11 @@ Spines are not told apart: for Slurm they are one tier, and every spine listed w
 
 from __future__ import annotations
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
 from .conf import line_of
+from .nodes import folded
 
 
 def has_topology(cluster: Cluster) -> bool:
@@ -40,6 +41,6 @@ def lines(cluster: Cluster) -> list[str]:
     """Return the lines of topology.conf, leaves first."""
     found = []
     for name, switch in switches(cluster).items():
-        below = {"Switches": switch["switches"]} if switch["switches"] else {"Nodes": switch["nodes"]}
-        found.append(line_of({"SwitchName": name, **below}))
+        kind = "Switches" if switch["switches"] else "Nodes"
+        found.append(line_of({"SwitchName": name, kind: folded(cluster, expand(switch[kind.lower()]))}))
     return found

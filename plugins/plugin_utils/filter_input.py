@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the filters on a cluster file have in common."""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+
+
+def cluster_of(path: object, name: str) -> Cluster:
+    """Return the cluster of the file that the filter `name` was given."""
+    if not isinstance(path, str):
+        raise AnsibleFilterError(
+            f"{name} takes the path of a cluster file, such as bedplate_cluster_file, not {path!r}"
+        )
+    try:
+        return load(str(path))
+    except ClusterFileError as error:
+        raise AnsibleFilterError(f"{name}: {error}") from None
