@@ -68,7 +68,7 @@ molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule
 
 .PHONY: test
-test: test-fast test-core-min test-core-max molecule  ## Everything: lint, types, unit tests on both ends, every role in containers
+test: test-fast molecule test-core-min test-core-max  ## Everything: lint, types, unit tests on both ends, every role in containers
 
 .PHONY: bench
 bench: venv  ## Measure the budgets of docs/performance.md
