@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-Path = tuple[str | int, ...]
+Path = tuple[str | int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,9 @@ class Mistakes:
         # A path may lead into what the file leaves out, such as the list around a single element.
         while path and path not in self.lines:
             path = path[:-1]
-        mistake = Mistake(self.lines.get(path, 1), dotted(path), message)
+        # A key or value with a line break must not look like a mistake more.
+        where, message = (text.replace("\n", "\\n") for text in (dotted(path), message))
+        mistake = Mistake(self.lines.get(path, 1), where, message)
         if mistake not in self.found:
             self.found.append(mistake)
 
@@ -178,7 +180,9 @@ def _map(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> 
     checked = {}
     key_rule = rule.keys or Field("a name")
     for key, below in value.items():
-        if walk(key, key_rule, (*path, key), mistakes) is not None and rule.item:
+        if key is None:
+            mistakes.add((*path, key), "null is no name. Put quotes around it, or choose another.")
+        elif walk(key, key_rule, (*path, key), mistakes) is not None and rule.item:
             checked[key] = _element(below, rule.item, (*path, key), mistakes)
     return {key: below for key, below in checked.items() if below is not None}
 

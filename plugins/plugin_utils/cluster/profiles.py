@@ -34,7 +34,7 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     path: Path = ("profiles", name)
     stated = data["sockets"] and data["cores_per_socket"]
     cores = data["sockets"] * data["cores_per_socket"] if stated else None
-    nics = tuple(Nic(nic["name"], nic["rail"]) for nic in data["nics"] if nic)
+    nics = tuple(Nic(nic["name"], nic["rail"]) for nic in data["nics"] if nic and nic["name"])
     _check_nics(path, nics, rails, mistakes)
     numa = _numa(path, data["numa"], cores, [nic.name for nic in nics], mistakes)
     memory = data["memory_mib"] or 0

@@ -68,19 +68,19 @@ _GPUS = {
 _NUMA = {
     "cores": Field("Slurm's logical core ids of this NUMA node, such as 0-55.", "ranges", required=True),
     "gpus": Field("Indices of the GPUs at this NUMA node, such as 0-3.", "ranges"),
-    "nics": _names("Names of the NICs at this NUMA node."),
+    "nics": _names("Names of the NICs at this NUMA node.", **_WORD),
 }
 
 _NIC = {
-    "name": Field("The device name.", required=True),
-    "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0),
+    "name": Field("The device name.", required=True, **_WORD),
+    "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
 }
 
 _PROFILE = {
     "gpus": Field("The GPUs; absent on CPU nodes.", "section", fields=_GPUS),
-    "sockets": Field("Sockets, as `slurmd -C` prints them.", "int", required=True, minimum=1),
-    "cores_per_socket": Field("Cores per socket.", "int", required=True, minimum=1),
-    "threads_per_core": Field("Threads per core.", "int", default=1, minimum=1),
+    "sockets": Field("Sockets, as `slurmd -C` prints them.", "int", required=True, minimum=1, maximum=64),
+    "cores_per_socket": Field("Cores per socket.", "int", required=True, minimum=1, maximum=1024),
+    "threads_per_core": Field("Threads per core.", "int", default=1, minimum=1, maximum=16),
     "memory_mib": Field(
         "Memory in MiB: RealMemory of `slurmd -C` on the smallest node of this profile.",
         "int",
@@ -117,7 +117,7 @@ _NODES = {
 }
 
 _RACK = {
-    "row": Field("Row in the room."),
+    "row": Field("Row in the room.", **_TEXT),
     "column": Field("Place in the row; the first of a rack range, whose racks stand side by side.", "int", minimum=0),
     "leaf": Field(
         "Leaf switch of its nodes; by default leaf-<rack>. Racks may share one; for a rack range also a hostlist, a leaf each."
@@ -197,7 +197,7 @@ _SLURM = {
 _FABRIC = {
     "spines": _names("Spine switches, as names or hostlists; for Slurm they are one tier."),
     "top": Field("Name of that tier in Slurm's topology.", default="spine", **_HOST),
-    "rails": Field("Rails of the fabric; every profile with rails must have them all.", "int", minimum=1),
+    "rails": Field("Rails of the fabric; every profile with rails must have them all.", "int", minimum=1, maximum=64),
 }
 
 CLUSTER_FILE = Field(
