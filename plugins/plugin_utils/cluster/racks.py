@@ -45,7 +45,6 @@ class Floor:
         self.management, self.bmc = (
             Book(networks[name], mistakes) if name in networks else None for name in ("management", "bmc")
         )
-        self.bmc_known = "bmc" in networks
         self.hosts: dict[str, Host] = {}
         self.racks: dict[str, Rack] = {}
         self.nodes: list[Node] = []
@@ -72,13 +71,14 @@ class Floor:
     def _given(self, data: Mapping[str, Any], name: str, path: Path) -> tuple[str | None, str | None]:
         """Enter the stated addresses of one machine."""
         address = self.management.given(data["address"], name, (*path, "address")) if self.management else None
-        if not data["bmc_address"] or self.bmc:
-            return address, self.bmc.given(data["bmc_address"], name, (*path, "bmc_address")) if self.bmc else None
-        self._no_bmc((*path, "bmc_address"))
-        return address, None
+        where = (*path, "bmc_address")
+        self._needs_bmc(data["bmc_address"], where)
+        return address, self.bmc.given(data["bmc_address"], name, where) if self.bmc else None
 
-    def _no_bmc(self, path: Path) -> None:
-        self.mistakes.add(path, "there is no network for it. Describe the network `bmc` under `networks`.")
+    def _needs_bmc(self, address: str | None, path: Path) -> None:
+        # A network that is described but of no use is a mistake of its own.
+        if address and ("networks", "bmc") not in self.mistakes.lines:
+            self.mistakes.add(path, "there is no network for it. Describe the network `bmc` under `networks`.")
 
     def _exceptions(self, key: str, data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return the exceptions of a rack by node, with their addresses entered."""
@@ -115,12 +115,10 @@ class Floor:
             self.racks[name] = racks[-1]
         for number, entry in enumerate(data["nodes"]):
             if entry:
-                # The rack's address is that of its first node; what follows counts on.
-                first = {name: data[name] for name in ("address", "bmc_address")} if number == 0 else {}
-                self._entry((*path, "nodes", number), {**data, **first}, entry, racks, exceptions, number == 0)
+                self._entry(number, entry, racks, data, path, exceptions)
         if exceptions and not self.incomplete:
             known = [name for name, where in self.owner.items() if where[:2] == path]
-            for name in exceptions.keys() - set(known):
+            for name in [name for name in exceptions if name not in known]:
                 self.mistakes.add(exceptions[name]["path"], f"{name!r} is no node of this rack.{near(name, known)}")
 
     def _leaves(self, text: str | None, racks: list[str], path: Path) -> list[str]:
@@ -135,9 +133,10 @@ class Floor:
         return names if len(names) == len(racks) else names[:1] * len(racks)
 
     def _entry(
-        self, path: Path, rack: Mapping[str, Any], data: Mapping[str, Any], racks: list[Rack], exceptions: _Exceptions,
-        first: bool,
+        self, number: int, data: Mapping[str, Any], racks: list[Rack], rack: Mapping[str, Any], rack_path: Path,
+        exceptions: _Exceptions,
     ) -> None:  # fmt: skip
+        path: Path = (*rack_path, "nodes", number)
         names = hostlist(data["names"], (*path, "names"), self.mistakes, HOST)
         profile = self._entry_profile(data["profile"] or rack["profile"], rack, (*path, "profile"))
         self.incomplete = self.incomplete or not names
@@ -152,11 +151,11 @@ class Floor:
         columns = []
         for book, key in ((self.management, "address"), (self.bmc, "bmc_address")):
             stated = {name: one[key] for name, one in exceptions.items() if one[key]}
-            text, where = data[key], (*path, key)
-            if text is None and first:
-                text, where = rack[key], (*path[:2], key)
-            if text is not None and key == "bmc_address" and not self.bmc_known:
-                self._no_bmc(where)
+            # The rack's address is that of its first node; what follows counts on.
+            text, where = (data[key], path) if data[key] or number else (rack[key], rack_path)
+            where = (*where, key)
+            if key == "bmc_address":
+                self._needs_bmc(text, where)
             columns.append(book.run(names, stated, text, ((*path, "names"), where)) if book else [None] * len(names))
         self._add(names, racks, profile, columns, exceptions)
 
