@@ -143,25 +143,31 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             raise AnsibleParserError(
                 f"bedplate.cluster.racks needs a Python library on the control node: {IMPORT_ERROR}"
             )
+        # What is made here stays to the end: to look for garbage in it again and again is half of the time now, and a tenth
+        # of what comes after.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            cluster = self._load(path)
+            self._populate(cluster)
+            gc.freeze()
+        finally:
+            if collecting:
+                gc.enable()
+        if cluster.constructed:
+            self._construct(cluster)
+
+    def _load(self, path: str) -> Cluster:
+        """Return the cluster; the only one of this inventory."""
         try:
             cluster = load(path)
         except ClusterFileError as error:
             count = len(error.mistakes)
             raise AnsibleParserError(f"{count} mistake{'s' * (count > 1)} in the cluster file:\n{error}") from None
-        other = inventory.groups["all"].vars.get("bedplate_cluster_file", cluster.path)
+        other = self.inventory.groups["all"].vars.get("bedplate_cluster_file", cluster.path)
         if other != cluster.path:
             raise AnsibleParserError(f"{path}: this inventory has a cluster file already, {other}. There can be one.")
-        # What is made here stays to the end: to look for garbage in it again and again is half of the time now, and a tenth later.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
-            self._populate(cluster)
-        finally:
-            gc.freeze()
-            if collecting:
-                gc.enable()
-        if cluster.constructed:
-            self._construct(cluster)
+        return cluster
 
     def _populate(self, cluster: Cluster) -> None:
         """Add everything, past InventoryData's methods where they would be called for each host.
@@ -197,15 +203,14 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             for host in hosts:
                 self.inventory.groups[name].add_host(host)
             return
-        self.inventory.add_group(name)
-        # While it is empty this costs nothing; later, it would have to visit each host.
-        self.inventory.add_child("all", name)
-        group = self.inventory.groups[name]
+        # What add_child and add_host do to a group that is new, but for their search through all groups there are.
+        everything, group = self.inventory.groups["all"], self.inventory.groups[self.inventory.add_group(name)]
+        everything.child_groups.append(group)
+        group.parent_groups.append(everything)
+        group.depth = everything.depth + 1
         group.hosts.extend(hosts)
         for host in hosts:
             host.groups.append(group)
-        # add_child has looked at the group while it was empty.
-        group.clear_hosts_cache()
 
     def _construct(self, cluster: Cluster) -> None:
         """Add what the user's own expressions say; they see what the filter node says of a host, and its variables."""

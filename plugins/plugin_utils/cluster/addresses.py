@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from netaddr import AddrFormatError, IPAddress, IPNetwork
@@ -133,4 +134,10 @@ class Book:
 
 
 def _text(number: int) -> str:
-    return str(int_to_str(number)) if number < 2**32 else "an address after 255.255.255.255"
+    return f"{_block(number >> 8)}{number & 255}" if number < 2**32 else "an address after 255.255.255.255"
+
+
+@lru_cache(maxsize=1024)
+def _block(number: int) -> str:
+    """Return what 256 addresses have in common, such as 10.20.1. with its dot; netaddr is asked once for all of them."""
+    return str(int_to_str(number << 8)).removesuffix("0")

@@ -11,6 +11,8 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import inventory_loader
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import groups_of, load
+
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventories/lab/lab.bedplate.yml"
 TENTHOUSAND = ROOT / "inventories/examples/site-10000/site-10000.bedplate.yml"
@@ -174,3 +176,39 @@ def test_the_error_has_every_mistake(lab):
     assert [line.removeprefix(f"{path}:").split(": ")[1] for line in mistakes] == [
         "sitee", "racks.r1.profile", "racks.r2.profile",
     ]  # fmt: skip
+
+
+def state(inventory: InventoryData) -> dict:
+    """Return all that Ansible keeps of groups and hosts, orders included."""
+    groups = {
+        name: (
+            names(group.hosts), names(group.get_hosts()), names(group.child_groups), names(group.parent_groups),
+            sorted(names(group.get_ancestors())), group.depth, group.priority, group.vars,
+        )
+        for name, group in inventory.groups.items()
+    }  # fmt: skip
+    hosts = {name: (names(host.groups), host.vars, host.implicit) for name, host in inventory.hosts.items()}
+    return {"groups": groups, "hosts": hosts, "groups_dict": inventory.get_groups_dict()}
+
+
+@pytest.mark.parametrize("path", [LAB, ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml"])
+def test_the_quick_way_leaves_what_ansibles_own_methods_would(path):
+    quick, slow = InventoryData(), InventoryData()
+    plugin = inventory_loader.get("bedplate.cluster.racks")
+    for inventory in (quick, slow):
+        inventory.current_source = str(path)
+    plugin.parse(quick, DataLoader(), str(path))
+    cluster = load(path)
+    for name, machine in cluster.machines.items():
+        slow.add_host(name)
+        slow.set_variable(name, "ansible_host", machine.address)
+    for group, members in groups_of(cluster).items():
+        slow.add_group(group)
+        slow.add_child("all", group)
+        for name in members:
+            slow.add_host(name, group)
+    for key, value in quick.groups["all"].vars.items():
+        slow.set_variable("all", key, value)
+    for inventory in (quick, slow):
+        inventory.reconcile_inventory()
+    assert state(quick) == state(slow)
