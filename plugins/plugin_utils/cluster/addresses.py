@@ -61,7 +61,12 @@ def _network(name: str, data: Mapping[str, Any], mistakes: Mistakes) -> Network 
             mistakes.add(
                 (*path, key), f"{data[key]} is no machine's address in {block.cidr}. {_room(block.first, block.last)}"
             )
-    return Network(name, str(block.cidr), block.first, block.last, gateway, start or block.first + 1)
+    if data["start"] is None:
+        start = block.first + 1
+    elif start is None or not block.first < start < block.last:
+        # Counting from a wrong start, or from another one, would tell a mistake for every rack.
+        return None
+    return Network(name, str(block.cidr), block.first, block.last, gateway, start)
 
 
 def _room(first: int, last: int) -> str:

@@ -42,10 +42,11 @@ class Mistakes:
         if mistake not in self.found:
             self.found.append(mistake)
 
-    def unknown(self, path: Path, what: str, name: object, known: Iterable[str]) -> None:
-        """Note a name that is none of the known ones, with the nearest or all of them."""
+    def unknown(self, path: Path, what: str, name: object, known: Iterable[str], more: int = 0) -> None:
+        """Note a name that is none of the known ones, with the nearest or all of them; `more` of its hostlist are none."""
         names = list(known)
-        self.add(path, f"{what} {name!r} is unknown.{near(str(name), names) or allowed(names)}")
+        others = f", as {'is' if more == 1 else 'are'} {more} more" if more else ""
+        self.add(path, f"{what} {name!r} is unknown{others}.{near(str(name), names) or allowed(names)}")
 
 
 def dotted(path: Path) -> str:

@@ -37,6 +37,10 @@ def hostlist(text: str | None, path: Path, mistakes: Mistakes, rule: Field | Non
     return names
 
 
+def _more(names: list[str]) -> str:
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""
+
+
 class Floor:
     """Walks hosts and racks in file order, and hands out names and addresses."""
 
@@ -95,9 +99,9 @@ class Floor:
                     path, f"one address cannot be that of {len(names)} nodes. Write an exception for each."
                 )
                 continue
+            if twice := [name for name in names if name in found]:
+                self.mistakes.add(path, f"{twice[0]}{_more(twice)} has an exception already.")
             for name in names:
-                if name in found:
-                    self.mistakes.add(path, f"{name} has an exception already.")
                 address, bmc = self._given(exception, name, path)
                 found[name] = {**exception, "address": address, "bmc_address": bmc, "path": path}
         return found
@@ -117,9 +121,14 @@ class Floor:
             if entry:
                 self._entry(number, entry, racks, data, path, exceptions)
         if exceptions and not self.incomplete:
-            known = [name for name, where in self.owner.items() if where[:2] == path]
+            known = {name: None for name, where in self.owner.items() if where[:2] == path}
+            strangers: dict[Path, list[str]] = {}
             for name in [name for name in exceptions if name not in known]:
-                self.mistakes.add(exceptions[name]["path"], f"{name!r} is no node of this rack.{near(name, known)}")
+                strangers.setdefault(exceptions[name]["path"], []).append(name)
+            # One mistake for each line of the file, however many names its hostlist has.
+            for where, names in strangers.items():
+                hint = near(names[0], list(known))
+                self.mistakes.add(where, f"{names[0]!r}{_more(names)} is no node of this rack.{hint}")
 
     def _leaves(self, text: str | None, racks: list[str], path: Path) -> list[str]:
         if text is None:
@@ -179,8 +188,7 @@ class Floor:
         if repeated:
             self.mistakes.add(path, f"names {repeated} of its nodes twice.")
         if twice:
-            more = f" and {len(twice) - 1} more" if len(twice) > 1 else ""
-            self.mistakes.add(path, f"{twice[0]}{more}: described already in {dotted(self.owner[twice[0]])}.")
+            self.mistakes.add(path, f"{twice[0]}{_more(twice)}: described already in {dotted(self.owner[twice[0]])}.")
         self.owner.update(dict.fromkeys(names, path[:-1]))
         return not twice and not repeated
 

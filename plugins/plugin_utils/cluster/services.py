@@ -18,19 +18,28 @@ def services_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes
     """Return the hosts of each service."""
     found: dict[str, tuple[str, ...]] = {}
     for service in ("controllers", "database", "login", "rest", "subnet_managers"):
-        names: list[str] = []
+        names: dict[str, None] = {}
         for number, text in enumerate(data[service] if data else ()):
             path: Path = ("services", service, number)
-            for name in hostlist(text, path, mistakes):
-                if name not in floor.owner and not floor.incomplete and ("hosts", name) not in mistakes.lines:
-                    mistakes.unknown(path, "host", name, floor.owner)
-                if name in names:
-                    mistakes.add(path, f"{name} is named twice.")
-                names.append(name)
+            listed = hostlist(text, path, mistakes)
+            unknown = [name for name in listed if name not in floor.owner and ("hosts", name) not in mistakes.lines]
+            if unknown and not floor.incomplete:
+                mistakes.unknown(path, "host", unknown[0], floor.owner, len(unknown) - 1)
+            _once(listed, names, path, mistakes)
         found[service] = tuple(names)
     if len(found["database"]) > 1:
         mistakes.add(("services", "database"), f"names {len(found['database'])} hosts; there is one database.")
     return Services(**found)
+
+
+def _once(listed: list[str], names: dict[str, None], path: Path, mistakes: Mistakes) -> None:
+    """Add names to those before; note the first that is there already."""
+    twice = ""
+    for name in listed:
+        twice = twice or (name if name in names else "")
+        names[name] = None
+    if twice:
+        mistakes.add(path, f"{twice} is named twice.")
 
 
 def partitions_of(
@@ -41,8 +50,10 @@ def partitions_of(
     partitions = {}
     for name, partition in data.items():
         path: Path = ("partitions", name, "nodes")
-        selectors = tuple(item for item in partition["nodes"] if item)
-        chosen = [selecting.nodes(item, (*path, number)) for number, item in enumerate(partition["nodes"]) if item]
+        selectors = tuple(item for item in partition["nodes"] if item is not None)
+        chosen = [
+            selecting.nodes(item, (*path, number)) for number, item in enumerate(partition["nodes"]) if item is not None
+        ]
         nodes = selecting.in_order(chosen)
         default = bool(partition["default"])
         partitions[name] = Partition(name, selectors, nodes, default, partition["max_time"], partition["options"])
@@ -103,16 +114,16 @@ class _Selecting:
         if hosts:
             self.mistakes.add(path, f"{hosts[0]} is a host, not a node of a rack. {_SELECTORS}")
         elif unknown and not self.floor.incomplete:
-            self.mistakes.unknown(path, "node", unknown[0], self.all)
+            self.mistakes.unknown(path, "node", unknown[0], self.all, len(unknown) - 1)
         return tuple(names)
 
     def _wanted(self, what: str, names: list[str], known: Iterable[str], path: Path) -> set[str]:
         found = set(known)
         # With a rack, or a profile, that could not be read, its name may be right.
         section = {"rack": "racks", "profile": "profiles"}.get(what, "")
-        for name in names:
-            if name not in found and (section, name) not in self.mistakes.lines:
-                self.mistakes.unknown(path, what, name, known)
+        unknown = [name for name in names if name not in found and (section, name) not in self.mistakes.lines]
+        if unknown:
+            self.mistakes.unknown(path, what, unknown[0], known, len(unknown) - 1)
         return found.intersection(names)
 
 
@@ -120,12 +131,10 @@ def fabric_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes) 
     """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
     if not data or not (data["spines"] or data["rails"] or ("fabric", "top") in mistakes.lines):
         return None
-    spines = []
+    spines: dict[str, None] = {}
     for number, text in enumerate(data["spines"]):
-        for name in hostlist(text, ("fabric", "spines", number), mistakes, SWITCH):
-            if name in spines:
-                mistakes.add(("fabric", "spines", number), f"{name} is named twice.")
-            spines.append(name)
+        path: Path = ("fabric", "spines", number)
+        _once(hostlist(text, path, mistakes, SWITCH), spines, path, mistakes)
     top = data["top"] or "spine"
     for rack in floor.racks.values():
         if rack.leaf == top:

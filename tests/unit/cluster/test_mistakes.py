@@ -47,6 +47,32 @@ def test_all_mistakes_come_out_together_in_the_order_of_the_file(bench):
     assert len(str(error).splitlines()) == len(names)
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "where", "message"),
+    [
+        ("      gpu02:", "      gpu[02-9999]:", "racks.r1.exceptions.gpu[02-9999]", "'gpu05' and 9994 more is no node"),
+        (
+            "controllers: [ctl1]",
+            "controllers: 'q[1-20000]'",
+            "services.controllers",
+            "host 'q1' is unknown, as are 19999 more.",
+        ),
+        (
+            "nodes: all",
+            "nodes: 'rack:q[1-20000]'",
+            "partitions.every.nodes",
+            "rack 'q1' is unknown, as are 19999 more.",
+        ),
+        ("nodes: all", "nodes: 'gpu[04-06]'", "partitions.every.nodes", "node 'gpu05' is unknown, as is 1 more."),
+        ("[spine1, spine2]", "['s[1-20000]', 's[1-20000]']", "fabric.spines[1]", "s1 is named twice."),
+    ],
+)
+def test_a_slip_in_a_hostlist_is_one_mistake_however_many_names_it_makes(bench, old, new, where, message):
+    (mistake,) = bench.error((old, new)).mistakes
+    assert mistake.where == where
+    assert mistake.message.startswith(message)
+
+
 def test_a_nic_described_twice(bench):
     error = bench.error(("name: mlx5_1", "name: mlx5_0"))
     assert wheres(error) == ["profiles.gpu8.numa[1].nics", "profiles.gpu8.nics"]
