@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Controller CPU of one bedplate.cluster.files call with 50 items, beside an empty play and beside 50 tasks.
 
-``python -m benchmarks.primitives`` uses directories of this machine as hosts, so the CPU of the modules is in the figures.
-``--host root@192.0.2.7`` goes to a machine by SSH (its key must be accepted without a question), with as many inventory
-names as asked for, each with a directory of its own there; then the figures are the control node's alone.
+Where the lab is up, the hosts are directories of its first node, reached by SSH, and the figures are the control node's alone.
+`--host root@192.0.2.7` takes another machine (its key must be accepted without a question); `--local` takes directories of
+this machine, and then the CPU of the modules is in the figures.
 """
 
 from __future__ import annotations
@@ -12,27 +12,18 @@ import argparse
 import json
 import os
 import re
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[1]
+from benchmarks.process import HEAD, ROOT, BenchmarkError, Cost, Row, cost, median, spread
+
+SSH_CONFIG = ROOT / ".cache" / "lab" / "lab" / "ssh_config"
 FILES, TEMPLATES, DIRECTORIES = 35, 10, 5
 PYTHON = "/usr/bin/python3"
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one run of a play took on the control node: CPU seconds, all forks included, and seconds by the clock."""
-
-    cpu: float
-    wall: float
 
 
 def items(base: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -70,93 +61,98 @@ def plays(remote: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def measure(directory: Path, name: str, forks: int) -> Cost:
-    """Run a play and return what it took; a play that fails or still changes something is no measurement."""
-    command = [
-        str(Path(sys.executable).with_name("ansible-playbook")),
-        "-i",
-        "hosts.json",
-        "-f",
-        str(forks),
-        f"{name}.json",
-    ]
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    started = time.monotonic()
-    with (directory / "output").open("w") as output:
-        process = subprocess.Popen(command, cwd=directory, env=environment, stdout=output, stderr=output)
-        _pid, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise SystemExit(f"the play {name!r} failed:\n{(directory / 'output').read_text()[-3000:]}")
-    return Cost(usage.ru_utime + usage.ru_stime, time.monotonic() - started)
+    """Run a play and return what it took."""
+    return cost("ansible-playbook", ["-i", "hosts.json", "-f", str(forks), f"{name}.json"], directory)
 
 
-def prepare(directory: Path, host: str, hosts: int) -> str:
-    """Write inventory and plays, and return the directory for the items."""
+@dataclass(frozen=True)
+class Target:
+    """The machine whose directories stand for hosts; without an address it is this one."""
+
+    address: str = ""
+    ssh_config: Path | None = None
+
+    @classmethod
+    def found(cls) -> Target:
+        """Return the lab's first node, or this machine where there is no lab."""
+        machines = re.findall(r"^Host (\S+)$", SSH_CONFIG.read_text(), re.MULTILINE) if SSH_CONFIG.exists() else []
+        nodes = sorted(name for name in machines if name.startswith("gpu"))
+        return cls(nodes[0], SSH_CONFIG) if nodes else cls()
+
+    def variables(self) -> dict[str, str]:
+        """Return how Ansible reaches it."""
+        if not self.address:
+            python = PYTHON if Path(PYTHON).exists() else sys.executable
+            return {"ansible_connection": "local", "ansible_python_interpreter": python}
+        user, _, address = self.address.rpartition("@")
+        how = {"ansible_ssh_common_args": f"-F {self.ssh_config}"} if self.ssh_config else {}
+        return {"ansible_host": address, **({"ansible_user": user} if user else {}), **how}
+
+
+def prepare(directory: Path, target: Target, hosts: int) -> None:
+    """Write inventory and plays."""
     (directory / "templates").mkdir()
     (directory / "templates" / "t.j2").write_text(
         "# {{ ansible_managed }}\n{% for n in range(9) %}\nkey{{ n }} = {{ inventory_hostname }}\n{% endfor %}\n"
     )
-    remote = f"/tmp/bedplate-benchmark-{os.getpid()}" if host else str(directory / "nodes")
-    user, _, address = host.rpartition("@")
-    local = {
-        "ansible_connection": "local",
-        "ansible_python_interpreter": PYTHON if Path(PYTHON).exists() else sys.executable,
-    }
-    variables = {"ansible_host": address, **({"ansible_user": user} if user else {})} if host else local
-    inventory = {"all": {"vars": variables, "hosts": {f"n{number}": {} for number in range(hosts)}}}
+    remote = f"/tmp/bedplate-benchmark-{os.getpid()}" if target.address else str(directory / "nodes")
+    inventory = {"all": {"vars": target.variables(), "hosts": {f"n{number}": {} for number in range(hosts)}}}
     (directory / "hosts.json").write_text(json.dumps(inventory))
-    for name, tasks in plays(remote).items():
+    clean = [{"ansible.builtin.file": {"path": remote, "state": "absent"}, "run_once": True}]
+    for name, tasks in {**plays(remote), "clean": clean}.items():
         play = {"name": name, "hosts": "all", "gather_facts": False, "tasks": tasks}
         (directory / f"{name}.json").write_text(json.dumps([play]))
-    clean = [
-        {
-            "name": "clean",
-            "hosts": "all",
-            "gather_facts": False,
-            "tasks": [{"ansible.builtin.file": {"path": remote, "state": "absent"}, "run_once": True}],
-        }
-    ]
-    (directory / "clean.json").write_text(json.dumps(clean))
-    return remote
 
 
-def benchmark(host: str = "", hosts: int = 2, runs: int = 1) -> dict[str, Cost]:
-    """Return the median cost of a no-change run of each play."""
+def benchmark(target: Target, hosts: int, runs: int) -> dict[str, list[Cost]]:
+    """Return what no-change runs of each play cost."""
     with tempfile.TemporaryDirectory(prefix="bedplate-benchmark-") as name:
         directory = Path(name)
-        prepare(directory, host, hosts)
-        costs = {}
-        for play in plays(""):
-            measure(directory, play, hosts)  # the first run writes; with SSH it connects too
-            seen = [measure(directory, play, hosts) for _run in range(runs)]
-            if re.search(r"changed=[1-9]", (directory / "output").read_text()):
-                raise SystemExit(f"the play {play!r} changes something again and again")
-            costs[play] = Cost(statistics.median(c.cpu for c in seen), statistics.median(c.wall for c in seen))
-        measure(directory, "clean", hosts)
+        prepare(directory, target, hosts)
+        costs: dict[str, list[Cost]] = {}
+        try:
+            for play in plays(""):
+                measure(directory, play, hosts)  # the first run writes; with SSH it connects too
+                costs[play] = [measure(directory, play, hosts) for _run in range(runs)]
+                if re.search(r"changed=[1-9]", costs[play][-1].output):
+                    raise BenchmarkError(f"the play {play!r} changes something again and again")
+        finally:
+            measure(directory, "clean", hosts)
         return costs
+
+
+def rows(runs: int = 3, hosts: int = 4, target: Target | None = None) -> Iterator[Row]:
+    """Measure the three plays."""
+    target = target or Target.found()
+    costs = benchmark(target, hosts, runs)
+    count = FILES + TEMPLATES + DIRECTORIES
+    where = f"{hosts} hosts by SSH" if target.address else f"{hosts} directories here, modules included"
+    yield Row(f"empty play, {where}", median(costs["empty"]), "CPU-s", spread=spread(costs["empty"]))
+    each = {name: (median(seen) - median(costs["empty"])) / hosts for name, seen in costs.items() if name != "empty"}
+    names = {
+        "one files call": f"one files call of {count} items",
+        "one task an item": f"the same {count} items as tasks",
+    }
+    for name, value in each.items():
+        yield Row(f"{names[name]}, for one host", value, "CPU-s", spread=spread(costs[name]))
+    yield Row("tasks, beside one files call", each["one task an item"] / max(each["one files call"], 0.001), "times")
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Print what each play costs for one host, above an empty play, and how they compare."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument(
-        "--host", default="", help="user@address of a machine to reach by SSH; without it, this machine"
-    )
-    parser.add_argument("--hosts", type=int, default=2, help="how many inventory names")
-    parser.add_argument("--runs", type=int, default=1, help="of how many runs the median is taken")
+    parser.add_argument("--host", help="user@address of a machine to reach by SSH")
+    parser.add_argument("--local", action="store_true", help="use this machine, though the lab is up")
+    parser.add_argument("--hosts", type=int, default=4, help="how many inventory names")
+    parser.add_argument("--runs", type=int, default=3, help="of how many runs the median is taken")
     options = parser.parse_args(arguments)
-    costs = benchmark(options.host, options.hosts, options.runs)
-    empty = costs["empty"].cpu
-    count = FILES + TEMPLATES + DIRECTORIES
-    print(
-        f"{count} items, no change, {options.hosts} hosts, {'ssh' if options.host else 'connection local: modules included'}"
-    )
-    print(f"  {'empty play':<18}{empty:8.2f} CPU-s in all")
-    each = {name: (cost.cpu - empty) / options.hosts for name, cost in costs.items() if name != "empty"}
-    for name, value in each.items():
-        print(f"  {name:<18}{value:8.3f} CPU-s a host above the empty play, {costs[name].wall:.1f} s by the clock")
-    ratio = each["one task an item"] / max(each["one files call"], 0.001)
-    print(f"  one task an item costs {ratio:.0f} times as much")
+    target = Target(options.host) if options.host else Target() if options.local else None
+    try:
+        found = list(rows(options.runs, options.hosts, target))
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(HEAD, *found, sep="\n")
     return 0
 
 

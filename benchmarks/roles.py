@@ -1,73 +1,95 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run that changes nothing costs the control node for each compute node of the lab, above an empty play.
+"""What a compute node costs when nothing changes: CPU of the control node, and tasks, measured in the lab.
 
-Seconds of CPU swell threefold on a busy machine, so the same run measures `ansible.builtin.ping` and compares with it. The best
-open Slurm role costs 1.3 CPU seconds for a node where a ping costs 0.048: 27 pings. The budget is half of that.
+The lab (`make lab`) must be up and deployed. Connections are warm: a run before the measured ones opens them.
 """
 
 from __future__ import annotations
 
-import os
+import argparse
 import re
-import resource
-import statistics
-import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+from benchmarks.process import HEAD, ROOT, BenchmarkError, Cost, Row, cost, median, spread
+
 INVENTORY = ROOT / "inventories" / "lab"
-PLAYBOOKS = (ROOT / "playbooks" / "os.yml", ROOT / "playbooks" / "scheduler.yml")
-PING = "    - name: Ping\n      ansible.builtin.ping:\n"
+SSH_CONFIG = ROOT / ".cache" / "lab" / "lab" / "ssh_config"
+PLAYBOOKS = tuple(str(ROOT / "playbooks" / name) for name in ("os.yml", "scheduler.yml"))
 EMPTY = "- name: Nothing\n  hosts: compute_nodes\n  gather_facts: false\n  tasks: []\n"
-TASKS = 12
-PINGS = 13.5
+TASKS, CPU = 12, 0.65
+_RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=\d+\s+failed=\d+\s+skipped=(\d+)", re.MULTILINE)
 
 
-def run(*playbooks: Path) -> tuple[float, str]:
-    """Run playbooks on the compute nodes; return the CPU seconds, forks included, and the output."""
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), f"--inventory={INVENTORY}"]
-    command += ["--limit=compute_nodes", *map(str, playbooks)]
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        raise SystemExit(f"The lab does not answer as it should; `make lab` boots it.\n{done.stdout[-2000:]}")
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stdout
+def results_of(output: str) -> dict[str, int]:
+    """Return how many results each host has in a recap; a change means that this is no measurement.
+
+    >>> results_of("gpu01   : ok=7    changed=0    unreachable=0    failed=0    skipped=3    rescued=0    ignored=0")
+    {'gpu01': 10}
+    """
+    recap = _RECAP.findall(output)
+    if changed := sorted(host for host, _ok, changes, _skipped in recap if int(changes)):
+        raise BenchmarkError(
+            f"something changed on {', '.join(changed)}: deploy the lab with `make lab`, then measure."
+        )
+    return {host: int(ok) + int(skipped) for host, ok, _changes, skipped in recap}
 
 
-def recap(output: str) -> dict[str, dict[str, int]]:
-    """Return host -> counter -> number."""
-    lines = output[output.rindex("PLAY RECAP") :].splitlines()[1:]
-    counts = (line.partition(":") for line in lines if ":" in line)
-    return {host.strip(): {key: int(n) for key, n in re.findall(r"(\w+)=(\d+)", text)} for host, _, text in counts}
+def _turns(directory: Path, hosts: str, runs: int) -> tuple[list[Cost], list[Cost]]:
+    """Run the playbooks and an empty play in turns."""
+    common = ["--inventory", str(INVENTORY), "--limit", hosts]
+    pairs = [
+        (
+            cost("ansible-playbook", [*PLAYBOOKS, *common], directory),
+            cost("ansible-playbook", ["empty.yml", *common], directory),
+        )
+        for _run in range(runs)
+    ]
+    return [full for full, _empty in pairs], [empty for _full, empty in pairs]
 
 
-def main() -> int:
-    """Print tasks and CPU seconds per node beside their budgets; the exit code says whether they are met."""
+def rows(runs: int = 3) -> Iterator[Row]:
+    """Measure compute nodes; of the lab's controller nothing is asked."""
+    if not SSH_CONFIG.exists():
+        raise BenchmarkError("there is no lab: `make lab` boots and deploys it (docs/lab.md).")
     with tempfile.TemporaryDirectory(prefix="bedplate-benchmark-") as name:
-        empty = Path(name) / "empty.yml"
-        empty.write_text(EMPTY)
-        _, output = run(*PLAYBOOKS)
-        hosts = recap(output)
-        changed = [host for host, counters in hosts.items() if counters["changed"]]
-        if changed:
-            raise SystemExit(f"{', '.join(changed)} changed: no measurement. Run `make lab` until nothing changes.")
-        ping = Path(name) / "ping.yml"
-        ping.write_text(EMPTY.replace(" []\n", "\n" + PING))
-        rounds = [(run(*PLAYBOOKS)[0], run(ping)[0], run(empty)[0]) for _ in range(5)]
-    tasks = max(counters["ok"] + counters["skipped"] for counters in hosts.values())
-    seconds = statistics.median(roles - nothing for roles, _, nothing in rounds) / len(hosts)
-    one_ping = statistics.median(ping - nothing for _, ping, nothing in rounds) / len(hosts)
-    print(f"a compute node, nothing to change ({len(hosts)} nodes)          measured   budget")
-    print(f"{'tasks, skipped ones and checks of arguments included':57}{tasks:8}{TASKS:9}")
-    print(f"{'CPU of the control node above an empty play, in pings':57}{seconds / one_ping:8.1f}{PINGS:9.1f}")
-    print(f"{'the same in seconds, as busy as the machine is now':57}{seconds:8.2f}")
-    print(f"{'one ping in seconds, as busy as the machine is now':57}{one_ping:8.3f}")
-    return int(tasks > TASKS or seconds / one_ping > PINGS)
+        directory = Path(name)
+        (directory / "empty.yml").write_text(EMPTY)
+        try:
+            _turns(directory, "compute_nodes", 1)
+        except BenchmarkError as error:
+            raise BenchmarkError(f"is the lab up and deployed? `make lab` does both.\n{error}") from None
+        full, empty = _turns(directory, "compute_nodes", runs)
+        results = results_of(full[-1].output)
+        nodes = sorted(results)
+        one, empty_one = _turns(directory, nodes[0], runs)
+    total, single = median(full) - median(empty), median(one) - median(empty_one)
+    yield Row("task results on a compute node, no change", max(results.values()), "tasks", TASKS)
+    yield Row(
+        f"controller CPU per compute node, of {len(nodes)}, no change", total / len(nodes), "CPU-s", CPU,
+        f"runs {spread(full)}, empty {spread(empty)}",
+    )  # fmt: skip
+    if len(nodes) > 1:
+        more = (total - single) / (len(nodes) - 1)
+        yield Row("  of it each further node", more, "CPU-s")
+        yield Row("  of it once a run: roles, modules put together", single - more, "CPU-s a run")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print tasks and CPU; the exit code says whether they are within their budgets."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--runs", type=int, default=3, help="of how many runs the median is taken")
+    options = parser.parse_args(arguments)
+    try:
+        found = list(rows(options.runs))
+    except BenchmarkError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(HEAD, *found, sep="\n")
+    return 0 if all(row.within for row in found) else 1
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())
