@@ -24,7 +24,7 @@ options:
     default: 60
 author: The bedplate authors
 attributes:
-  check_mode: {support: full, description: It only reads.}
+  check_mode: {support: full, description: Differences are warnings there, since nothing was applied.}
 """
 
 EXAMPLES = r"""
@@ -106,6 +106,11 @@ def main() -> None:
         if not findings or time.monotonic() >= deadline:
             break
         time.sleep(1)
+    if findings and module.check_mode:
+        # Nothing was applied, so what the run would mend is no failure yet.
+        text = f"Slurm differs from the cluster file before this run:\n{table(findings)}"
+        module.warn(text)
+        module.exit_json(changed=False, asked=True, findings=[asdict(one) for one in findings], msg=text)
     if findings:
         module.fail_json(
             msg=f"Slurm differs from the cluster file in {len(findings)} places:\n{table(findings)}",

@@ -122,9 +122,12 @@ def _node_line(pairs: Mapping[str, str]) -> str:
     return _join({name: value for name, value in pairs.items() if name not in ("Feature", "State", "Reason")})
 
 
-def _partition_line(pairs: Mapping[str, str], members: Iterable[str]) -> str:
-    changed = {"Nodes": fold(members), "Default": "NO", "State": "DRAIN", "Hidden": "YES"}
-    return _join({**pairs, **changed})
+def _partition_line(pairs: Mapping[str, str], members: list[str]) -> str:
+    # Jobs may wait in a partition whose nodes have all left: Slurm takes no empty Nodes=.
+    nodes = {"Nodes": fold(members)} if members else {}
+    kept = {name: value for name, value in pairs.items() if name != "Nodes"}
+    order = {"PartitionName": kept.pop("PartitionName"), **nodes}
+    return _join({**order, **kept, "Default": "NO", "State": "DRAIN", "Hidden": "YES"})
 
 
 def _gres_lines(gres_conf: str, node: str) -> list[str]:

@@ -67,3 +67,8 @@ def test_what_was_kept_once_can_be_kept_again():
     twice = retain(again, "\n".join(kept.gres), ["gpu02"], ["debug"], parse_jobs("7|debug|gpu02"), {"debug": ["gpu02"]})
     assert sorted(twice.slurm) == sorted(kept.slurm)
     assert twice.gres == kept.gres
+
+
+def test_a_partition_whose_nodes_have_all_left_has_no_empty_nodes():
+    kept = retain(SLURM, GRES, ["gpu01", "gpu02"], ["debug"], parse_jobs("8|debug|"), {"debug": ["gpu01", "gpu02"]})
+    assert kept.slurm == ["PartitionName=debug MaxTime=30 Default=NO State=DRAIN Hidden=YES"]
