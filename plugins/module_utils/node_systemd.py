@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +42,23 @@ class Systemd:
     """The systemd of this machine, for one call of the module."""
 
     def __init__(
-        self, check: bool, diff: bool, settle: float = 1.0, timeout: float = 120.0, run: Run = node_command.run
+        self,
+        check: bool,
+        diff: bool,
+        settle: float = 1.0,
+        timeout: float = 120.0,
+        run: Run = node_command.run,
+        touched: Collection[str] = (),
     ) -> None:
         self.check = check
         self.diff = diff
         self.settle = settle
         self.timeout = timeout
         self.run = run
+        # Files that this run changes; in check mode they are as old as ever.
+        self.touched = touched
         self.verbs: dict[str, list[str]] = {}
+        self.outdated: dict[str, list[str]] = {}
 
     def bring(
         self, units: Sequence[Unit], state_directory: Path, unit_directory: str = UNIT_DIRECTORY
@@ -77,7 +86,7 @@ class Systemd:
         return self._result(units, before, files, [*first.notes, *enabled.notes])
 
     def _bring_running(self, units: Sequence[Unit], seen: dict[str, Seen]) -> None:
-        decision = decide_running(units, seen)
+        decision = decide_running(units, seen, self._outdated(units, seen))
         _refuse(decision.problems)
         by_name = {unit.name: unit for unit in units}
         for name in decision.verbs.get("start", [])[:]:
@@ -90,6 +99,18 @@ class Systemd:
         said = self._do(decision, "stop", "restart", "reload", "start")
         if not self.check:
             self._prove(by_name, decision, said)
+
+    def _outdated(self, units: Sequence[Unit], seen: dict[str, Seen]) -> dict[str, list[str]]:
+        """Return the units that run with files which changed after they were started, with these files."""
+        found = {}
+        for unit in units:
+            changed = [path for path in unit.restart_after if _changed_since(path, seen[unit.name].started)]
+            if self.check:
+                changed += [path for path in unit.restart_after if path in self.touched and path not in changed]
+            if changed and seen[unit.name].running:
+                found[unit.name] = changed
+        self.outdated = found
+        return found
 
     def _do(self, decision: Decision, *verbs: str) -> list[str]:
         said = [self._change(verb, decision.verbs[verb]) for verb in verbs if decision.verbs.get(verb)]
@@ -187,7 +208,8 @@ class Systemd:
             "actions": [" ".join([verb, *names]) for verb, names in self.verbs.items()],
             "changed_files": files["changed_files"],
             "removed": files["removed"],
-            "notes": notes,
+            "notes": notes
+            + [f"{name}: runs since before these changed: {', '.join(paths)}" for name, paths in self.outdated.items()],
             "problems": files["problems"],
         }
         if self.diff:
@@ -201,6 +223,19 @@ class Systemd:
             return []
         texts = ["".join(f"{row[0]}: {row[side]}\n" for row in changed) for side in (1, 2)]
         return [{"before_header": "units", "after_header": "units", "before": texts[0], "after": texts[1]}]
+
+
+def _changed_since(path: str, started: float) -> bool:
+    """Tell whether a file changed after a moment of the monotonic clock.
+
+    The time of its inode counts, since a package gives a file the date on which it was built. What was started with an
+    older clock, before the time was set, may be restarted once too often, never too seldom but for a clock set back.
+    """
+    try:
+        changed = Path(path).stat().st_ctime
+    except OSError:
+        return False
+    return started > 0 and changed > time.time() - time.monotonic() + started
 
 
 def _refuse(problems: Sequence[str]) -> None:

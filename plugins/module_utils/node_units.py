@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 STATES = ("started", "stopped", "restarted", "reloaded")
-_KEYS = ("name", "enabled", "state", "masked", "drop_ins", "condition")
+_KEYS = ("name", "enabled", "state", "masked", "drop_ins", "condition", "restart_after")
 _CONDITIONS = ("required", "allowed")
 _TYPES = "service|socket|timer|target|mount|automount|path|swap|slice|scope"
 _NAME = re.compile(rf"[A-Za-z0-9:_.\\@-]+\.(?:{_TYPES})\Z")
@@ -30,6 +30,7 @@ PROPERTIES = (
     "InvocationID",
     "NRestarts",
     "CanReload",
+    "ExecMainStartTimestampMonotonic",
 )
 
 
@@ -43,6 +44,7 @@ class Unit:
     masked: bool | None = None
     drop_ins: Mapping[str, str] | None = None
     condition: str = "required"
+    restart_after: Sequence[str] = ()
 
     @property
     def to_run(self) -> bool:
@@ -72,6 +74,8 @@ class Seen:
     invocation: str = ""
     restarts: str = "0"
     can_reload: bool = False
+    # Seconds of the monotonic clock; 0 when it was not started since boot.
+    started: float = 0.0
 
     @property
     def absent(self) -> bool:
@@ -146,6 +150,7 @@ def _seen(block: Mapping[str, str]) -> Seen:
         invocation=block.get("InvocationID", ""),
         restarts=block.get("NRestarts", "0"),
         can_reload=block.get("CanReload") == "yes",
+        started=int(block.get("ExecMainStartTimestampMonotonic") or 0) / 1e6,
     )
 
 
@@ -184,7 +189,17 @@ def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
         yield f"condition {entry['condition']!r}; allowed: {', '.join(_CONDITIONS)}"
     if entry.get("masked") is True and (entry.get("enabled") is True or state in ("started", "restarted", "reloaded")):
         yield "a masked unit can be neither enabled nor running; give it masked: false, or leave out the rest"
+    yield from _restart_after_mistakes(entry.get("restart_after"), state)
     yield from _drop_in_mistakes(entry.get("drop_ins"))
+
+
+def _restart_after_mistakes(paths: Any, state: Any) -> Iterable[str]:
+    if paths is None:
+        return
+    if not isinstance(paths, list) or not all(isinstance(path, str) and path.startswith("/") for path in paths):
+        yield f"restart_after {paths!r}; allowed: a list of absolute paths"
+    elif state != "started":
+        yield f"restart_after beside state {state!r}; allowed: beside state: started"
 
 
 def _drop_in_mistakes(drop_ins: Any) -> Iterable[str]:
@@ -258,12 +273,12 @@ def _is_enabled(unit: Unit, now: Seen, decision: Decision) -> bool:
     return now.file == "enabled"
 
 
-def decide_running(units: Sequence[Unit], seen: Mapping[str, Seen]) -> Decision:
-    """Decide which units to start, stop, restart and reload."""
+def decide_running(units: Sequence[Unit], seen: Mapping[str, Seen], outdated: Collection[str] = ()) -> Decision:
+    """Decide which units to start, stop, restart and reload; `outdated` ones run on files that changed since."""
     decision = Decision()
     for unit in units:
         now = seen[unit.name]
-        if unit.state == "restarted":
+        if unit.state == "restarted" or (unit.name in outdated and now.running):
             decision.add("restart", unit.name)
         elif unit.state == "reloaded" and now.running:
             # What comes with a drop-in, or is not read yet, may add an ExecReload; then systemd itself will say.

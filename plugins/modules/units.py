@@ -47,13 +47,27 @@ options:
         description:
           - All the drop-ins that bedplate is to have for this unit, by file name. Those it once wrote and that are no longer
             named are removed; an empty mapping removes all. Left out, they are left alone.
-          - A changed drop-in does not restart the unit. Notify a handler for that.
+          - A changed drop-in does not restart the unit, unless O(units[].restart_after) names its path.
         type: dict
       condition:
         description: V(allowed) lets a unit stay down whose own condition (as C(ConditionPathExists)) does not hold.
         type: str
         choices: [required, allowed]
         default: required
+      restart_after:
+        description:
+          - Files of this unit, such as its program, its options and its keys. When one changed after the unit was started, by whom
+            and in which run ever, the unit is restarted. Unlike a handler, that cannot be lost when a run is interrupted.
+          - With O(units[].state=started) alone. A path that does not exist is passed over.
+        type: list
+        elements: str
+  touched:
+    description:
+      - Files that this run changes, as RV(bedplate.cluster.files#module:changed_files) has them. Only check mode needs them, to
+        predict what O(units[].restart_after) will do.
+    type: list
+    elements: str
+    default: []
   settle:
     description: Seconds after which a unit that was started or restarted is looked at once more. Spent only then.
     type: float
@@ -117,6 +131,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "units": {"type": "list", "elements": "dict", "required": True},
+            "touched": {"type": "list", "elements": "str", "default": []},
             "settle": {"type": "float", "default": 1.0},
             "timeout": {"type": "int", "default": 120},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
@@ -128,7 +143,13 @@ def main() -> None:
         module.fail_json(
             msg="wrong arguments of bedplate.cluster.units:\n" + "\n".join(f"- {text}" for text in mistakes)
         )
-    systemd = Systemd(module.check_mode, module._diff, module.params["settle"], float(module.params["timeout"]))
+    systemd = Systemd(
+        module.check_mode,
+        module._diff,
+        module.params["settle"],
+        float(module.params["timeout"]),
+        touched=module.params["touched"],
+    )
     try:
         result = systemd.bring(units, Path(module.params["state_directory"]))
     except (NodeFilesError, UnitsError) as error:

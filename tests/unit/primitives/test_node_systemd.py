@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -72,6 +74,7 @@ class Machine:
                 "InvocationID": seen.invocation,
                 "NRestarts": seen.restarts,
                 "CanReload": "yes" if seen.can_reload else "no",
+                "ExecMainStartTimestampMonotonic": str(int(seen.started * 1e6)),
             }
             blocks.append("".join(f"{key}={value}\n" for key, value in rows.items()))
         return "\n".join(blocks)
@@ -82,10 +85,10 @@ class Machine:
         return [command.removeprefix("systemctl ") for command in self.commands if not command.startswith(reads)]
 
 
-def bring(machine: Machine, tmp_path: Path, *entries: dict, check: bool = False) -> dict:
+def bring(machine: Machine, tmp_path: Path, *entries: dict, check: bool = False, touched: tuple[str, ...] = ()) -> dict:
     units, mistakes = read_units(entries)
     assert mistakes == []
-    systemd = Systemd(check, True, settle=0.01, run=machine.run)
+    systemd = Systemd(check, True, settle=0.01, run=machine.run, touched=touched)
     return systemd.bring(units, tmp_path / "state", str(tmp_path / "system"))
 
 
@@ -248,3 +251,47 @@ def test_no_systemd_is_an_error_that_says_so(tmp_path: Path):
         Systemd(False, False, run=lambda argv, timeout: Outcome(1, "", "System has not been booted")).bring(
             units, tmp_path
         )
+
+
+def test_what_runs_since_before_its_files_changed_is_restarted_once(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("new")
+    entry = {"name": "u.service", "state": "started", "restart_after": [str(tmp_path / "absent"), str(key)]}
+    before, after = time.monotonic() - 60, time.monotonic() + 1
+    machine = Machine({"u.service": replace(UP, started=before)}, starts={"u.service": replace(UP, started=after)})
+    predicted = bring(machine, tmp_path, entry, check=True)
+    assert (predicted["changes"], machine.writes) == (["u.service: restarted"], [])
+    done = bring(machine, tmp_path, entry)
+    assert done["changes"] == ["u.service: restarted"]
+    assert done["notes"] == [f"u.service: runs since before these changed: {key}"]
+    assert bring(machine, tmp_path, entry)["changed"] is False
+    assert machine.writes == ["restart u.service"]
+
+
+def test_the_time_of_the_inode_counts_and_not_the_date_that_a_package_gives_a_file(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("new")
+    os.utime(program, (1, 1))
+    entry = {"name": "u.service", "state": "started", "restart_after": [str(program)]}
+    machine = Machine({"u.service": replace(UP, started=time.monotonic() - 60)})
+    assert bring(machine, tmp_path, entry)["changes"] == ["u.service: restarted"]
+
+
+def test_what_is_down_is_started_and_not_restarted(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("new")
+    machine = Machine({"u.service": DOWN})
+    entry = {"name": "u.service", "state": "started", "restart_after": [str(key)]}
+    assert bring(machine, tmp_path, entry, check=True)["changes"] == ["u.service: started"]
+    assert bring(machine, tmp_path, entry)["actions"] == ["start u.service"]
+
+
+def test_check_mode_predicts_by_what_the_run_will_change(tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    key.write_text("old")
+    machine = Machine({"u.service": replace(UP, started=time.monotonic() + 1)})
+    entry = {"name": "u.service", "state": "started", "restart_after": [str(key)]}
+    assert bring(machine, tmp_path, entry, check=True)["changed"] is False
+    assert bring(machine, tmp_path, entry, check=True, touched=(str(key),))["changes"] == ["u.service: restarted"]
+    # Outside check mode the file itself tells.
+    assert bring(machine, tmp_path, entry, touched=(str(key),))["changed"] is False

@@ -278,6 +278,15 @@ def test_values_of_a_task() -> None:
         ({"name": "a.service", "enabled": "yes"}, "enabled 'yes'; allowed: true, false"),
         ({"name": "a.service", "state": "running"}, "state 'running'; allowed: started, stopped"),
         ({"name": "a.service", "condition": "no"}, "condition 'no'; allowed: required, allowed"),
+        (
+            {"name": "a.service", "state": "started", "restart_after": "/etc/a"},
+            "restart_after '/etc/a'; allowed: a list of",
+        ),
+        ({"name": "a.service", "state": "started", "restart_after": ["a"]}, "allowed: a list of absolute paths"),
+        (
+            {"name": "a.service", "restart_after": ["/etc/a"]},
+            "restart_after beside state None; allowed: beside state: started",
+        ),
         ({"name": "a.service", "masked": True, "state": "started"}, "can be neither enabled nor running"),
         ({"name": "a.service", "drop_ins": {"../b.conf": ""}}, "drop_ins '../b.conf'; allowed"),
         ({"name": "a.service", "drop_ins": {"b": ""}}, "drop_ins 'b'; allowed: a file name that ends in .conf"),
