@@ -59,6 +59,7 @@ def _run_one(podman: Podman, name: str, *, keep: bool, verbose: bool) -> Result:
     say("molecule", f"{name} ...")
     # What an interrupted run left would make `check` on fresh nodes meaningless.
     nodes.destroy(podman, f"molecule-{name}")
+    (LOGS / name / "changes.jsonl").unlink(missing_ok=True)
     started = time.monotonic()
     command = ["molecule", "--base-config", str(ROOT / ".config" / "molecule" / "config.yml"), "test"]
     command += ["--scenario-name", name, "--destroy", "never" if keep else "always"]

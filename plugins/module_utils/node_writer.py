@@ -137,13 +137,13 @@ class _Writer:
         self._save({**gone, **self.plan.records})
         path = ""
         try:
-            for path in sorted(self.plan.parents):
-                self._make_parent(path)
-            for change in sorted(
-                (c for c in self.plan.changes if c.wanted.state == "directory"), key=lambda c: c.wanted.path
-            ):
-                path = change.wanted.path
-                self._make_directory(change)
+            directories = {change.wanted.path: change for change in self.plan.changes if change.wanted.state == "directory"}
+            # From the top down: a directory of the list may be in one that is missing, and the other way round.
+            for path in sorted([*self.plan.parents, *directories]):
+                if path in directories:
+                    self._make_directory(directories[path])
+                else:
+                    self._make_parent(path)
             for change in self.plan.changes:
                 path = change.wanted.path
                 self._stage(change)

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Playbook runs on the machines of a molecule scenario, for tests that change something and run again."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from lab.paths import ROOT, ssh_config_of, state_of
+
+TIMEOUT = 400
+
+
+def run(scenario: str, playbook: Path, cluster_file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a playbook on the machines of a scenario, with this cluster file; the result has its output as text."""
+    lab = f"molecule-{scenario}"
+    return subprocess.run(
+        ["ansible-playbook", f"--inventory={cluster_file}", f"--inventory={ROOT / 'molecule' / 'inventory'}", str(playbook),
+         f"--extra-vars=bedplate_secrets_dir={state_of(lab) / 'secrets'}", *arguments],
+        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1",
+             "ANSIBLE_SSH_COMMON_ARGS": f'-F "{ssh_config_of(lab)}"'},
+        capture_output=True, text=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+
+
+def recap(output: str) -> dict[str, dict[str, int]]:
+    """Return host -> counter -> number of the last lines of a run.
+
+    >>> recap("PLAY RECAP ***\\ngpu01 : ok=2 changed=1 unreachable=0 failed=0")["gpu01"]["changed"]
+    1
+    """
+    hosts = {}
+    for line in output[output.rindex("PLAY RECAP") :].splitlines()[1:]:
+        if ":" in line:
+            host, _, counters = line.partition(":")
+            hosts[host.strip()] = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", counters)}
+    return hosts

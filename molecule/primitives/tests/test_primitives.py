@@ -1,0 +1,109 @@
+"""Files and units on a real machine: what they write, run, keep, restart and take back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lab.scenario_run import recap, run
+
+testinfra_hosts = ["ansible://bedplate"]
+
+SCENARIO = Path(__file__).parents[1]
+
+
+def apply(**variables: object) -> tuple[int, str]:
+    """Run the scenario's playbook with other variables; return how often something changed, and the output."""
+    done = run(
+        "primitives", SCENARIO / "converge.yml", SCENARIO / "primitives.bedplate.yml",
+        f"--extra-vars={json.dumps(variables)}",
+    )  # fmt: skip
+    output = done.stdout + done.stderr
+    return (recap(output)["node1"]["changed"] if done.returncode == 0 else -1), output
+
+
+def start_of(host) -> str:
+    return host.check_output("systemctl show demo.service --property=ExecMainStartTimestampMonotonic,MainPID")
+
+
+@pytest.fixture
+def restored():
+    """Bring back what the scenario says, whatever the test did."""
+    yield
+    assert apply()[0] >= 0
+
+
+def test_files_have_their_owner_and_mode(host):
+    directory, key, link = (host.file(f"/etc/demo{name}") for name in ("", "/key", "/current"))
+    assert (directory.user, directory.mode) == ("root", 0o750)
+    assert (key.user, key.group, key.mode, key.size) == ("daemon", "daemon", 0o400, 32)
+    assert link.linked_to == "/etc/demo/demo.conf"
+    assert host.file("/etc/demo/extra").mode == 0o755
+
+
+def test_the_unit_runs_with_its_drop_in_and_at_boot(host):
+    assert host.service("demo").is_running
+    assert host.service("demo").is_enabled
+    assert host.check_output("systemctl show demo.service --property=Environment --value") == "COLOUR=red"
+
+
+def test_only_the_handler_of_a_changed_file_runs(host, restored):
+    host.check_output("rm -f /run/demo-told")
+    changed, output = apply(demo_more_files=[{"path": "/etc/demo/extra/two.conf", "content": "two\n"}])
+    assert changed == 1, output
+    assert not host.file("/run/demo-told").exists
+    assert apply(demo_configuration="valid too")[0] >= 0
+    assert host.file("/run/demo-told").exists
+
+
+def test_what_is_no_longer_wanted_goes_and_what_others_wrote_stays(host, restored):
+    host.check_output("touch /etc/demo/by-hand")
+    changed, output = apply(demo_more_files=[], demo_drop_ins={})
+    assert changed == 2, output
+    assert not host.file("/etc/demo/extra").exists
+    assert not host.file("/etc/systemd/system/demo.service.d/bedplate.conf").exists
+    assert host.file("/etc/demo/by-hand").exists
+    assert host.check_output("systemctl show demo.service --property=Environment --value") == ""
+
+
+def test_a_file_that_its_command_refuses_changes_nothing_at_all(host):
+    before = host.check_output("find /etc/demo /var/lib/bedplate -type f | sort | xargs sha256sum")
+    changed, output = apply(demo_configuration="broken", demo_more_files=[])
+    assert changed == -1
+    assert "/etc/demo/demo.conf" in output
+    assert host.check_output("find /etc/demo /var/lib/bedplate -type f | sort | xargs sha256sum") == before
+
+
+def test_a_file_that_changed_outside_a_run_still_reaches_its_daemon(host):
+    before = start_of(host)
+    assert apply()[0] == 0
+    assert start_of(host) == before
+    # As a run that was interrupted after it wrote the file.
+    host.check_output("touch /etc/demo/key")
+    assert apply()[0] == 1
+    assert start_of(host) != before
+    assert apply()[0] == 0
+
+
+def test_a_daemon_that_does_not_come_up_shows_its_journal(host, restored):
+    changed, output = apply(
+        demo_drop_ins={"broken.conf": "[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo no such GPU; exit 3'\n"}
+    )
+    assert changed == 1, output
+    host.check_output("systemctl stop demo.service")
+    changed, output = apply(
+        demo_drop_ins={"broken.conf": "[Service]\nExecStart=\nExecStart=/bin/sh -c 'echo no such GPU; exit 3'\n"}
+    )
+    assert changed == -1
+    assert "no such GPU" in output
+
+
+def test_the_key_is_in_no_output(host):
+    key = host.check_output("base64 --wrap=0 /etc/demo/key")
+    host.check_output("rm /etc/demo/key")
+    changed, output = apply()
+    assert changed >= 1, output
+    assert host.check_output("base64 --wrap=0 /etc/demo/key") == key
+    assert key not in output
