@@ -4,18 +4,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Retained, merged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
 
+InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
 
-def slurm_files(path: object, in_use: Mapping[str, Any] | None = None) -> dict[str, str]:
+
+def _kept(in_use: InUse) -> Retained:
+    """Return what stays for jobs, of one answer of slurm_in_use or of several."""
+    return merged([in_use] if isinstance(in_use, Mapping) else in_use or ())
+
+
+def slurm_files(path: object, in_use: InUse = None) -> dict[str, str]:
     """Return the files of a controller."""
-    kept = in_use or {}
-    return render.slurm_files(cluster_of(path, "slurm_files"), kept.get("slurm", ()), kept.get("gres", ()))
+    kept = _kept(in_use)
+    return render.slurm_files(cluster_of(path, "slurm_files"), kept.slurm, kept.gres)
+
+
+def slurm_daemons(path: object, in_use: InUse = None) -> dict[str, str]:
+    """Return the environment files of the daemons."""
+    return render.daemon_files(cluster_of(path, "slurm_daemons"), _kept(in_use).slurm)
 
 
 def slurm_wanted(path: object, unasked: bool = False) -> dict[str, object]:
@@ -42,7 +55,7 @@ class FilterModule:
             "slurm_wanted": slurm_wanted,
             "slurm_parts": slurm_parts,
             "slurmdbd_conf": _plain("slurmdbd_conf", render.slurmdbd_conf),
-            "slurm_daemons": _plain("slurm_daemons", render.daemon_files),
+            "slurm_daemons": slurm_daemons,
             "slurm_accounts": _plain("slurm_accounts", render.accounts),
             "slurm_expected": _plain("slurm_expected", render.expected),
         }

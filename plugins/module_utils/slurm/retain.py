@@ -2,26 +2,55 @@
 """What must stay in slurm.conf although the cluster file no longer has it, because jobs still use it.
 
 Slurm kills the running jobs of a partition that disappears, and fails its pending ones; it kills the jobs of a node that
-disappears. A running job outranks any change: such a partition stays, draining and hidden, and such a node stays, in no
-partition, so that nothing new lands there. The first run after the last job has ended drops them.
+disappears, and fails those that wait for it by name. A job outranks any change: such a partition stays, draining and
+hidden, and such a node stays, in no partition, so that nothing new lands there. The first run after the last job has
+ended drops them.
 """
 
 from __future__ import annotations
 
-import shlex
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold, natural_key
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import (
+    Conf,
+    Pairs,
+    line_of,
+    nodes_of,
+    partitions_of,
+)
+
+# What scontrol reports of a node or partition in the words of slurm.conf, for one that has no line of its own there.
+_NODE_KEYS = (
+    *("NodeName", "NodeAddr", "NodeHostName", "Port"),
+    *("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "Gres"),
+)
+_PARTITION_KEYS = ("PartitionName", "MaxTime", "OverSubscribe", "PriorityTier", "PriorityJobFactor")
+_NOTHING = ("", "(null)", "N/A", "NONE")
+JOB_FORMAT = "%i|%P|%N|%n"
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job: its id, the partitions it is in (several while it waits) and the nodes it has (none while it waits)."""
+    """One job: its id, its partitions (several while it waits), its nodes (none while it waits), those it asks for."""
 
     id: str
     partitions: tuple[str, ...]
     nodes: tuple[str, ...]
+    asked: tuple[str, ...] = ()
+
+
+@dataclass
+class Live:
+    """What slurmctld reports: its options, nodes and partitions with their pairs, and all jobs that wait or run."""
+
+    config: Pairs = field(default_factory=dict)
+    nodes: dict[str, Pairs] = field(default_factory=dict)
+    partitions: dict[str, Pairs] = field(default_factory=dict)
+    jobs: list[Job] = field(default_factory=list)
 
 
 @dataclass
@@ -35,108 +64,175 @@ class Retained:
 
 
 def parse_jobs(text: str) -> list[Job]:
-    """Parse `squeue --noheader --all --format=%i|%P|%N`.
+    """Parse `squeue --noheader --all --format=%i|%P|%N|%n`.
 
-    >>> parse_jobs("12|gpu,debug|")
-    [Job(id='12', partitions=('gpu', 'debug'), nodes=())]
+    >>> parse_jobs("12|gpu,debug||n[1-2]")
+    [Job(id='12', partitions=('gpu', 'debug'), nodes=(), asked=('n1', 'n2'))]
     """
-    jobs = []
-    for line in text.splitlines():
-        if line.count("|") == 2:
-            job, partitions, nodes = line.split("|")
-            jobs.append(Job(job, tuple(partitions.split(",")), tuple(expand(nodes)) if nodes else ()))
-    return jobs
+    fields = [line.split("|") for line in text.splitlines() if line.count("|") == 3]
+    return [Job(job, tuple(parts.split(",")), _names(nodes), _names(asked)) for job, parts, nodes, asked in fields]
 
 
-def pairs_of(line: str) -> dict[str, str]:
-    """Split one line of a Slurm file into its pairs; a comment or blank line has none."""
-    words = shlex.split(line, comments=True)
-    return dict(word.split("=", 1) for word in words if "=" in word)
+def _names(hostlist: str) -> tuple[str, ...]:
+    return () if hostlist in _NOTHING else tuple(expand(hostlist))
 
 
-def _lines(text: str, first: str) -> Iterator[dict[str, str]]:
-    for line in text.splitlines():
-        if line.startswith(first + "="):
-            yield pairs_of(line)
+def pairs_of(line: str) -> Pairs:
+    """Split one line of `scontrol --oneliner`: words without blanks, nothing quoted, no comments; the first of a key counts.
+
+    >>> pairs_of("NodeName=n1 OS=Linux 6.1 #1 SMP RealMemory=960 AllocTRES= Reason=it's hot")["RealMemory"]
+    '960'
+    """
+    pairs: Pairs = {}
+    for word in line.split():
+        key, equals, value = word.partition("=")
+        if equals:
+            pairs.setdefault(key, value)
+    return pairs
 
 
-def nodes_of(slurm_conf: str) -> dict[str, dict[str, str]]:
-    """Return every node of a slurm.conf with the pairs of its line, its own address in NodeAddr."""
-    nodes = {}
-    for pairs in _lines(slurm_conf, "NodeName"):
-        names = expand(pairs["NodeName"])
-        addresses = expand(pairs["NodeAddr"]) if "NodeAddr" in pairs else names
-        for name, address in zip(names, addresses):
-            nodes[name] = {**pairs, "NodeName": name, "NodeAddr": address}
-    return nodes
+def parse_live(config: str, nodes: str, partitions: str, jobs: str) -> Live:
+    """Parse `scontrol show config`, `scontrol --oneliner show nodes`, `... --all show partitions` and the jobs."""
+    options = re.findall(r"^(\w+) *= (.*\S)", config, re.MULTILINE)
+    by_node = {pairs["NodeName"]: pairs for pairs in map(pairs_of, nodes.splitlines()) if "NodeName" in pairs}
+    lines = map(pairs_of, partitions.splitlines())
+    return Live(
+        dict(options),
+        # A dynamic node is in no file, so no file can take it away.
+        {name: pairs for name, pairs in by_node.items() if "DYNAMIC" not in pairs.get("State", "")},
+        {pairs["PartitionName"]: pairs for pairs in lines if "PartitionName" in pairs},
+        parse_jobs(jobs),
+    )
 
 
-def partitions_of(slurm_conf: str) -> dict[str, dict[str, str]]:
-    """Return every partition of a slurm.conf with the pairs of its line."""
-    return {pairs["PartitionName"]: pairs for pairs in _lines(slurm_conf, "PartitionName")}
-
-
-def leaving(slurm_conf: str, nodes: Iterable[str], partitions: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the nodes and the partitions that the file in force has and the wanted ones lack."""
+def leaving(
+    conf: Conf, live: Live | None, nodes: Iterable[str], partitions: Iterable[str]
+) -> tuple[list[str], list[str]]:
+    """Return the nodes and the partitions that are in force, in the file or in slurmctld, and not wanted."""
+    live = live or Live()
     wanted_nodes, wanted_partitions = set(nodes), set(partitions)
     return (
-        [name for name in nodes_of(slurm_conf) if name not in wanted_nodes],
-        [name for name in partitions_of(slurm_conf) if name not in wanted_partitions],
+        [name for name in {**nodes_of(conf), **live.nodes} if name not in wanted_nodes],
+        [name for name in {**partitions_of(conf), **live.partitions} if name not in wanted_partitions],
     )
 
 
 def retain(
-    slurm_conf: str,
-    gres_conf: str,
-    gone_nodes: Iterable[str],
-    gone_partitions: Iterable[str],
-    jobs: Iterable[Job],
-    partition_nodes: Mapping[str, Iterable[str]],
+    conf: Conf, gres_conf: Conf, gone_nodes: Iterable[str], gone_partitions: Iterable[str], live: Live
 ) -> Retained:
-    """Return the lines that keep the jobs of leaving nodes and partitions alive.
-
-    `partition_nodes` is what Slurm says each leaving partition holds; `jobs` are all jobs that wait or run.
-    """
+    """Return the lines that keep the jobs of leaving nodes and partitions alive."""
     kept = Retained()
-    jobs = list(jobs)
-    old_nodes = nodes_of(slurm_conf)
-    for name in gone_nodes:
-        users = [job.id for job in jobs if name in job.nodes]
-        if users:
-            kept.nodes[name] = users
-            kept.slurm.append(_node_line(old_nodes[name]))
-            kept.gres += _gres_lines(gres_conf, name)
-    old_partitions = partitions_of(slurm_conf)
+    by_node, by_partition = _users(live.jobs)
+    nodes = {**{name: _reported(pairs, _NODE_KEYS) for name, pairs in live.nodes.items()}, **nodes_of(conf)}
     gone = set(gone_nodes)
+    for name in gone_nodes:
+        if name in by_node:
+            kept.nodes[name] = by_node[name]
+            kept.slurm.append(_node_line(nodes[name]))
+            kept.gres += _gres_lines(gres_conf, name, nodes[name].get("Gres", ""))
+    partitions = partitions_of(conf)
     for name in gone_partitions:
-        users = [job.id for job in jobs if name in job.partitions]
-        if users:
-            kept.partitions[name] = users
-            members = [node for node in partition_nodes.get(name, ()) if node not in gone] or list(kept.nodes)
-            kept.slurm.append(_partition_line(old_partitions[name], members))
+        if name in by_partition:
+            reported = live.partitions.get(name, {})
+            members = _names(reported.get("Nodes", ""))
+            stay = [node for node in members if node not in gone] or [node for node in members if node in kept.nodes]
+            kept.partitions[name] = by_partition[name]
+            kept.slurm.append(_partition_line(partitions.get(name) or _reported(reported, _PARTITION_KEYS), stay))
     return kept
+
+
+def _users(jobs: Iterable[Job]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """Return node -> ids and partition -> ids of the jobs that need it."""
+    nodes: dict[str, list[str]] = {}
+    partitions: dict[str, list[str]] = {}
+    for job in jobs:
+        for name in dict.fromkeys((*job.nodes, *job.asked)):
+            nodes.setdefault(name, []).append(job.id)
+        for name in job.partitions:
+            partitions.setdefault(name, []).append(job.id)
+    return nodes, partitions
+
+
+def _reported(pairs: Mapping[str, str], keys: Iterable[str]) -> Pairs:
+    """Return what scontrol reports as pairs of slurm.conf."""
+    found = {key: pairs[key] for key in keys if pairs.get(key, "") not in _NOTHING}
+    if found.get("NodeHostName") == found.get("NodeName"):
+        found.pop("NodeHostName", None)
+    if "Gres" in found:  # scontrol adds where the GPUs sit: gpu:h100:8(S:0-1)
+        found["Gres"] = re.sub(r"\(S:[^)]*\)", "", found["Gres"])
+    return found
 
 
 def _node_line(pairs: Mapping[str, str]) -> str:
     # Without its features the node is in no node set, so in no partition: nothing new starts there.
-    return _join({name: value for name, value in pairs.items() if name not in ("Feature", "State", "Reason")})
+    return line_of({name: value for name, value in pairs.items() if name not in ("Feature", "State", "Reason")})
 
 
 def _partition_line(pairs: Mapping[str, str], members: list[str]) -> str:
-    # Jobs may wait in a partition whose nodes have all left: Slurm takes no empty Nodes=.
-    nodes = {"Nodes": fold(members)} if members else {}
+    # Jobs may wait in a partition whose nodes have all left: Slurm takes no empty Nodes=. No release minds a plain hostlist.
+    nodes = {"Nodes": fold(members, suffixes=False)} if members else {}
     kept = {name: value for name, value in pairs.items() if name != "Nodes"}
     order = {"PartitionName": kept.pop("PartitionName"), **nodes}
-    return _join({**order, **kept, "Default": "NO", "State": "DRAIN", "Hidden": "YES"})
+    return line_of({**order, **kept, "Default": "NO", "State": "DRAIN", "Hidden": "YES"})
 
 
-def _gres_lines(gres_conf: str, node: str) -> list[str]:
-    return [
-        _join({**pairs, "NodeName": node})
-        for pairs in _lines(gres_conf, "NodeName")
-        if node in expand(pairs["NodeName"])
-    ]
+def gres_types(gres: str) -> list[str]:
+    """Return the names in a Gres value.
+
+    >>> gres_types("gpu:h100:8(S:0-1),shard:4,gpu:a100:1")
+    ['gpu', 'shard']
+    """
+    items = re.sub(r"\([^)]*\)", "", gres).split(",")
+    return list(dict.fromkeys(name for name in (item.partition(":")[0] for item in items) if name))
 
 
-def _join(pairs: Mapping[str, str]) -> str:
-    return " ".join(f'{name}="{value}"' if " " in value else f"{name}={value}" for name, value in pairs.items())
+def _gres_lines(gres_conf: Conf, node: str, gres: str) -> list[str]:
+    """Return the lines of gres.conf for a node; a line that names no node is for all that have such a device."""
+    types = gres_types(gres)
+    lines, found = [], set()
+    for pairs in gres_conf.lines:
+        kind = pairs.get("Name", "")
+        if node in expand(pairs["NodeName"]) if "NodeName" in pairs else types and (not kind or kind in types):
+            lines.append(
+                line_of({"NodeName": node, **{key: value for key, value in pairs.items() if key != "NodeName"}})
+            )
+            found.update([kind] if kind else types)
+    return lines + [line for item in gres.split(",") for line in _gres_count(node, item, found)]
+
+
+def _gres_count(node: str, item: str, found: set[str]) -> Iterator[str]:
+    # The node has its own gres.conf then; slurmctld still wants to hear of as many devices as the node line has.
+    parts = [part for part in re.sub(r"\([^)]*\)", "", item).split(":") if part != "no_consume"]
+    if parts[0] and parts[0] not in found:
+        count = {"Count": parts[-1]} if len(parts) > 1 else {}
+        kind = {"Type": parts[1]} if len(parts) > 2 else {}
+        yield line_of({"NodeName": node, "Name": parts[0], **kind, **count})
+
+
+def merged(results: Iterable[Mapping[str, Any]]) -> Retained:
+    """Merge the answers of several controllers, so that all write the same: the union, in one order.
+
+    An answer is what the module slurm_in_use returned; one of a controller that was not reached or failed is skipped.
+    Where two controllers have different lines for one thing, the first counts.
+    """
+    kept = Retained()
+    lines: dict[tuple[str, str], str] = {}
+    gres: dict[str, list[str]] = {}
+    for result in results:
+        own: dict[str, list[str]] = {}
+        for line in result.get("slurm") or ():
+            lines.setdefault(_subject(line), line)
+        for line in result.get("gres") or ():
+            own.setdefault(_subject(line)[1], []).append(line)
+        gres = {**own, **gres}
+        kept.nodes = {**(result.get("nodes") or {}), **kept.nodes}
+        kept.partitions = {**(result.get("partitions") or {}), **kept.partitions}
+    kept.slurm = [lines[key] for key in sorted(lines, key=lambda key: (key[0], natural_key(key[1])))]
+    kept.gres = [line for name in sorted(gres, key=natural_key) for line in gres[name]]
+    return kept
+
+
+def _subject(line: str) -> tuple[str, str]:
+    """Return kind and name of what a line is about: NodeName, gpu01."""
+    kind, _, name = line.split(" ", 1)[0].partition("=")
+    return kind, name

@@ -5,23 +5,30 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import DEFAULT_STATE
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import canonical, restart_needed
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import gres_types
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
 from . import nodes, topology
-from .conf import HEADER, defaults, file_of, line_of, merge
+from .conf import HEADER, defaults, file_of, line_of, merge, text_of
 
 JWT = {"AuthAltTypes": "auth/jwt", "AuthAltParameters": "jwt_key=/etc/slurm/jwt_hs256.key"}
 SLURMCTLD_PORT = "6817"
 
 
-def slurm_options(cluster: Cluster) -> dict[str, object]:
-    """Return the global options of slurm.conf: what the cluster file implies, bedplate's defaults, the user's on top."""
+def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str, object]:
+    """Return the global options of slurm.conf: what the cluster file implies, bedplate's defaults, the user's on top.
+
+    `slurm_extra` are lines kept for jobs; slurmctld refuses a node line with a Gres that GresTypes has not.
+    """
     implied: dict[str, object] = {"ClusterName": cluster.name, **JWT}
-    if any(profile.gpus for profile in cluster.profiles.values()):
+    kept = _kept_gres(slurm_extra)
+    if "gpu" in kept or any(profile.gpus for profile in cluster.profiles.values()):
         implied["GresTypes"] = "gpu"
         implied["AccountingStorageTRES"] = "gres/gpu"
     if cluster.services.database:
@@ -31,7 +38,23 @@ def slurm_options(cluster: Cluster) -> dict[str, object]:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
     if topology.has_topology(cluster):
         implied["TopologyPlugin"] = "topology/tree"
-    return merge({**implied, **defaults("slurm")}, cluster.slurm.options)
+    options = merge({**implied, **defaults("slurm")}, cluster.slurm.options)
+    key = next((name for name in options if name.lower() == "grestypes"), "GresTypes")
+    types = [name for name in text_of(options.get(key, "")).split(",") if name]
+    missing = [name for name in kept if name not in types]
+    return {**options, key: ",".join(types + missing)} if missing else options
+
+
+def _kept_gres(lines: Iterable[str]) -> list[str]:
+    """Return the names of the GRES that the kept NodeName lines have."""
+    records = parse("\n".join(lines)).records("NodeName")
+    return list(dict.fromkeys(name for pairs in records for name in gres_types(pairs.get("Gres", ""))))
+
+
+def _option(cluster: Cluster, name: str, default: str) -> str:
+    """Return an option of slurm.conf, written in any case."""
+    options = {key.lower(): value for key, value in slurm_options(cluster).items()}
+    return text_of(options.get(name.lower(), default))
 
 
 def _controller_lines(cluster: Cluster) -> list[str]:
@@ -50,7 +73,7 @@ def slurm_files(cluster: Cluster, slurm_extra: Sequence[str] = (), gres_extra: S
         *slurm_extra,
     ]
     return {
-        "slurm.conf": file_of(slurm_options(cluster), lines),
+        "slurm.conf": file_of(slurm_options(cluster, slurm_extra), lines),
         "gres.conf": file_of({}, [*nodes.gres_lines(cluster), *gres_extra]),
         "cgroup.conf": file_of(merge(defaults("cgroup"), cluster.slurm.cgroup)),
         "topology.conf": file_of({}, topology.lines(cluster)),
@@ -72,29 +95,35 @@ def slurmdbd_conf(cluster: Cluster) -> str:
     return file_of(merge({**implied, **defaults("slurmdbd")}, cluster.slurm.slurmdbd))
 
 
-def restart_key(cluster: Cluster, daemon: str) -> str:
+def restart_key(cluster: Cluster, daemon: str, slurm_extra: Sequence[str] = ()) -> str:
     """Return a fingerprint of what a daemon only takes at its start; it stands in the file of the daemon's options.
 
     So a change of one of these options changes that file, and its handler restarts; any other change is a reconfigure.
+    `slurm_extra` are lines kept for jobs: before Slurm 23.11 a node that comes or goes is such a change.
     """
-    lines = {"NodeName": nodes.node_lines(cluster), "SlurmctldHost": _controller_lines(cluster)}
-    options = {canonical("slurm", name) or name: value for name, value in slurm_options(cluster).items()} | lines
+    kept = [line for line in slurm_extra if line.startswith("NodeName=")]
+    lines = {"NodeName": [*nodes.node_lines(cluster), *kept], "SlurmctldHost": _controller_lines(cluster)}
+    named = slurm_options(cluster, slurm_extra).items()
+    options = {canonical("slurm", name) or name: value for name, value in named} | lines
     fixed = restart_needed(cluster.slurm.version, {}, options, daemon)
     return hashlib.sha256(json.dumps({name: options[name] for name in fixed}).encode()).hexdigest()[:12]
 
 
 def _controller_port(cluster: Cluster) -> str:
     """Return the port at which nodes ask for the configuration: the first where SlurmctldPort is a range."""
-    options = {name.lower(): value for name, value in slurm_options(cluster).items()}
-    return str(options.get("slurmctldport", SLURMCTLD_PORT)).partition("-")[0]
+    return _option(cluster, "SlurmctldPort", SLURMCTLD_PORT).partition("-")[0]
 
 
-def daemon_files(cluster: Cluster) -> dict[str, str]:
-    """Return the environment files of the daemons, daemon -> text of /etc/default/<daemon>."""
+def daemon_files(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment files of the daemons, daemon -> text of /etc/default/<daemon>.
+
+    Lines kept for jobs count for slurmctld alone: a slurmd that knows a node too many does no harm.
+    """
     port = _controller_port(cluster)
     servers = ",".join(f"{cluster.machine(name).address}:{port}" for name in cluster.services.controllers)
     head = HEADER + "# What only a start brings into force: "
-    controller, node = (f"{head}{restart_key(cluster, daemon)}\n" for daemon in ("slurmctld", "slurmd"))
+    controller = f"{head}{restart_key(cluster, 'slurmctld', slurm_extra)}\n"
+    node = f"{head}{restart_key(cluster, 'slurmd')}\n"
     return {
         "slurmctld": f'{controller}SLURMCTLD_OPTIONS=""\n',
         "slurmd": f'{node}SLURMD_OPTIONS="--conf-server {servers}"\n',
@@ -103,8 +132,13 @@ def daemon_files(cluster: Cluster) -> dict[str, str]:
 
 
 def wanted(cluster: Cluster) -> dict[str, object]:
-    """Return what the cluster file wants Slurm to have, for the question which leaving things still have jobs."""
-    return {"nodes": fold(node.name for node in cluster.nodes), "partitions": list(cluster.partitions)}
+    """Return what the cluster file wants Slurm to have, for the question which jobs the change would lose."""
+    return {
+        "nodes": fold(node.name for node in cluster.nodes),
+        "partitions": list(cluster.partitions),
+        "cluster": _option(cluster, "ClusterName", cluster.name),
+        "state_save_location": _option(cluster, "StateSaveLocation", DEFAULT_STATE),
+    }
 
 
 def accounts(cluster: Cluster) -> dict[str, object]:
