@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 import yaml
 from ansible.errors import AnsibleError
+from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+from ansible.vars.hostvars import HostVars
+from ansible.vars.manager import VariableManager
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventories/lab/lab.bedplate.yml"
@@ -78,3 +81,60 @@ def test_what_is_no_path_is_said(name):
         template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", 7)
     with pytest.raises(AnsibleError, match="cannot be read"):
         template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", "/none.bedplate.yml")
+
+
+KEPT = {"slurm": ["NodeName=old1 NodeAddr=10.213.0.99 CPUs=2"], "gres": ["NodeName=old1 Name=gpu Count=2"]}
+MORE = {"slurm": ["NodeName=old02 CPUs=2", *KEPT["slurm"]], "gres": []}
+
+
+@pytest.mark.parametrize(
+    ("in_use", "kept"),
+    [
+        (KEPT, [*KEPT["slurm"]]),
+        ([KEPT, MORE], [*KEPT["slurm"], "NodeName=old02 CPUs=2"]),
+        ([MORE, KEPT], [*KEPT["slurm"], "NodeName=old02 CPUs=2"]),
+        ([{}, {"failed": True, "msg": "down"}, KEPT], [*KEPT["slurm"]]),
+        ([{}], []),
+        ({}, []),
+        ([], []),
+    ],
+)
+def test_what_stays_comes_from_one_controller_or_from_many(in_use, kept):
+    files = template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=in_use)
+    lines = files["slurm.conf"].splitlines()
+    assert [line for line in lines if line.startswith("NodeName=old")] == kept
+
+
+def test_the_controllers_of_a_run_write_the_same_whoever_answered():
+    """The expressions of roles/slurm/tasks/controller.yml, on a run's own host variables."""
+    tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
+    expressions = next(task["vars"] for task in tasks if "__slurm_files" in task.get("vars", {}))
+    loader = DataLoader()
+    inventory = InventoryManager(loader=loader, sources=["ctl1,ctl2,ctl3,ctl4,gpu01,"])
+    inventory.add_group("slurm_controllers")
+    variables = VariableManager(loader=loader, inventory=inventory)
+    answers = {"ctl1": KEPT, "ctl2": {"slurm": [], "gres": []}, "ctl3": {"failed": True, "msg": "slurmctld is down"}}
+    for name in ["ctl1", "ctl2", "ctl3", "ctl4"]:
+        inventory.groups["slurm_controllers"].add_host(inventory.get_host(name))
+        if name in answers:
+            variables.set_nonpersistent_facts(name, {"__slurm_in_use": answers[name]})
+    found = []
+    for name in ["ctl1", "ctl2", "ctl4"]:
+        host = {
+            **variables.get_vars(host=inventory.get_host(name)),
+            **{key: trust_as_template(value) for key, value in expressions.items()},
+            "hostvars": HostVars(inventory=inventory, variable_manager=variables, loader=loader),
+            "slurm_cluster_file": str(LAB),
+        }
+        found.append(Templar(loader, variables=host).template(trust_as_template("{{ __slurm_files }}")))
+    assert KEPT["slurm"][0] in found[0]["slurm.conf"]
+    assert KEPT["gres"][0] in found[0]["gres.conf"]
+    assert found[1:] == found[:1] * 2
+
+
+def test_without_a_group_of_controllers_a_host_has_its_own_answer():
+    tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
+    expressions = next(task["vars"] for task in tasks if "__slurm_files" in task.get("vars", {}))
+    variables = {"groups": {}, "inventory_hostname": "me", "hostvars": {"me": {"__slurm_in_use": KEPT}}}
+    named = {key: trust_as_template(value) for key, value in expressions.items()}
+    assert template("__slurm_kept", **variables, **named) == [KEPT]

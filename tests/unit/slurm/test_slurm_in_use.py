@@ -1,0 +1,252 @@
+"""The module that asks what jobs still need: what it finds, what it refuses, what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.modules import slurm_in_use
+
+ROOT = Path(__file__).parents[3]
+NODES = "NodeName=n[1-3] NodeAddr=10.0.0.[1-3] CPUs=2\nPartitionName=gpu Nodes=n[1-3]\nPartitionName=old Nodes=n3\n"
+# As Slurm 24.11 prints it; the last line has an equals sign of its own.
+CONFIG = """\
+Configuration data as of 2026-11-21T09:00:00
+AccountingStorageBackupHost = (null)
+ClusterName             = {cluster}
+StateSaveLocation       = {state}
+SlurmctldParameters     = enable_configless,idle_on_node_suspend=1
+
+Slurmctld(primary) at ctl1 is UP
+"""
+
+
+class Node:
+    """A controller: its files, its slurmctld, and the module with its arguments."""
+
+    def __init__(self, root: Path) -> None:
+        self.etc, self.old, self.new = root / "etc", root / "old", root / "new"
+        for directory in (self.etc, self.old, self.new):
+            directory.mkdir()
+        self.params: dict[str, Any] = {
+            "nodes": "n[1-3]", "partitions": ["gpu", "old"], "cluster": "lab", "state_save_location": str(self.old),
+            "unasked": False, "directory": str(self.etc),
+        }  # fmt: skip
+        self.answers: dict[str, str] | None = None
+        self.warnings: list[str] = []
+        self.environments: list[dict[str, str]] = []
+
+    def conf(self, text: str = NODES, cluster: str = "lab") -> None:
+        (self.etc / "slurm.conf").write_text(f"ClusterName={cluster}\nStateSaveLocation={self.old}\n{text}")
+
+    def up(self, jobs: str = "", nodes: str = "", cluster: str = "lab") -> None:
+        self.answers = {
+            "config": CONFIG.format(cluster=cluster, state=self.old),
+            "nodes": "".join(f"NodeName={name} Sockets=1 State=IDLE\n" for name in ["n1", "n2", "n3", *nodes.split()]),
+            "partitions": "PartitionName=gpu Nodes=n[1-3]\nPartitionName=old Nodes=n3\n",
+            "squeue": jobs,
+        }
+
+    def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        self.environments.append({**os.environ, **environ_update})
+        key = "squeue" if "squeue" in command else command[-1]
+        return (1, "", "refused") if self.answers is None or key not in self.answers else (0, self.answers[key], "")
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def find(self) -> tuple[Any, list[str]]:
+        return slurm_in_use._find(self)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_a_fresh_host_has_nothing_to_keep_and_is_not_asked(node: Node):
+    kept, problems = node.find()
+    assert (kept.slurm, problems, node.environments) == ([], [], [])
+
+
+def test_nothing_leaves_and_slurmctld_is_down(node: Node):
+    node.conf()
+    assert node.find()[1] == []
+
+
+def test_what_jobs_need_stays_and_is_told_in_a_line_per_set_of_jobs(node: Node):
+    node.conf()
+    node.up("7|old,gpu|n[2-3]|\n8|gpu||n2", nodes="cloud1")
+    node.params.update(nodes="n1", partitions=["gpu"])
+    kept, problems = node.find()
+    assert problems == []
+    assert kept.nodes == {"n2": ["7", "8"], "n3": ["7"]}
+    assert kept.slurm == [
+        "NodeName=n2 NodeAddr=10.0.0.2 CPUs=2",
+        "NodeName=n3 NodeAddr=10.0.0.3 CPUs=2",
+        "PartitionName=old Nodes=n3 Default=NO State=DRAIN Hidden=YES",
+    ]
+    assert node.warnings == [
+        "node n2 has left the cluster file but stays until its jobs end: 7, 8. Run again then. "
+        "Of these 8 wait for it by name: cancel or change them.",
+        "node n3 has left the cluster file but stays until its jobs end: 7. Run again then.",
+        "partition old has left the cluster file but stays until its jobs end: 7. Run again then.",
+    ]
+
+
+def test_a_job_on_a_node_that_only_slurmctld_has_keeps_it(node: Node):
+    node.conf()
+    node.up("7|gpu|cloud1|", nodes="cloud1")
+    assert node.find()[0].slurm == ["NodeName=cloud1 Sockets=1"]
+
+
+def test_it_asks_by_the_file_it_compares_and_without_the_habits_of_a_login(node: Node, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SQUEUE_STATES", "PENDING")
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
+    node.conf()
+    node.up()
+    node.find()
+    assert len(node.environments) == 4
+    for environment in node.environments:
+        assert environment["SLURM_CONF"] == str(node.etc / "slurm.conf")
+        assert not {"SQUEUE_STATES", "SLURM_CLUSTERS"} & set(environment)
+
+
+@pytest.mark.parametrize("lost", ["config", "nodes", "partitions", "squeue"])
+def test_half_an_answer_is_none(node: Node, lost: str):
+    node.conf()
+    node.up("7|gpu|n2|")
+    assert node.answers
+    del node.answers[lost]
+    node.params["nodes"] = "n[1,3]"
+    kept, problems = node.find()
+    assert kept.slurm == []
+    assert len(problems) == 1
+    assert "slurmctld does not answer" in problems[0]
+
+
+def rename(node: Node) -> None:
+    node.params["cluster"] = "new"
+
+
+def move(node: Node) -> None:
+    node.params["state_save_location"] = str(node.new)
+
+
+def owned(node: Node) -> None:
+    (node.old / "clustername").write_text("other|4021\n")
+
+
+def moved_files(node: Node) -> None:
+    move(node)
+    (node.new / "job_state").write_text("")
+
+
+def copied_files(node: Node) -> None:
+    moved_files(node)
+    (node.old / "job_state").write_text("")
+
+
+def stale_file(node: Node) -> None:
+    """slurm.conf has been edited; slurmctld goes on under the old name."""
+    node.conf(cluster="LAB")
+    node.up("7|gpu|n2|", cluster="before")
+
+
+def half_read(node: Node) -> None:
+    node.conf(f"{NODES}Include more.conf\n")
+
+
+def same_by_link(node: Node) -> None:
+    link = node.old.parent / "link"
+    link.symlink_to(node.old)
+    node.params["state_save_location"] = f"{link}/"
+
+
+JOBS = "7|gpu|n2|\n8|gpu||"
+# how the node is -> jobs, or None when slurmctld is down -> unasked -> what the problems say
+PROBLEMS: dict[str, tuple[list[Any], str | None, bool, list[str]]] = {
+    "all as it was": ([], JOBS, False, []),
+    "renamed with jobs": ([rename], JOBS, False, ["`cluster: new`, Slurm runs as lab, and Slurm knows 2 jobs"]),
+    "renamed, jobs, nothing helps": ([rename], JOBS, True, ["Write `cluster: lab` again"]),
+    "renamed without jobs": ([rename], "", False, []),
+    "renamed, no answer": ([rename], None, False, ["runs as lab, and slurmctld does not answer"]),
+    "renamed, no answer, unasked": ([rename], None, True, []),
+    "another name in slurmctld": ([stale_file], JOBS, False, ["Slurm runs as before"]),
+    "moved with jobs": ([move], JOBS, False, ["Slurm keeps its state in {old}, and Slurm knows 2 jobs"]),
+    "moved with jobs, files too": ([moved_files], JOBS, False, ["Slurm keeps its state in {old}"]),
+    "moved without jobs": ([move], "", False, []),
+    "moved, no answer": ([move], None, False, ["would become {new}, Slurm keeps its state in {old}, and slurmctld does"]),
+    "moved, no answer, unasked": ([move], None, True, []),
+    "moved, no answer, files too": ([moved_files], None, False, []),
+    "moved, no answer, files copied": ([copied_files], None, False, ["Slurm keeps its state in {old}"]),
+    "the same directory by a link": ([same_by_link], JOBS, False, []),
+    "renamed and moved": ([rename, move], JOBS, False, ["Slurm runs as lab", "Slurm keeps its state in {old}"]),
+    "the state of another cluster": ([owned], "", True, ["of the cluster other, the cluster file says `cluster: lab`"]),
+    "renamed, jobs, the state says so too": ([rename, owned], JOBS, False, ["remove {old}/clustername"]),
+    "an include is missing": ([half_read], JOBS, False, []),
+    "an include is missing, no answer": ([half_read], None, False, ["Include more.conf: {etc}/more.conf: No such file"]),
+    "an include is missing, no answer, unasked": ([half_read], None, True, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "jobs", "unasked", "wanted"), PROBLEMS.values(), ids=PROBLEMS)
+def test_problems(node: Node, changes: list[Any], jobs: str | None, unasked: bool, wanted: list[str]):
+    node.conf()
+    if jobs is not None:
+        node.up(jobs)
+    node.params["unasked"] = unasked
+    for change in changes:
+        change(node)
+    problems = node.find()[1]
+    assert len(problems) == len(wanted), problems
+    for problem, part in zip(problems, wanted, strict=True):
+        assert part.format(old=node.old, new=node.new, etc=node.etc) in problem
+
+
+@pytest.mark.parametrize(("name", "count"), [("lab", 0), ("LAB|7", 0), ("", 0), ("other", 1)])
+def test_a_new_controller_looks_whose_the_state_is(node: Node, name: str, count: int):
+    (node.old / "clustername").write_text(name)
+    problems = node.find()[1]
+    assert len(problems) == count
+    assert not count or f"remove {node.old}/clustername and run again" in problems[0]
+
+
+def test_all_that_is_wrong_is_told_at_once(node: Node):
+    node.conf(f"{NODES}Include more.conf\n")
+    node.params.update(nodes="n1", partitions=["gpu"], cluster="new")
+    problems = node.find()[1]
+    assert [problem.split(":")[0] for problem in problems] == [
+        "the cluster file says `cluster",
+        "slurmctld does not answer, so nobody knows which jobs would be lost",
+        "slurmctld does not answer, and part of slurm.conf cannot be read, so nobody knows which nodes and partitions are "
+        "in force",
+    ]
+    assert "nodes n[2-3] and partitions old leave the cluster file" in problems[1]
+    assert all("slurm_controller_remove_unasked" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(
+    ("text", "rc", "said"),
+    [("", 0, ""), (NODES, 1, "nodes n[2-3] and partitions old leave"), ("NodeName=n[1-\n", 1, "unbalanced '['")],
+)
+def test_the_module_in_check_mode_on_a_node_without_slurm(node: Node, text: str, rc: int, said: str):
+    if text:
+        node.conf(text)
+    (node.etc / "timeout").symlink_to("/usr/bin/timeout")
+    arguments = {**node.params, "nodes": "n1", "partitions": ["gpu"], "_ansible_check_mode": True}
+    done = subprocess.run(
+        [sys.executable, "-m", "ansible_collections.bedplate.cluster.plugins.modules.slurm_in_use"],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": {**arguments, "_ansible_remote_tmp": "/tmp"}}),
+        env={**os.environ, "PYTHONPATH": str(ROOT / "collections"), "PATH": str(node.etc)},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer.get("changed", False)) == (rc, False), done.stdout
+    assert said in answer.get("msg", "")
