@@ -25,6 +25,14 @@ def run(scenario: str, playbook: Path, cluster_file: Path, *arguments: str) -> s
     )  # fmt: skip
 
 
+def ssh(scenario: str, user: str, machine: str, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command on a machine of a scenario, named or by address, in a connection of its own."""
+    options = ["-F", str(ssh_config_of(f"molecule-{scenario}")), "-o", "ControlMaster=no", "-o", "ControlPath=none"]
+    return subprocess.run(
+        ["ssh", *options, "-l", user, machine, command], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
 def recap(output: str) -> dict[str, dict[str, int]]:
     """Return host -> counter -> number of the last lines of a run.
 

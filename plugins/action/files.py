@@ -24,7 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
     directory_of,
 )
 
-_MODES = {"file": "0644", "directory": "0755", "link": ""}
+_MODES = {"file": "0644", "directory": "0755", "link": "", "block": ""}
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -102,7 +102,7 @@ def _wanted(entry: Mapping[str, Any], source: _Source) -> Wanted:
     return Wanted(
         path=str(entry["path"]),
         state=state,
-        content=_content(entry, source) if state == "file" else b"",
+        content=_content(entry, source) if state in ("file", "block") else b"",
         target=str(entry.get("target", "")),
         owner=str(entry.get("owner", "")),
         group=str(entry.get("group", "")),
@@ -110,6 +110,7 @@ def _wanted(entry: Mapping[str, Any], source: _Source) -> Wanted:
         validate=str(entry.get("validate") or ""),
         sensitive=sensitive,
         notify=sorted(set(notify_of(entry))),
+        after=str(entry.get("after", "")),
     )
 
 

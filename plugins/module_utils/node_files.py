@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_blocks
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import Record, Records, digest
 
 
@@ -33,6 +34,8 @@ class Wanted:
     validate: str = ""
     sensitive: bool = False
     notify: list[str] = field(default_factory=list)
+    # Of a block: it goes after the last line that matches this.
+    after: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ class _Planner:
     def plan(self) -> Plan:
         for entry in self.wanted:
             try:
-                self._compare(entry)
+                self._compare_block(entry) if entry.state == "block" else self._compare(entry)
             except OSError as error:
                 self.result.problems.append(f"{entry.path}: cannot be read: {error.strerror}")
         self._own_parents()
@@ -216,6 +219,46 @@ class _Planner:
             notify=sorted({*entry.notify, *(old.notify if old and owners != {self.manifest} else [])}),
         )
 
+    def _compare_block(self, entry: Wanted) -> None:
+        """A block is a change of a file that somebody else owns, and keeps its owner and mode."""
+        before, old = probe(entry.path), self.result.before.get(entry.path)
+        if old and old.type != "block":
+            self.result.problems.append(
+                f"{entry.path}: the manifest {', '.join(old.manifests)} writes this file as a whole; add the lines there"
+            )
+        elif before.kind == "absent" and not self.check:
+            self.result.problems.append(
+                f"{entry.path}: does not exist, so no lines can be put into it. The package that brings it must be installed first"
+            )
+        elif before.kind not in ("file", "absent"):
+            self.result.problems.append(f"{entry.path}: is a {before.kind} on this machine; name the file itself")
+        else:
+            self._change_text(
+                entry, before, node_blocks.placed(before.content, self.manifest, entry.content, entry.after)
+            )
+        owners = {self.manifest, *(old.manifests if old else [])}
+        notify = sorted({*entry.notify, *(old.notify if old else [])})
+        self.result.records[entry.path] = Record("block", sorted(owners), made=False, notify=notify)
+
+    def _change_text(self, entry: Wanted, before: Current, content: bytes) -> None:
+        if before.kind == "absent":
+            self.result.unchecked.append(
+                f"{entry.path} does not exist yet, so only the lines that go into it are shown"
+            )
+        if content != before.content:
+            mode = f"{before.mode:04o}" if before.kind == "file" else "0644"
+            whole = replace(
+                entry,
+                state="file",
+                content=content,
+                owner=str(max(before.uid, 0)),
+                group=str(max(before.gid, 0)),
+                mode=mode,
+            )
+            change = Change(whole, before, True, before.uid, before.gid, entry.sensitive)
+            self.result.changes.append(change)
+            self._obstacles(whole, before, True, before.uid)
+
     def _obstacles(self, entry: Wanted, before: Current, content: bool, uid: int | None) -> None:
         problems = self.result.problems
         if before.kind == "directory" and entry.state != "directory":
@@ -269,14 +312,24 @@ class _Planner:
         for path in sorted(dropped, key=lambda name: (name.count("/"), name), reverse=True):
             record = self.result.before[path]
             others = set(record.manifests) - {self.manifest}
+            if record.type == "block":
+                self._take_block_out(path, record)
             if others:
                 self.result.records[path] = record.owned_by(others)
                 continue
             del self.result.records[path]
+            if record.type == "block":
+                continue
             try:
                 self._take_back(path, record, gone)
             except OSError as error:
                 self.result.problems.append(f"{path}: cannot be read: {error.strerror}")
+
+    def _take_block_out(self, path: str, record: Record) -> None:
+        before = probe(path)
+        if before.kind == "file":
+            without = node_blocks.taken_out(before.content, self.manifest)
+            self._change_text(Wanted(path, notify=record.notify), before, without)
 
     def _take_back(self, path: str, record: Record, gone: set[str]) -> None:
         current = probe(path)

@@ -137,7 +137,9 @@ class _Writer:
         self._save({**gone, **self.plan.records})
         path = ""
         try:
-            directories = {change.wanted.path: change for change in self.plan.changes if change.wanted.state == "directory"}
+            directories = {
+                change.wanted.path: change for change in self.plan.changes if change.wanted.state == "directory"
+            }
             # From the top down: a directory of the list may be in one that is missing, and the other way round.
             for path in sorted([*self.plan.parents, *directories]):
                 if path in directories:
@@ -170,7 +172,10 @@ class _Writer:
             self.on_disk = records
 
     def _remember(self, path: str) -> None:
-        self.done[path] = self.plan.records[path]
+        if path in self.plan.records:
+            self.done[path] = self.plan.records[path]
+        else:  # the last block was taken out of somebody else's file
+            self.done.pop(path, None)
 
     def _make_parent(self, path: str) -> None:
         Path(path).mkdir(exist_ok=True)

@@ -35,9 +35,12 @@ options:
         type: str
         required: true
       state:
-        description: What the path is to be. A path that is no longer wanted is left out of the list.
+        description:
+          - What the path is to be. A path that is no longer wanted is left out of the list.
+          - V(block) puts O(files[].content) between two marks into a file of somebody else, which must be there and keeps its
+            owner and mode. Left out, the lines are taken out again.
         type: str
-        choices: [file, directory, link]
+        choices: [file, directory, link, block]
         default: file
       content:
         description: The content, as text.
@@ -66,6 +69,11 @@ options:
         default: false
       target:
         description: What a link points to.
+        type: str
+      after:
+        description:
+          - A regular expression. A new block goes after the last line that matches, or to the end of the file. A block that is
+            there already stays where it is.
         type: str
       owner:
         description: Name or number. By default C(root), or who runs the module when that is not root.

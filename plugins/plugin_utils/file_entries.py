@@ -20,6 +20,7 @@ _KEYS = {
     "file": (*_COMMON, *_OWNED, *SOURCES, "validate", "scope", "sensitive", "kind", "length"),
     "directory": (*_COMMON, *_OWNED),
     "link": (*_COMMON, "target"),
+    "block": (*_COMMON, "content", "after", "validate"),
 }
 _SCOPES = ("host", "cluster")
 _MODE = re.compile(r"0?[0-7]{3,4}\Z")
@@ -72,6 +73,8 @@ def _entry_mistakes(entry: Any, task_notify: Sequence[str]) -> list[str]:
         found.append(f"target {entry.get('target')!r}; a link needs one, as target: /etc/y")
     if state == "file":
         found += _file(entry)
+    if state == "block":
+        found += [*_block(entry), *_validate(entry.get("validate"))]
     return [named + text for text in found]
 
 
@@ -148,6 +151,18 @@ def _file(entry: Mapping[str, Any]) -> list[str]:
         found += [f"{key} goes with secret only" for key in ("kind", "length") if key in entry]
     found += shape_mistakes(entry.get("kind"), entry.get("length"))
     return found + _scope(entry, sources) + _validate(entry.get("validate"))
+
+
+def _block(entry: Mapping[str, Any]) -> list[str]:
+    found = []
+    if not _is_text(entry.get("content")):
+        found.append(f"content {entry.get('content')!r}; a block needs its lines, as text")
+    after = entry.get("after", "")
+    try:
+        re.compile(after)
+    except (re.error, TypeError) as error:
+        found.append(f"after {after!r}; allowed: a regular expression ({error})")
+    return found
 
 
 def _scope(entry: Mapping[str, Any], sources: list[str]) -> list[str]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 import json
-import os
 import re
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
+
+from lab import scenario_run
+from lab.paths import state_of
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -32,29 +35,12 @@ class Site:
         self.edited = True
 
     def run(self, *arguments: str, playbook: str = "scheduler.yml") -> subprocess.CompletedProcess[str]:
-        state = ROOT / ".cache/lab/molecule-slurm"
-        return subprocess.run(
-            ["ansible-playbook", f"--inventory={self.path}", f"--inventory={ROOT}/molecule/inventory", *arguments,
-             f"--extra-vars=bedplate_secrets_dir={state}/secrets", str(ROOT / "playbooks" / playbook)],
-            env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_SSH_COMMON_ARGS": f'-F "{state}/ssh_config"',
-                 "ANSIBLE_NOCOLOR": "1"},
-            capture_output=True, text=True, timeout=400, check=False,
-        )  # fmt: skip
+        return scenario_run.run("slurm", ROOT / "playbooks" / playbook, self.path, *arguments)
 
     def apply(self, *arguments: str) -> dict[str, dict[str, int]]:
         result = self.run(*arguments)
         assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
-        return recap(result.stdout)
-
-
-def recap(text: str) -> dict[str, dict[str, int]]:
-    """Return host -> counter -> number of the last lines of a run."""
-    hosts = {}
-    for line in text[text.rindex("PLAY RECAP") :].splitlines()[1:]:
-        if ":" in line:
-            host, _, counters = line.partition(":")
-            hosts[host.strip()] = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", counters)}
-    return hosts
+        return scenario_run.recap(result.stdout)
 
 
 @pytest.fixture
@@ -74,20 +60,22 @@ def start_job(host, *arguments: str) -> str:
     )
     job = out.strip()
     for _ in range(30):
-        if state_of(host, job) == "RUNNING":
+        if job_state(host, job) == "RUNNING":
             return job
         time.sleep(1)
-    raise AssertionError(f"job {job} is {state_of(host, job)}")
+    raise AssertionError(f"job {job} is {job_state(host, job)}")
 
 
-def state_of(host, job: str) -> str:
+def job_state(host, job: str) -> str:
     return host.run(f"squeue --noheader --jobs={job} --format=%T --all").stdout.strip()
 
 
 def starts(host) -> str:
-    """Return when the daemons of the controller were started, and their process ids."""
-    return host.check_output(
-        "systemctl show munge mariadb slurmdbd slurmctld slurmrestd --property=Id,MainPID,ExecMainStartTimestampMonotonic"
+    """Return when the daemons of the controller, a node and a login host were started, and their process ids."""
+    show = "systemctl show {} --property=Id,MainPID,ExecMainStartTimestampMonotonic"
+    others = (("gpu01", "munge slurmd"), ("login1", "munge sackd"))
+    return host.check_output(show.format("munge mariadb slurmdbd slurmctld slurmrestd")) + "".join(
+        scenario_run.ssh("slurm", "root", machine, show.format(units)).stdout for machine, units in others
     )
 
 
@@ -102,7 +90,7 @@ def test_renaming_a_partition_spares_its_jobs(host, site):
     running = start_job(host, "--partition=debug")
     site.edit("  debug: {", "  develop: {")
     site.apply()
-    assert state_of(host, running) == "RUNNING"
+    assert job_state(host, running) == "RUNNING"
     kept = host.check_output("scontrol --oneliner show partition debug").split()
     assert {"State=DRAIN", "Hidden=YES", "Default=NO"} <= set(kept)
     assert host.check_output("scontrol show partition develop | grep --only-matching State=UP") == "State=UP"
@@ -121,8 +109,8 @@ def test_removing_a_node_spares_its_jobs_and_adding_it_again_works(host, site):
     there = start_job(host, "--nodelist=gpu02 --gres=gpu:1")
     site.edit("  r2: {nodes: gpu02, profile: sim}\n", "")
     site.apply()
-    assert state_of(host, elsewhere) == "RUNNING"
-    assert state_of(host, there) == "RUNNING"
+    assert job_state(host, elsewhere) == "RUNNING"
+    assert job_state(host, there) == "RUNNING"
     assert host.check_output("sinfo --noheader --partition=gpu --format=%N") == "gpu01"
     host.check_output(f"scancel {there}; while squeue --noheader --all | grep -q {there}; do sleep 1; done")
     site.apply()
@@ -132,7 +120,7 @@ def test_removing_a_node_spares_its_jobs_and_adding_it_again_works(host, site):
         "  r1: {nodes: gpu01, profile: sim}\n  r2: {nodes: gpu02, profile: sim}\n",
     )
     site.apply()
-    assert state_of(host, elsewhere) == "RUNNING"
+    assert job_state(host, elsewhere) == "RUNNING"
     assert host.check_output("srun --account=research --nodelist=gpu02 hostname") == "gpu02"
 
 
@@ -178,7 +166,7 @@ def test_a_change_that_reconfigure_can_make_restarts_nothing(host, site):
     )
     site.apply()
     assert "MessageTimeout          = 45 sec" in host.check_output("scontrol show config | grep MessageTimeout")
-    assert state_of(host, job) == "RUNNING"
+    assert job_state(host, job) == "RUNNING"
     assert host.check_output("systemctl show slurmctld --property=NRestarts,ActiveEnterTimestampMonotonic") == start
 
 
@@ -189,13 +177,35 @@ def test_one_host_alone_does_not_change_the_configuration_of_the_others(host, si
     assert host.check_output("sha256sum /etc/slurm/slurm.conf") == before
 
 
-def test_no_secret_in_the_output(host, site):
-    result = site.run("-vvv", "--diff")
-    assert result.returncode == 0
-    import base64
+def test_new_keys_reach_every_daemon_that_reads_them_and_no_output(host, site):
+    before = starts(host)
+    secrets = state_of("molecule-slurm") / "secrets"
+    old = {name: (secrets / name).read_bytes() for name in ("munge_key", "jwt_key")}
+    try:
+        for name, key in old.items():
+            (secrets / name).chmod(0o600)
+            (secrets / name).write_bytes(bytes(reversed(key)))
+        result = site.run("-vvv", "--diff")
+        assert result.returncode == 0, result.stdout[-6000:]
+        after = starts(host)
+        same = set(before.splitlines()) & set(after.splitlines())
+        assert {line for line in same if line.startswith("MainPID")} == set(
+            re.findall("MainPID=.*", daemon_of(before, "mariadb"))
+        )
+        assert host.run("scontrol ping").rc == 0
+        assert host.run("sacctmgr --noheader list cluster").rc == 0
+        assert host.check_output("srun --account=research --nodelist=gpu02 hostname") == "gpu02"
+        for key in old.values():
+            for text in (bytes(reversed(key)).hex(), base64.b64encode(bytes(reversed(key))).decode(), repr(key)[2:40]):
+                assert text not in result.stdout
+                assert json.dumps(text) not in result.stdout
+    finally:
+        for name, key in old.items():
+            (secrets / name).write_bytes(key)
+            (secrets / name).chmod(0o400)
+        site.edited = True
 
-    for path in ("/etc/munge/munge.key", "/etc/slurm/jwt_hs256.key"):
-        key = base64.b64decode(host.check_output(f"base64 --wrap=0 {path}"))
-        for text in (key.hex(), base64.b64encode(key).decode(), repr(key)[2:40]):
-            assert text not in result.stdout
-            assert json.dumps(text) not in result.stdout
+
+def daemon_of(shown: str, name: str) -> str:
+    """Return what was shown of one daemon."""
+    return next(block for block in shown.split("\n\n") if f"Id={name}.service" in block)

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
+from lab import scenario_run
+
 testinfra_hosts = ["ansible://slurm_controllers"]
 
-SSH_CONFIG = Path(__file__).parents[3] / ".cache/lab/molecule-slurm/ssh_config"
-CONTROLLER, NODE = "10.215.1.10", "10.215.1.11"
+CONTROLLER, NODE = "ctl1", "gpu01"
 
 
-def ssh(user: str, address: str, command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["ssh", "-F", str(SSH_CONFIG), "-o", "ControlMaster=no", "-o", "ControlPath=none", "-l", user, address, command],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+def ssh(user: str, machine: str, command: str) -> subprocess.CompletedProcess[str]:
+    return scenario_run.ssh("slurm", user, machine, command)
 
 
 @pytest.fixture(scope="module")
 def alice() -> str:
     """Make a user on the controller and a node who can log in with the lab's key."""
-    for address in (CONTROLLER, NODE):
+    for machine in (CONTROLLER, NODE):
         made = ssh(
             "root",
-            address,
+            machine,
             "id alice >/dev/null 2>&1 || useradd --uid 2000 --create-home --shell /bin/bash alice;"
             "install -d -o alice -m 700 ~alice/.ssh && install -o alice -m 600 ~/.ssh/authorized_keys ~alice/.ssh/",
         )
@@ -63,3 +60,13 @@ def test_with_a_job_the_login_is_in_the_job(host, alice):
 
 def test_root_gets_in_always():
     assert ssh("root", NODE, "echo in").stdout.strip() == "in"
+
+
+def test_a_user_whom_the_site_names_gets_in_without_a_job(alice):
+    assert (
+        ssh("root", NODE, "id keeper >/dev/null 2>&1 || useradd --create-home --shell /bin/bash keeper").returncode == 0
+    )
+    key = "install -d -o keeper -m 700 ~keeper/.ssh && install -o keeper -m 600 ~/.ssh/authorized_keys ~keeper/.ssh/"
+    assert ssh("root", NODE, key).returncode == 0
+    assert ssh("keeper", NODE, "cat /proc/self/cgroup").returncode == 0
+    assert ssh(alice, NODE, "true").returncode != 0

@@ -32,5 +32,8 @@ def test_daemons_come_back_at_boot(host, unit):
 def test_logins_join_jobs(host):
     lines = host.file("/etc/pam.d/sshd").content_string.splitlines()
     account = [line for line in lines if line.startswith(("account", "@include common-account"))]
-    assert account[-1] == "account required pam_slurm_adopt.so"
+    assert account[-2:] == [
+        "account sufficient pam_succeed_if.so quiet user in keeper",
+        "account required pam_slurm_adopt.so",
+    ]
     assert host.check_output("systemctl is-enabled systemd-logind.service || true") == "masked"
