@@ -179,6 +179,13 @@ class Cluster:
         """Every machine by name: hosts, then nodes in file order."""
         return {**self.hosts, **{node.name: node for node in self.nodes}}
 
+    @cached_property
+    def sackd_hosts(self) -> tuple[str, ...]:
+        """The hosts of Slurm's clients for which sackd fetches the configuration: elsewhere slurmctld or slurmd has it."""
+        clients = dict.fromkeys([*self.services.login, *self.services.rest])
+        served = {*self.services.controllers, *(name for name in clients if isinstance(self.machines.get(name), Node))}
+        return tuple(name for name in clients if name not in served)
+
     def machine(self, name: str) -> Node | Host:
         """Return a machine by name; KeyError says which is the nearest there is."""
         try:

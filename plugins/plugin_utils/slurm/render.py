@@ -165,6 +165,6 @@ def parts(cluster: Cluster, name: str) -> list[str]:
     ]
     if any(node.name == name for node in cluster.nodes):
         found.append("compute")
-    if name in services.login and name not in services.controllers:
+    if name in cluster.sackd_hosts:
         found.append("login")
     return found + (["rest"] if name in services.rest else [])

@@ -245,6 +245,29 @@ def test_nodes_ask_at_the_port_of_the_controller(lab: Variant, port: object, ask
     assert text.splitlines()[-1] == f'SLURMD_OPTIONS="--conf-server 10.213.0.10:{asked}"'
 
 
+@pytest.mark.parametrize(
+    ("services", "host", "parts"),
+    [
+        ({"rest": ["head1"]}, "head1", ["login", "rest"]),
+        ({"login": ["head1"], "rest": ["head1"]}, "head1", ["login", "rest"]),
+        ({"login": ["head1"]}, "head1", ["login"]),
+        ({"database": ["head1"], "rest": ["head1"]}, "head1", ["database", "login", "rest"]),
+        ({"rest": ["ctl1"]}, "ctl1", ["database", "controller", "rest"]),
+        ({"rest": ["gpu01"]}, "gpu01", ["compute", "rest"]),
+        ({"login": ["gpu01"]}, "gpu01", ["compute"]),
+        ({"rest": ["ctl1"]}, "head1", []),
+    ],
+)
+def test_every_part_gets_the_configuration_from_one_daemon(
+    lab: Variant, services: dict[str, list[str]], host: str, parts: list[str]
+):
+    def edit(data: dict[str, Any]) -> None:
+        data["hosts"]["head1"] = {"address": "10.213.0.9"}
+        data["services"] |= {"login": [], "rest": [], **services}
+
+    assert render.parts(lab(edit), host) == parts
+
+
 @pytest.mark.tools("slurmctld", "scontrol")
 def test_slurmctld_accepts_the_lab(lab: Variant):
     result = config_test.run(render.slurm_files(lab(version="22.05")))
