@@ -66,8 +66,8 @@ EXAMPLES = r"""
 RETURN = r"""
 slurm: {description: Lines to add to slurm.conf., type: list, elements: str, returned: always}
 gres: {description: Lines to add to gres.conf., type: list, elements: str, returned: always}
-nodes: {description: Leaving nodes that are kept, with the ids of their jobs., type: dict, returned: always}
-partitions: {description: Leaving partitions that are kept, with the ids of their jobs., type: dict, returned: always}
+nodes: {description: "Leaving nodes that are kept, with the ids of their jobs.", type: dict, returned: always}
+partitions: {description: "Leaving partitions that are kept, with the ids of their jobs.", type: dict, returned: always}
 """
 
 import os

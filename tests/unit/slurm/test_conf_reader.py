@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import (
     Conf,
     line_of,
@@ -15,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader
     read,
     whole_lines,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import parse_live
 
 # what is written -> the pairs of each line
 TEXTS = {
@@ -127,3 +129,53 @@ def test_a_file_in_another_encoding_is_read_and_one_that_is_not_there_is_empty(t
 
 def test_a_long_file_is_read_in_time_that_grows_with_its_length():
     assert len(list(whole_lines("NodeName=n1 Comment=" + "\\\\" * 20000 + "\n"))) == 3
+
+
+ANYBODYS = {
+    "slurm.conf": r"""
+clustername = Lab
+SelectType=select/cons_tres
+nodename=DEFAULT cpus=4 REALMEMORY=900 features=x
+  NODENAME = n[1-2] NodeAddr=127.0.0.[1-2] \
+   Weight=3 Reason="it's NodeName=n9 \#7" State=DOWN# NodeName=n8
+NodeName=m\
+1 nodeaddr=127.0.0.9 CPUs = 2
+# NodeName=n7
+Include more-%c.conf
+partitionname=p nodes=ALL default=yes
+PartitionName=q Nodes=n[1-2] \
+ MaxTime=5
+""",
+    "more-lab.conf": "NodeName=i1 NodeAddr=127.0.0.8\npartitionname=DEFAULT maxtime=9\n",
+}
+
+
+@pytest.mark.tools("slurmctld", "scontrol")
+def test_slurmctld_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    answers: list[str] = []
+
+    def ask(result: config_test.Result, controller: config_test._Controller, until: float) -> None:
+        asked = [["--oneliner", "--all", "show", what] for what in ("nodes", "partitions")]
+        answers.extend(controller.ask(*arguments, until=until) or "" for arguments in asked)
+
+    def extend(text: str, settings: dict[str, str], *_: object) -> str:
+        return text + "".join(f"{name}={value}\n" for name, value in settings.items())
+
+    monkeypatch.setattr(config_test, "_understood", ask)
+    monkeypatch.setattr(config_test, "rewrite", extend)
+    result = config_test.run(ANYBODYS)
+    assert result.accepted, result.log
+    live = parse_live("", *answers, "")
+    for name, text in ANYBODYS.items():
+        (tmp_path / name).write_text(text)
+    conf = read(tmp_path / "slurm.conf")
+    keys = {"cpus": "CPUTot", "realmemory": "RealMemory", "nodeaddr": "NodeAddr", "feature": "ActiveFeatures"}
+    found = {}
+    for name, pairs in nodes_of(conf).items():
+        lower = {key.lower(): value for key, value in pairs.items()}
+        found[name] = {keys[key]: lower[key] for key in keys}
+    assert set(found) == {"n1", "n2", "m1", "i1"}
+    assert found == {name: {key: pairs[key] for key in keys.values()} for name, pairs in live.nodes.items()}
+    times = {name: pairs["maxtime"] for name, pairs in partitions_of(conf).items()}
+    assert times == {"p": "9", "q": "5"}
+    assert {name: pairs["MaxTime"] for name, pairs in live.partitions.items()} == {"p": "00:09:00", "q": "00:05:00"}
