@@ -16,7 +16,8 @@ description:
   - A host has one variable, C(ansible_host). The group V(all) has C(bedplate_cluster_file), C(bedplate_site) and C(bedplate_cluster).
     What else there is to know of a host is a filter away, P(bedplate.cluster.node#filter), since every variable of every host is paid
     for by every command.
-  - All mistakes of a cluster file are reported at once, each with its line. With C(any_unparsed_is_failed) they end the command.
+  - All mistakes of a cluster file are reported at once, each with its line. With C(any_unparsed_is_failed) they end the command,
+    before another plugin tries the file; for that this plugin comes first in C(enable_plugins).
   - All keys below these are in docs/cluster-file.md; docs/schema/cluster-file.schema.json is for editors.
   - Expressions in O(groups), O(keyed_groups) and O(compose) see what P(bedplate.cluster.node#filter) returns for each host.
 extends_documentation_fragment: [ansible.builtin.constructed]
@@ -97,9 +98,11 @@ partitions:
 """
 
 import gc
+import sys
 from typing import TYPE_CHECKING
 
-from ansible.errors import AnsibleParserError
+from ansible import constants
+from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.inventory.host import Host
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
 from ansible.template import trust_as_template
@@ -137,8 +140,19 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         return bool(super().verify_file(path)) and path.endswith(SUFFIXES)
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
-        """Add the hosts and groups of a cluster file."""
+        """Add the hosts and groups of a cluster file; end the command where a wrong one is to end it."""
         super().parse(inventory, loader, path, cache)
+        try:
+            self._parse(path)
+        except AnsibleError as error:
+            if not constants.INVENTORY_ANY_UNPARSED_IS_FAILED:
+                raise
+            # The manager would go on with the other plugins: each of them has its say about the file, and one of them may take
+            # it for an inventory of its own.
+            self.display.error(error)
+            sys.exit(1)
+
+    def _parse(self, path: str) -> None:
         if IMPORT_ERROR:
             raise AnsibleParserError(
                 f"bedplate.cluster.racks needs a Python library on the control node: {IMPORT_ERROR}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,9 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
-def inventory(*arguments: object) -> subprocess.CompletedProcess[str]:
+def inventory(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("ansible-inventory")), *map(str, arguments)]
-    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", **more}
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
@@ -38,32 +39,69 @@ def test_every_example_is_listed(example, machines, node, address):
     assert node in listed["gpu_nodes"]["hosts"]
 
 
-def test_all_mistakes_are_shown_on_lines_of_their_own_and_the_command_fails(tmp_path):
+def test_all_mistakes_are_shown_once_on_lines_of_their_own_and_the_command_fails(tmp_path):
     path = tmp_path / "lab.bedplate.yml"
     text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
     for old, new in (("count: 2", "count: 3"), ("rack:r1", "rack:r7"), ("controllers: [ctl1]", "controllers: [ctl]")):
         assert old in text
         text = text.replace(old, new)
     path.write_text(text)
-    done = inventory("-i", path, "--list")
-    assert done.returncode != 0
-    shown = [
-        line.removeprefix(f"{path}:").partition(": ")[2]
-        for line in done.stderr.splitlines()
-        if line.startswith(str(path))
-    ]
-    assert shown[:3] == [
+    done = inventory("-i", tmp_path, "--list")
+    assert (done.returncode, done.stdout) == (1, "")
+    first, *mistakes = done.stderr.splitlines()
+    assert first == "[ERROR]: 3 mistakes in the cluster file:"
+    assert [line.removeprefix(f"{path}:").partition(": ")[2] for line in mistakes if line] == [
         "profiles.sim.gpus.devices: '/dev/nvidia[0-1]' are 2 files, and 'count' is 3.",
         "services.controllers[0]: host 'ctl' is unknown. Did you mean 'ctl1'?",
         "partitions.debug.nodes: rack 'r7' is unknown. Allowed: r1, r2.",
     ]
-    assert "3 mistakes in the cluster file:" in done.stderr
-    assert "Traceback" not in done.stderr
 
 
-def test_what_is_no_yaml_names_the_line_and_the_command_fails(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("plugin: bedplate.cluster.racks\nsite: [lab\n", "is not YAML: "),
+        # Ansible's own plugin for YAML would take each of its keys for a group.
+        ("site: lab\n", "'plugin' is missing: "),
+    ],
+    ids=["no YAML", "no plugin"],
+)
+def test_no_other_plugin_tries_a_cluster_file(tmp_path, text, said):
     path = tmp_path / "lab.bedplate.yml"
-    path.write_text("plugin: bedplate.cluster.racks\nsite: [lab\n")
+    path.write_text(text)
     done = inventory("-i", path, "--list")
-    assert done.returncode != 0
+    assert (done.returncode, done.stdout) == (1, "")
     assert f"{path}:" in done.stderr
+    assert done.stderr.count(said) == 1
+    assert done.stderr.count("[ERROR]") == 1
+    assert "[WARNING]" not in done.stderr
+
+
+def test_mistakes_are_told_where_they_do_not_end_the_command(tmp_path):
+    (tmp_path / "lab.bedplate.yml").write_text("plugin: bedplate.cluster.racks\nsiite: lab\n")
+    (tmp_path / "more").write_text("[others]\nlogin1\n")
+    done = inventory("-i", tmp_path, "--list", ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED="false")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["others"] == {"hosts": ["login1"]}
+    assert "siite" in done.stderr
+
+
+def test_other_inventories_are_read_beside_a_cluster_file_and_alone(tmp_path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "hosts.yml").write_text("storage: {hosts: {nfs1: {}}}\n")
+    (tmp_path / "hosts.ini").write_text("[others]\nlogin1 site_room=2\n")
+    (tmp_path / "hosts").write_text("[others]\nlogin2\n")
+    for directory in ("group_vars", "host_vars"):
+        (tmp_path / directory).mkdir()
+    (tmp_path / "host_vars/gpu01.yml").write_text("site_room: 1\n")
+    done = inventory("-i", tmp_path, "--list")
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = json.loads(done.stdout)
+    assert listed["storage"]["hosts"] == ["nfs1"]
+    assert sorted(listed["others"]["hosts"]) == ["login1", "login2"]
+    assert len(listed["compute_nodes"]["hosts"]) == 4
+    assert [listed["_meta"]["hostvars"][name]["site_room"] for name in ("gpu01", "login1")] == [1, 2]
+    for name, host in (("hosts.yml", "nfs1"), ("hosts.ini", "login1"), ("hosts", "login2"), ("nfs1,nfs2", "nfs1")):
+        done = inventory("-i", name if "," in name else tmp_path / name, "--graph")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert f"|--{host}\n" in done.stdout

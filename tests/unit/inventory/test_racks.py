@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible import constants
 from ansible.errors import AnsibleParserError
 from ansible.inventory.data import InventoryData
 from ansible.inventory.manager import InventoryManager
@@ -16,6 +17,12 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import gr
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventories/lab/lab.bedplate.yml"
 TENTHOUSAND = ROOT / "inventories/examples/site-10000/site-10000.bedplate.yml"
+
+
+@pytest.fixture(autouse=True)
+def _mistakes_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they end the command is a matter of test_command.py."""
+    monkeypatch.setattr(constants, "INVENTORY_ANY_UNPARSED_IS_FAILED", False)
 
 
 def manager(*sources: Path) -> InventoryManager:
