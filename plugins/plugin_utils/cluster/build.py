@@ -9,9 +9,10 @@ from .addresses import networks_of
 from .fields import Mistakes
 from .model import Cluster
 from .names import check_names
+from .needed import check_needed
 from .profiles import profiles_of
 from .racks import Floor
-from .services import fabric_of, partitions_of, services_of
+from .services import check_clients, fabric_of, partitions_of, services_of
 from .slurm import check_options, slurm_of
 
 _CONSTRUCTED = ("groups", "keyed_groups", "compose")
@@ -45,4 +46,6 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         constructed=any(data[key] for key in _CONSTRUCTED),
     )
     check_names(cluster, mistakes)
+    check_needed(cluster, mistakes)
+    check_clients(data["services"], cluster, mistakes)
     return cluster

@@ -37,7 +37,8 @@ def hostlist(text: str | None, path: Path, mistakes: Mistakes, rule: Field | Non
     return names
 
 
-def _more(names: list[str]) -> str:
+def more(names: list[str]) -> str:
+    """Return what goes behind the first of some names: " and 3 more", or nothing."""
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
@@ -100,7 +101,7 @@ class Floor:
                 )
                 continue
             if twice := [name for name in names if name in found]:
-                self.mistakes.add(path, f"{twice[0]}{_more(twice)} has an exception already.")
+                self.mistakes.add(path, f"{twice[0]}{more(twice)} has an exception already.")
             for name in names:
                 address, bmc = self._given(exception, name, path)
                 found[name] = {**exception, "address": address, "bmc_address": bmc, "path": path}
@@ -128,7 +129,7 @@ class Floor:
             # One mistake for each line of the file, however many names its hostlist has.
             for where, names in strangers.items():
                 hint = near(names[0], list(known))
-                self.mistakes.add(where, f"{names[0]!r}{_more(names)} is no node of this rack.{hint}")
+                self.mistakes.add(where, f"{names[0]!r}{more(names)} is no node of this rack.{hint}")
 
     def _leaves(self, text: str | None, racks: list[str], path: Path) -> list[str]:
         if text is None:
@@ -188,7 +189,7 @@ class Floor:
         if repeated:
             self.mistakes.add(path, f"names {repeated} of its nodes twice.")
         if twice:
-            self.mistakes.add(path, f"{twice[0]}{_more(twice)}: described already in {dotted(self.owner[twice[0]])}.")
+            self.mistakes.add(path, f"{twice[0]}{more(twice)}: described already in {dotted(self.owner[twice[0]])}.")
         self.owner.update(dict.fromkeys(names, path[:-1]))
         return not twice and not repeated
 

@@ -223,7 +223,7 @@ def test_hostlists_are_what_the_version_reads(lab: Variant, version: str, gres: 
     [
         (options(SlurmctldPort="7000"), "24.11", {"slurmctld", "slurmd", "sackd"}),
         (options(slurmctldport="7000"), "24.11", {"slurmctld", "slurmd", "sackd"}),
-        (options(AuthType="auth/slurm"), "24.11", {"slurmctld", "slurmd", "sackd"}),
+        (options(CredType="cred/munge"), "24.11", {"slurmctld", "slurmd", "sackd"}),
         (options(MessageTimeout=99), "24.11", set()),
         (options(MessageTimeout=99), "22.05", set()),
         (rack("r3", nodes="gpu05"), "24.11", set()),
