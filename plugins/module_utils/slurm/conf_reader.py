@@ -29,7 +29,6 @@ _SPELLING = {
 } | {"features": "Feature"}
 # What Slurm pairs with the names of a NodeName line, one by one or one for all.
 _PER_NODE = ("NodeAddr", "NodeHostname", "BcastAddr", "Port")
-_MAX_DEPTH = 20
 
 Pairs = dict[str, str]
 
@@ -101,25 +100,25 @@ def whole_lines(text: str) -> Iterator[str]:
     yield re.sub(r"\\(.)", r"\1", begun)
 
 
-def parse(text: str, directory: Path | None = None, depth: int = 0) -> Conf:
-    """Parse the text of a file; what it includes is looked for in `directory`."""
+def parse(text: str, directory: Path | None = None, opened: tuple[Path, ...] = ()) -> Conf:
+    """Parse the text of a file; what it includes is looked for in `directory`. `opened` are the files that lead here."""
     conf = Conf()
     for line in whole_lines(text):
         include = _INCLUDE.match(line)
         pairs = {} if include else tokens(line)
         if include:
-            _include(conf, include[1], directory or Path(), depth)
+            _include(conf, include[1], directory or Path(), opened)
         elif pairs:
             conf.lines.append(pairs)
     return conf
 
 
-def _include(conf: Conf, name: str, directory: Path, depth: int) -> None:
+def _include(conf: Conf, name: str, directory: Path, opened: tuple[Path, ...]) -> None:
     path = directory / name.replace("%c", (conf.option("ClusterName") or "%c").lower())
     try:
-        if depth == _MAX_DEPTH:
+        if path in opened:
             raise OSError("the files include each other in a circle")
-        included = parse(_text(path), directory, depth + 1)
+        included = parse(_text(path), directory, (*opened, path))
     except OSError as error:
         conf.unread.append(f"Include {name}: {path}: {error.strerror or error}")
         return
@@ -135,7 +134,7 @@ def _text(path: Path) -> str:
 def read(path: Path) -> Conf:
     """Read a file and all it includes; a file that is not there is empty."""
     try:
-        return parse(_text(path), path.parent)
+        return parse(_text(path), path.parent, (path,))
     except FileNotFoundError:
         return Conf()
 

@@ -124,12 +124,13 @@ def retain(
     kept = Retained()
     by_node, by_partition = _users(live.jobs)
     nodes = {**{name: _reported(pairs, _NODE_KEYS) for name, pairs in live.nodes.items()}, **nodes_of(conf)}
+    devices = _devices(gres_conf)
     gone = set(gone_nodes)
     for name in gone_nodes:
         if name in by_node:
             kept.nodes[name] = by_node[name]
             kept.slurm.append(_node_line(nodes[name]))
-            kept.gres += _gres_lines(gres_conf, name, nodes[name].get("Gres", ""))
+            kept.gres += _gres_lines(devices, name, nodes[name].get("Gres", ""))
     partitions = partitions_of(conf)
     for name in gone_partitions:
         if name in by_partition:
@@ -186,16 +187,25 @@ def gres_types(gres: str) -> list[str]:
     return list(dict.fromkeys(name for name in (item.partition(":")[0] for item in items) if name))
 
 
-def _gres_lines(gres_conf: Conf, node: str, gres: str) -> list[str]:
-    """Return the lines of gres.conf for a node; a line that names no node is for all that have such a device."""
+def _devices(gres_conf: Conf) -> list[tuple[frozenset[str] | None, Pairs]]:
+    """Return the lines of gres.conf, each with its nodes; a line that names none is for all that have such a device."""
+    return [
+        (
+            frozenset(expand(pairs["NodeName"])) if "NodeName" in pairs else None,
+            {key: value for key, value in pairs.items() if key != "NodeName"},
+        )
+        for pairs in gres_conf.lines
+    ]
+
+
+def _gres_lines(devices: Iterable[tuple[frozenset[str] | None, Pairs]], node: str, gres: str) -> list[str]:
+    """Return the lines of gres.conf for a node with this Gres."""
     types = gres_types(gres)
     lines, found = [], set()
-    for pairs in gres_conf.lines:
+    for names, pairs in devices:
         kind = pairs.get("Name", "")
-        if node in expand(pairs["NodeName"]) if "NodeName" in pairs else types and (not kind or kind in types):
-            lines.append(
-                line_of({"NodeName": node, **{key: value for key, value in pairs.items() if key != "NodeName"}})
-            )
+        if node in names if names is not None else types and (not kind or kind in types):
+            lines.append(line_of({"NodeName": node, **pairs}))
             found.update([kind] if kind else types)
     return lines + [line for item in gres.split(",") for line in _gres_count(node, item, found)]
 

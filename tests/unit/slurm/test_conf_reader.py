@@ -115,9 +115,13 @@ def test_includes_are_followed_and_those_that_are_missing_are_told(tmp_path: Pat
 
 
 def test_files_that_include_each_other_end(tmp_path: Path):
-    (tmp_path / "slurm.conf").write_text("Include slurm.conf\n")
-    assert read(tmp_path / "slurm.conf").unread == [
-        f"Include slurm.conf: {tmp_path}/slurm.conf: the files include each other in a circle"
+    (tmp_path / "slurm.conf").write_text("Include a.conf\nInclude a.conf\nNodeName=n1\n")
+    (tmp_path / "a.conf").write_text("Include slurm.conf\nInclude a.conf\n")
+    conf = read(tmp_path / "slurm.conf")
+    assert list(nodes_of(conf)) == ["n1"]
+    assert conf.unread == 2 * [
+        f"Include {name}: {tmp_path}/{name}: the files include each other in a circle"
+        for name in ("slurm.conf", "a.conf")
     ]
 
 

@@ -83,7 +83,7 @@ def test_jobs(line: str, job: Job):
 def test_a_line_of_scontrol_has_no_quotes_and_no_comments():
     pairs = pairs_of(LIVE_NODE)
     assert (pairs["RealMemory"], pairs["AllocTRES"], pairs["CurrentWatts"]) == ("1000000", "", "0")
-    assert pairs_of("NodeName=n1 Comment=NodeName=n2")["NodeName"] == "n1"
+    assert pairs_of("NodeName=n1 Reason=see NodeName=n2")["NodeName"] == "n1"
 
 
 DEBUG = "PartitionName=debug Nodes=gpu[01-02]"
