@@ -208,7 +208,9 @@ def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> bool:
     elif rule.maximum is not None and value > rule.maximum:
         mistakes.add(path, f"{value} is too large. The most is {rule.maximum}.")
     elif rule.pattern and not re.fullmatch(rule.pattern, value):
-        mistakes.add(path, f"{value!r} is not allowed. {rule.allowed}")
+        small = str(value).lower()
+        hint = f" Did you mean {small!r}?" if small != value and re.fullmatch(rule.pattern, small) else ""
+        mistakes.add(path, f"{value!r} is not allowed.{hint} {rule.allowed}")
     else:
         return True
     return False

@@ -10,10 +10,12 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
 
 from .addresses import Book
-from .fields import Field, Mistakes, Path, dotted, near
+from .fields import Field, Mistakes, Path, allowed, dotted, near
 from .model import Host, Network, Node, Profile, Rack
 from .schema import HOST, RACK, SWITCH
 
+# What a rack says of its nodes; without any, it is there for the hosts that stand in it.
+_OF_NODES = ("profile", "leaf", "address", "bmc_address", "exceptions")
 _Exceptions = Mapping[str, Mapping[str, Any]]
 
 
@@ -57,6 +59,8 @@ class Floor:
         self.owner: dict[str, Path] = {}
         # Whether some names could not be read: then an unknown name elsewhere may be no mistake.
         self.incomplete = False
+        # Whether the names of some racks could not be.
+        self.unread_racks = False
 
     def build(self, hosts: Mapping[str, Any], racks: Mapping[str, Any]) -> None:
         """Fill in hosts, racks and nodes; addresses that are stated are entered before any is counted."""
@@ -68,10 +72,20 @@ class Floor:
         exceptions = {key: self._exceptions(key, rack["exceptions"]) for key, rack in racks.items()}
         for key, rack in racks.items():
             self._rack(key, rack, exceptions[key])
+        if racks and not any(rack["nodes"] for rack in racks.values()) and not self._told("racks"):
+            self.mistakes.add(("racks",), "no rack has nodes: there is nothing to run jobs on.")
         for name, host in self.hosts.items():
-            # A host may stand in a rack without nodes, so any name will do; a near miss is a slip.
-            if host.rack and host.rack not in self.racks and (hint := near(host.rack, list(self.racks))):
-                self.mistakes.add(("hosts", name, "rack"), f"there is no rack {host.rack!r}.{hint}")
+            if host.rack and host.rack not in self.racks and not self.unread_racks:
+                known = list(self.racks)
+                hint = f"A rack without nodes is an entry of its own under `racks`: `{host.rack}: {{}}`."
+                self.mistakes.add(
+                    ("hosts", name, "rack"),
+                    f"rack {host.rack!r} is unknown.{near(host.rack, known) or allowed(known)} {hint}",
+                )
+
+    def _told(self, where: str) -> bool:
+        """Tell whether a mistake has been noted at a place, or below it."""
+        return any(mistake.where == where or mistake.where.startswith(f"{where}.") for mistake in self.mistakes.found)
 
     def _given(self, data: Mapping[str, Any], name: str, path: Path) -> tuple[str | None, str | None]:
         """Enter the stated addresses of one machine."""
@@ -110,6 +124,12 @@ class Floor:
     def _rack(self, key: str, data: Mapping[str, Any], exceptions: dict[str, dict[str, Any]]) -> None:
         path: Path = ("racks", key)
         names = hostlist(key, path, self.mistakes, RACK)
+        self.unread_racks = self.unread_racks or not names
+        stated = [item for item in _OF_NODES if data[item]]
+        if stated and not data["nodes"] and not self._told(dotted(path)):
+            self.mistakes.add(
+                path, f"'nodes' is missing: a rack without nodes has no {stated[0]!r}, only a row and a column."
+            )
         leaves = self._leaves(data["leaf"], names, path)
         racks = []
         for index, name in enumerate(names):

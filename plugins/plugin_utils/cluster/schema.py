@@ -32,10 +32,15 @@ _TEXT: dict[str, Any] = {
     "pattern": r'[^\n\r"#]+',
     "allowed": 'Allowed: one line without " and #.',
 }
-# What Slurm writes in lists of features and switches, and what it takes for users, accounts and QOS.
+# What Slurm writes in lists of features and switches, and what it takes for users.
 _WORD: dict[str, Any] = {
     "pattern": "[A-Za-z0-9_][A-Za-z0-9_.-]*",
     "allowed": "Allowed: letters, digits and _ . -",
+}
+# sacctmgr makes the names of accounts and QOS small: with capitals, no later run would find them.
+_OBJECT: dict[str, Any] = {
+    "pattern": "[a-z0-9_][a-z0-9_.-]*",
+    "allowed": "Allowed: small letters, digits and _ . -, for sacctmgr makes capital letters small.",
 }
 
 
@@ -127,9 +132,8 @@ _RACK = {
     "bmc_address": Field("BMC address of its first node; the others follow. By default after the nodes before."),
     "nodes": Field(
         "The nodes: a hostlist, such as gpu[001-016]; or a list of sections, for several profiles in one rack. The nodes of a "
-        "rack range are split evenly, in order.",
+        "rack range are split evenly, in order. Absent in a rack of hosts alone, which has only `row` and `column`.",
         "list",
-        required=True,
         item=Field("nodes", "section", fields=_NODES, short="names"),
     ),
     "exceptions": Field("What differs on single nodes.", "map", item=Field("a node", "section", fields=_EXCEPTION)),
@@ -138,7 +142,7 @@ _RACK = {
 _MACHINE = {
     "address": Field("Its address in the network `management`.", required=True),
     "bmc_address": Field("Address of its BMC in the network `bmc`."),
-    "rack": Field("The rack it stands in."),
+    "rack": Field("The rack it stands in, one of `racks`."),
 }
 
 _SERVICES = {
@@ -164,10 +168,10 @@ _PARTITION_FIELDS = {
 _ACCOUNT = {
     "description": Field("What it is for.", **_TEXT),
     "organization": Field("Whose it is.", **_TEXT),
-    "parent": Field("The account above.", default="root", **_WORD),
+    "parent": Field("The account above.", default="root", **_OBJECT),
     "users": _names("Its users.", **_WORD),
-    "qos": _names("QOS its users may use; absent: as inherited.", **_WORD),
-    "default_qos": Field("QOS of jobs that name none.", default="normal", **_WORD),
+    "qos": _names("QOS its users may use; absent: as inherited.", **_OBJECT),
+    "default_qos": Field("QOS of jobs that name none.", default="normal", **_OBJECT),
 }
 
 _SLURM = {
@@ -183,13 +187,13 @@ _SLURM = {
     "qos": Field(
         "QOS by name, each with options as `sacctmgr modify qos set` takes them.",
         "map",
-        keys=Field("a QOS", **_WORD),
+        keys=Field("a QOS", **_OBJECT),
         item=Field("options", "free"),
     ),
     "accounts": Field(
         "Accounts, parents first. With any, only users with an account can run jobs.",
         "map",
-        keys=Field("an account", **_WORD),
+        keys=Field("an account", **_OBJECT),
         item=Field("an account", "section", fields=_ACCOUNT),
     ),
 }

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import options
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.conf import text_of
 
 from .fields import Mistakes, Path
 from .model import Profile, Slurm
@@ -31,6 +32,7 @@ def slurm_of(data: Mapping[str, Any] | None, database: bool, mistakes: Mistakes)
         return Slurm("24.11", {}, {}, {}, {}, {})
     accounts = {name: _stated(account) for name, account in data["accounts"].items()}
     _check_accounts(accounts, data["qos"], database, mistakes)
+    _check_users(accounts, data["slurmdbd"], mistakes)
     version = data["version"] or "24.11"
     return Slurm(version, data["options"], data["cgroup"], data["slurmdbd"], data["qos"], accounts)
 
@@ -75,15 +77,21 @@ def _check_kind(version: str, kind: str, given: Mapping[Any, Any], path: Path, m
         mistakes.add((*path, problem.key), problem.message)
 
 
+def _written(section: str, mistakes: Mistakes) -> set[str]:
+    """Return the names of a section, in small letters: one with capitals is a mistake there, not where it is named."""
+    return {str(path[2]).lower() for path in mistakes.lines if len(path) == 3 and path[:2] == ("slurm", section)}
+
+
 def _check_accounts(
     accounts: Mapping[str, Mapping[str, Any]], qos: Mapping[str, Any], database: bool, mistakes: Mistakes
 ) -> None:
+    unread, unread_qos = _written("accounts", mistakes).difference(accounts), _written("qos", mistakes).difference(qos)
     known = ["normal", *(name for name in qos if name != "normal")]
     seen = ["root"]
     for name, account in accounts.items():
         path: Path = ("slurm", "accounts", name)
         parent = account.get("parent", "root")
-        if parent not in seen:
+        if parent not in seen and parent not in unread:
             hint = "It comes further down: parents go first." if parent in accounts else ""
             if hint and parent != name:
                 mistakes.add((*path, "parent"), f"account {parent!r} is not there yet. {hint}")
@@ -92,10 +100,25 @@ def _check_accounts(
         seen.append(name)
         allowed = [one for one in account.get("qos", []) if one]
         for number, one in enumerate(allowed):
-            if one not in known:
+            if one not in known and one not in unread_qos:
                 mistakes.unknown((*path, "qos", number), "QOS", one, known)
         default = account.get("default_qos")
-        if default and default not in (allowed or known):
+        if default and default not in (allowed or known) and default not in unread_qos:
             mistakes.unknown((*path, "default_qos"), "QOS", default, allowed or known)
     if accounts and not database:
         mistakes.add(("slurm", "accounts"), "accounts need a database. Name its host in services.database.")
+
+
+def _check_users(accounts: Mapping[str, Mapping[str, Any]], slurmdbd: Mapping[Any, Any], mistakes: Mistakes) -> None:
+    parameters = next((value for key, value in slurmdbd.items() if str(key).lower() == "parameters"), None)
+    words = text_of(parameters).lower().replace(" ", "").split(",")
+    if "preservecaseuser" in words or "preservecaseall" in words:
+        return
+    for name, account in accounts.items():
+        for number, user in enumerate(account.get("users", [])):
+            if user and user != user.lower():
+                mistakes.add(
+                    ("slurm", "accounts", name, "users", number),
+                    f"user {user!r} would become {user.lower()!r}: sacctmgr makes capital letters small. If that is the login "
+                    "name, set Parameters: PreserveCaseUser in slurm.slurmdbd.",
+                )

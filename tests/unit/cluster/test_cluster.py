@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, groups_of, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.addresses import Book, networks_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import topology
 
 
 def addresses(cluster) -> dict[str, str]:
@@ -132,6 +133,23 @@ def test_groups(bench):
         "partition_gpu": gpus,
         "partition_long_jobs": [*gpus, *cpus],
     }
+
+
+@pytest.mark.parametrize("keys", ["", " {}", " {row: B, column: 7}", " {nodes: []}"])
+def test_a_rack_may_be_there_for_hosts_alone(bench, keys):
+    before = bench.load()
+    cluster = bench.load(("hosts:\n", f"  b[3-4]:{keys}\nhosts:\n"), ("0.10\n", "0.10\n    rack: b4\n"))
+    assert cluster.hosts["ctl1"].rack == "b4"
+    assert list(cluster.racks) == ["r1", "b1", "b2", "b3", "b4"]
+    assert addresses(cluster) == addresses(before)
+    # A switch without nodes is none for Slurm.
+    assert topology.lines(cluster) == topology.lines(before)
+    assert groups_of(cluster) == {**groups_of(before), "rack_b3": [], "rack_b4": []}
+
+
+def test_a_user_may_keep_capitals_where_slurmdbd_does(bench):
+    keep = ("    PurgeJobAfter: 12months", "    parameters: [PreserveCaseUser]")
+    assert bench.load(("[alice]", "[Alice]"), keep).slurm.accounts["research"]["users"] == ["Alice"]
 
 
 def test_a_service_may_name_a_hostlist(bench):

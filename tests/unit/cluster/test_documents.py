@@ -37,6 +37,17 @@ def test_editors_accept_what_bedplate_accepts(path):
     jsonschema.validate(yaml.safe_load(path.read_text()), SCHEMA, jsonschema.Draft202012Validator)
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_editors_find_the_schema(path):
+    named = re.search(r"^# yaml-language-server: \$schema=(.*)$", path.read_text(), re.MULTILINE)
+    if "examples" in path.parts:
+        # An example is there to be copied, as README.md says: then the path is right.
+        path = ROOT / "inventories" / "mysite" / path.name
+        assert named
+    if named:
+        assert (path.parent / named[1]).resolve() == ROOT / "docs" / "schema" / "cluster-file.schema.json"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

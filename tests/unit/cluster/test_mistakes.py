@@ -141,3 +141,29 @@ def test_a_corrected_file_is_read_again(bench):
     bench.error(("site: lab", "sitee: lab"))
     assert bench.load().site == "lab"
     assert bench.load(("site: lab", "site: other")).site == "other"
+
+
+def test_no_rack_with_nodes(bench):
+    text = bench.text()
+    racks = text[text.index("racks:\n") : text.index("hosts:\n")]
+    error = bench.error((racks, "racks:\n  r1: {}\n"))
+    (told,) = [mistake.message for mistake in error.mistakes if mistake.where == "racks"]
+    assert told == "no rack has nodes: there is nothing to run jobs on."
+
+
+def test_a_host_in_a_rack_that_could_not_be_read(bench):
+    error = bench.error(("  b[1-2]:", "  b[2-1]:"), ("    address: 10.0.0.10", "    address: 10.0.0.10\n    rack: b1"))
+    assert wheres(error) == ["racks.b[2-1]"]
+
+
+@pytest.mark.parametrize(
+    ("accounts", "where"),
+    [
+        ("    Top: {}\n    research: {parent: top}", ["slurm.accounts.Top"]),
+        ("    Top: {}\n    research: {parent: Top}", ["slurm.accounts.Top", "slurm.accounts.research.parent"]),
+        ("    research: {default_qos: high, qos: [high]}\n  qos:\n    HIGH: {}", ["slurm.qos.HIGH"]),
+    ],
+)
+def test_a_name_with_capitals_is_told_where_it_is_written(bench, accounts, where):
+    error = bench.error(("    research:\n      users: [alice]", accounts))
+    assert wheres(error) == where
