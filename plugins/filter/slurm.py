@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible.errors import AnsibleFilterError
+
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Retained, merged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
@@ -15,20 +17,24 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import rend
 InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
 
 
-def _kept(in_use: InUse) -> Retained:
+def _kept(in_use: InUse, name: str) -> Retained:
     """Return what stays for jobs, of one answer of slurm_in_use or of several."""
-    return merged([in_use] if isinstance(in_use, Mapping) else in_use or ())
+    answers = [in_use] if isinstance(in_use, Mapping) else list(in_use or ())
+    for answer in answers:
+        if answer.get("failed"):  # without its lines, this controller's files would take its jobs away
+            raise AnsibleFilterError(f"{name}: a controller cannot say what its jobs need: {answer.get('msg')}")
+    return merged(answers)
 
 
 def slurm_files(path: object, in_use: InUse = None) -> dict[str, str]:
     """Return the files of a controller."""
-    kept = _kept(in_use)
+    kept = _kept(in_use, "slurm_files")
     return render.slurm_files(cluster_of(path, "slurm_files"), kept.slurm, kept.gres)
 
 
 def slurm_daemons(path: object, in_use: InUse = None) -> dict[str, str]:
     """Return the environment files of the daemons."""
-    return render.daemon_files(cluster_of(path, "slurm_daemons"), _kept(in_use).slurm)
+    return render.daemon_files(cluster_of(path, "slurm_daemons"), _kept(in_use, "slurm_daemons").slurm)
 
 
 def slurm_wanted(path: object, unasked: bool = False) -> dict[str, object]:

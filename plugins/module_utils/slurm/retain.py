@@ -222,7 +222,7 @@ def _gres_count(node: str, item: str, found: set[str]) -> Iterator[str]:
 def merged(results: Iterable[Mapping[str, Any]]) -> Retained:
     """Merge the answers of several controllers, so that all write the same: the union, in one order.
 
-    An answer is what the module slurm_in_use returned; one of a controller that was not reached or failed is skipped.
+    An answer is what the module slurm_in_use returned; one of a controller that was not reached has no lines.
     Where two controllers have different lines for one thing, the first counts.
     """
     kept = Retained()

@@ -93,7 +93,7 @@ MORE = {"slurm": ["NodeName=old02 CPUs=2", *KEPT["slurm"]], "gres": []}
         (KEPT, [*KEPT["slurm"]]),
         ([KEPT, MORE], [*KEPT["slurm"], "NodeName=old02 CPUs=2"]),
         ([MORE, KEPT], [*KEPT["slurm"], "NodeName=old02 CPUs=2"]),
-        ([{}, {"failed": True, "msg": "down"}, KEPT], [*KEPT["slurm"]]),
+        ([{}, {"unreachable": True, "msg": "timed out"}, KEPT], [*KEPT["slurm"]]),
         ([{}], []),
         ({}, []),
         ([], []),
@@ -105,6 +105,21 @@ def test_what_stays_comes_from_one_controller_or_from_many(in_use, kept):
     assert [line for line in lines if line.startswith("NodeName=old")] == kept
 
 
+@pytest.mark.parametrize("name", ["slurm_files", "slurm_daemons"])
+def test_a_controller_that_cannot_say_what_its_jobs_need_stops_the_others(name):
+    with pytest.raises(AnsibleError, match=f"{name}: a controller cannot say what its jobs need: slurmctld is down"):
+        template(
+            f"bedplate_cluster_file | bedplate.cluster.{name}(in_use)",
+            in_use=[KEPT, {"failed": True, "msg": "slurmctld is down"}],
+        )
+
+
+def test_jobs_are_asked_for_before_anything_changes():
+    first = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())[0]
+    assert (first["hosts"], first["max_fail_percentage"]) == ("slurm_controllers", 0)
+    assert [task["ansible.builtin.import_role"]["tasks_from"] for task in first["tasks"]] == ["in_use"]
+
+
 def test_the_controllers_of_a_run_write_the_same_whoever_answered():
     """The expressions of roles/slurm/tasks/controller.yml, on a run's own host variables."""
     tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
@@ -113,7 +128,7 @@ def test_the_controllers_of_a_run_write_the_same_whoever_answered():
     inventory = InventoryManager(loader=loader, sources=["ctl1,ctl2,ctl3,ctl4,gpu01,"])
     inventory.add_group("slurm_controllers")
     variables = VariableManager(loader=loader, inventory=inventory)
-    answers = {"ctl1": KEPT, "ctl2": {"slurm": [], "gres": []}, "ctl3": {"failed": True, "msg": "slurmctld is down"}}
+    answers = {"ctl1": KEPT, "ctl2": {"slurm": [], "gres": []}, "ctl3": {"unreachable": True, "msg": "no"}}
     for name in ["ctl1", "ctl2", "ctl3", "ctl4"]:
         inventory.groups["slurm_controllers"].add_host(inventory.get_host(name))
         if name in answers:

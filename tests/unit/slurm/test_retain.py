@@ -201,7 +201,7 @@ TWO = {"slurm": ["NodeName=n2 CPUs=2", "NodeName=n10 CPUs=9"], "gres": ["NodeNam
 
 
 def test_the_answers_of_controllers_are_one():
-    kept = merged([{}, ONE, {"failed": True, "msg": "no"}, TWO, {"unreachable": True}])
+    kept = merged([{}, ONE, TWO, {"unreachable": True, "msg": "no"}])
     assert kept.slurm == ["NodeName=n2 CPUs=2", "NodeName=n10 CPUs=1", "PartitionName=p Nodes=a"]
     assert kept.gres == [
         "NodeName=n2 Name=gpu Count=2",
