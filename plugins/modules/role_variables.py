@@ -12,6 +12,8 @@ version_added: 0.1.0
 description:
   - Ansible ignores a misspelt role variable. This action compares the names of all variables with the argument specs of this
     collection's roles, and fails with every name that begins like a role's variable and is none.
+  - All groups and all hosts of the inventory are looked at, whatever C(--limit) says, with their group_vars and host_vars.
+    Of the playbook only what holds for the task is.
   - Runs on the control node and connects to nobody.
 options: {}
 author: The bedplate authors
@@ -22,7 +24,9 @@ attributes:
 EXAMPLES = r"""
 - name: Check every variable that an inventory sets for a role
   bedplate.cluster.role_variables:
-# => gpu01: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?
+  delegate_to: localhost
+  run_once: true
+# => host gpu01: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?
 """
 
 RETURN = r"""

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import yaml
@@ -40,3 +40,26 @@ def message(name: str, role: str, known: Mapping[str, set[str]]) -> str:
     matches = difflib.get_close_matches(name, sorted(known[role]), n=1)
     hint = f"did you mean {matches[0]}?" if matches else f"see `ansible-doc -t role bedplate.cluster.{role}`"
     return f"{name} is no variable of the role {role}; {hint}"
+
+
+def summary(places: Sequence[str]) -> str:
+    """Return where a variable is set, short even when it is set on every host.
+
+    >>> summary(["host gpu01", "host gpu02", "host gpu03"])
+    'host gpu01 and 2 more'
+    """
+    return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
+
+
+def hosts_to_read(directories: Iterable[Path], prefixes: Sequence[str]) -> set[str]:
+    """Return the hosts whose files in host_vars may set a variable that begins like this.
+
+    Ansible's own look for the files of ten thousand hosts takes half a second, and a millisecond more for each file.
+    """
+    words = [b"$ANSIBLE_VAULT", *(prefix.encode() for prefix in prefixes)]
+    found: set[str] = set()
+    for directory in directories:
+        for path in directory.glob("host_vars/*"):
+            if path.is_dir() or (path.is_file() and any(word in path.read_bytes() for word in words)):
+                found |= {path.name, path.stem}
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces import (
+    hosts_to_read,
     interfaces,
     message,
     unknown_variables,
@@ -62,23 +64,92 @@ def test_the_message_says_where_to_look_when_no_name_is_near():
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "said"),
-    [
-        (
-            ["-e", "slurm_rest_listn=1"],
-            2,
-            "slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?",
-        ),
-        ([], 0, "failed=0"),
-    ],
-    ids=["misspelt", "right"],
-)
-def test_validate_yml(arguments: list[str], code: int, said: str):
-    command = [Path(sys.executable).with_name("ansible-playbook"), "playbooks/validate.yml", *arguments]
+def test_only_host_vars_that_may_hold_a_variable_of_a_role_are_read(tmp_path: Path):
+    files = {
+        "h1.yml": "slurm_x: 1",
+        "h2.yml": "site_room: 1",
+        "h3": "node_os_x: 1",
+        "h4.json": '{"slurm_x": 1}',
+        "h5.yml": "$ANSIBLE_VAULT;1.1;AES256\n3132",
+        "h6.lab": "slurm_x: 1",
+        "h7/main.yml": "site_room: 1",
+    }
+    for name, text in files.items():
+        path = tmp_path / "host_vars" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "host_vars/h8.yml").symlink_to("nothing")
+    found = hosts_to_read([tmp_path, tmp_path / "none"], ["slurm_", "node_os_"])
+    assert found & {f"h{n}" for n in range(10)} == {"h1", "h3", "h4", "h5", "h6", "h7"}
+    assert "h6.lab" in found
+
+
+def play(*arguments: str | Path) -> tuple[int, str]:
+    command = [Path(sys.executable).with_name("ansible-playbook"), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     environment |= {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "true", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
-    output = done.stdout + done.stderr
-    assert done.returncode == code, output
-    assert said in output
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("limit", [[], ["--limit", "gpu01"]], ids=["all", "limit"])
+def test_an_inventory_without_a_slip_passes(limit: list[str]):
+    code, output = play("playbooks/validate.yml", *limit)
+    assert code == 0, output
+    assert "ok=1 " in output
+
+
+def test_a_slip_on_the_command_line_fails():
+    code, output = play("playbooks/validate.yml", "-e", "slurm_rest_listn=1")
+    assert code == 2, output
+    assert "this run: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?" in output
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an inventory with a slip in every place, and a playbook that would touch its machines after the check."""
+    base = tmp_path_factory.mktemp("site")
+    files = {
+        "lab.bedplate.yml": (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+        + "compose: {slurm_composed: inventory_hostname}\n",
+        "hosts.yml": "storage: {vars: {slurm_of_group: 1}, hosts: {nfs1: {slurm_of_host: 1}, nfs2: {}}}\n",
+        "host_vars/gpu03.yml": "slurm_compute_restrct_ssh: false\nslurm_compute_restrict_ssh: false\n",
+        "host_vars/gpu04/vars.yml": "node_os_host: {}\n",
+        "host_vars/nfs2": "slurm_of_nfs2: 1\nsite_room: 1\n",
+        "group_vars/rack_r2.yml": "slurm_of_rack: 1\n",
+        # A host that lends its name is never connected to, however that would be done.
+        "host_vars/gpu01.yml": "ansible_connection: no.such.plugin\nansible_become: true\n",
+    }
+    for name, text in files.items():
+        path = base / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    touch = f"- hosts: all\n  gather_facts: false\n  tasks: [{{ansible.builtin.raw: touch {base}/touched}}]\n"
+    (base / "play").mkdir()
+    shutil.copy(ROOT / "playbooks/validate.yml", base / "play")
+    (base / "play/site.yml").write_text(f"- import_playbook: validate.yml\n{touch}")
+    (base / "play/host_vars").mkdir()
+    (base / "play/host_vars/gpu02.yml").write_text("slurm_beside_play: 1\n")
+    return base
+
+
+@pytest.mark.parametrize("limit", ["", "gpu01", "gpu01,gpu02", "rack_r2"])
+def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path, limit: str):
+    sources = [*("-i", site / "lab.bedplate.yml"), *("-i", site / "hosts.yml")]
+    code, output = play(*sources, site / "play/site.yml", *(["--limit", limit] if limit else []))
+    assert code == 2, output
+    text = " ".join(output.split())
+    for said in (
+        "host gpu03: slurm_compute_restrct_ssh is no variable of the role slurm; did you mean slurm_compute_restrict_ssh?",
+        "host gpu04: node_os_host is no variable of the role node_os",
+        "host nfs1: slurm_of_host is no variable of the role slurm",
+        "host nfs2: slurm_of_nfs2 is no variable of the role slurm",
+        "group storage: slurm_of_group is no variable of the role slurm",
+        "group rack_r2: slurm_of_rack is no variable of the role slurm",
+        "host ctl1 and 4 more: slurm_composed is no variable of the role slurm",
+        "host gpu02: slurm_beside_play is no variable of the role slurm",
+    ):
+        assert said in text
+    assert "slurm_compute_restrict_ssh is no variable" not in text
+    assert output.count("PLAY [") == 1
+    assert not (site / "touched").exists()
