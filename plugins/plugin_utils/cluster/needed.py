@@ -87,20 +87,12 @@ def _has(word: str, value: object) -> bool:
 
 def _check_shared_state(cluster: Cluster, mistakes: Mistakes) -> None:
     controllers = [name for name in cluster.services.controllers if name in cluster.machines]
-    key, value = next(
-        ((key, value) for key, value in cluster.slurm.options.items() if str(key).lower() == "statesavelocation"),
-        (None, None),
-    )
-    if len(controllers) < 2 or value is not None:
-        return
     # Whether a stated directory is shared cannot be seen from here.
-    path: Path = ("services", "controllers") if key is None else ("slurm", "options", key)
-    state = (
-        f"{defaults('slurm')['StateSaveLocation']} (bedplate's default)" if key is None else "/var/spool (Slurm's own)"
-    )
+    if len(controllers) < 2 or any(str(key).lower() == "statesavelocation" for key in cluster.slurm.options):
+        return
     mistakes.add(
-        path,
+        ("services", "controllers"),
         f"{controllers[0]}{more(controllers)} are controllers, and each would keep Slurm's state in a directory of its own, "
-        f"StateSaveLocation {state}: the one that takes over would know no job. State it in slurm.options, a directory "
-        "on storage that all controllers mount, owned by user slurm.",
+        f"StateSaveLocation {defaults('slurm')['StateSaveLocation']} (bedplate's default): the one that takes over would know "
+        "no job. State it in slurm.options, a directory on storage that all controllers mount, owned by user slurm.",
     )

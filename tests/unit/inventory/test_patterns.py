@@ -32,7 +32,7 @@ def manager() -> InventoryManager:
         ("partition_debug", NODES[:2]),
         ("compute_nodes:!rack_r1", NODES[2:]),
         ("slurm_controllers[0]", ["ctl1"]),
-        ("slurm_login:!slurm_controllers", []),
+        ("slurm_login:slurm_rest:!slurm_controllers:!compute_nodes", []),
         ("subnet_managers", []),
     ],
 )

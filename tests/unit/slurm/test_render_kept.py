@@ -79,7 +79,6 @@ def test_dropping_a_node_that_stayed_restarts_what_a_reconfigure_cannot_do(
     [
         ({}, "lab", "/var/lib/slurm/slurmctld"),
         ({"statesavelocation": "/shared/state"}, "lab", "/shared/state"),
-        ({"StateSaveLocation": None}, "lab", "/var/spool"),
     ],
 )
 def test_what_jobs_belong_to_is_what_slurm_conf_will_say(
