@@ -1,17 +1,30 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Slurm reports against what the cluster file says, as findings an operator can act on."""
+"""What Slurm reports against what the cluster file says: findings to mend, and notices of what an operator meant to do."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import pairs_of
 
+# One line a node; the reason is last, for it alone may hold `|`.
+NODE_FORMAT = "%N|%G|%c|%m|%t|%v|%U|%H|%E"
 # Compact states of `sinfo --format=%t` that mean a node can run jobs, is running them, or is about to return.
-HEALTHY = {"idle", "alloc", "mix", "comp", "resv", "maint", "plnd", "boot"}
+HEALTHY = {"idle", "alloc", "mix", "comp", "resv", "maint", "plnd", "boot", "block"}
+_OUT = {"drain", "drng", "down", "fail", "failg"}
+# What a planned state allows beside healthy states. `inval`: a node out for broken hardware may register with less of it.
+_PLANNED = {"drain": {"drain", "drng", "inval"}, "down": {"drain", "drng", "inval", "down"}}
+_UNKNOWN = ("", "N/A", "(null)", "Unknown", "none")
+# Reasons from Slurm's sources. slurmd and slurmstepd send theirs as root, so that the user alone does not tell.
+_SLURMS_REASONS = re.compile(
+    r"Not responding|Low (socket|CPUs|RealMemory|TmpDisk)|CoreSpec differ|\w+(/\w+)?(:\S+)? (count|type) |Invalid GRES|"
+    r"Could not unpack|Reported active features|RestrictedCores|Node unexpectedly|NO NETWORK|Bad core count|Duplicate jobid|"
+    r"Prolog|Epilog|batch job complete failure|Job env setup error|Job step not running|Kill task failed|"
+    r"SlurmdSpoolDir|switch_g_job_postfini|Cannot collect energy|Failed to set|ResumeTimeout|reboot timed out"
+)
 
 
 @dataclass(frozen=True)
@@ -25,29 +38,98 @@ class Finding:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """A node in a state that somebody chose: no failure, but to be known. `who` and `since` are empty where nobody knows."""
+
+    node: str
+    state: str
+    reason: str
+    who: str
+    since: str
+
+
+@dataclass(frozen=True)
 class LiveNode:
-    """A node as `sinfo --Node` reports it; memory in MiB."""
+    """A node as `sinfo --Node` reports it; memory in MiB; who set the reason as name(uid)."""
 
     gres: str
     cpus: int
     memory: int
     state: str
-    reason: str
+    version: str = ""
+    who: str = ""
+    since: str = ""
+    reason: str = ""
+
+    @property
+    def base(self) -> str:
+        """The state without what follows it: `down*` does not answer, `idle~` is switched off to save power."""
+        return self.state.rstrip("*~#!%$@^-+")
+
+    @property
+    def answers(self) -> bool:
+        """Whether its slurmd answers, as far as slurmctld knows."""
+        return self.base != "down" and not self.state.endswith("*")
 
 
-def parse_nodes(text: str) -> dict[str, LiveNode]:
-    """Parse `sinfo --noheader --all --Node --format=%N|%G|%c|%m|%t|%E`.
+@dataclass
+class _Differences:
+    """Findings and notices of nodes; the nodes of one difference are folded into one finding."""
 
-    >>> parse_nodes("gpu01|gpu:h100:8|112|1000000|idle|none")["gpu01"].gres
+    nodes: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+
+    def add(self, name: str, wanted: str, found: str, fix: str) -> None:
+        self.nodes.setdefault((wanted, found, fix), []).append(name)
+
+    def findings(self) -> list[Finding]:
+        found = []
+        for (wanted, what, fix), names in self.nodes.items():
+            folded = fold(names)
+            where = f"node {folded}" if len(names) == 1 else f"nodes {folded}"
+            found.append(Finding(where, wanted, what, fix.replace("NODE", folded)))
+        return found
+
+
+def parse_config(text: str) -> dict[str, str]:
+    """Parse `scontrol show config` to option -> value.
+
+    >>> parse_config("SLURM_VERSION           = 24.11.5")["SLURM_VERSION"]
+    '24.11.5'
+    """
+    return dict(re.findall(r"^(\w+) *= (.*\S)", text, re.MULTILINE))
+
+
+def parse_nodes(text: str) -> tuple[dict[str, LiveNode], list[str]]:
+    """Parse `sinfo --noheader --all --Node --format=NODE_FORMAT`; the second part has the lines that cannot be read.
+
+    >>> parse_nodes("gpu01|gpu:h100:8(S:0-1)|112|1000000|idle|24.11.5|Unknown|Unknown|none")[0]["gpu01"].gres
     'gpu:h100:8'
     """
-    nodes = {}
-    for line in text.splitlines():
-        name, gres, cpus, memory, state, reason = line.split("|", 5)
-        # sinfo adds where the GPUs sit: gpu:h100:8(S:0-1).
-        gres = re.sub(r"\(S:[^)]*\)", "", gres)
-        nodes[name] = LiveNode("" if gres == "(null)" else gres, int(cpus), int(memory), state, reason)
-    return nodes
+    nodes, unread = {}, []
+    for line in filter(str.strip, text.splitlines()):
+        try:
+            name, gres, cpus, memory, *texts = line.split("|", 8)
+            state, version, who, since, reason = ("" if one in _UNKNOWN else one for one in map(str.strip, texts))
+            nodes[name.strip()] = LiveNode(
+                _plain_gres(gres), _count(cpus), _count(memory), state, version, who, since, reason
+            )
+        except ValueError:
+            unread.append(line)
+    return nodes, unread
+
+
+def _plain_gres(gres: str) -> str:
+    """Return the devices in one order, without where they sit: gpu:h100:8(S:0-1),shard:4(S:0,1) is gpu:h100:8,shard:4."""
+    plain = re.sub(r"\([^)]*\)", "", gres.strip())
+    return ",".join(sorted(filter(None, plain.split(",")))) if plain not in _UNKNOWN else ""
+
+
+def _count(text: str) -> int:
+    """Return a number of sinfo, which writes 1536 as 1.50K."""
+    number = text.strip()
+    factor = {"K": 1024, "M": 1024**2}.get(number[-1:], 1)
+    return int(float(number[:-1]) * factor) if factor > 1 else int(number)
 
 
 def parse_partitions(text: str) -> dict[str, str]:
@@ -56,8 +138,7 @@ def parse_partitions(text: str) -> dict[str, str]:
     for line in text.splitlines():
         pairs = pairs_of(line)
         if "PartitionName" in pairs:
-            nodes = pairs.get("Nodes", "(null)")
-            partitions[pairs["PartitionName"]] = "" if nodes == "(null)" else fold(expand(nodes))
+            partitions[pairs["PartitionName"]] = _refold(pairs.get("Nodes", ""))
     return partitions
 
 
@@ -67,43 +148,124 @@ def parse_topology(text: str) -> dict[str, dict[str, str]]:
     for line in text.splitlines():
         pairs = pairs_of(line)
         if "SwitchName" in pairs:
-            below = pairs.get("Switches", "")
             switches[pairs["SwitchName"]] = {
                 "level": pairs.get("Level", ""),
-                "nodes": fold(expand(pairs["Nodes"])) if pairs.get("Nodes") else "",
-                "switches": fold(expand(below)) if below else "",
+                "nodes": _refold(pairs.get("Nodes", "")),
+                "switches": _refold(pairs.get("Switches", "")),
             }
     return switches
 
 
-def compare_nodes(wanted: Iterable[Mapping[str, object]], live: Mapping[str, LiveNode]) -> list[Finding]:
-    """Compare groups of like nodes (`names` folded, `gres`, `cpus`, `memory`, `drained`) with the live ones."""
+def _refold(hostlist: str) -> str:
+    """Return a hostlist as bedplate folds it, or as it is where it cannot be read: then it differs, and is shown."""
+    try:
+        return "" if hostlist in ("", "(null)") else fold(expand(hostlist))
+    except HostlistError:
+        return hostlist
+
+
+def compare_config(release: str, config: Mapping[str, str]) -> list[Finding]:
+    """Compare the running slurmctld, from `scontrol show config`, with the wanted release and with this host's slurm.conf."""
     findings = []
+    running = config.get("SLURM_VERSION", "unknown")
+    if _release(running) != _release(release):
+        fix = "set slurm.version in the cluster file, or install the planned packages and restart slurmctld"
+        findings.append(Finding("slurmctld", f"release {release}", f"release {running}", fix))
+    # Absent with DebugFlags=NO_CONF_HASH.
+    if config.get("HASH_VAL", "Match").startswith("Different"):
+        where = f"{config.get('SLURM_CONF', 'slurm.conf')} of this host"
+        fix = "`scontrol reconfigure`, or run playbooks/scheduler.yml"
+        findings.append(Finding(where, "what slurmctld runs", f"HASH_VAL {config['HASH_VAL']}", fix))
+    return findings
+
+
+def _release(version: str) -> list[str]:
+    return version.split(".")[:2]
+
+
+def unread_findings(lines: Iterable[str]) -> list[Finding]:
+    """Return a finding for each line of sinfo that cannot be read."""
+    fix = f"look at `sinfo --all --Node --format='{NODE_FORMAT}'`; a reason with a line break is mended by setting it anew"
+    return [Finding("sinfo", "a line per node", repr(line), fix) for line in lines]
+
+
+def compare_nodes(
+    wanted: Iterable[Mapping[str, object]], live: Mapping[str, LiveNode], config: Mapping[str, str]
+) -> tuple[list[Finding], list[Notice]]:
+    """Compare groups of like nodes (`names` folded, `gres`, `cpus`, `memory`, planned `state` or "") with the live ones."""
+    differences = _Differences()
     for group in wanted:
         for name in expand(str(group["names"])):
-            findings += _compare_node(name, group, live.get(name))
-    return findings
+            node = live.get(name)
+            if node:
+                _compare_hardware(name, group, node, differences)
+                _compare_version(name, node, config, differences)
+                _compare_state(name, str(group.get("state") or ""), node, config, differences)
+            elif group.get("state") != "future":  # sinfo shows such a node when it has registered
+                differences.add(name, "known to Slurm", "unknown", "run playbooks/scheduler.yml")
+    return differences.findings(), differences.notices
 
 
-def _compare_node(name: str, wanted: Mapping[str, object], live: LiveNode | None) -> list[Finding]:
-    where = f"node {name}"
-    if live is None:
-        return [Finding(where, "known to Slurm", "unknown", "run playbooks/scheduler.yml")]
-    findings = [
-        Finding(where, f"{key} {wanted[key]}", f"{key} {found}", "compare the profile with `slurmd -C` on the node")
-        for key, found in (("gres", live.gres), ("cpus", live.cpus), ("memory", live.memory))
-        if str(wanted[key]) != str(found)
-    ]
-    state = live.state.rstrip("*~#!%$@^-+")
-    if live.state.endswith("*") or (
-        state not in HEALTHY and not (wanted.get("drained") and state in ("drain", "drng"))
+def _compare_hardware(name: str, wanted: Mapping[str, object], live: LiveNode, differences: _Differences) -> None:
+    for key, want, found in (
+        ("gres", _plain_gres(str(wanted["gres"])), live.gres),
+        ("cpus", str(wanted["cpus"]), str(live.cpus)),
+        ("memory", str(wanted["memory"]), str(live.memory)),
     ):
-        reason = "" if live.reason == "none" else f" ({live.reason})"
-        fix = f"`journalctl -u slurmd` on {name}; then `scontrol update nodename={name} state=resume`"
-        findings.append(
-            Finding(where, "drained" if wanted.get("drained") else "able to run jobs", f"{live.state}{reason}", fix)
-        )
-    return findings
+        if want != found:
+            fix = "compare the profile with `slurmd -C` on NODE"
+            differences.add(name, f"{key} {want or 'none'}", f"{key} {found or 'none'}", fix)
+
+
+def _compare_version(name: str, live: LiveNode, config: Mapping[str, str], differences: _Differences) -> None:
+    running = config.get("SLURM_VERSION", "")
+    # A node that does not answer shows what it ran once: nobody can mend that before it is back.
+    if running and live.version and live.answers and _release(live.version) != _release(running):
+        fix = "restart slurmd on NODE, or install the planned packages there"
+        differences.add(name, f"the release of slurmctld, {running}", f"slurmd {live.version}", fix)
+
+
+def _compare_state(
+    name: str, planned: str, live: LiveNode, config: Mapping[str, str], differences: _Differences
+) -> None:
+    if live.base in HEALTHY and not live.state.endswith("*"):
+        if planned in _PLANNED:
+            reason = f"the cluster file plans {planned}, which only a new node starts with: `scontrol update`, or drop the exception"
+            differences.notices.append(Notice(name, live.state, reason, "", ""))
+        return
+    if live.base in _PLANNED.get(planned, ()):
+        return
+    if who := _operator(live, config.get("SlurmUser", "")):
+        differences.notices.append(Notice(name, live.state, live.reason, who, live.since))
+        return
+    reason = f" ({live.reason}; set by {live.who or 'unknown'})" if live.reason else ""
+    if planned in _PLANNED:
+        wanted = f"{planned}, as planned"
+        fix = f"Slurm keeps the state of a node it knows: `scontrol update nodename=NODE state={planned} reason=...`"
+    else:
+        wanted = "able to run jobs"
+        fix = "`journalctl -u slurmd` on NODE; then `scontrol update nodename=NODE state=resume`"
+    differences.add(name, wanted, f"{live.state}{reason}", fix)
+
+
+def _operator(live: LiveNode, slurm_user: str) -> str:
+    """Return who took a node out of service, or "" where it was Slurm or where nobody can tell."""
+    who, own = _uid(live.who), _uid(slurm_user)
+    if live.base not in _OUT or not who or not own:
+        return ""
+    # Since 23.02 Slurm adds this to an operator's reason, in its own name, when the drained node is switched off.
+    before = re.sub(r"( : Not responding)+$", "", live.reason)
+    if _SLURMS_REASONS.match(before) and who in (own, "0"):
+        return ""
+    if who != own:
+        return live.who
+    return "unknown" if before != live.reason and live.base in ("drain", "drng") else ""
+
+
+def _uid(user: str) -> str:
+    """Return the id in name(id), or ""."""
+    found = re.search(r"\((\d+)\)$", user)
+    return found[1] if found else ""
 
 
 def compare_maps(
@@ -122,3 +284,14 @@ def compare_maps(
 def table(findings: Iterable[Finding]) -> str:
     """Return findings as text, a line each."""
     return "\n".join(f"{one.where}: wanted {one.wanted}, found {one.found}; {one.fix}" for one in findings)
+
+
+def notice_table(notices: Iterable[Notice]) -> str:
+    """Return notices as text, a line for all nodes of one state, reason, person and time."""
+    nodes: dict[tuple[str, str, str, str], list[str]] = {}
+    for one in notices:
+        nodes.setdefault((one.state, one.reason, one.who, one.since), []).append(one.node)
+    return "\n".join(
+        f"{fold(names)}: {state} ({reason})" + (f", by {who} since {since or 'unknown'}" if who else "")
+        for (state, reason, who, since), names in nodes.items()
+    )

@@ -171,20 +171,20 @@ def partition_lines(cluster: Cluster) -> list[str]:
 
 def expected_nodes(cluster: Cluster) -> list[dict[str, object]]:
     """Return groups of like nodes as Slurm should report them."""
-    groups: dict[tuple[str, bool], list[Node]] = {}
+    groups: dict[tuple[str, str], list[Node]] = {}
     for node in cluster.nodes:
-        groups.setdefault((node.profile.name, node.state is not None), []).append(node)
-    return [_expected_group(nodes, drained) for (_, drained), nodes in groups.items()]
+        groups.setdefault((node.profile.name, node.state or ""), []).append(node)
+    return [_expected_group(nodes, state) for (_, state), nodes in groups.items()]
 
 
-def _expected_group(nodes: list[Node], drained: bool) -> dict[str, object]:
+def _expected_group(nodes: list[Node], state: str) -> dict[str, object]:
     profile = nodes[0].profile
     return {
         "names": fold(node.name for node in nodes),
         "gres": gres_of(profile) or "",
         "cpus": profile.cpus,
         "memory": real_memory(profile),
-        "drained": drained,
+        "state": state,
     }
 
 

@@ -2,58 +2,237 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.state import (
+    Finding,
+    Notice,
+    compare_config,
     compare_maps,
     compare_nodes,
+    notice_table,
+    parse_config,
     parse_nodes,
     parse_partitions,
     parse_topology,
     table,
+    unread_findings,
 )
 
 # As Slurm 24.11 prints it.
-SINFO = "gpu01|gpu:sim:2(S:0)|2|960|idle|none\ngpu02|gpu:sim:2|2|960|mix|none\n"
-WANTED = [{"names": "gpu[01-02]", "gres": "gpu:sim:2", "cpus": 2, "memory": 960, "drained": False}]
+CONFIG = parse_config(
+    """\
+Configuration data as of 2026-11-21T09:00:00
+HASH_VAL                = Match
+SlurmUser               = slurm(64030)
+SLURM_CONF              = /etc/slurm/slurm.conf
+SLURM_VERSION           = 24.11.5
+
+Slurmctld(primary) at ctl1 is UP
+"""
+)
+FINE = "24.11.5|Unknown|Unknown|none"
+SINFO = f"gpu01|gpu:sim:2(S:0)|2|960|idle|{FINE}\ngpu02|gpu:sim:2|2|960|mix-|{FINE}\n"
+WANTED: list[dict[str, object]] = [{"names": "gpu[01-02]", "gres": "gpu:sim:2", "cpus": 2, "memory": 960, "state": ""}]
+OPERATOR, SLURM = "root(0)", "slurm(64030)"
+
+
+def compare(text: str, wanted: Any = None) -> tuple[list[Finding], list[Notice]]:
+    nodes, unread = parse_nodes(text)
+    assert unread == []
+    return compare_nodes(wanted or [{**WANTED[0], "names": ",".join(nodes)}], nodes, CONFIG)
+
+
+def out(state: str, reason: str = "none", who: str = "Unknown", planned: str = "", version: str = "24.11.5") -> Any:
+    """Compare one node that is out of service."""
+    line = f"gpu01|gpu:sim:2|2|960|{state}|{version}|{who}|2026-11-21T09:00:00|{reason}"
+    return compare(line, [{**WANTED[0], "names": "gpu01", "state": planned}])
 
 
 def test_agreement_gives_no_finding():
-    assert compare_nodes(WANTED, parse_nodes(SINFO)) == []
+    assert compare(SINFO) == ([], [])
 
 
 @pytest.mark.parametrize(
     ("live", "wanted", "found"),
     [
-        ("gpu01|gpu:sim:1|2|960|idle|none", "gres gpu:sim:2", "gres gpu:sim:1"),
-        ("gpu01|(null)|2|960|idle|none", "gres gpu:sim:2", "gres "),
-        ("gpu01|gpu:sim:2|4|960|idle|none", "cpus 2", "cpus 4"),
-        ("gpu01|gpu:sim:2|2|900|idle|none", "memory 960", "memory 900"),
-        ("gpu01|gpu:sim:2|2|960|down*|Not responding", "able to run jobs", "down* (Not responding)"),
-        ("gpu01|gpu:sim:2|2|960|idle*|none", "able to run jobs", "idle*"),
-        (
-            "gpu01|gpu:sim:2|2|960|drain|gres/gpu count reported lower",
-            "able to run jobs",
-            "drain (gres/gpu count reported lower)",
-        ),
-        ("gpu01|gpu:sim:2|2|960|inval|none", "able to run jobs", "inval"),
+        ("gpu01|gpu:sim:1|2|960|idle|", "gres gpu:sim:2", "gres gpu:sim:1"),
+        ("gpu01|(null)|2|960|idle|", "gres gpu:sim:2", "gres none"),
+        ("gpu01|gpu:sim:2,shard:4|2|960|idle|", "gres gpu:sim:2", "gres gpu:sim:2,shard:4"),
+        ("gpu01|gpu:sim:2|4|960|idle|", "cpus 2", "cpus 4"),
+        ("gpu01|gpu:sim:2|2|900|idle|", "memory 960", "memory 900"),
+        ("gpu01|gpu:sim:2|2|960|idle*|", "able to run jobs", "idle*"),
+        ("gpu01|gpu:sim:2|2|960|inval|", "able to run jobs", "inval"),
+        ("gpu01|gpu:sim:2|2|960|unk*|", "able to run jobs", "unk*"),
     ],
 )
 def test_every_difference_is_found(live: str, wanted: str, found: str):
-    only = [{**WANTED[0], "names": "gpu01"}]
-    (finding,) = compare_nodes(only, parse_nodes(live))
+    (finding,) = compare(live + FINE)[0]
     assert (finding.where, finding.wanted, finding.found) == ("node gpu01", wanted, found)
 
 
-def test_a_node_that_shall_be_drained_may_be():
-    only = [{**WANTED[0], "names": "gpu01", "drained": True}]
-    assert compare_nodes(only, parse_nodes("gpu01|gpu:sim:2|2|960|drain|fan")) == []
-    assert compare_nodes(only, parse_nodes("gpu01|gpu:sim:2|2|960|down|fan")) != []
+def test_gpus_are_compared_without_where_they_sit_and_in_any_order():
+    wanted = [{**WANTED[0], "names": "n1", "gres": "shard:16,gpu:h100:7,gpu:h200:1"}]
+    assert compare(f"n1|gpu:h200:1(S:0-1),gpu:h100:7(S:0,1),shard:16(S:0-1)|2|960|idle|{FINE}", wanted) == ([], [])
+
+
+def test_many_cpus_are_read_as_sinfo_shortens_them():
+    for text, cpus in (("1.50K", 1536), ("1K", 1024), ("896", 896)):
+        assert parse_nodes(f"n1|(null)|{text}|960|idle|{FINE}")[0]["n1"].cpus == cpus
+
+
+def test_nodes_that_differ_alike_are_one_finding():
+    lines = [f"gpu{i:02}|gpu:sim:2|2|960|down*|24.11.5|{SLURM}|2026-11-21T09:00:0{i}|Not responding" for i in (1, 2, 3)]
+    assert table(compare("\n".join(lines))[0]) == (
+        "nodes gpu[01-03]: wanted able to run jobs, found down* (Not responding; set by slurm(64030)); `journalctl -u slurmd` "
+        "on gpu[01-03]; then `scontrol update nodename=gpu[01-03] state=resume`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "who"),
+    [
+        ("down*", "Not responding", SLURM),
+        ("drain", "Low RealMemory (reported:900 < 100.00% of configured:960)", SLURM),
+        ("drain", "gres/gpu count reported lower than configured (1 < 2)", SLURM),
+        ("drng", "Prolog error", SLURM),
+        # slurmstepd and slurmd are root.
+        ("drain", "Kill task failed", "root(0)"),
+        ("drain", "Kill task failed (JobId=7 StepId=batch)", "root(0)"),
+        ("drain", "SlurmdSpoolDir is full", "root(0)"),
+        # Slurm took the node out, and it went silent after that.
+        ("drain*", "gres/gpu count reported lower than configured (1 < 2) : Not responding", SLURM),
+        ("drain*", "Kill task failed (JobId=7 StepId=0) : Not responding", SLURM),
+        # An operator's remark on a node that ran; Slurm found it down.
+        ("down*", "noisy fan : Not responding", SLURM),
+        # An operator who works as Slurm's user; nobody known.
+        ("drain", "fan", SLURM),
+        ("drain", "fan", "Unknown"),
+        ("idle*", "fan", OPERATOR),
+        ("inval", "fan", OPERATOR),
+    ],
+)
+def test_what_slurm_took_out_of_service_is_a_finding(state: str, reason: str, who: str):
+    (finding,), notices = out(state, reason, who)
+    shown = "unknown" if who == "Unknown" else who
+    assert (finding.found, notices) == (f"{state} ({reason}; set by {shown})", [])
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "who", "shown"),
+    [
+        ("drain", "fan", OPERATOR, OPERATOR),
+        ("drng", "fan | and more | of it", "alice(1000)", "alice(1000)"),
+        ("drain*", "Low on water", "Unk(4711)", "Unk(4711)"),
+        ("drain@", "kernel", OPERATOR, OPERATOR),
+        ("down", "fan", OPERATOR, OPERATOR),
+        ("down*", "fan", OPERATOR, OPERATOR),
+        ("fail", "fan", OPERATOR, OPERATOR),
+        ("drain", "Kill task failed, I look at it", "alice(1000)", "alice(1000)"),
+        # Since Slurm 23.02: switched off after it was drained.
+        ("drain*", "fan : Not responding", SLURM, "unknown"),
+    ],
+)
+def test_what_an_operator_took_out_of_service_is_a_notice(state: str, reason: str, who: str, shown: str):
+    assert out(state, reason, who) == ([], [Notice("gpu01", state, reason, shown, "2026-11-21T09:00:00")])
+
+
+def test_without_slurmuser_nobody_can_tell():
+    nodes, _ = parse_nodes(f"gpu01|gpu:sim:2|2|960|drain|24.11.5|{OPERATOR}|now|fan")
+    findings, notices = compare_nodes([{**WANTED[0], "names": "gpu01"}], nodes, {})
+    assert (len(findings), notices) == (1, [])
+
+
+def test_notices_alike_are_one_line():
+    notices = [Notice(f"gpu{i:02}", "drain", "fan", OPERATOR, "noon") for i in (1, 2, 3)]
+    more = Notice("gpu09", "idle", "the cluster file plans drain", "", "")
+    assert notice_table([*notices, more]) == (
+        "gpu[01-03]: drain (fan), by root(0) since noon\ngpu09: idle (the cluster file plans drain)"
+    )
+
+
+@pytest.mark.parametrize("state", ["drain", "drng", "drain*", "drain~", "inval"])
+@pytest.mark.parametrize("planned", ["drain", "down"])
+def test_a_node_that_shall_be_out_may_be(planned: str, state: str):
+    assert out(state, "fan", "Unknown", planned) == ([], [])
+    assert out(state, "fan : Not responding", SLURM, planned) == ([], [])
+
+
+def test_a_node_that_shall_be_down_may_be_down_and_one_that_shall_be_drained_may_not():
+    assert out("down", "fan", planned="down") == out("down*", "fan", planned="down") == ([], [])
+    ((finding,), _) = out("down*", "Not responding", SLURM, planned="drain")
+    assert finding.wanted == "drain, as planned"
+    assert "`scontrol update nodename=gpu01 state=drain reason=...`" in finding.fix
+
+
+@pytest.mark.parametrize("planned", ["drain", "down"])
+def test_a_node_that_shall_be_out_and_is_not_is_a_notice(planned: str):
+    findings, (notice,) = out("idle", planned=planned)
+    assert (findings, notice.node, notice.state, notice.who) == ([], "gpu01", "idle", "")
+    assert f"the cluster file plans {planned}" in notice.reason
+
+
+def test_a_future_node_may_be_unknown_but_not_broken():
+    future = [{**WANTED[0], "names": "gpu[01-02]", "state": "future"}]
+    assert compare_nodes(future, {}, CONFIG) == ([], [])
+    findings, _ = compare(f"gpu02|gpu:sim:1|2|960|down*|{FINE}", future)
+    assert [(one.where, one.wanted) for one in findings] == [
+        ("node gpu02", "gres gpu:sim:2"),
+        ("node gpu02", "able to run jobs"),
+    ]
 
 
 def test_a_node_that_slurm_does_not_know():
-    (finding,) = compare_nodes([{**WANTED[0], "names": "gpu09"}], parse_nodes(SINFO))
-    assert table([finding]) == "node gpu09: wanted known to Slurm, found unknown; run playbooks/scheduler.yml"
+    findings, _ = compare(SINFO, [{**WANTED[0], "names": "gpu09"}])
+    assert table(findings) == "node gpu09: wanted known to Slurm, found unknown; run playbooks/scheduler.yml"
+
+
+def test_slurmd_of_another_release():
+    nodes = SINFO.replace("24.11.5", "23.02.1", 1).replace("24.11.5", "24.11.1")
+    (finding,), _ = compare(nodes)
+    assert (finding.where, finding.wanted, finding.found) == (
+        "node gpu01",
+        "the release of slurmctld, 24.11.5",
+        "slurmd 23.02.1",
+    )
+    # One that never registered has none, and one that does not answer shows what it ran once.
+    assert out("down", planned="down", version="N/A") == ([], [])
+    for state in ("drain*", "down", "down*"):
+        assert out(state, "fan", OPERATOR, version="23.02.1")[0] == []
+    assert len(out("drain", "fan", OPERATOR, version="23.02.1")[0]) == 1
+
+
+def test_a_line_that_cannot_be_read_is_shown():
+    broken = ["gpu03", "second line of a reason", f"gpu04|gpu:sim:2|?|960|idle|{FINE}"]
+    nodes, unread = parse_nodes("\n".join([SINFO, *broken, "", "  "]))
+    assert (list(nodes), unread) == (["gpu01", "gpu02"], broken)
+    assert [one.found for one in unread_findings(unread)] == [repr(line) for line in broken]
+
+
+@pytest.mark.parametrize(
+    ("changed", "where", "found"),
+    [
+        ({"SLURM_VERSION": "23.02.1"}, "slurmctld", "release 23.02.1"),
+        ({"SLURM_VERSION": "24.1"}, "slurmctld", "release 24.1"),
+        (
+            {"HASH_VAL": "Different Ours=0x1 Slurmctld=0x2"},
+            "/etc/slurm/slurm.conf of this host",
+            "HASH_VAL Different Ours=0x1 Slurmctld=0x2",
+        ),
+    ],
+)
+def test_what_slurmctld_runs(changed: dict[str, str], where: str, found: str):
+    assert compare_config("24.11", CONFIG) == []
+    (finding,) = compare_config("24.11", {**CONFIG, **changed})
+    assert (finding.where, finding.found) == (where, found)
+
+
+def test_a_slurmctld_that_says_little():
+    (finding,) = compare_config("24.11", {})
+    assert finding.found == "release unknown"
 
 
 def test_partitions():
@@ -70,6 +249,7 @@ def test_partitions():
         ("partition debug", "gpu02", "absent"),
         ("partition old", "absent", ""),
     ]
+    assert parse_partitions("PartitionName=gpu Nodes=gpu[01\n") == {"gpu": "gpu[01"}
 
 
 def test_topology():
@@ -78,3 +258,15 @@ def test_topology():
         "SwitchName=top Level=1 LinkSpeed=1 Nodes=gpu[01-04] Switches=leaf-r[1-2]\n"
     )
     assert parse_topology(text)["top"] == {"level": "1", "nodes": "gpu[01-04]", "switches": "leaf-r[1-2]"}
+
+
+def test_ten_thousand_nodes_are_no_work():
+    names = [f"gpu{i:05}" for i in range(10_000)]
+    text = "\n".join(
+        f"{name}|gpu:h100:8(S:0-1)|112|1000000|down*|24.11.5|{SLURM}|noon|Not responding" for name in names
+    )
+    wanted = [{"names": "gpu[00000-09999]", "gres": "gpu:h100:8", "cpus": 112, "memory": 1000000, "state": ""}]
+    start = time.process_time()
+    findings, _ = compare_nodes(wanted, parse_nodes(text)[0], CONFIG)
+    assert time.process_time() - start < 1
+    assert [one.where for one in findings] == ["nodes gpu[00000-09999]"]
