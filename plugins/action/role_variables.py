@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Find variables that look like a role's and are none; documented in plugins/modules/role_variables.py."""
+"""Find variables that look like a role's and are none, and values no role takes; documented in plugins/modules/role_variables.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces import (
+    has_template,
     hosts_to_read,
-    interfaces,
     message,
+    options,
     summary,
     unknown_variables,
 )
@@ -30,23 +32,49 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Compare the variables of every group and every host with the roles' argument specs."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
-        known = interfaces()
+        specified = options()
+        known = {role: set(found) for role, found in specified.items()}
         prefixes = tuple(f"{role}_" for role in known)
         inventory = self._task.get_variable_manager()._inventory
         places: dict[str, list[str]] = {}
-        for place, names in _Variables(inventory, self._loader, prefixes).own():
-            for name in names:
+        checker = _Checker({name: option for found in specified.values() for name, option in found.items()})
+        for place, own in _Variables(inventory, self._loader, prefixes).own():
+            for name, value in own.items():
                 if name.startswith(prefixes):
                     places.setdefault(name, []).append(place)
-        for name in variables:
-            places.setdefault(name, ["this run"])
+                    checker.look(place, name, value)
+        for name, value in variables.items():
+            if name.startswith(prefixes) and name not in places:
+                places[name] = ["this run"]
+                checker.look("this run", name, value)
         unknown = unknown_variables(places, known)
         mistakes = [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
+        mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         result.update(changed=False, failed=bool(mistakes), mistakes=mistakes)
         result["msg"] = "\n".join(mistakes) or (
             f"no variable is misspelt; {len(known)} roles were compared with {len(inventory.hosts)} hosts"
         )
         return result
+
+
+class _Checker:
+    """Compares values with the argument specs, each different value once."""
+
+    def __init__(self, specified: Mapping[str, Mapping[str, Any]]) -> None:
+        self._specified = specified
+        self._verdicts: dict[tuple[str, str], list[str]] = {}
+        self.mistakes: dict[str, list[str]] = {}
+
+    def look(self, place: str, name: str, value: Any) -> None:
+        """Note what is wrong with a value. What a template will be is for the role to say."""
+        if name not in self._specified or has_template(value):
+            return
+        known = (name, repr(value))
+        if known not in self._verdicts:
+            validator = ArgumentSpecValidator({name: dict(self._specified[name])})
+            self._verdicts[known] = validator.validate({name: value}).error_messages
+        for text in self._verdicts[known]:
+            self.mistakes.setdefault(f"{name}: {text}", []).append(place)
 
 
 class _Variables:
@@ -60,16 +88,16 @@ class _Variables:
         directories.add(Path(loader.get_basedir()))
         self._to_read = hosts_to_read(directories, prefixes)
 
-    def own(self) -> Iterator[tuple[str, Iterable[str]]]:
-        """Return each group and each host with the names of its own variables."""
+    def own(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Return each group and each host with its own variables."""
         for name, group in self._inventory.groups.items():
-            yield f"group {name}", {*group.vars, *self._from_files(group)}
+            yield f"group {name}", {**group.vars, **self._from_files(group)}
         for name, host in self._inventory.hosts.items():
-            yield f"host {name}", {*host.vars, *self._from_files(host)} if name in self._to_read else host.vars
+            yield f"host {name}", {**host.vars, **self._from_files(host)} if name in self._to_read else host.vars
 
-    def _from_files(self, entity: Any) -> set[str]:
+    def _from_files(self, entity: Any) -> dict[str, Any]:
         """Return what Ansible reads from group_vars and host_vars, beside the inventory and beside the playbook."""
         return {
-            *get_vars_from_inventory_sources(self._loader, self._inventory._sources, [entity], "task"),
-            *get_vars_from_path(self._loader, self._loader.get_basedir(), [entity], "task"),
+            **get_vars_from_inventory_sources(self._loader, self._inventory._sources, [entity], "task"),
+            **get_vars_from_path(self._loader, self._loader.get_basedir(), [entity], "task"),
         }

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: role_variables
-short_description: Find variables of the inventory that look like a role's and are none
+short_description: Find variables of the inventory that no role takes, or not with this value
 version_added: 0.1.0
 description:
   - Ansible ignores a misspelt role variable. This action compares the names of all variables with the argument specs of this
     collection's roles, and fails with every name that begins like a role's variable and is none.
+  - A value that the argument spec does not allow is a failure as well, once for each value, with the hosts that have it. A value with
+    a template in it is left to the role. The playbooks of this collection look here once, and not in every role on every host.
   - All groups and all hosts of the inventory are looked at, whatever C(--limit) says, with their group_vars and host_vars.
     Of the playbook only what holds for the task is.
   - Runs on the control node and connects to nobody.
@@ -30,5 +32,5 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-mistakes: {description: One line for each unknown variable., type: list, elements: str, returned: always}
+mistakes: {description: One line for each unknown variable and each wrong value., type: list, elements: str, returned: always}
 """

@@ -6,6 +6,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -14,11 +15,31 @@ ROLES = Path(__file__).parents[2] / "roles"
 
 def interfaces(roles: Path = ROLES) -> dict[str, set[str]]:
     """Return role -> names of its variables, over all entry points."""
-    found: dict[str, set[str]] = {}
+    return {role: set(found) for role, found in options(roles).items()}
+
+
+def options(roles: Path = ROLES) -> dict[str, dict[str, Any]]:
+    """Return role -> variable -> its option in the argument spec, over all entry points."""
+    found: dict[str, dict[str, Any]] = {}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
         entries = yaml.safe_load(path.read_text())["argument_specs"].values()
-        found[path.parents[1].name] = {name for entry in entries for name in entry.get("options", {})}
+        found[path.parents[1].name] = {
+            name: option for entry in entries for name, option in entry.get("options", {}).items()
+        }
     return found
+
+
+def has_template(value: Any) -> bool:
+    """Tell whether a value, or a part of it, is a template.
+
+    >>> has_template({"a": ["{{ b }}"]}), has_template(["b"])
+    (True, False)
+    """
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, Mapping):
+        return any(has_template(part) for part in value.values())
+    return isinstance(value, list | tuple) and any(has_template(part) for part in value)
 
 
 def unknown_variables(names: Iterable[str], known: Mapping[str, set[str]]) -> dict[str, str]:

@@ -105,6 +105,25 @@ def test_a_slip_on_the_command_line_fails():
     assert "this run: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?" in output
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ('{"slurm_database_lock_wait": "soon"}', "this run: slurm_database_lock_wait: "),
+        ('{"slurm_compute_packages": {"slurmd": "24.11"}}', "this run: slurm_compute_packages: "),
+        ('{"slurm_compute_restrict_ssh": "perhaps"}', "this run: slurm_compute_restrict_ssh: "),
+    ],
+)
+def test_a_value_of_another_type_fails(value: str, said: str):
+    code, output = play("playbooks/validate.yml", "-e", value)
+    assert code == 2, output
+    assert said in output
+
+
+@pytest.mark.parametrize("value", ['{"slurm_database_lock_wait": "900"}', '{"slurm_database_lock_wait": "{{ x }}"}'])
+def test_a_value_that_the_role_takes_passes_and_a_template_is_left_to_it(value: str):
+    assert play("playbooks/validate.yml", "-e", value, "-e", "x=1")[0] == 0
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return an inventory with a slip in every place, and a playbook that would touch its machines after the check."""
