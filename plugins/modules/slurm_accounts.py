@@ -12,7 +12,9 @@ version_added: 0.1.0
 description:
   - Adds and changes the named QOS, accounts and users with C(sacctmgr). Removes nothing; history hangs on these objects.
   - Reads the state with two calls, and makes no further call when nothing differs.
-  - In check mode on a host without Slurm, all wanted objects are predicted as changes.
+  - C(sacctmgr) stores names of accounts and QOS in small letters, and those of users too unless slurmdbd.conf has
+    C(PreserveCaseUser). So capitals make no difference here, neither in names nor in values.
+  - In check mode on a host without Slurm, or whose slurmdbd does not answer, all wanted objects are predicted as changes.
 options:
   cluster:
     description: The ClusterName whose associations are meant.
@@ -30,7 +32,7 @@ options:
     default: {}
 author: The bedplate authors
 attributes:
-  check_mode: {support: full, description: Reads, and returns the calls it would make.}
+  check_mode: {support: full, description: "Reads, and returns the calls it would make."}
 """
 
 EXAMPLES = r"""
@@ -39,36 +41,82 @@ EXAMPLES = r"""
     cluster: lab
     qos: {normal: {Priority: 10}}
     accounts: {research: {users: [alice, bob], default_qos: normal}}
-# => calls: ["modify qos normal set Priority=10", "add account research cluster=lab parent=root ...", ...]
+  register: slurm_accounts
+# => slurm_accounts.calls: ["modify qos normal set Priority=10", "add account research cluster=lab parent=root ...", ...]
+# => slurm_accounts.asked: true
 """
 
 RETURN = r"""
-calls: {description: The sacctmgr calls made, or in check mode the ones to make., type: list, elements: str, returned: always}
+asked: {description: "Whether the database was asked; when not, RV(calls) are those for an empty one.", type: bool, returned: always}
+calls:
+  description: The sacctmgr calls made, or in check mode the ones to make. When one fails, those made before it.
+  type: list
+  elements: str
+  returned: always
+  sample: ["add user bob cluster=lab account=research"]
+msg: {description: Why the database was not asked, or what failed., type: str, returned: when not asked or failed}
 """
+
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Wanted, calls, found
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Found, Wanted, calls, found
+
+_DEADLINE = 60
+
+
+class SacctmgrError(Exception):
+    """A call of sacctmgr that failed, with its message and what to do next."""
 
 
 def _sacctmgr(module: AnsibleModule, *arguments: str) -> str:
     out: str
-    rc, out, err = module.run_command(["timeout", "60", "sacctmgr", *arguments])
+    line = ["timeout", str(_DEADLINE), "sacctmgr", *arguments]
+    rc, out, err = module.run_command(line, environ_update={"LC_ALL": "C"})
     # sacctmgr says "Nothing modified" with rc 1 when the database already agrees.
     if rc != 0 and "othing modified" not in out + err:
-        module.fail_json(
-            msg=f"sacctmgr {' '.join(arguments)}: {(err or out).strip()}. Look at `systemctl status slurmdbd` and "
-            "`journalctl -u slurmdbd` on the database host."
+        silence = f"no answer in {_DEADLINE} s" if rc == 124 else f"rc {rc}"
+        raise SacctmgrError(
+            f"sacctmgr {' '.join(arguments)}: {(err.strip() or out.strip() or silence).rstrip('.')}. Look at `systemctl status "
+            "slurmdbd` and `journalctl -u slurmdbd` on the database host."
         )
     return out
 
 
-def _ask_state(module: AnsibleModule, wanted: Wanted) -> tuple[str, str]:
-    options = ["Name", *dict.fromkeys(key for qos in wanted.qos.values() for key in qos)]
-    qos = _sacctmgr(module, "--parsable2", "list", "qos", "format=" + ",".join(options))
-    cluster = module.params["cluster"]
+def _ask_state(module: AnsibleModule, wanted: Wanted) -> Found:
+    options = wanted.qos_options()
+    qos = _sacctmgr(module, "--parsable2", "list", "qos", "format=" + ",".join(["Name", *options]))
     fields = "format=Account,User,ParentName,QOS,DefaultQOS"
-    return qos, _sacctmgr(module, "--parsable2", "list", "associations", f"cluster={cluster}", fields)
+    cluster = f"cluster={module.params['cluster']}"
+    return found(qos, _sacctmgr(module, "--parsable2", "list", "associations", cluster, fields), options)
+
+
+def _predict(module: AnsibleModule, wanted: Wanted, why: str) -> None:
+    """Leave check mode with what a database without any of the wanted objects needs."""
+    todo = [" ".join(call) for call in calls(module.params["cluster"], wanted, Found())]
+    module.exit_json(changed=bool(todo), asked=False, calls=todo, msg=f"not asked: {why}")
+
+
+def _run(module: AnsibleModule, wanted: Wanted) -> None:
+    done: list[str] = []
+    asked = False
+    try:
+        todo = calls(module.params["cluster"], wanted, _ask_state(module, wanted))
+        asked = True
+        for call in todo:
+            if not module.check_mode:
+                _sacctmgr(module, "--immediate", *call)
+            done.append(" ".join(call))
+    except SacctmgrError as error:
+        if module.check_mode:
+            # A first run may have stopped half-way: what it would still do is no failure of a forecast.
+            module.warn(
+                f"the accounting database was not asked, so all accounts, users and QOS count as changes. {error}"
+            )
+            _predict(module, wanted, str(error))
+        module.fail_json(msg=str(error), changed=bool(done), asked=asked, calls=done)
+    module.exit_json(changed=bool(done), asked=True, calls=done)
 
 
 def main() -> None:
@@ -82,13 +130,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     wanted = Wanted(module.params["qos"], module.params["accounts"])
-    fresh = module.check_mode and not module.get_bin_path("sacctmgr")
-    state = found("", "") if fresh else found(*_ask_state(module, wanted))
-    todo = calls(module.params["cluster"], wanted, state)
-    if not module.check_mode:
-        for call in todo:
-            _sacctmgr(module, "--immediate", *call)
-    module.exit_json(changed=bool(todo), calls=[" ".join(call) for call in todo])
+    nothing: dict[str, Any] = {"changed": False, "asked": False, "calls": []}
+    if problems := wanted.problems():
+        module.fail_json(msg="\n".join(problems), **nothing)
+    if not module.get_bin_path("sacctmgr"):
+        if module.check_mode:
+            _predict(module, wanted, "Slurm is not installed yet")
+        module.fail_json(msg="sacctmgr is not installed on this host: run playbooks/scheduler.yml first", **nothing)
+    _run(module, wanted)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Slurm's accounting objects: what is wanted against what sacctmgr lists, as the sacctmgr calls that close the gap.
 
-Objects that are not named are left alone: history hangs on them, and users are often managed by other means.
+Objects that are not named are left alone: history hangs on them, and users are often managed by other means. sacctmgr stores
+the names of accounts and QOS in small letters, and those of users too unless slurmdbd has PreserveCaseUser; so capitals make
+no difference here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -17,18 +19,35 @@ class Wanted:
     qos: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     accounts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
+    def qos_options(self) -> list[str]:
+        """Return the options that any QOS sets, in small letters."""
+        return list(dict.fromkeys(key.lower() for options in self.qos.values() for key in options))
+
+    def problems(self) -> list[str]:
+        """Return what Slurm takes for one thing although it is wanted twice."""
+        return [
+            f"{kind} {one} and {other} are one for Slurm, which knows no capitals: keep one of them"
+            for kind, names in (("accounts", self.accounts), ("QOS", self.qos))
+            for one, other in _twice(names)
+        ]
+
+
+def _twice(names: Iterable[str]) -> list[tuple[str, str]]:
+    first: dict[str, str] = {}
+    return [(first[name.lower()], name) for name in names if first.setdefault(name.lower(), name) != name]
+
 
 @dataclass
 class Found:
-    """What sacctmgr lists: `qos` name -> option (lower case) -> value; `accounts` name -> parent; `users` (account, user) -> options."""
+    """What sacctmgr lists, all names in small letters: `qos` name -> option -> value; `accounts` and `users` -> their columns."""
 
     qos: dict[str, dict[str, str]] = field(default_factory=dict)
     accounts: dict[str, dict[str, str]] = field(default_factory=dict)
     users: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
 
 
-def rows(text: str) -> list[dict[str, str]]:
-    """Parse `sacctmgr --parsable2 list ...` with its header line; keys in lower case without blanks.
+def rows(text: str, columns: Sequence[str] = ()) -> list[dict[str, str]]:
+    """Parse `sacctmgr --parsable2 list ...` with its header line; keys in lower case without blanks, or `columns` instead.
 
     >>> rows("Name|Def QOS\\nroot|normal")
     [{'name': 'root', 'defqos': 'normal'}]
@@ -36,18 +55,23 @@ def rows(text: str) -> list[dict[str, str]]:
     lines = text.splitlines()
     if not lines:
         return []
-    header = [name.lower().replace(" ", "") for name in lines[0].split("|")]
+    header = columns or [name.lower().replace(" ", "") for name in lines[0].split("|")]
     return [dict(zip(header, line.split("|"))) for line in lines[1:]]
 
 
-def found(qos: str, associations: str) -> Found:
-    """Read the outputs of `sacctmgr list qos` and `sacctmgr list associations`."""
-    state = Found(qos={row["name"]: row for row in rows(qos)})
+def found(qos: str, associations: str, options: Sequence[str] = ()) -> Found:
+    """Read `sacctmgr list qos format=Name,<options>` and `sacctmgr list associations`.
+
+    The options count as asked: sacctmgr heads some of their columns with other names, MaxTRESPerUser with MaxTRESPU.
+    """
+    columns = ["name", *options] if options else []
+    state = Found(qos={row["name"].lower(): row for row in rows(qos, columns)})
     for row in rows(associations):
-        if row["user"]:
-            state.users[(row["account"], row["user"])] = row
-        else:
-            state.accounts[row["account"]] = row
+        account = row.get("account", "").lower()
+        if row.get("user"):
+            state.users[(account, row["user"].lower())] = row
+        elif account:
+            state.accounts[account] = row
     return state
 
 
@@ -61,10 +85,15 @@ def calls(cluster: str, wanted: Wanted, state: Found) -> list[list[str]]:
     return todo
 
 
+def _same(one: object, other: object) -> bool:
+    return str(one).lower() == str(other).lower()
+
+
 def _qos(name: str, options: Mapping[str, object], state: Found) -> list[list[str]]:
-    todo = [] if name in state.qos else [["add", "qos", name]]
-    current = state.qos.get(name, {})
-    changed = {key: str(value) for key, value in options.items() if current.get(key.lower(), "") != str(value)}
+    current = state.qos.get(name.lower())
+    todo = [["add", "qos", name]] if current is None else []
+    listed = current or {}
+    changed = {key: str(value) for key, value in options.items() if not _same(listed.get(key.lower(), ""), value)}
     if changed:
         todo.append(["modify", "qos", name, "set", *_pairs(changed)])
     return todo
@@ -73,35 +102,32 @@ def _qos(name: str, options: Mapping[str, object], state: Found) -> list[list[st
 def _account(cluster: str, name: str, account: Mapping[str, object], state: Found) -> list[list[str]]:
     todo: list[list[str]] = []
     parent = str(account.get("parent", "root"))
-    if name not in state.accounts:
+    current = state.accounts.get(name.lower())
+    if current is None:
         described = {"description": account.get("description", name), "organization": account.get("organization", name)}
         todo.append(["add", "account", name, *_pairs({"cluster": cluster, "parent": parent, **described})])
-    elif state.accounts[name].get("parentname", parent) != parent:
+    elif not _same(current.get("parentname", parent), parent):
         todo.append(["modify", "account", name, "where", f"cluster={cluster}", "set", f"parent={parent}"])
-    todo += _levels("account", name, [f"cluster={cluster}"], account, state.accounts.get(name, {}))
+    todo += _levels(name, [f"cluster={cluster}"], account, current or {})
     users = account.get("users", [])
     assert isinstance(users, Sequence)
-    for user in users:
-        if (name, str(user)) not in state.users:
-            todo.append(["add", "user", str(user), f"cluster={cluster}", f"account={name}"])
+    for user in {str(user).lower(): str(user) for user in users}.values():
+        if (name.lower(), user.lower()) not in state.users:
+            todo.append(["add", "user", user, f"cluster={cluster}", f"account={name}"])
     return todo
 
 
-def _levels(
-    kind: str, name: str, where: list[str], account: Mapping[str, object], current: Mapping[str, str]
-) -> list[list[str]]:
+def _levels(name: str, where: list[str], account: Mapping[str, object], current: Mapping[str, str]) -> list[list[str]]:
     wanted: dict[str, object] = {}
     qos = account.get("qos")
-    if (
-        isinstance(qos, Sequence)
-        and qos
-        and sorted(map(str, qos)) != sorted(filter(None, current.get("qos", "").split(",")))
-    ):
-        wanted["qos"] = ",".join(map(str, qos))
+    if isinstance(qos, Sequence) and qos:
+        names = list(map(str, qos))
+        if {one.lower() for one in names} != set(filter(None, current.get("qos", "").lower().split(","))):
+            wanted["qos"] = ",".join(names)
     default = account.get("default_qos")
-    if default is not None and current.get("defqos", "") != str(default):
+    if default is not None and not _same(current.get("defqos", ""), default):
         wanted["defaultqos"] = default
-    return [["modify", kind, name, "where", *where, "set", *_pairs(wanted)]] if wanted else []
+    return [["modify", "account", name, "where", *where, "set", *_pairs(wanted)]] if wanted else []
 
 
 def _pairs(options: Mapping[str, object]) -> list[str]:

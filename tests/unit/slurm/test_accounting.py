@@ -44,3 +44,38 @@ def test_changes_are_made_and_strangers_left_alone():
 
 def test_a_fresh_host_needs_everything():
     assert calls("lab", Wanted({"normal": {}}, {}), found("", "")) == [["add", "qos", "normal"]]
+
+
+def test_capitals_make_no_difference():
+    qos = {"High": {"Priority": 100, "MaxTRESPerUser": "gres/gpu:H100=8"}}
+    accounts = {
+        "Research": {"parent": "Root", "users": ["Alice", "alice"], "qos": ["Normal"], "default_qos": "NORMAL"},
+        "ML": {"parent": "Research", "description": "Machine Learning", "users": ["Bob", "bob"]},
+    }
+    wanted = Wanted(qos, accounts)
+    first = calls("lab", wanted, STATE)
+    assert first == [
+        ["modify", "qos", "High", "set", "MaxTRESPerUser=gres/gpu:H100=8"],
+        [
+            "add",
+            "account",
+            "ML",
+            *("cluster=lab", "parent=Research", "description=Machine Learning", "organization=ML"),
+        ],
+        ["add", "user", "bob", "cluster=lab", "account=ML"],
+    ]
+    # As sacctmgr lists them then: names in small letters, and a column that is called otherwise.
+    state = found(
+        "Name|Priority|MaxTRESPU\nnormal|0|\nhigh|100|gres/gpu:h100=8\n",
+        ASSOCIATIONS + "ml||research|normal|\nml|bob||normal|\n",
+        wanted.qos_options(),
+    )
+    assert calls("lab", wanted, state) == []
+
+
+def test_what_differs_in_capitals_alone_is_wanted_twice():
+    assert Wanted({"a": {}}, {"b": {}}).problems() == []
+    assert Wanted({"low": {}, "Low": {}}, {"ML": {}, "x": {}, "ml": {}}).problems() == [
+        "accounts ML and ml are one for Slurm, which knows no capitals: keep one of them",
+        "QOS low and Low are one for Slurm, which knows no capitals: keep one of them",
+    ]
