@@ -64,10 +64,10 @@ def test_capitals_make_no_difference():
         ],
         ["add", "user", "bob", "cluster=lab", "account=ML"],
     ]
-    # As sacctmgr lists them then: names in small letters, and a column that is called otherwise.
+    # As sacctmgr lists them then: names in small letters (users' own with PreserveCaseUser), a column that is called otherwise.
     state = found(
         "Name|Priority|MaxTRESPU\nnormal|0|\nhigh|100|gres/gpu:h100=8\n",
-        ASSOCIATIONS + "ml||research|normal|\nml|bob||normal|\n",
+        ASSOCIATIONS + "ml||research|normal|\nml|Bob||normal|\n",
         wanted.qos_options(),
     )
     assert calls("lab", wanted, state) == []
