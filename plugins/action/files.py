@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
@@ -88,12 +89,27 @@ class _Source:
         self._store: SecretStore | None = None
 
     def secret(self, name: str, kind: str | None, length: int | None) -> bytes:
+        return self._secrets().get(name, kind, length, create=not self._action._task.check_mode)
+
+    def guard(self, name: str) -> dict[str, Any]:
+        """Return what a secret may replace on a node: with `bedplate_new_secrets` anything."""
+        value = self._variable("bedplate_new_secrets")
+        try:
+            if value is not None and boolean(value):
+                return {}
+        except TypeError:
+            raise SecretError(f"bedplate_new_secrets {value!r}; allowed: true, false") from None
+        store = self._secrets()
+        return {"refusal": store.refusal(name), "replaces": store.known(name)}
+
+    def _secrets(self) -> SecretStore:
         if self._store is None:
             names = ("bedplate_secrets_dir", "bedplate_cluster")
-            self._store = SecretStore(
-                directory_of({n: self._action._templar.template(self._vars.get(n)) for n in names})
-            )
-        return self._store.get(name, kind, length, create=not self._action._task.check_mode)
+            self._store = SecretStore(directory_of({name: self._variable(name) for name in names}))
+        return self._store
+
+    def _variable(self, name: str) -> Any:
+        return self._action._templar.template(self._vars.get(name))
 
 
 def _wanted(entry: Mapping[str, Any], source: _Source) -> Wanted:
@@ -111,6 +127,7 @@ def _wanted(entry: Mapping[str, Any], source: _Source) -> Wanted:
         sensitive=sensitive,
         notify=sorted(set(notify_of(entry))),
         after=str(entry.get("after", "")),
+        **(source.guard(str(entry["secret"])) if state == "file" and source_of(entry) == ["secret"] else {}),
     )
 
 

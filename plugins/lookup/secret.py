@@ -12,7 +12,8 @@ description:
   - Returns a secret of the cluster from the control node, for use inside a template. It is made when it does not exist yet.
   - In check mode none is made; a placeholder stands in, which is the same every time.
   - A template with a secret needs C(sensitive) in M(bedplate.cluster.files), so that its content is shown nowhere.
-  - A secret that is a whole file is better written with C(secret) in M(bedplate.cluster.files), the only way for bytes.
+  - A secret that is a whole file is better written with C(secret) in M(bedplate.cluster.files), the only way for bytes, and
+    the only one that refuses to replace the secrets of a running cluster when the directory was lost.
 options:
   _terms:
     description: Names of secrets.

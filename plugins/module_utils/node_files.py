@@ -36,6 +36,9 @@ class Wanted:
     notify: list[str] = field(default_factory=list)
     # Of a block: it goes after the last line that matches this.
     after: str = ""
+    # What to say where bedplate wrote another content, unless its digest is one of `replaces`. Empty: it may replace any.
+    refusal: str = ""
+    replaces: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,8 @@ class _Planner:
         attributes = entry.state != "link" and (before.uid, before.gid, before.mode) != (uid, gid, int(entry.mode, 8))
         old = result.before.get(entry.path)
         hidden = entry.sensitive or bool(old and old.sensitive)
+        if content and entry.refusal and old and old.sha256 not in ("", digest(entry.content), *entry.replaces):
+            result.problems.append(f"{entry.path}: {entry.refusal}")
         if content or attributes:
             incomplete = self.check and (bool(missing) or (entry.state != "link" and (uid is None or gid is None)))
             result.changes.append(Change(entry, before, content, uid, gid, hidden, incomplete))

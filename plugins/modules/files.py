@@ -54,6 +54,8 @@ options:
       secret:
         description:
           - The name of a secret of the cluster, written as it is. It is made when it does not exist yet.
+          - A node that bedplate once gave another one, which the directory of secrets has never had, refuses it, unless the
+            variable C(bedplate_new_secrets) is true. So a lost directory does not give a running cluster new keys.
           - V(true) marks a content from elsewhere as sensitive.
         type: raw
       kind:

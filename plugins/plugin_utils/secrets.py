@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
+import socket
 import stat
 import string
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
 
 KINDS = ("password", "bytes")
 _NAME = re.compile(r"[a-z0-9_]{1,100}\Z")
@@ -49,14 +53,38 @@ class SecretStore:
             raise SecretError(f"secret {name!r}; allowed: a name of a-z, 0-9 and _, as munge_key")
         path = self.directory / name
         try:
-            return self._read(path)
+            data = self._read(path)
         except FileNotFoundError:
-            pass
-        kind, length = _shape(name, kind, length)
-        if not create:
-            return f"placeholder of the secret {name}, which a run without --check will make\n".encode()
-        self._make(path, _generate(kind, length))
-        return self._read(path)
+            kind, length = _shape(name, kind, length)
+            if not create:
+                return f"placeholder of the secret {name}, which a run without --check will make\n".encode()
+            self._make(path, _generate(kind, length))
+            data = self._read(path)
+        if create:
+            self._remember(name, digest(data))
+        return data
+
+    def known(self, name: str) -> list[str]:
+        """Return the digests of all secrets of this name that this directory has had, the removed ones too.
+
+        A node that has one of them may be given the next one. One that has another was set up from another directory.
+        """
+        try:
+            return self._history(name).read_text(encoding="ascii").split()
+        except FileNotFoundError:
+            return []
+        except (OSError, ValueError) as error:
+            raise SecretError(f"{self._history(name)} cannot be read by {_me()}: {error}") from error
+
+    def refusal(self, name: str) -> str:
+        """Return what to say on a node that has a secret which this directory has never had."""
+        return (
+            f"bedplate wrote this {name}, but not from the secrets directory {self.directory} of {_me()} on "
+            f"{socket.gethostname()}, which has never had it. So that directory was lost, or somebody else runs this cluster, "
+            "with another user, machine or bedplate_secrets_dir. Nothing was written: a new one would cut this machine off "
+            f"from the rest of a running cluster. Restore the directory, or copy {name} into it from the machine that has it; "
+            "or, to bring a new one on purpose, run with -e bedplate_new_secrets=true"
+        )
 
     def text(self, name: str, length: int | None = None, create: bool = True) -> str:
         """Return a secret for use inside a text; a line end after it, which an editor leaves, is no part of it."""
@@ -90,6 +118,21 @@ class SecretStore:
         if not data:
             raise SecretError(f"{path} is empty. Remove it, and the next run makes a new secret")
         return data
+
+    def _history(self, name: str) -> Path:
+        return self.directory / f".{name}.known"
+
+    def _remember(self, name: str, value: str) -> None:
+        if value in self.known(name):
+            return
+        # One short write to the end is whole, whoever else writes; a line that comes twice means nothing. Who cannot write
+        # here still has the secret; what is not noted only asks for bedplate_new_secrets when it is replaced one day.
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._history(name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            try:
+                os.write(descriptor, f"{value}\n".encode())
+            finally:
+                os.close(descriptor)
 
     def _make(self, path: Path, data: bytes) -> None:
         """Write beside it, then link: of many forks that do this at once one wins, and all read what the winner wrote."""

@@ -381,3 +381,26 @@ def test_diffs_of_large_and_binary_files_are_short(node: Node):
 def test_a_payload_arrives_as_it_was_sent(contents: list[bytes]):
     files = [Wanted(f"/f{number}", content=data, notify=["a"]) for number, data in enumerate(contents)]
     assert unpack(pack(files)) == files
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_what_must_not_be_replaced_stays_and_so_does_all_else(node: Node, check: bool):
+    node.bring(node.file("key", "old"), node.file("other", "old"))
+    before = node.snapshot()
+    with pytest.raises(NodeFilesError) as caught:
+        node.bring(node.file("key", "new", refusal="no.", replaces=["0" * 64]), node.file("other", "new"), check=check)
+    assert caught.value.problems == [f"{node.root}/key: no."]
+    assert node.snapshot() == before
+
+
+def test_what_must_not_be_replaced_may_be_by_its_heir_or_where_bedplate_did_not_write_it(node: Node):
+    (node.root / "package").write_text("of a package")
+    node.bring(node.file("key", "old"), node.file("same", "same"), node.file("edited", "right"))
+    (node.root / "edited").write_text("wrong")
+    entries = [
+        node.file("key", "new", refusal="no.", replaces=[node_manifest.digest(b"old")]),
+        *(node.file(*entry, refusal="no.") for entry in (("same", "same"), ("edited", "right"), ("package", "new"))),
+    ]
+    result = node.bring(*entries, node.file("absent", "new", refusal="no."))
+    assert node.names(result["changed_files"]) == ["key", "edited", "package", "absent"]
+    assert unpack(pack(entries)) == entries

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import stat
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
     SecretError,
     SecretStore,
@@ -72,14 +73,46 @@ def test_only_the_owner_can_read_what_is_made(directory: Path) -> None:
         os.umask(before)
     assert stat.S_IMODE((directory / "munge_key").stat().st_mode) == 0o400
     assert [stat.S_IMODE(path.stat().st_mode) for path in (directory, directory.parent)] == [0o700, 0o700]
-    assert [path.name for path in directory.iterdir()] == ["munge_key"]
+    assert sorted(path.name for path in directory.iterdir()) == [".munge_key.known", "munge_key"]
+    assert stat.S_IMODE((directory / ".munge_key.known").stat().st_mode) == 0o600
 
 
 def test_many_at_once_agree(directory: Path) -> None:
-    with ThreadPoolExecutor(16) as pool:
-        found = set(pool.map(lambda _: SecretStore(directory).get("munge_key"), range(64)))
+    with multiprocessing.get_context("fork").Pool(8) as pool:
+        found = set(pool.map(SecretStore(directory).get, ["munge_key"] * 64, chunksize=1))
     assert len(found) == 1
-    assert [path.name for path in directory.iterdir()] == ["munge_key"]
+    assert sorted(path.name for path in directory.iterdir()) == [".munge_key.known", "munge_key"]
+    assert set(SecretStore(directory).known("munge_key")) == {digest(found.pop())}
+
+
+def test_the_directory_knows_what_it_has_had(directory: Path) -> None:
+    store = SecretStore(directory)
+    assert store.known("a") == []
+    first = store.get("a")
+    (directory / "a").unlink()
+    second = store.get("a")
+    (directory / "a").unlink()
+    (directory / "a").write_text("from elsewhere")
+    (directory / "a").chmod(0o400)
+    third = store.get("a")
+    store.get("a")
+    store.get("b")
+    assert store.known("a") == [digest(first), digest(second), digest(third)]
+
+
+def test_check_mode_does_not_note_what_it_reads(directory: Path) -> None:
+    directory.mkdir(parents=True, mode=0o700)
+    (directory / "a").write_text("from elsewhere")
+    (directory / "a").chmod(0o400)
+    assert SecretStore(directory).get("a", create=False) == b"from elsewhere"
+    assert [path.name for path in directory.iterdir()] == ["a"]
+
+
+def test_a_history_that_is_none(directory: Path) -> None:
+    (directory / ".a.known").mkdir(parents=True)
+    directory.chmod(0o700)
+    with pytest.raises(SecretError, match=r"\.a\.known cannot be read by "):
+        SecretStore(directory).known("a")
 
 
 def test_check_mode_makes_nothing_and_shows_the_same_each_time(directory: Path) -> None:
