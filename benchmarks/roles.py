@@ -19,7 +19,13 @@ INVENTORY = ROOT / "inventories" / "lab"
 SSH_CONFIG = ROOT / ".cache" / "lab" / "lab" / "ssh_config"
 PLAYBOOKS = tuple(str(ROOT / "playbooks" / name) for name in ("os.yml", "scheduler.yml"))
 EMPTY = "- name: Nothing\n  hosts: compute_nodes\n  gather_facts: false\n  tasks: []\n"
-TASKS, CPU = 12, 0.65
+# Half of what the best open Slurm role costs: 27 pings a node, and 1.3 CPU-s where these budgets were set.
+TASKS, CPU, PINGS = 12, 0.65, 13.5
+PINGED = 10
+PING = (
+    "- name: Pings\n  hosts: compute_nodes\n  gather_facts: false\n  tasks:\n"
+    + "    - {name: Ping, ansible.builtin.ping: }\n" * PINGED
+)
 _RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=\d+\s+failed=\d+\s+skipped=(\d+)", re.MULTILINE)
 
 
@@ -57,6 +63,7 @@ def rows(runs: int = 3) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="bedplate-benchmark-") as name:
         directory = Path(name)
         (directory / "empty.yml").write_text(EMPTY)
+        (directory / "ping.yml").write_text(PING)
         try:
             _turns(directory, "compute_nodes", 1)
         except BenchmarkError as error:
@@ -65,12 +72,16 @@ def rows(runs: int = 3) -> Iterator[Row]:
         results = results_of(full[-1].output)
         nodes = sorted(results)
         one, empty_one = _turns(directory, nodes[0], runs)
+        common = ["--inventory", str(INVENTORY), "--limit", "compute_nodes"]
+        pings = [cost("ansible-playbook", ["ping.yml", *common], directory) for _run in range(runs)]
     total, single = median(full) - median(empty), median(one) - median(empty_one)
     yield Row("task results on a compute node, no change", max(results.values()), "tasks", TASKS)
     yield Row(
         f"controller CPU per compute node, of {len(nodes)}, no change", total / len(nodes), "CPU-s", CPU,
         f"runs {spread(full)}, empty {spread(empty)}",
     )  # fmt: skip
+    ping = (median(pings) - median(empty)) / len(nodes) / PINGED
+    yield Row(f"  in pings, of {ping:.3f} CPU-s each in this run", total / len(nodes) / ping, "pings", PINGS)
     if len(nodes) > 1:
         more = (total - single) / (len(nodes) - 1)
         yield Row("  of it each further node", more, "CPU-s")

@@ -115,7 +115,8 @@ def test_a_controller_that_cannot_say_what_its_jobs_need_stops_the_others(name):
 
 
 def test_jobs_are_asked_for_before_anything_changes():
-    first = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())[0]
+    check, first = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())[:2]
+    assert check["ansible.builtin.import_playbook"] == "validate.yml"
     assert (first["hosts"], first["max_fail_percentage"]) == ("slurm_controllers", 0)
     assert [task["ansible.builtin.import_role"]["tasks_from"] for task in first["tasks"]] == ["in_use"]
 
