@@ -59,7 +59,9 @@ def _run_one(podman: Podman, name: str, *, keep: bool, verbose: bool) -> Result:
     say("molecule", f"{name} ...")
     # What an interrupted run left would make `check` on fresh nodes meaningless.
     nodes.destroy(podman, f"molecule-{name}")
-    (LOGS / name / "changes.jsonl").unlink(missing_ok=True)
+    # Molecule would not create again what its state says is there; nor may old results mix with new ones.
+    for left in ("state.yml", "changes.jsonl"):
+        (LOGS / name / left).unlink(missing_ok=True)
     started = time.monotonic()
     command = ["molecule", "--base-config", str(ROOT / ".config" / "molecule" / "config.yml"), "test"]
     command += ["--scenario-name", name, "--destroy", "never" if keep else "always"]
