@@ -111,6 +111,8 @@ def parse_nodes(text: str) -> tuple[dict[str, LiveNode], list[str]]:
         try:
             name, gres, cpus, memory, *texts = line.split("|", 8)
             state, version, who, since, reason = ("" if one in _UNKNOWN else one for one in map(str.strip, texts))
+            # Slurm 22.05 says root(0) where nobody has set a reason; the time is unknown then.
+            who = who if since else ""
             nodes[name.strip()] = LiveNode(
                 _plain_gres(gres), _count(cpus), _count(memory), state, version, who, since, reason
             )

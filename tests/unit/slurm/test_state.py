@@ -140,6 +140,12 @@ def test_what_an_operator_took_out_of_service_is_a_notice(state: str, reason: st
     assert out(state, reason, who) == ([], [Notice("gpu01", state, reason, shown, "2026-11-21T09:00:00")])
 
 
+def test_a_reason_without_a_time_is_nobodys():
+    # Slurm 22.05 after a drain that was in slurm.conf once.
+    findings, notices = compare(f"gpu01|gpu:sim:2|2|960|drain|N/A|{OPERATOR}|Unknown|fan")
+    assert ([one.found for one in findings], notices) == (["drain (fan; set by unknown)"], [])
+
+
 def test_without_slurmuser_nobody_can_tell():
     nodes, _ = parse_nodes(f"gpu01|gpu:sim:2|2|960|drain|24.11.5|{OPERATOR}|now|fan")
     findings, notices = compare_nodes([{**WANTED[0], "names": "gpu01"}], nodes, {})
