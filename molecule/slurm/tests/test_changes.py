@@ -54,6 +54,8 @@ def site(host, tmp_path):
     host.run("scancel --user=root; while squeue --noheader --all | grep -q .; do sleep 1; done")
     if site.edited:
         Site(tmp_path).apply()
+        # With new keys nodes answer again only when slurmctld next asks them, after up to 100 s.
+        host.run("scontrol reconfigure")
 
 
 def start_job(host, *arguments: str) -> str:
