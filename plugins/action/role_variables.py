@@ -4,18 +4,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces import (
+    NOT_AS_TEXT,
     has_template,
     hosts_to_read,
     message,
+    not_as_text,
     options,
     summary,
     unknown_variables,
@@ -37,16 +40,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         prefixes = tuple(f"{role}_" for role in known)
         inventory = self._task.get_variable_manager()._inventory
         places: dict[str, list[str]] = {}
-        checker = _Checker({name: option for found in specified.values() for name, option in found.items()})
+        checker = _Checker(
+            {name: option for found in specified.values() for name, option in found.items()}, self._templar.template
+        )
         for place, own in _Variables(inventory, self._loader, prefixes).own():
             for name, value in own.items():
                 if name.startswith(prefixes):
                     places.setdefault(name, []).append(place)
                     checker.look(place, name, value)
-        for name, value in variables.items():
-            if name.startswith(prefixes) and name not in places:
-                places[name] = ["this run"]
-                checker.look("this run", name, value)
+        # What the command line says outranks the inventory, so it is looked at even where the inventory has the name, too.
+        extra = self._task.get_variable_manager().extra_vars
+        for name in (name for name in variables if name.startswith(prefixes)):
+            if name in extra or name not in places:
+                places.setdefault(name, []).append("this run")
+                checker.look("this run", name, extra.get(name, variables[name]))
         unknown = unknown_variables(places, known)
         mistakes = [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
@@ -60,21 +67,34 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 class _Checker:
     """Compares values with the argument specs, each different value once."""
 
-    def __init__(self, specified: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, specified: Mapping[str, Mapping[str, Any]], template: Callable[[Any], Any]) -> None:
         self._specified = specified
+        self._template = template
         self._verdicts: dict[tuple[str, str], list[str]] = {}
         self.mistakes: dict[str, list[str]] = {}
 
     def look(self, place: str, name: str, value: Any) -> None:
-        """Note what is wrong with a value. What a template will be is for the role to say."""
-        if name not in self._specified or has_template(value):
+        """Note what is wrong with a value."""
+        if name not in self._specified:
             return
         known = (name, repr(value))
         if known not in self._verdicts:
-            validator = ArgumentSpecValidator({name: dict(self._specified[name])})
-            self._verdicts[known] = validator.validate({name: value}).error_messages
+            self._verdicts[known] = list(self._judge(name, value))
         for text in self._verdicts[known]:
             self.mistakes.setdefault(f"{name}: {text}", []).append(place)
+
+    def _judge(self, name: str, value: Any) -> Iterator[str]:
+        specified = dict(self._specified[name])
+        if has_template(value):
+            try:
+                value = self._template(value)
+            except AnsibleError:
+                return  # it needs what only the hosts themselves have
+        if isinstance(value, str) and specified.get("type") in NOT_AS_TEXT:
+            # Ansible would take it for an argument of a module, but in a condition every text is true.
+            yield not_as_text(name, value, specified["type"])
+        else:
+            yield from ArgumentSpecValidator({name: specified}).validate({name: value}).error_messages
 
 
 class _Variables:

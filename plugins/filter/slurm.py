@@ -23,6 +23,12 @@ def _kept(in_use: InUse, name: str) -> Retained:
     for answer in answers:
         if answer.get("failed"):  # without its lines, this controller's files would take its jobs away
             raise AnsibleFilterError(f"{name}: a controller cannot say what its jobs need: {answer.get('msg')}")
+    silent = sum(not answer or bool(answer.get("unreachable")) for answer in answers)
+    if len(answers) > 1 and silent and not any(answer.get("configured") or answer.get("slurm") for answer in answers):
+        raise AnsibleFilterError(
+            f"{name}: no controller of this run has a slurm.conf, and {silent} of {len(answers)} were not asked: they may "
+            "keep nodes or partitions for jobs that this one would drop when it takes over. Run with all controllers, without --limit."
+        )
     return merged(answers)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_applied import Applied, stamps_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import (
@@ -82,11 +83,13 @@ class Systemd:
         enabled = decide_enabled(units, seen)
         _refuse(enabled.problems)
         self._do(enabled, "enable", "disable")
-        self._bring_running(units, seen)
+        applied = Applied(state_directory)
+        self._bring_running(units, seen, applied)
+        self._reload(units, seen, applied)
         return self._result(units, before, files, [*first.notes, *enabled.notes])
 
-    def _bring_running(self, units: Sequence[Unit], seen: dict[str, Seen]) -> None:
-        decision = decide_running(units, seen, self._outdated(units, seen))
+    def _bring_running(self, units: Sequence[Unit], seen: dict[str, Seen], applied: Applied) -> None:
+        decision = decide_running(units, seen, self._outdated(units, seen, applied))
         _refuse(decision.problems)
         by_name = {unit.name: unit for unit in units}
         for name in decision.verbs.get("start", [])[:]:
@@ -99,12 +102,41 @@ class Systemd:
         said = self._do(decision, "stop", "restart", "reload", "start")
         if not self.check:
             self._prove(by_name, decision, said)
+            for name in decision.of("start", "restart"):
+                applied.remember_start(name, by_name[name].restart_after)
 
-    def _outdated(self, units: Sequence[Unit], seen: dict[str, Seen]) -> dict[str, list[str]]:
+    def _reload(self, units: Sequence[Unit], seen: dict[str, Seen], applied: Applied) -> None:
+        """Have units that run read again what changed since they were last told to."""
+        started = {name for verb in ("start", "restart") for name in self.verbs.get(verb, ())}
+        for unit in units:
+            if not (seen[unit.name].running or unit.name in started):
+                continue
+            changed = applied.unread(unit.name, unit.reload_after)
+            if self.check:
+                changed += [path for path in unit.reload_after if path in self.touched and path not in changed]
+            if not changed:
+                continue
+            self.outdated[unit.name] = [*self.outdated.get(unit.name, []), *changed]
+            self.verbs.setdefault("reload", []).append(unit.name)
+            if not self.check:
+                stamps = stamps_of(unit.reload_after)
+                self._run_reload(unit)
+                applied.remember(unit.name, stamps)
+
+    def _run_reload(self, unit: Unit) -> None:
+        words = list(unit.reload_command)
+        outcome = self.run(words, self.timeout)
+        if outcome.code != 0:
+            said = outcome.text or f"ended with {outcome.code}"
+            raise UnitsError(
+                f"{unit.name}: {' '.join(words)}: {said}. The next run tries again{self._evidence(unit.name)}"
+            )
+
+    def _outdated(self, units: Sequence[Unit], seen: dict[str, Seen], applied: Applied) -> dict[str, list[str]]:
         """Return the units that run with files which changed after they were started, with these files."""
         found = {}
         for unit in units:
-            changed = [path for path in unit.restart_after if _changed_since(path, seen[unit.name].started)]
+            changed = applied.changed(unit.name, seen[unit.name].started, unit.restart_after)
             if self.check:
                 changed += [path for path in unit.restart_after if path in self.touched and path not in changed]
             if changed and seen[unit.name].running:
@@ -209,7 +241,7 @@ class Systemd:
             "changed_files": files["changed_files"],
             "removed": files["removed"],
             "notes": notes
-            + [f"{name}: runs since before these changed: {', '.join(paths)}" for name, paths in self.outdated.items()],
+            + [f"{name}: has not read these as they are: {', '.join(paths)}" for name, paths in self.outdated.items()],
             "problems": files["problems"],
         }
         if self.diff:
@@ -223,19 +255,6 @@ class Systemd:
             return []
         texts = ["".join(f"{row[0]}: {row[side]}\n" for row in changed) for side in (1, 2)]
         return [{"before_header": "units", "after_header": "units", "before": texts[0], "after": texts[1]}]
-
-
-def _changed_since(path: str, started: float) -> bool:
-    """Tell whether a file changed after a moment of the monotonic clock.
-
-    The time of its inode counts, since a package gives a file the date on which it was built. What was started with an
-    older clock, before the time was set, may be restarted once too often, never too seldom but for a clock set back.
-    """
-    try:
-        changed = Path(path).stat().st_ctime
-    except OSError:
-        return False
-    return started > 0 and changed > time.time() - time.monotonic() + started
 
 
 def _refuse(problems: Sequence[str]) -> None:

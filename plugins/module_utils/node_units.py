@@ -10,7 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 STATES = ("started", "stopped", "restarted", "reloaded")
-_KEYS = ("name", "enabled", "state", "masked", "drop_ins", "condition", "restart_after")
+_KEYS = (
+    "name",
+    "enabled",
+    "state",
+    "masked",
+    "drop_ins",
+    "condition",
+    "restart_after",
+    "reload_after",
+    "reload_command",
+)
 _CONDITIONS = ("required", "allowed")
 _TYPES = "service|socket|timer|target|mount|automount|path|swap|slice|scope"
 _NAME = re.compile(rf"[A-Za-z0-9:_.\\@-]+\.(?:{_TYPES})\Z")
@@ -30,7 +40,8 @@ PROPERTIES = (
     "InvocationID",
     "NRestarts",
     "CanReload",
-    "ExecMainStartTimestampMonotonic",
+    # Not when its main process started: a daemon that replaces itself, as slurmctld does to reconfigure, moves that.
+    "ActiveEnterTimestampMonotonic",
 )
 
 
@@ -45,6 +56,8 @@ class Unit:
     drop_ins: Mapping[str, str] | None = None
     condition: str = "required"
     restart_after: Sequence[str] = ()
+    reload_after: Sequence[str] = ()
+    reload_command: Sequence[str] = ()
 
     @property
     def to_run(self) -> bool:
@@ -150,7 +163,7 @@ def _seen(block: Mapping[str, str]) -> Seen:
         invocation=block.get("InvocationID", ""),
         restarts=block.get("NRestarts", "0"),
         can_reload=block.get("CanReload") == "yes",
-        started=int(block.get("ExecMainStartTimestampMonotonic") or 0) / 1e6,
+        started=int(block.get("ActiveEnterTimestampMonotonic") or 0) / 1e6,
     )
 
 
@@ -189,17 +202,25 @@ def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
         yield f"condition {entry['condition']!r}; allowed: {', '.join(_CONDITIONS)}"
     if entry.get("masked") is True and (entry.get("enabled") is True or state in ("started", "restarted", "reloaded")):
         yield "a masked unit can be neither enabled nor running; give it masked: false, or leave out the rest"
-    yield from _restart_after_mistakes(entry.get("restart_after"), state)
+    for key in ("restart_after", "reload_after"):
+        yield from _after_mistakes(key, entry.get(key), state)
+    command = entry.get("reload_command")
+    if (command is None) != (entry.get("reload_after") is None):
+        yield "reload_after and reload_command go together: which files, and the command that has them read again"
+    elif command is not None and not (
+        isinstance(command, list) and command and all(isinstance(one, str) for one in command)
+    ):
+        yield f"reload_command {command!r}; allowed: a list of words, as [scontrol, reconfigure]"
     yield from _drop_in_mistakes(entry.get("drop_ins"))
 
 
-def _restart_after_mistakes(paths: Any, state: Any) -> Iterable[str]:
+def _after_mistakes(key: str, paths: Any, state: Any) -> Iterable[str]:
     if paths is None:
         return
     if not isinstance(paths, list) or not all(isinstance(path, str) and path.startswith("/") for path in paths):
-        yield f"restart_after {paths!r}; allowed: a list of absolute paths"
+        yield f"{key} {paths!r}; allowed: a list of absolute paths"
     elif state != "started":
-        yield f"restart_after beside state {state!r}; allowed: beside state: started"
+        yield f"{key} beside state {state!r}; allowed: beside state: started"
 
 
 def _drop_in_mistakes(drop_ins: Any) -> Iterable[str]:

@@ -12,8 +12,9 @@ version_added: 0.1.0
 description:
   - Ansible ignores a misspelt role variable. This action compares the names of all variables with the argument specs of this
     collection's roles, and fails with every name that begins like a role's variable and is none.
-  - A value that the argument spec does not allow is a failure as well, once for each value, with the hosts that have it. A value with
-    a template in it is left to the role. The playbooks of this collection look here once, and not in every role on every host.
+  - A value that the argument spec does not allow is a failure as well, once for each value, with the hosts that have it. Text is
+    not taken for a truth value or a list, as C(-e name=false) and INI files would have it. A value with a template in it is looked
+    at where it can be told on the control node. The playbooks of this collection look here once, and not in every role on every host.
   - All groups and all hosts of the inventory are looked at, whatever C(--limit) says, with their group_vars and host_vars.
     Of the playbook only what holds for the task is.
   - Runs on the control node and connects to nobody.

@@ -64,6 +64,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+configured: {description: Whether this host has a slurm.conf that could be compared., type: bool, returned: success}
 slurm: {description: Lines to add to slurm.conf., type: list, elements: str, returned: always}
 gres: {description: Lines to add to gres.conf., type: list, elements: str, returned: always}
 nodes: {description: "Leaving nodes that are kept, with the ids of their jobs.", type: dict, returned: always}
@@ -183,7 +184,8 @@ def main() -> None:
         kept, problems = Retained(), [f"the configuration in {module.params['directory']} cannot be read: {error}"]
     if problems:
         module.fail_json(msg="\n".join(problems))
-    module.exit_json(changed=False, **asdict(kept))
+    configured = (Path(module.params["directory"]) / "slurm.conf").exists()
+    module.exit_json(changed=False, configured=configured, **asdict(kept))
 
 
 if __name__ == "__main__":

@@ -61,6 +61,16 @@ options:
           - With O(units[].state=started) alone. A path that does not exist is passed over.
         type: list
         elements: str
+      reload_after:
+        description:
+          - Files that the unit, and what depends on it, can read again while it runs. Unless it is on record that they were read as they
+            are, O(units[].reload_command) is run, after a start as well. When it fails, the next run tries again.
+        type: list
+        elements: str
+      reload_command:
+        description: The command that has the unit read O(units[].reload_after) again, as a list of words.
+        type: list
+        elements: str
   touched:
     description:
       - Files that this run changes, as RV(bedplate.cluster.files#module:changed_files) has them. Only check mode needs them, to

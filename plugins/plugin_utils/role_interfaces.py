@@ -63,6 +63,24 @@ def message(name: str, role: str, known: Mapping[str, set[str]]) -> str:
     return f"{name} is no variable of the role {role}; {hint}"
 
 
+NOT_AS_TEXT = ("bool", "list", "dict")
+
+
+def not_as_text(name: str, value: str, kind: str) -> str:
+    """Return the error text for a text where a truth value, a list or a mapping is meant, with how to write it.
+
+    >>> not_as_text("slurm_compute_restrict_ssh", "false", "bool")
+    "'false' is text, and a truth value is needed; on the command line: -e '{\"slurm_compute_restrict_ssh\": false}'"
+    """
+    needed = {"bool": "a truth value", "list": "a list", "dict": "a mapping"}[kind]
+    example = {
+        "bool": str(value.lower() in ("true", "yes", "on", "1")).lower(),
+        "list": f'["{value}"]',
+        "dict": "{...}",
+    }[kind]
+    return f"{value!r} is text, and {needed} is needed; on the command line: -e '{{\"{name}\": {example}}}'"
+
+
 def summary(places: Sequence[str]) -> str:
     """Return where a variable is set, short even when it is set on every host.
 

@@ -111,6 +111,12 @@ def test_a_slip_on_the_command_line_fails():
         ('{"slurm_database_lock_wait": "soon"}', "this run: slurm_database_lock_wait: "),
         ('{"slurm_compute_packages": {"slurmd": "24.11"}}', "this run: slurm_compute_packages: "),
         ('{"slurm_compute_restrict_ssh": "perhaps"}', "this run: slurm_compute_restrict_ssh: "),
+        (
+            "slurm_compute_restrict_ssh=false",
+            "'false' is text, and a truth value is needed; on the command line: -e '{",
+        ),
+        ("slurm_compute_ssh_users=alice", "'alice' is text, and a list is needed"),
+        ('{"slurm_compute_restrict_ssh": "{{ \'nope\' }}"}', "'nope' is text, and a truth value is needed"),
     ],
 )
 def test_a_value_of_another_type_fails(value: str, said: str):
@@ -119,7 +125,26 @@ def test_a_value_of_another_type_fails(value: str, said: str):
     assert said in output
 
 
-@pytest.mark.parametrize("value", ['{"slurm_database_lock_wait": "900"}', '{"slurm_database_lock_wait": "{{ x }}"}'])
+def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text("slurm_compute_restrict_ssh: true\n")
+    assert play("-i", tmp_path, "playbooks/validate.yml")[0] == 0
+    code, output = play("-i", tmp_path, "playbooks/validate.yml", "-e", "slurm_compute_restrict_ssh=nope")
+    assert code == 2, output
+    assert "this run: slurm_compute_restrict_ssh: 'nope' is text" in output
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"slurm_database_lock_wait": "900"}',
+        '{"slurm_database_lock_wait": "{{ x }}"}',
+        '{"slurm_compute_restrict_ssh": "{{ y is undefined }}"}',
+        # Only a host can say.
+        '{"slurm_compute_restrict_ssh": "{{ fact_of_a_host }}"}',
+    ],
+)
 def test_a_value_that_the_role_takes_passes_and_a_template_is_left_to_it(value: str):
     assert play("playbooks/validate.yml", "-e", value, "-e", "x=1")[0] == 0
 

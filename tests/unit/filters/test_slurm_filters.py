@@ -105,6 +105,16 @@ def test_what_stays_comes_from_one_controller_or_from_many(in_use, kept):
     assert [line for line in lines if line.startswith("NodeName=old")] == kept
 
 
+@pytest.mark.parametrize("answers", [[{}, {"configured": False}], [{"configured": False}, {"unreachable": True}]])
+def test_a_new_controller_alone_does_not_guess_what_the_others_keep(answers):
+    with pytest.raises(AnsibleError, match="no controller of this run has a slurm.conf, and 1 of 2 were not asked"):
+        template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=answers)
+    fresh = [{"configured": False}, {"configured": False}]
+    assert template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=fresh)
+    known = [{}, {"configured": True, "slurm": []}]
+    assert template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=known)
+
+
 @pytest.mark.parametrize("name", ["slurm_files", "slurm_daemons"])
 def test_a_controller_that_cannot_say_what_its_jobs_need_stops_the_others(name):
     with pytest.raises(AnsibleError, match=f"{name}: a controller cannot say what its jobs need: slurmctld is down"):

@@ -24,7 +24,8 @@ def test_a_listed_directory_may_be_above_or_below_one_that_is_missing(tmp_path: 
     result = node_writer.bring("demo", [wanted[i] for i in order], tmp_path / "state", False, True, "")
     assert result["changed"]
     modes = {
-        name: (tmp_path / name).stat().st_mode & 0o777 for name in ("top", "top/missing", "top/missing/low", "top/other")
+        name: (tmp_path / name).stat().st_mode & 0o777
+        for name in ("top", "top/missing", "top/missing/low", "top/other")
     }
     assert modes == {"top": 0o750, "top/missing": 0o755, "top/missing/low": 0o700, "top/other": 0o755}
     assert not node_writer.bring("demo", wanted, tmp_path / "state", False, True, "")["changed"]

@@ -34,11 +34,14 @@ class Machine:
     starts: dict[str, Seen] = field(default_factory=dict)
     later: dict[str, Seen] = field(default_factory=dict)
     unmet: str = ""
+    refuses: str = ""
     commands: list[str] = field(default_factory=list)
 
     def run(self, argv: list[str], _timeout: float) -> Outcome:
         words = [word for word in argv if not word.startswith("--")]
         self.commands.append(" ".join(words))
+        if self.refuses and words[0] == self.refuses:
+            return Outcome(1, "", "no answer")
         if words[:2] == ["systemctl", "show"]:
             text = self._show(words[2:])
             self.units.update(self.later)
@@ -74,7 +77,7 @@ class Machine:
                 "InvocationID": seen.invocation,
                 "NRestarts": seen.restarts,
                 "CanReload": "yes" if seen.can_reload else "no",
-                "ExecMainStartTimestampMonotonic": str(int(seen.started * 1e6)),
+                "ActiveEnterTimestampMonotonic": str(int(seen.started * 1e6)),
             }
             blocks.append("".join(f"{key}={value}\n" for key, value in rows.items()))
         return "\n".join(blocks)
@@ -263,7 +266,7 @@ def test_what_runs_since_before_its_files_changed_is_restarted_once(tmp_path: Pa
     assert (predicted["changes"], machine.writes) == (["u.service: restarted"], [])
     done = bring(machine, tmp_path, entry)
     assert done["changes"] == ["u.service: restarted"]
-    assert done["notes"] == [f"u.service: runs since before these changed: {key}"]
+    assert done["notes"] == [f"u.service: has not read these as they are: {key}"]
     assert bring(machine, tmp_path, entry)["changed"] is False
     assert machine.writes == ["restart u.service"]
 
@@ -284,6 +287,45 @@ def test_what_is_down_is_started_and_not_restarted(tmp_path: Path) -> None:
     entry = {"name": "u.service", "state": "started", "restart_after": [str(key)]}
     assert bring(machine, tmp_path, entry, check=True)["changes"] == ["u.service: started"]
     assert bring(machine, tmp_path, entry)["actions"] == ["start u.service"]
+
+
+def test_what_can_be_read_again_is_until_it_was(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.write_text("one")
+    machine = Machine({"u.service": replace(UP, started=time.monotonic() + 1)})
+    entry = {"name": "u.service", "state": "started", "reload_after": [str(conf)], "reload_command": ["tool", "again"]}
+    assert bring(machine, tmp_path, entry, check=True)["changes"] == ["u.service: reloaded"]
+    machine.refuses = "tool"
+    with pytest.raises(UnitsError, match=r"tool again: no answer\. The next run tries again"):
+        bring(machine, tmp_path, entry)
+    machine.refuses = ""
+    assert bring(machine, tmp_path, entry)["changes"] == ["u.service: reloaded"]
+    assert bring(machine, tmp_path, entry)["changed"] is False
+    conf.write_text("two")
+    assert bring(machine, tmp_path, entry)["changes"] == ["u.service: reloaded"]
+    assert machine.commands.count("tool again") == 3
+
+
+def test_a_unit_that_was_down_is_started_and_told_to_read(tmp_path: Path) -> None:
+    conf = tmp_path / "conf"
+    conf.write_text("one")
+    machine = Machine({"u.service": DOWN})
+    entry = {"name": "u.service", "state": "started", "reload_after": [str(conf)], "reload_command": ["tool", "again"]}
+    assert bring(machine, tmp_path, entry)["changes"] == ["u.service: reloaded, started"]
+
+
+def test_after_the_clock_was_set_back_there_is_one_restart_and_no_second(tmp_path: Path, monkeypatch) -> None:
+    key = tmp_path / "key"
+    key.write_text("from the future")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 8 * 3600)
+    monkeypatch.setattr(time, "time_ns", lambda: int((now - 8 * 3600) * 1e9))
+    entry = {"name": "u.service", "state": "started", "restart_after": [str(key)]}
+    machine = Machine({"u.service": replace(UP, started=time.monotonic() - 60)})
+    machine.starts["u.service"] = replace(UP, started=time.monotonic())
+    assert bring(machine, tmp_path, entry)["changes"] == ["u.service: restarted"]
+    assert bring(machine, tmp_path, entry)["changed"] is False
+    assert machine.writes == ["restart u.service"]
 
 
 def test_check_mode_predicts_by_what_the_run_will_change(tmp_path: Path) -> None:
