@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans from a few numbers: the shapes in which GPU fabrics are built.
+
+Every template takes hosts in their physical order and a `Shape`, and returns a `Plan`. What cannot be built from whole cables is a
+`TemplateError` that names the numbers and those that would work.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Plan, Switch
+
+
+class TemplateError(ValueError):
+    """Numbers of which no fabric can be built."""
+
+
+@dataclass(frozen=True)
+class Nic:
+    """An adapter of a host: its device name, its rail and what it is for."""
+
+    device: str
+    rail: int | None = None
+    purpose: str = COMPUTE
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host with its place; `unit` is its scalable unit, pod or dragonfly group."""
+
+    name: str
+    nics: Sequence[Nic]
+    rack: str = ""
+    unit: str = ""
+    # Leaf of its rack, where leaves are per rack.
+    leaf: str = ""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The numbers of a fabric."""
+
+    name: str = "fabric"
+    technology: str = "infiniband"
+    speed: str = "NDR"
+    width: str = "4x"
+    # Ports of a switch, all alike.
+    ports: int = 64
+    lanes: int = 1
+    model: str = ""
+    # Cables up from a leaf; 0: as many as it has hosts, split evenly over the spines.
+    uplinks: int = 0
+    spines: Sequence[str] = ()
+    cores: Sequence[str] = ()
+    oversubscription: float = 1.0
+    # Cables between two dragonfly groups.
+    global_links: int = 1
+    leaf_racks: dict[str, str] = field(default_factory=dict)
+    spine_rack: str = ""
+
+
+def leaf_spine(hosts: Sequence[Host], shape: Shape) -> Plan:
+    """Return a fabric with a leaf for each rack (or each `leaf` that racks share) and spines above all leaves."""
+    plan = _plan("leaf-spine", shape)
+    below = _attach(plan, hosts, shape, lambda host, _nic: host.leaf or f"leaf-{host.rack}", lambda _nic: (None, ""))
+    spines = _add_spines(plan, shape.spines, shape, tier=2)
+    _above(plan, below, spines, _uplinks(plan, below, len(spines), shape), "leaf-spine")
+    return plan
+
+
+def rail_optimised(hosts: Sequence[Host], shape: Shape) -> Plan:
+    """Return scalable units with a leaf for each rail, all of them below the same spines; with `cores`, spines by rail below those."""
+    plan = _plan("rail-optimised" if not shape.cores else "three-tier", shape)
+    below = _attach(plan, hosts, shape, _rail_leaf, lambda nic: (nic.rail, ""))
+    if not shape.cores:
+        spines = _add_spines(plan, shape.spines, shape, tier=2)
+        _above(plan, below, spines, _uplinks(plan, below, len(spines), shape), "leaf-spine")
+        return plan
+    rails = sorted({plan.switches[leaf].rail or 0 for leaf in below})
+    per_rail = _even(len(shape.spines), len(rails), "spines", "rails")
+    for number, rail in enumerate(rails):
+        names = shape.spines[number * per_rail : (number + 1) * per_rail]
+        leaves = [leaf for leaf in below if plan.switches[leaf].rail == rail]
+        # More spines than a leaf has uplinks: the rail falls into pods, each of as many spines as uplinks.
+        pods = max(1, per_rail // shape.uplinks) if shape.uplinks else 1
+        size, spines_each = (
+            _even(len(leaves), pods, "leaves of a rail", "pods"),
+            _even(per_rail, pods, "spines of a rail", "pods"),
+        )
+        for pod in range(pods):
+            part = leaves[pod * size : (pod + 1) * size]
+            group = f"rail{rail}" if pods == 1 else f"rail{rail}-pod{pod + 1}"
+            above = names[pod * spines_each : (pod + 1) * spines_each]
+            spines = _add_spines(plan, above, shape, tier=2, rail=rail, group=group)
+            _above(plan, part, spines, _uplinks(plan, part, len(spines), shape), "leaf-spine")
+    _add_cores(plan, shape)
+    return plan
+
+
+def three_tier(hosts: Sequence[Host], shape: Shape) -> Plan:
+    """Return pods of leaves (a leaf for each rack) and spines, and cores above all pods; `spines` are split evenly over the pods."""
+    plan = _plan("three-tier", shape)
+    below = _attach(plan, hosts, shape, lambda host, _nic: host.leaf or f"leaf-{host.rack}", lambda _nic: (None, ""))
+    pods = list(dict.fromkeys(plan.switches[leaf].group for leaf in below))
+    per_pod = _even(len(shape.spines), len(pods), "spines", "pods")
+    for number, pod in enumerate(pods):
+        names = shape.spines[number * per_pod : (number + 1) * per_pod]
+        spines = _add_spines(plan, names, shape, tier=2, group=pod)
+        leaves = [leaf for leaf in below if plan.switches[leaf].group == pod]
+        _above(plan, leaves, spines, _uplinks(plan, leaves, len(spines), shape), "leaf-spine")
+    _add_cores(plan, shape)
+    return plan
+
+
+def rail_only(hosts: Sequence[Host], shape: Shape) -> Plan:
+    """Return a fabric of its own for each rail, its plane; `spines` are split evenly over the rails, and may be none."""
+    plan = _plan("rail-only", shape)
+    below = _attach(plan, hosts, shape, _rail_leaf, lambda nic: (nic.rail, f"rail{nic.rail}"))
+    planes = list(dict.fromkeys(plan.switches[leaf].plane for leaf in below))
+    per_plane = _even(len(shape.spines), len(planes), "spines", "rails") if shape.spines else 0
+    for number, plane in enumerate(planes):
+        leaves = [leaf for leaf in below if plan.switches[leaf].plane == plane]
+        names = shape.spines[number * per_plane : (number + 1) * per_plane]
+        if not names and len(leaves) > 1:
+            raise TemplateError(
+                f"plane {plane} has {len(leaves)} leaves and no spine that joins them: name spines for each rail"
+            )
+        spines = _add_spines(plan, names, shape, tier=2, plane=plane)
+        if spines:
+            _above(plan, leaves, spines, _uplinks(plan, leaves, len(spines), shape), "leaf-spine")
+    return plan
+
+
+def dragonfly(hosts: Sequence[Host], shape: Shape) -> Plan:
+    """Return groups joined pairwise by `global_links` cables: of routers in full mesh, or (dragonfly+) of leaves and spines."""
+    plan = _plan("dragonfly", shape)
+    below = _attach(plan, hosts, shape, lambda host, _nic: host.leaf or f"leaf-{host.rack}", lambda _nic: (None, ""))
+    groups = list(dict.fromkeys(plan.switches[leaf].group for leaf in below))
+    per_group = _even(len(shape.spines), len(groups), "spines", "groups") if shape.spines else 0
+    edges: dict[str, list[str]] = {}
+    for number, group in enumerate(groups):
+        leaves = [leaf for leaf in below if plan.switches[leaf].group == group]
+        names = shape.spines[number * per_group : (number + 1) * per_group]
+        spines = _add_spines(plan, names, shape, tier=2, group=group)
+        if spines:
+            _above(plan, leaves, spines, _uplinks(plan, leaves, len(spines), shape), "local")
+        else:
+            _mesh(plan, leaves)
+        edges[group] = spines or leaves
+    _join_groups(plan, edges, shape.global_links)
+    return plan
+
+
+TEMPLATES: dict[str, Callable[[Sequence[Host], Shape], Plan]] = {
+    "leaf-spine": leaf_spine,
+    "rail-optimised": rail_optimised,
+    "three-tier": three_tier,
+    "rail-only": rail_only,
+    "dragonfly": dragonfly,
+}
+
+
+def _plan(kind: str, shape: Shape) -> Plan:
+    return Plan(shape.name, kind, shape.technology, shape.speed, shape.width, shape.oversubscription)
+
+
+def _rail_leaf(host: Host, nic: Nic) -> str:
+    return f"{host.leaf or 'leaf-' + host.unit}-r{nic.rail}"
+
+
+def _attach(
+    plan: Plan,
+    hosts: Sequence[Host],
+    shape: Shape,
+    leaf_of: Callable[[Host, Nic], str],
+    place_of: Callable[[Nic], tuple[int | None, str]],
+) -> list[str]:
+    """Add the hosts' HCAs, each on the next port of its leaf; return the leaves."""
+    leaves: dict[str, None] = {}
+    for host in hosts:
+        for nic in host.nics:
+            leaf = leaf_of(host, nic)
+            rail, plane = place_of(nic)
+            if leaf not in leaves:
+                leaves[leaf] = None
+                rack = shape.leaf_racks.get(leaf, host.rack)
+                plan.add(_switch(leaf, shape, tier=1, rail=rail, plane=plane, group=host.unit, rack=rack))
+            hca = Hca(host.name, nic.device, nic.rail, plane, nic.purpose, host.rack, host.unit)
+            plan.add(hca)
+            plan.join(hca.name, leaf, "host")
+    _fits(plan, leaves)
+    return list(leaves)
+
+
+def _switch(
+    name: str, shape: Shape, *, tier: int, rail: int | None = None, plane: str = "", group: str = "", rack: str = ""
+) -> Switch:
+    return Switch(name, shape.ports, tier, rail, group, plane, rack, shape.lanes, shape.model)
+
+
+def _add_spines(
+    plan: Plan,
+    names: Sequence[str],
+    shape: Shape,
+    *,
+    tier: int,
+    rail: int | None = None,
+    group: str = "",
+    plane: str = "",
+) -> list[str]:
+    for name in names:
+        plan.add(_switch(name, shape, tier=tier, rail=rail, plane=plane, group=group, rack=shape.spine_rack))
+    return list(names)
+
+
+def _uplinks(plan: Plan, leaves: Sequence[str], spines: int, shape: Shape) -> int:
+    """Return how many cables go up from each leaf: as stated, or enough for the busiest leaf, the same to every spine."""
+    if not spines:
+        raise TemplateError("there is no spine: name some in fabric.spines")
+    busiest = max(plan.used[leaf] for leaf in leaves)
+    wanted = shape.uplinks or -(-busiest // spines) * spines
+    if wanted % spines:
+        raise TemplateError(
+            f"{wanted} uplinks of a leaf cannot be split evenly over {spines} spines; allowed: a multiple of {spines}"
+        )
+    if wanted > shape.ports - busiest:
+        raise TemplateError(
+            f"a leaf has {shape.ports} ports and {busiest} hosts' ports, so {shape.ports - busiest} are left and not {wanted} for uplinks "
+            f"to {spines} spines; state fabric.uplinks (a multiple of {spines}), or take fewer hosts to a leaf"
+        )
+    return wanted
+
+
+def _above(plan: Plan, lower: Sequence[str], upper: Sequence[str], uplinks: int, kind: str) -> None:
+    """Join every lower switch with every upper one by `uplinks` cables in all."""
+    for low in lower:
+        for high in upper:
+            for _cable in range(uplinks // len(upper)):
+                plan.join(low, high, kind)
+    _fits(plan, [*lower, *upper])
+
+
+def _add_cores(plan: Plan, shape: Shape) -> None:
+    """Join all spines with the cores. Where a spine has fewer uplinks than there are cores, the n-th spines of all pods share a part."""
+    spines = [switch for switch in plan.switches.values() if switch.tier == 2]
+    down = max(plan.used[spine.name] for spine in spines)
+    up = min(down, shape.ports - down)
+    parts = max(1, -(-len(shape.cores) // up)) if up else 0
+    if not parts:
+        raise TemplateError(
+            f"a spine has {shape.ports} ports and {down} cables from leaves, so none is left for the cores"
+        )
+    per_part = _even(len(shape.cores), parts, "cores", "parts of the core tier")
+    _even(up, per_part, "uplinks of a spine", "cores of its part")
+    cores = _add_spines(plan, shape.cores, shape, tier=3)
+    place: dict[str, int] = {}
+    members: dict[int, list[str]] = {part: [] for part in range(parts)}
+    for spine in spines:
+        number = place[spine.group] = place.get(spine.group, -1) + 1
+        members[number % parts].append(spine.name)
+    if len({len(names) for names in members.values()}) > 1:
+        raise TemplateError(f"the spines of a pod cannot be split evenly over {parts} parts of {per_part} cores")
+    for part, names in members.items():
+        _above(plan, names, cores[part * per_part : (part + 1) * per_part], up, "spine-core")
+
+
+def _mesh(plan: Plan, routers: Sequence[str]) -> None:
+    """Join every router of a group with every other."""
+    for number, one in enumerate(routers):
+        for other in routers[number + 1 :]:
+            plan.join(one, other, "local")
+    _fits(plan, routers)
+
+
+def _join_groups(plan: Plan, edges: dict[str, list[str]], cables: int) -> None:
+    """Join every pair of groups by as many cables, the switches of a group in turn."""
+    turns = {group: itertools.cycle(switches) for group, switches in edges.items()}
+    for one, other in itertools.combinations(edges, 2):
+        for _cable in range(cables):
+            plan.join(next(turns[one]), next(turns[other]), "global")
+    _fits(plan, plan.switches)
+
+
+def _fits(plan: Plan, names: Iterable[str]) -> None:
+    for name in names:
+        if plan.used.get(name, 0) > plan.switches[name].ports:
+            raise TemplateError(
+                f"{name} would have {plan.used[name]} cables, and a switch has {plan.switches[name].ports} ports; "
+                "take fewer hosts to a leaf, more switches above, or fewer uplinks"
+            )
+
+
+def _even(things: int, parts: int, what: str, over: str) -> int:
+    if not things or things % parts:
+        raise TemplateError(
+            f"{things} {what} cannot be split evenly over {parts} {over}; allowed: a multiple of {parts}"
+        )
+    return things // parts
