@@ -85,6 +85,7 @@ class Rack:
     row: str | None
     column: int | None
     leaf: str
+    pod: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +148,21 @@ class Slurm:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """The fabric, as far as Slurm's topology needs it."""
+    """The fabric as the file states it; `plugin_utils/fabric` makes the plan of it."""
 
     spines: tuple[str, ...]
     top: str
     rails: int | None
+    kind: str = "leaf-spine"
+    technology: str = "infiniband"
+    speed: str = "NDR"
+    switch_ports: int = 64
+    cage_ports: int = 1
+    uplinks: int | None = None
+    cores: tuple[str, ...] = ()
+    global_links: int = 1
+    oversubscription: int = 1
+    missing: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass

@@ -136,7 +136,7 @@ class Floor:
             if name in self.racks:
                 self.mistakes.add(path, f"rack {name} is described already. A rack has one entry.")
             column = None if data["column"] is None else data["column"] + index
-            racks.append(Rack(name, data["row"], column, leaves[index]))
+            racks.append(Rack(name, data["row"], column, leaves[index], data["pod"]))
             self.racks[name] = racks[-1]
         for number, entry in enumerate(data["nodes"]):
             if entry:

@@ -127,6 +127,7 @@ _RACK = {
     "leaf": Field(
         "Leaf switch of its nodes; by default leaf-<rack>. Racks may share one; for a rack range also a hostlist, a leaf each."
     ),
+    "pod": Field("Pod of a three-tier fabric, or group of a dragonfly, that its leaf belongs to.", **_WORD),
     "profile": Field("Profile of its nodes."),
     "address": Field("Address of its first node; the others follow. By default after the nodes before."),
     "bmc_address": Field("BMC address of its first node; the others follow. By default after the nodes before."),
@@ -202,6 +203,36 @@ _FABRIC = {
     "spines": _names("Spine switches, as names or hostlists; for Slurm they are one tier."),
     "top": Field("Name of that tier in Slurm's topology.", default="spine", **_HOST),
     "rails": Field("Rails of the fabric; every profile with rails must have them all.", "int", minimum=1, maximum=64),
+    "kind": Field(
+        "Its shape: leaf-spine (a leaf for each `leaf` of the racks), rail-optimised (each `leaf` is a scalable unit with a leaf for each "
+        "rail; with `cores`, spines by rail below them), three-tier (pods of leaves and spines, cores above), rail-only (a fabric of its "
+        "own for each rail), dragonfly (groups joined pairwise; with spines dragonfly+).",
+        default="leaf-spine",
+        choices=("leaf-spine", "rail-optimised", "three-tier", "rail-only", "dragonfly"),
+    ),
+    "technology": Field("What the switches speak.", default="infiniband", choices=("infiniband", "ethernet")),
+    "speed": Field("Speed of a lane of every link.", default="NDR", choices=("EDR", "HDR", "NDR", "XDR")),
+    "switch_ports": Field("Ports of a switch, all alike.", "int", default=64, minimum=2, maximum=1024),
+    "cage_ports": Field(
+        "Ports that a cage of the switch holds, 2 on a Quantum-2.", "int", default=1, minimum=1, maximum=8
+    ),
+    "uplinks": Field(
+        "Cables up from each leaf, a multiple of its spines; by default as few as make no leaf oversubscribed.",
+        "int",
+        minimum=1,
+    ),
+    "cores": _names("Core switches, as names or hostlists."),
+    "global_links": Field("Cables between two groups of a dragonfly.", "int", default=1, minimum=1),
+    "oversubscription": Field("Hosts' ports to uplinks that a leaf may have at most.", "int", default=1, minimum=1),
+    "missing": Field(
+        "Cables that are left out on purpose, each as one of its ends: switch and port, such as leaf-a01:17.",
+        "list",
+        item=Field(
+            "an end",
+            pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]*:[0-9]+",
+            allowed="Allowed: a switch and its port, leaf-a01:17.",
+        ),
+    ),
 }
 
 CLUSTER_FILE = Field(

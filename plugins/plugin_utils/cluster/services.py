@@ -149,15 +149,36 @@ class _Selecting:
 
 def fabric_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes) -> Fabric | None:
     """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
-    if not data or not (data["spines"] or data["rails"] or ("fabric", "top") in mistakes.lines):
+    if not data or not any(path[:1] == ("fabric",) and len(path) == 2 for path in mistakes.lines):
         return None
-    spines: dict[str, None] = {}
-    for number, text in enumerate(data["spines"]):
-        path: Path = ("fabric", "spines", number)
-        _once(hostlist(text, path, mistakes, SWITCH), spines, path, mistakes)
+    spines, cores = (_switches(data[tier], tier, mistakes) for tier in ("spines", "cores"))
+    for name in cores:
+        if name in spines:
+            mistakes.add(("fabric", "cores"), f"{name} is a spine already. A switch has one name and one tier.")
     top = data["top"] or "spine"
     for rack in floor.racks.values():
         if rack.leaf == top:
             mistakes.add(("fabric", "top"), f"{top!r} is the leaf of rack {rack.name} already. A switch has one name.")
             break
-    return Fabric(tuple(spines), top, data["rails"])
+    stated = {
+        key: data[key]
+        for key in ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks", "global_links")
+    }
+    ends = [end.rpartition(":") for end in data["missing"] if end]
+    return Fabric(
+        tuple(spines),
+        top,
+        data["rails"],
+        **stated,
+        cores=tuple(cores),
+        oversubscription=data["oversubscription"],
+        missing=tuple((switch, int(port)) for switch, _, port in ends),
+    )
+
+
+def _switches(listed: list[str], tier: str, mistakes: Mistakes) -> dict[str, None]:
+    names: dict[str, None] = {}
+    for number, text in enumerate(listed):
+        path: Path = ("fabric", tier, number)
+        _once(hostlist(text, path, mistakes, SWITCH), names, path, mistakes)
+    return names

@@ -1,0 +1,92 @@
+"""The plan of a cluster file's fabric."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import TemplateError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
+
+ROOT = Path(__file__).parents[3]
+POD = (ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml").read_text()
+
+
+def plan(tmp_path: Path, fabric: str, *edits: tuple[str, str]):
+    text = POD
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "pod.bedplate.yml"
+    path.write_text(text[: text.index("fabric: {")] + f"fabric: {fabric}\n")
+    return plan_of(load(str(path)))
+
+
+def test_rail_optimised_pod_has_a_leaf_for_each_rail_of_its_unit(tmp_path: Path):
+    found = plan(tmp_path, '{kind: rail-optimised, spines: "spine[01-04]", rails: 8, uplinks: 32}')
+    assert [switch.name for switch in found.switches.values() if switch.tier == 1] == [
+        f"su1-r{rail}" for rail in range(8)
+    ]
+    assert Counter(link.kind for link in found.links) == {"host": 256, "leaf-spine": 256}
+    assert {found.hcas[link.a].rail == found.switches[link.b].rail for link in found.links if link.kind == "host"} == {
+        True
+    }
+    assert found.leaf_of()["gpu005 mlx5_3"] == ("su1-r3", 5)
+
+
+def test_leaf_per_rack(tmp_path: Path):
+    found = plan(tmp_path, '{spines: "spine[01-04]"}', ("leaf: su1, ", ""))
+    assert [switch.name for switch in found.switches.values() if switch.tier == 1] == [
+        f"leaf-b0{n}" for n in range(1, 9)
+    ]
+    assert Counter(link.kind for link in found.links) == {"host": 256, "leaf-spine": 256}
+
+
+def test_pods_below_cores(tmp_path: Path):
+    edits = (
+        ("  b[01-08]: {row: B, leaf: su1, nodes: \"gpu[001-032]\", profile: h100x8}\n",
+         "  b[01-04]: {row: B, pod: p1, nodes: \"gpu[001-016]\", profile: h100x8}\n"
+         "  b[05-08]: {row: B, pod: p2, nodes: \"gpu[017-032]\", profile: h100x8}\n"),
+    )  # fmt: skip
+    found = plan(tmp_path, '{kind: three-tier, spines: "s[1-8]", cores: "c[1-4]", uplinks: 32}', *edits)
+    assert found.tiers == 3
+    assert {switch.group for switch in found.switches.values() if switch.tier == 2} == {"p1", "p2"}
+    assert Counter(link.kind for link in found.links) == {"host": 256, "leaf-spine": 256, "spine-core": 256}
+
+
+def test_a_cable_left_out_is_known_by_either_end(tmp_path: Path):
+    for end in ("su1-r0:1", "spine01:1"):
+        found = plan(tmp_path, f'{{kind: rail-optimised, spines: "spine[01-04]", uplinks: 32, missing: ["{end}"]}}')
+        assert [link for link in found.links if link.missing] == [
+            link for link in found.links if f"{link.b}:{link.b_port}" == end
+        ]
+
+
+@pytest.mark.parametrize(
+    ("fabric", "message"),
+    [
+        ('{kind: rail-optimised, spines: "spine[01-05]", uplinks: 32}', "32 uplinks of a leaf cannot be split evenly over 5 spines"),
+        ("{kind: rail-optimised, uplinks: 32}", "there is no spine: name some in fabric.spines"),
+        ('{kind: rail-optimised, spines: "spine[01-04]", missing: ["spine01:65"]}', "no cable of the plan ends at spine01:65"),
+        ('{spines: "spine[01-04]", switch_ports: 8}', "would have .* cables, and a switch has 8 ports"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_built_is_said(tmp_path: Path, fabric: str, message: str):
+    with pytest.raises(TemplateError, match=message):
+        plan(tmp_path, fabric)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "message"),
+    [
+        ("{kind: rail-optimized}", "rail-optimised"),
+        ('{spines: "s[1-2]", cores: "s[2-3]"}', "s2 is a spine already"),
+        ('{spines: "s[1-2]", missing: ["leaf 17"]}', "Allowed: a switch and its port"),
+    ],
+)
+def test_a_mistake_has_its_line(tmp_path: Path, fabric: str, message: str):
+    with pytest.raises(ClusterFileError, match=message):
+        plan(tmp_path, fabric)
