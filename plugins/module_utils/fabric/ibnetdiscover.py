@@ -13,19 +13,23 @@ from dataclasses import dataclass, field
 
 SWITCH, CA, ROUTER = "switch", "ca", "router"
 _KINDS = {"Switch": SWITCH, "Ca": CA, "Rt": ROUTER}
+_LETTERS = {"S": SWITCH, "H": CA, "R": ROUTER}
 _GUID = r"[0-9a-fA-F]{1,16}"
 _NODE = re.compile(rf'(Switch|Ca|Rt)\t(\d+) "[SHR]-({_GUID})"\s*# "(.*)"(.*)\Z')
-_SWITCH_TAIL = re.compile(r"(?: (?:enhanced|base) port 0 lid (\d+) lmc (\d+))?\s*\Z")
-_NAME = rf'"[SHR]-({_GUID})"\[(\d+)\](?:\[ext \d+\])?(?:\(({_GUID})\))?'
-_RATE = r"(\d+x|\?\?)(\S*)((?: [swv]=-?\d+)*)(?: slot \d+| \(scp\))?"
-_OF_SWITCH = re.compile(rf'\[(\d+)\](?:\[ext \d+\])?\s+{_NAME}\s*# "(.*)" lid (\d+) {_RATE}\s*\Z')
-_OF_CA = re.compile(
-    rf'\[(\d+)\](?:\[ext \d+\])?(?:\(({_GUID})\))?\s+{_NAME}\s*# lid (\d+) lmc (\d+) "(.*)" lid (\d+) {_RATE}\s*\Z'
-)
+_SWITCH_TAIL = re.compile(r" (?:enhanced|base) port 0 lid (\d+) lmc \d+\s*\Z")
+_CA_TAIL = re.compile(r"(?: \(scp\))?\s*\Z")
+_OWN = r"\[(\d+)\](?:\[ext \d+\])?"
+_FAR = rf'"([SHR])-({_GUID})"\[(\d+)\](?:\[ext \d+\])? ?(?:\(({_GUID})\))?'
+_RATE = r"(\d+x|\?\?)([A-Z0-9?]+)(?: [swv]=-?\d+)*(?: slot \d+| \(scp\))?"
+_OF_SWITCH = re.compile(rf'{_OWN}\s+{_FAR}\s*# "(.*)" lid (\d+) {_RATE}\s*\Z')
+_OF_CA = re.compile(rf'{_OWN}(?:\(({_GUID})\))?\s+{_FAR}\s*# lid (\d+) lmc \d+ "(.*)" lid (\d+) {_RATE}\s*\Z')
 _GLOBAL = re.compile(
-    rf"(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x({_GUID})(?:\(({_GUID})\))?(?:\t+# .*)?\s*\Z"
+    rf"(vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x({_GUID})(?:\({_GUID}\))?(?:\t+# .*)?\s*\Z"
 )
-_HEADINGS = re.compile(r"Chassis \d+( \(guid 0x[0-9a-fA-F]+\))?.*|Non-Chassis Nodes")
+_HEADING = re.compile(r"Chassis \d+(?: \(guid 0x[0-9a-fA-F]+\))?|Non-Chassis Nodes|Hostname: .*")
+_ORIGIN = re.compile(rf"# Initiated from node ({_GUID}) port {_GUID}")
+# What libibnetdisc, libibmad and the tool say on stderr, where both streams went into one file.
+_TROUBLE = re.compile(r"(?:ibwarn|ibpanic|ibdebug): |\S+\.c:\d+[:;] |discover failed|Failed to ")
 
 
 @dataclass
@@ -36,8 +40,11 @@ class Cable:
     port: int
     width: str
     speed: str
+    # NodeDescription, LID, kind and port's GUID of the node at the other end; a switch's port has no GUID.
     description: str
     lid: int
+    kind: str = SWITCH
+    port_guid: str = ""
 
 
 @dataclass
@@ -54,6 +61,14 @@ class Node:
     cables: dict[int, Cable] = field(default_factory=dict)
     port_guids: dict[int, str] = field(default_factory=dict)
 
+    def like(self, other: Node) -> bool:
+        """Tell whether both are one node told of twice, as -g does with the switches of a chassis."""
+        return (self.kind, self.description, self.far()) == (other.kind, other.description, other.far())
+
+    def far(self) -> dict[int, tuple[str, int]]:
+        """Return port -> the end at the other side."""
+        return {port: (cable.guid, cable.port) for port, cable in self.cables.items()}
+
 
 @dataclass
 class Discovery:
@@ -61,8 +76,13 @@ class Discovery:
 
     nodes: dict[str, Node] = field(default_factory=dict)
     unread: list[tuple[int, str]] = field(default_factory=list)
-    # GUIDs under which two nodes told of themselves, with the lines.
+    # GUIDs under which two nodes told different things of themselves, with the lines; the later ones are `twins`.
     twice: dict[str, list[int]] = field(default_factory=dict)
+    twins: list[Node] = field(default_factory=list)
+    # What the tool complained of: packets that were lost, nodes that did not answer.
+    troubles: list[tuple[int, str]] = field(default_factory=list)
+    # GUID of the node from which the fabric was discovered, if the output says it.
+    origin: str = ""
 
     @property
     def switches(self) -> list[Node]:
@@ -76,12 +96,14 @@ def guid_of(text: str) -> str:
     >>> guid_of("0x2C9000100D")
     '0000002c9000100d'
     """
-    return text.lower().removeprefix("0x").zfill(16)
+    text = text.lower()
+    return (text[2:] if text.startswith("0x") else text).zfill(16)
 
 
 def parse(lines: Iterable[str]) -> Discovery:
-    """Read the whole output."""
+    """Read the whole output; lines end at line feeds only, so split with `text.split(chr(10))` and not with `splitlines`."""
     found = Discovery()
+    told: list[Node] = []
     node: Node | None = None
     system = ""
     for number, raw in enumerate(lines, 1):
@@ -89,45 +111,60 @@ def parse(lines: Iterable[str]) -> Discovery:
         first = line[:1]
         if first == "[" and node is not None and _port(line, node):
             continue
-        if not line.strip() or first == "#":
-            continue
-        if match := _GLOBAL.match(line):
+        if first == "#":
+            if match := _ORIGIN.match(line):
+                found.origin = guid_of(match[1])
+        elif not line.strip() or _HEADING.fullmatch(line):
+            # A port that follows belongs to no node.
+            node = None
+        elif match := _GLOBAL.match(line):
+            node = None
             if match[1] == "sysimgguid":
                 system = guid_of(match[2])
-            continue
-        if match := _NODE.match(line):
-            node = _node(match, number, system)
-            system = ""
-            if node.guid in found.nodes:
-                found.twice.setdefault(node.guid, [found.nodes[node.guid].line]).append(number)
-            else:
-                found.nodes[node.guid] = node
-            continue
-        if not _HEADINGS.fullmatch(line):
+        elif (match := _NODE.match(line)) and (new := _node(match, number, system)):
+            node, system = new, ""
+            told.append(node)
+        elif _TROUBLE.match(line):
+            found.troubles.append((number, line))
+        else:
             found.unread.append((number, line))
+    for node in told:
+        _keep(found, node)
     return found
 
 
-def _node(match: re.Match[str], number: int, system: str) -> Node:
+def _keep(found: Discovery, node: Node) -> None:
+    known = found.nodes.setdefault(node.guid, node)
+    if known is not node and not known.like(node):
+        found.twice.setdefault(node.guid, [known.line]).append(node.line)
+        found.twins.append(node)
+
+
+def _node(match: re.Match[str], number: int, system: str) -> Node | None:
     kind = _KINDS[match[1]]
-    node = Node(guid_of(match[3]), kind, int(match[2]), match[4], number, system)
-    if kind == SWITCH and (tail := _SWITCH_TAIL.match(match[5])) and tail[1]:
-        node.lid = int(tail[1])
-    return node
+    tail = (_SWITCH_TAIL if kind == SWITCH else _CA_TAIL).match(match[5])
+    if not tail:
+        return None
+    lid = int(tail[1]) if kind == SWITCH else 0
+    return Node(guid_of(match[3]), kind, int(match[2]), match[4], number, system, lid)
 
 
 def _port(line: str, node: Node) -> bool:
+    own: str | None = None
     if node.kind == SWITCH:
         if not (match := _OF_SWITCH.match(line)):
             return False
-        port, guid, far, far_guid, description, lid, width, speed, _more = match.groups()
+        port, letter, guid, far, far_guid, description, lid, width, speed = match.groups()
     else:
         if not (match := _OF_CA.match(line)):
             return False
-        port, own, guid, far, far_guid, own_lid, _lmc, description, lid, width, speed, _more = match.groups()
+        port, own, letter, guid, far, far_guid, own_lid, description, lid, width, speed = match.groups()
         node.lid = node.lid or int(own_lid)
-        if own:
-            node.port_guids[int(port)] = guid_of(own)
-    node.cables[int(port)] = Cable(guid_of(guid), int(far), width, speed, description, int(lid))
-    del far_guid
+    number = int(port)
+    if number in node.cables:
+        return False
+    if own:
+        node.port_guids[number] = guid_of(own)
+    kind, far_guid = _LETTERS[letter], guid_of(far_guid) if far_guid else ""
+    node.cables[number] = Cable(guid_of(guid), int(far), width, speed, description, int(lid), kind, far_guid)
     return True
