@@ -8,15 +8,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import INFO, WARNING, Finding, plain_name
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import INFO, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import CA, SWITCH, Discovery, Node
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Hca, Link, Plan, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import (
+    is_aggregation,
+    is_unnamed,
+    plain_name,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
 
 # A host's name, with or without a domain, at the start of an HCA's description.
 HOST = r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_-]*)(?:\.[A-Za-z0-9_.-]*)?(?: .*)?"
-_UNNAMED = re.compile(r"(MT\d+ .*|.*Mellanox Technologies.*|(localhost|ubuntu|debian)\b.*|)\Z")
-_AGGREGATION = "Aggregation Node"
 
 
 def plan_of(
@@ -74,7 +77,7 @@ class _Reader:
 
     def _switch(self, plane: str, node: Node, count: Counter[str]) -> None:
         name = plain_name(node.description) or "switch"
-        if count[name] > 1 or name in self.plan.switches or _UNNAMED.match(name):
+        if count[name] > 1 or name in self.plan.switches or is_unnamed(name):
             name = f"{name.split(';')[0].split(' ')[0]}-{node.guid}"
         match = self.group.search(name) if self.group else None
         group = match[match.lastindex or 0] if match else ""
@@ -82,10 +85,10 @@ class _Reader:
         self.plan.add(Switch(name, node.ports, 0, None, group, plane, guid=node.guid))
 
     def _hca(self, plane: str, node: Node) -> None:
-        if _AGGREGATION in node.description:
+        if is_aggregation(node.description):
             self.aggregation += 1
             return
-        match = None if _UNNAMED.match(node.description) else self.host.fullmatch(node.description.strip())
+        match = None if is_unnamed(node.description) else self.host.fullmatch(node.description.strip())
         if not match:
             self.unnamed.append((node, plane))
             return

@@ -145,7 +145,8 @@ def netfile(plan: Plan, *, plane: str | None = None, ndr: bool = False) -> str:
     lines = [f"# {plan.name}: {len(full.switches)} switches, {len(full.hcas)} HCAs"]
     # 4x is enabled for all; a narrower port is set down with w=1.
     lines.append(f"width={_WIDTHS.get(plan.width, 2) | 1}")
-    lines += [f"speed={_PLAIN.get(speed, 4) * 2 - 1}", f"extspeed={_EXTENDED.get(speed, 0) * 2 - 1 if speed in _EXTENDED else 0}"]  # fmt: skip
+    extended = _EXTENDED.get(speed, 0)
+    lines += [f"speed={_PLAIN.get(speed, 4) * 2 - 1}", f"extspeed={max(0, extended * 2 - 1)}"]
     discovery = discovery_of(full, plane)
     for node in discovery.nodes.values():
         word = "switchguid" if node.kind == SWITCH else "caguid"

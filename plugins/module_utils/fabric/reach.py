@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of a plan is not reached: islands, switches that are off with all behind them, and what was not discovered at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import Seen
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
+    ERROR,
+    WARNING,
+    End,
+    Finding,
+    few,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+
+
+@dataclass
+class Reach:
+    """Planned names of which nothing is known but what `findings` say."""
+
+    dark: set[str] = field(default_factory=set)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def reach(plan: Plan, seen: Seen, ports: Mapping[End, End]) -> Reach:
+    """Return what of the plan is not reached; `ports` are the cables that are there."""
+    return _Reacher(plan, seen, ports).run()
+
+
+class _Reacher:
+    def __init__(self, plan: Plan, seen: Seen, ports: Mapping[End, End]) -> None:
+        self.plan, self.seen = plan, seen
+        self.parts = components(ports)
+        self.part_of = {name: number for number, names in enumerate(self.parts) for name in names}
+        for name in seen.told:
+            if name in plan.switches and name not in self.part_of:
+                self.part_of[name] = len(self.parts)
+                self.parts.append([name])
+        self.near: dict[str, set[str]] = {name: set() for name in plan.switches}
+        self.behind: dict[str, list[str]] = {name: [] for name in plan.switches}
+        for link in plan.present:
+            if link.a in plan.hcas and link.b in plan.switches:
+                self.behind[link.b].append(link.a)
+            elif link.a in plan.switches and link.b in plan.switches:
+                self.near[link.a].add(link.b)
+                self.near[link.b].add(link.a)
+        self.found = Reach()
+
+    def run(self) -> Reach:
+        main: set[int] = set()
+        absent: list[str] = []
+        for plane in self.plan.planes:
+            switches = [switch.name for switch in self.plan.switches.values() if switch.plane == plane]
+            sizes: dict[int, int] = {}
+            for name in switches:
+                if name in self.part_of:
+                    sizes[self.part_of[name]] = sizes.get(self.part_of[name], 0) + 1
+            if sizes:
+                main.add(max(sizes, key=lambda number: (sizes[number], len(self.parts[number]))))
+            else:
+                self._undiscovered(plane, switches)
+            absent += [name for name in switches if name not in self.part_of and sizes]
+        for number, names in enumerate(self.parts):
+            if number not in main:
+                self._island(names)
+        self._absent(absent)
+        self._mute()
+        return self.found
+
+    def _undiscovered(self, plane: str, switches: Iterable[str]) -> None:
+        names = list(switches)
+        self._darken(names)
+        of_plane = f"of plane {plane} " if plane else ""
+        text = f"nothing {of_plane}was discovered: none of {len(names)} switches, {few(names)}"
+        action = "ask from an HCA there whose port is up (ibnetdiscover -C, -P)"
+        where = f"plane {plane}" if plane else self.plan.name
+        self._add("partial", where, text, action, names)
+
+    def _island(self, names: Iterable[str]) -> None:
+        """A part with switches of its own; a lone HCA is told of as a missing cable."""
+        known = [name for name in names if name in self.plan.switches]
+        if not known:
+            return
+        self.found.dark.update(known)
+        hosts = sum(name in self.plan.hcas for name in names)
+        text = f"{self._and_hcas(known, hosts)} reach each other, and nothing else of the fabric"
+        self._add("isolated", self.plan.where(known[0]), text, "check the cables that leave the island", known)
+
+    def _absent(self, absent: list[str]) -> None:
+        """Switches that nobody sees. One that is behind others only is told of with those."""
+        hidden = {name for name in absent if not any(other in self.part_of for other in self.near[name])}
+        # Behind nodes that did not answer, nothing can be known.
+        unknown = {name for name in absent if self._behind_mute(name)}
+        self._darken(unknown)
+        left = dict.fromkeys(name for name in absent if name not in unknown)
+        while left:
+            group, stack = [], [next(iter(left))]
+            while stack:
+                name = stack.pop()
+                if name in left:
+                    del left[name]
+                    group.append(name)
+                    stack += [
+                        other for other in self.near[name] if other in left and (name in hidden or other in hidden)
+                    ]
+            group.sort(key=list(self.plan.switches).index)
+            self._darken(group)
+            front = next((name for name in group if name not in hidden), group[0])
+            hosts = sum(not self._seen(hca) for name in group for hca in self.behind[name])
+            text = f"{self._and_hcas(group, hosts)}: nothing is seen of {'it' if len(group) == 1 else 'them'}"
+            action = "check power and management of the switch, then all its cables"
+            self._add("isolated", self.plan.where(front), text, action, group)
+
+    def _behind_mute(self, name: str) -> bool:
+        around = {*self.near[name], *self.behind[name]}
+        return bool(around & self.seen.mute) and not around & self.seen.told
+
+    def _mute(self) -> None:
+        names = [name for name in (*self.plan.switches, *self.plan.hcas) if name in self.seen.mute]
+        if names:
+            text = f"{len(names)} nodes are named by others and did not tell of themselves: {few(names)}; what is behind them is not known"
+            action = "the discovery was cut off, or they do not answer: discover again"
+            self._add("partial", self.plan.where(names[0]), text, action, names, WARNING)
+
+    def _seen(self, name: str) -> bool:
+        return name in self.seen.told or name in self.seen.mute
+
+    def _darken(self, switches: Iterable[str]) -> None:
+        for name in switches:
+            self.found.dark.add(name)
+            self.found.dark.update(hca for hca in self.behind[name] if not self._seen(hca))
+
+    def _and_hcas(self, switches: list[str], hosts: int) -> str:
+        return few(switches) + (f" and the {hosts} HCAs below" if hosts else "")
+
+    def _add(self, kind: str, where: str, text: str, action: str, names: Iterable[str], severity: str = ERROR) -> None:
+        self.found.findings.append(Finding(kind, severity, where, text, action, tuple((name, 0) for name in names)))
+
+
+def components(ports: Mapping[End, End]) -> list[list[str]]:
+    """Return the sets of nodes that reach each other, each in the order of discovery."""
+    near: dict[str, set[str]] = {}
+    for (one, _), (other, _) in ports.items():
+        near.setdefault(one, set()).add(other)
+        near.setdefault(other, set()).add(one)
+    left, found = dict.fromkeys(near), []
+    while left:
+        members: list[str] = []
+        stack: list[str] = [next(iter(left))]
+        while stack:
+            name = stack.pop()
+            if name in left:
+                del left[name]
+                members.append(name)
+                stack += near[name]
+        found.append(members)
+    return found

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What several discoveries saw, as one: nodes by GUID, and cables as both of their ends tell of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding, few
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Cable, Discovery, Node
+
+# A port by the GUID of its node.
+Port = tuple[str, int]
+
+
+@dataclass
+class Box:
+    """A node that was seen. `told` is False for one that others name, and that did not tell of itself."""
+
+    guid: str
+    kind: str
+    description: str
+    ports: int = 0
+    told: bool = False
+    port_guid: str = ""
+    # Own port -> the other end.
+    cables: dict[int, Port] = field(default_factory=dict)
+
+
+@dataclass
+class Sight:
+    """All discoveries together."""
+
+    boxes: dict[str, Box] = field(default_factory=dict)
+    # Both ways, each port once.
+    cables: dict[Port, Port] = field(default_factory=dict)
+    # Port -> width and speed, as its own node tells it.
+    rates: dict[Port, tuple[str, str]] = field(default_factory=dict)
+    # (port that tells of a cable, port of a node that told of itself and not of this cable)
+    half: list[tuple[Port, Port]] = field(default_factory=list)
+    # GUID that two nodes have -> ports at which one of them is; none of these is among `cables`.
+    doubles: dict[str, list[Port]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def merge(discoveries: Mapping[str, Discovery]) -> Sight:
+    """Return what was seen from all sides; one plane may have been discovered from several nodes, or several planes be joined."""
+    sight = Sight()
+    claims: dict[Port, Port] = {}
+    doubles: set[str] = set()
+    for name, discovery in discoveries.items():
+        for node in (*discovery.nodes.values(), *discovery.twins):
+            box = _box(sight, node)
+            if box is None:
+                doubles.add(node.guid)
+                continue
+            for port, cable in node.cables.items():
+                if claims.setdefault((node.guid, port), (cable.guid, cable.port)) != (cable.guid, cable.port):
+                    doubles.add(node.guid)
+                _named_by_others(sight, cable)
+                sight.rates.setdefault((node.guid, port), (cable.width, cable.speed))
+        sight.findings += _complaints(name, discovery)
+    _pair(sight, claims, doubles)
+    for (guid, port), far in sight.cables.items():
+        sight.boxes[guid].cables[port] = far
+    return sight
+
+
+def _box(sight: Sight, node: Node) -> Box | None:
+    """Return the node's box; None if another node that told of itself has its GUID."""
+    known = sight.boxes.get(node.guid)
+    if known is None or not known.told:
+        port_guid = node.port_guids.get(1, known.port_guid if known else "")
+        known = sight.boxes[node.guid] = Box(node.guid, node.kind, node.description, node.ports, True, port_guid)
+    elif known.kind != node.kind or known.description != node.description:
+        return None
+    return known
+
+
+def _named_by_others(sight: Sight, cable: Cable) -> None:
+    if cable.guid not in sight.boxes:
+        port_guid = cable.port_guid if cable.port == 1 else ""
+        sight.boxes[cable.guid] = Box(cable.guid, cable.kind, cable.description, port_guid=port_guid)
+
+
+def _pair(sight: Sight, claims: Mapping[Port, Port], doubles: set[str]) -> None:
+    """Make cables of what the ends claim: those of which both tell, then those of which one tells and the other is silent."""
+    claimants: dict[Port, list[Port]] = {}
+    for near, far in claims.items():
+        claimants.setdefault(far, []).append(near)
+    doubles |= {far[0] for far, nears in claimants.items() if len(nears) > 1}
+    if doubles:
+        for far, nears in claimants.items():
+            if far[0] in doubles:
+                sight.doubles.setdefault(far[0], []).extend(nears)
+    for near, far in claims.items():
+        if claims.get(far) == near and near[0] not in doubles and far[0] not in doubles:
+            sight.cables[near] = far
+    for near, far in claims.items():
+        if near in sight.cables or far in sight.cables or near[0] in doubles or far[0] in doubles:
+            continue
+        sight.cables[near], sight.cables[far] = far, near
+        if sight.boxes[far[0]].told:
+            sight.half.append((near, far))
+
+
+def _complaints(name: str, discovery: Discovery) -> Iterable[Finding]:
+    """Report what the discovery itself says of being incomplete."""
+    where = f"the discovery of plane {name}" if name else "the discovery"
+    if discovery.troubles:
+        number, text = discovery.troubles[0]
+        text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
+        yield Finding("partial", WARNING, where, text, "what did not answer is told of as missing; discover again")
+    if discovery.unread:
+        number, text = discovery.unread[0]
+        numbers = few((str(number) for number, _ in discovery.unread), 3)
+        text = f"{len(discovery.unread)} lines were not understood (line {numbers}), first: {text!r}"
+        yield Finding("unread", WARNING, where, text, "if the file was cut off, discover again")
