@@ -237,6 +237,8 @@ class _Comparer:
 
 def slower(rate: tuple[str, str], wanted: tuple[str, str]) -> bool:
     """Tell whether a width and speed are below the planned ones; what is not known is not."""
+    if rate == wanted:
+        return False
     lanes, speed = rate[0].rstrip("x"), _SPEEDS.get(rate[1])
     if not lanes.isdigit() or speed is None or wanted[1] not in _SPEEDS:
         return False

@@ -21,7 +21,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile im
     discovery_of,
     ibnetdiscover_text,
     made_guid,
-    with_guids,
 )
 
 End = tuple[str, int]
@@ -42,6 +41,7 @@ class World:
         self.rename: dict[str, str] = {}
         self.new_guid: dict[str, str] = {}
         self.links = list(plan.present)
+        self.in_plan = {end for link in plan.links for end in link.ends}
         self.expected: list[Expected] = []
 
     # What can be done to it.
@@ -99,7 +99,7 @@ class World:
             for port in range(1, self.plan.switches[name].ports + 1)
             if port not in self.nodes[name].cables and (name, port) not in self.touched
         ]
-        ends = [end for end in ends if end not in {one for link in self.plan.links for one in link.ends}]
+        ends = [end for end in ends if end not in self.in_plan]
         return self.rng.choice(ends) if ends else None
 
     def plane(self, name: str) -> str:
@@ -439,6 +439,3 @@ def matches(expected: Expected, finding: Finding) -> bool:
     kind, ends = expected
     same = ends <= set(finding.ends) if kind == "partial" else ends == set(finding.ends)
     return kind == finding.kind and same
-
-
-__all__ = ("FAULTS", "FACTORY", "World", "matches", "plant", "with_guids")
