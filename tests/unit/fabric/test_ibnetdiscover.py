@@ -159,14 +159,13 @@ def test_no_text_makes_it_fail_and_no_line_is_lost(lines: list[str]):
     for number, line in enumerate(lines, 1):
         if line.strip() and not line.startswith("#") and line not in PLAIN:
             assert number in kept
-        # A port is of the node above it, or of none and then unread.
-        if (
-            line.startswith("[")
-            and line in PLAIN
-            and (number == 1 or lines[number - 2][:3] not in ("Swi", "Ca\t", "Rt\t"))
-        ):
-            before = lines[number - 2] if number > 1 else ""
-            assert number in kept or before.startswith(("[", "#")) or number - 1 in kept
+
+
+def test_port_below_no_node_is_not_read():
+    port = '[1]\t"S-3"[1]\t\t# "x" lid 5 4xHDR'
+    header = 'Switch\t40 "S-2"\t\t# "leaf" base port 0 lid 4 lmc 0'
+    found = parse([port, header, "", port, header + " and more", port])
+    assert [number for number, _ in found.unread] == [1, 4, 5, 6]
 
 
 def test_4096_hcas_are_read_in_a_moment():
