@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import Seen, bind, learned
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cabling import Words, chains
@@ -203,11 +203,18 @@ class _Comparer:
         extras = [(end, end) for end in loops]
         for chain in chains(broken, {end: far for end, far in wrong.items() if end not in loops}):
             findings, gone, extra = self.words.tell(chain)
-            self.found += findings
+            self.found += [self._joining(finding, chain.ends, wrong) for finding in findings]
             missing += gone
             extras += extra
         self.found += [self.words.extra(min(pair), max(pair), bool(self.spare.intersection(pair))) for pair in extras]
         return missing
+
+    def _joining(self, finding: Finding, ends: Sequence[End], wrong: Mapping[End, End]) -> Finding:
+        """Add which planes the cables that are there join."""
+        for end in ends:
+            if end in wrong and (planes := self.words.joins(end, wrong[end])):
+                return replace(finding, text=f"{finding.text}; this joins the planes {' and '.join(planes)}")
+        return finding
 
     def _missing(self, missing: Sequence[tuple[End, End]], dark: set[str]) -> None:
         """Report cables of which nothing is seen, unless it is known why, or nothing can be known; a host without any at once."""

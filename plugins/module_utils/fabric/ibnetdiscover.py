@@ -60,6 +60,8 @@ class Node:
     lid: int = 0
     cables: dict[int, Cable] = field(default_factory=dict)
     port_guids: dict[int, str] = field(default_factory=dict)
+    # The output breaks off in its ports.
+    cut: bool = False
 
     def like(self, other: Node) -> bool:
         """Tell whether both are one node told of twice, as -g does with the switches of a chassis."""
@@ -128,6 +130,11 @@ def parse(lines: Iterable[str]) -> Discovery:
             found.troubles.append((number, line))
         else:
             found.unread.append((number, line))
+            if node is not None:
+                node.cut = True
+    # Switches come before HCAs, so where switches name HCAs and none tells of itself, the last switch may be told in part.
+    if told and all(node.kind == SWITCH for node in told):
+        told[-1].cut |= any(cable.kind == CA for node in told for cable in node.cables.values())
     for node in told:
         _keep(found, node)
     return found

@@ -15,7 +15,7 @@ Port = tuple[str, int]
 
 @dataclass
 class Box:
-    """A node that was seen. `told` is False for one that others name, and that did not tell of itself."""
+    """A node that was seen. `told` is False for one that others name, and that did not tell of itself, or not in full."""
 
     guid: str
     kind: str
@@ -50,6 +50,7 @@ def merge(discoveries: Mapping[str, Discovery]) -> Sight:
     doubles: set[str] = set()
     for name, discovery in discoveries.items():
         for node in (*discovery.nodes.values(), *discovery.twins):
+            # A line that was not read may have been of this node; others may tell it in full.
             box = _box(sight, node)
             if box is None:
                 doubles.add(node.guid)
@@ -71,7 +72,9 @@ def _box(sight: Sight, node: Node) -> Box | None:
     known = sight.boxes.get(node.guid)
     if known is None or not known.told:
         port_guid = node.port_guids.get(1, known.port_guid if known else "")
-        known = sight.boxes[node.guid] = Box(node.guid, node.kind, node.description, node.ports, True, port_guid)
+        known = sight.boxes[node.guid] = Box(
+            node.guid, node.kind, node.description, node.ports, not node.cut, port_guid
+        )
     elif known.kind != node.kind or known.description != node.description:
         return None
     return known
