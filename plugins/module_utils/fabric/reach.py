@@ -85,6 +85,10 @@ class _Reacher:
         if not known:
             return
         self.found.dark.update(known)
+        inside, told = set(names), self.seen.told
+        if not any(name in told or other in told for name in known for other in self.near[name] - inside):
+            # Who could tell of the cables that leave it kept silent.
+            return
         hosts = sum(name in self.plan.hcas for name in names)
         text = f"{self._and_hcas(known, hosts)} reach each other, and nothing else of the fabric"
         self._add("isolated", self.plan.where(known[0]), text, "check the cables that leave the island", known)
@@ -93,7 +97,7 @@ class _Reacher:
         """Switches that nobody sees. One that is behind others only is told of with those."""
         hidden = {name for name in absent if not any(other in self.part_of for other in self.near[name])}
         # Behind nodes that did not answer, nothing can be known.
-        unknown = {name for name in absent if self._behind_mute(name)}
+        unknown = self._behind_mute(absent)
         self._darken(unknown)
         left = dict.fromkeys(name for name in absent if name not in unknown)
         while left:
@@ -114,9 +118,16 @@ class _Reacher:
             action = "check power and management of the switch, then all its cables"
             self._add("isolated", self.plan.where(front), text, action, group)
 
-    def _behind_mute(self, name: str) -> bool:
-        around = {*self.near[name], *self.behind[name]}
-        return bool(around & self.seen.mute) and not around & self.seen.told
+    def _behind_mute(self, absent: Iterable[str]) -> set[str]:
+        """Return the switches that only nodes could have told of which kept silent, or which are themselves behind such."""
+        around = {name: {*self.near[name], *self.behind[name]} for name in absent}
+        left = {name for name, others in around.items() if not others & self.seen.told}
+        found: set[str] = set()
+        step = {name for name in left if around[name] & self.seen.mute}
+        while step:
+            found |= step
+            step = {name for name in left - found if around[name] & step}
+        return found
 
     def _mute(self) -> None:
         names = [name for name in (*self.plan.switches, *self.plan.hcas) if name in self.seen.mute]
