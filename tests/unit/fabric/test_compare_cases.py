@@ -352,3 +352,35 @@ def test_order_of_discovery_does_not_matter():
         return compared(w).findings
 
     assert findings(1) == findings(2) == findings(3)
+
+
+def test_half_of_a_swap_between_switches_is_told_at_the_switches():
+    w = world()
+    w.cut(("gpu1 mlx5_0", 1))
+    recable(w, (("gpu5 mlx5_0", 1), ("leaf-0-r0", 2)))
+    assert [one.split(";")[0] for one in told(w)] == [
+        "missing: rack b0, leaf-0-r0 port 2: the cable to rack b0, gpu1 mlx5_0 is missing or dead",
+        "miswired: rack b0, leaf-0-r0 port 2: it holds the cable of gpu5 mlx5_0, which is planned in leaf-1-r0 port 2",
+    ]
+
+
+def test_link_that_is_faster_than_planned_is_fine():
+    w = world()
+    w.join(("leaf-0-r0", 5), ("sp1", 1), width="4x", speed="NDR")
+    assert told(w) == []
+
+
+def test_two_dead_switches_that_were_joined_are_two_findings():
+    w = world()
+    w.cut(*((name, port) for name in ("leaf-1-r0", "sp2") for port in range(1, 17)))
+    assert [(one.kind, one.where) for one in compared(w).findings] == [
+        ("isolated", "rack b1, leaf-1-r0"),
+        ("isolated", "rack s1, sp2"),
+    ]
+
+
+def test_switch_without_a_name_and_with_a_wrong_cable_is_known_by_the_others():
+    w = world()
+    unname(w, lambda name: name == "sp1")
+    recable(w, (("leaf-0-r0", 5), ("sp2", 1)), (("leaf-0-r0", 7), ("sp1", 1)))
+    assert [one.kind for one in compared(w).findings] == ["swapped", "unnamed"]
