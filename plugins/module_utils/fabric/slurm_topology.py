@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import ERROR, INFO, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, INFO, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers import Branch, roots
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold, natural_key
@@ -153,7 +153,7 @@ def _name_all(found: Sequence[tuple[Plan, Branch]], top: str, topology: Topology
     several = len({id(plan) for plan, _branch in found}) > 1
     branches = [(plan, branch) for plan, root in found for branch in _below_first(root)]
     # How many branches would like the name: one that several want is nobody's.
-    wanted = Counter(_common(plan, branch) for plan, branch in branches)
+    wanted = Counter(_common(plan, branch) for plan, branch in branches if len(branch.switches) > 1)
     given: dict[Branch, Switch] = {}
     for plan, branch in branches:
         own, common = sorted(branch.switches, key=natural_key), _common(plan, branch)

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import ERROR, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold, natural_key
 
@@ -114,8 +114,8 @@ class _Builder:
         for members in fabric.sets(self.near):
             inside = set(members)
             root = self._root([branch for branch in current if branch.switches[0] in inside], members)
-            if root := _pruned(root):
-                found.append(root)
+            if kept := _pruned(root):
+                found.append(kept)
         return found, self.findings
 
     def _leaves(self) -> list[Branch]:
@@ -138,11 +138,11 @@ class _Builder:
             for number in found:
                 if number != best:
                     strays.setdefault(number, []).append(host)
-        for number, hosts in strays.items():
+        for number, elsewhere in strays.items():
             if leaves[number].hosts:
-                self._split(units[number][0], hosts, counts, number)
+                self._split(units[number][0], elsewhere, counts, number)
             else:
-                text = f"{fold(hosts)} are on other leaves too: taken for a rail of storage, and not told to Slurm"
+                text = f"{fold(elsewhere)} are on other leaves too: taken for a rail of storage, and not told to Slurm"
                 self._add(WARNING, self.plan.where(units[number][0]), text, "give the purpose of that rail in the plan")
         self._place(leaves)
         empty = [Branch([name]) for name in self.near if self.plan.switches[name].tier == 1 and name not in unit_of]
@@ -222,9 +222,9 @@ class _Builder:
         for name, switch in self.plan.switches.items():
             if switch.tier == tier:
                 found = below[name] = Counter()
-                for other, cables in self.near[name].items():
+                for other, many in self.near[name].items():
                     if self.plan.switches[other].tier < tier and other in self.part_of:
-                        found[self._now(other)] += cables
+                        found[self._now(other)] += many
                 if name in self.own:
                     found[self.own[name]] += 1
         groups = _alike({name: frozenset(found) for name, found in below.items()})
