@@ -233,11 +233,25 @@ class _Builder:
             for name in names:
                 for branch, count in below[name].items():
                     cables.setdefault(branch, Counter())[number] += count
+        order = {branch: place for place, branch in enumerate(current)}
+        made: list[Branch] = []
+        for joined, numbers in self._homes(cables, groups):
+            names = [name for number in numbers for name in groups[number]]
+            branches = sorted(joined, key=order.__getitem__)
+            branch = branches[0] if len(branches) == 1 else Branch(names, [], branches)
+            self.part_of |= dict.fromkeys(names, branch)
+            self.inside.update((one, branch) for one in branches if one is not branch)
+            made.append(branch)
+        return [*made, *(branch for branch in current if branch not in cables)]
+
+    def _homes(
+        self, cables: dict[Branch, Counter[int]], groups: Sequence[Sequence[str]]
+    ) -> list[tuple[list[Branch], list[int]]]:
+        """Return which branches are joined, and by which groups of switches: those to which most of their cables go."""
         same = Union()
         for to in cables.values():
-            most = max(to.values())
             # A few cables of many are in the wrong place; a third of them is how it was built.
-            ours = [number for number, count in to.items() if 3 * count > most]
+            ours = [number for number, count in to.items() if 3 * count > max(to.values())]
             for number in ours:
                 same.join(ours[0], number)
         members: dict[Hashable, list[Branch]] = {}
@@ -245,19 +259,10 @@ class _Builder:
             home = same.find(max(to, key=lambda number: (to[number], -number)))
             members.setdefault(home, []).append(branch)
             self._crossing(branch, [number for number in to if same.find(number) != home], groups)
-        place = {id(branch): number for number, branch in enumerate(current)}
-        rest = dict.fromkeys(current)
-        made: list[Branch] = []
-        for home, branches in members.items():
-            names = [name for number, group in enumerate(groups) if same.find(number) == home for name in group]
-            branches.sort(key=lambda branch: place[id(branch)])
-            joined = branches[0] if len(branches) == 1 else Branch(names, [], branches)
-            self.part_of |= dict.fromkeys(names, joined)
-            self.inside |= dict.fromkeys(branches if joined.below is branches else (), joined)
-            for branch in branches:
-                del rest[branch]
-            made.append(joined)
-        return [*made, *rest]
+        return [
+            (branches, [number for number in range(len(groups)) if same.find(number) == home])
+            for home, branches in members.items()
+        ]
 
     def _now(self, switch: str) -> Branch:
         """Return the largest branch that a switch is part of so far."""
