@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cabling plan for those who lay it: a row for each cable with both ends and their labels, and the bill of cables.
+
+A cable is known by the port of its upper end (`leaf-03:17`), as in the cluster file's `missing`: another host changes no other label.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Link, Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import natural
+
+# Rack -> its row, and its number in the row.
+Places = Mapping[str, tuple[str, int]]
+INSTALL, LEAVE_OUT = "install", "leave out"
+BETWEEN_SWITCHES = "inter-switch"
+# What a spreadsheet would take for a formula.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True)
+class Room:
+    """Distances in metres, from which a cable's length is estimated.
+
+    Rows are taken to stand beside each other in the natural order of their names, and cables to go up to a tray, along it, across and down.
+    """
+
+    # From rack to rack within a row, and from row to row.
+    rack: float = 0.6
+    row: float = 3.0
+    # Up to the tray, once; a cable goes up and down.
+    rise: float = 2.0
+    # Between two devices of one rack.
+    inside: float = 1.5
+    # Part of the length that is added for curves and for what is wrong in the plan of the room.
+    slack: float = 0.1
+    # What can be bought; above the longest, whole tens of metres.
+    lengths: Sequence[float] = (0.5, 1, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 15, 20, 25, 30, 40, 50, 70, 100)
+
+    def buy(self, wanted: float) -> float:
+        """Return the shortest length that can be bought and is enough.
+
+        >>> Room().buy(5.1), Room().buy(101)
+        (7, 110)
+        """
+        return next((length for length in sorted(self.lengths) if length >= wanted - 1e-9), math.ceil(wanted / 10) * 10)
+
+    def estimate(self, one: str, other: str, places: Places) -> float | None:
+        """Return the length of a cable between two racks; None where a rack or its place is not known."""
+        if not one or not other:
+            return None
+        if one == other:
+            return self.buy(self.inside * (1 + self.slack))
+        if one not in places or other not in places:
+            return None
+        rows = {row: number for number, row in enumerate(sorted({row for row, _ in places.values()}, key=natural))}
+        across = abs(rows[places[one][0]] - rows[places[other][0]]) * self.row
+        along = abs(places[one][1] - places[other][1]) * self.rack
+        return self.buy((2 * self.rise + across + along) * (1 + self.slack))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A cable. `a` is the lower end; a port is the number of a switch's or the device of a host's; `cage` is cage/lane as printed."""
+
+    cable: str
+    state: str
+    kind: str
+    purpose: str
+    plane: str
+    rail: str
+    a_rack: str
+    a_device: str
+    a_port: str
+    a_cage: str
+    a_label: str
+    b_rack: str
+    b_device: str
+    b_port: str
+    b_cage: str
+    b_label: str
+    length_m: str
+    part: str
+
+
+@dataclass(frozen=True)
+class Item:
+    """Cables of one sort, and how many of them are needed; a length that is not known is blank."""
+
+    kind: str
+    purpose: str
+    speed: str
+    length_m: str
+    part: str
+    count: int
+
+
+def rows(plan: Plan, places: Places | None = None, room: Room | None = None) -> list[Row]:
+    """Return all cables in the order of the plan; `places` are where racks stand, and a length in the plan goes before an estimate."""
+    work = _Writer(plan, places or {}, room or Room())
+    return [work.row(link) for link in plan.links]
+
+
+class _Writer:
+    def __init__(self, plan: Plan, places: Places, room: Room) -> None:
+        self.plan, self.places, self.room = plan, places, room
+        # Between the same racks, all cables are alike.
+        self.known: dict[tuple[str, str], float | None] = {}
+
+    def row(self, link: Link) -> Row:
+        low, high = link.ends
+        a_rack, a_device, a_port, a_cage = self._end(low)
+        b_rack, b_device, b_port, b_cage = self._end(high)
+        a, b = self._place(a_rack, a_device, a_port, a_cage), self._place(b_rack, b_device, b_port, b_cage)
+        hca = self.plan.hcas.get(link.a) or self.plan.hcas.get(link.b)
+        switches = [self.plan.switches[name] for name in (link.a, link.b) if name in self.plan.switches]
+        planes = {switch.plane for switch in switches}
+        rails = {hca.rail} if hca else {switch.rail for switch in switches if switch.rail is not None}
+        rail = rails.pop() if len(rails) == 1 else None
+        return Row(
+            cable=f"{link.b}:{link.b_port}",
+            state=LEAVE_OUT if link.missing else INSTALL,
+            kind=link.kind,
+            purpose=hca.purpose if hca else BETWEEN_SWITCHES,
+            plane=planes.pop() if len(planes) == 1 else "",
+            rail="" if rail is None else str(rail),
+            a_rack=a_rack,
+            a_device=a_device,
+            a_port=a_port,
+            a_cage=a_cage,
+            a_label=f"{a} > {b}",
+            b_rack=b_rack,
+            b_device=b_device,
+            b_port=b_port,
+            b_cage=b_cage,
+            b_label=f"{b} > {a}",
+            length_m=self._length(link, a_rack, b_rack),
+            part=link.part,
+        )
+
+    def _end(self, end: End) -> tuple[str, str, str, str]:
+        name, port = end
+        if switch := self.plan.switches.get(name):
+            return switch.rack, name, str(port), switch.cage(port) if switch.lanes > 1 else ""
+        hca = self.plan.hcas[name]
+        return hca.rack, hca.host, hca.device if port == 1 else f"{hca.device}/{port}", ""
+
+    @staticmethod
+    def _place(rack: str, device: str, port: str, cage: str) -> str:
+        return " ".join(word for word in (rack, device, cage or port) if word)
+
+    def _length(self, link: Link, one: str, other: str) -> str:
+        if link.length is not None:
+            return f"{link.length:g}"
+        key = (one, other)
+        if key not in self.known:
+            self.known[key] = self.room.estimate(one, other, self.places)
+        length = self.known[key]
+        return "" if length is None else f"{length:g}"
+
+
+def bill(plan: Plan, cables: Iterable[Row]) -> list[Item]:
+    """Return how many cables of each sort are to be bought, without those that are left out."""
+    counts = Counter((row.kind, row.purpose, row.length_m, row.part) for row in cables if row.state == INSTALL)
+    speed = f"{plan.width} {plan.speed}"
+    return [
+        Item(kind, purpose, speed, length, part, count)
+        for (kind, purpose, length, part), count in sorted(counts.items(), key=_in_order)
+    ]
+
+
+def _in_order(item: tuple[tuple[str, str, str, str], int]) -> tuple[str, str, float, str]:
+    kind, purpose, length, part = item[0]
+    return kind, purpose, float(length or "inf"), part
+
+
+def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] = Row) -> str:
+    """Return rows or items as CSV with a header, which there is without any of them too; no cell is a formula to a spreadsheet."""
+    text = io.StringIO()
+    names = [one.name for one in fields(sort)]
+    writer = csv.DictWriter(text, names, lineterminator="\n")
+    writer.writeheader()
+    for one in listed:
+        writer.writerow({name: _plain(value) for name, value in asdict(one).items()})
+    return text.getvalue()
+
+
+def _plain(value: object) -> str:
+    cell = str(value)
+    return f"'{cell}" if cell.startswith(_FORMULA) else cell
