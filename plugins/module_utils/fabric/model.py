@@ -80,6 +80,36 @@ class Link:
         return (self.a, self.a_port), (self.b, self.b_port)
 
 
+@dataclass(frozen=True)
+class Partition:
+    """A tenant's ports: `members` are hosts (with all their HCAs) or HCAs, each `full` or `limited`. `pkey` has 15 bits."""
+
+    name: str
+    pkey: int
+    members: dict[str, str]
+    ipoib: bool = True
+
+
+@dataclass(frozen=True)
+class SubnetManager:
+    """An HCA whose host runs OpenSM; the highest priority (0 to 15) is master of its plane."""
+
+    hca: str
+    priority: int
+
+
+@dataclass(frozen=True)
+class Domain:
+    """Hosts that one NVLink fabric joins; `expected` is how many that are to be. UUID and clique are known after delivery."""
+
+    name: str
+    hosts: tuple[str, ...]
+    rack: str = ""
+    expected: int = 18
+    uuid: str = ""
+    clique: str = ""
+
+
 @dataclass
 class Plan:
     """A whole fabric. Switches and HCAs by name; `links` in the order of the cabling plan."""
@@ -95,6 +125,9 @@ class Plan:
     switches: dict[str, Switch] = field(default_factory=dict)
     hcas: dict[str, Hca] = field(default_factory=dict)
     links: list[Link] = field(default_factory=list)
+    partitions: list[Partition] = field(default_factory=list)
+    managers: list[SubnetManager] = field(default_factory=list)
+    domains: list[Domain] = field(default_factory=list)
     # Switch or HCA -> highest port in use.
     used: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 

@@ -1,0 +1,212 @@
+"""partitions.conf: what is written, and files of which OpenSM says nothing although they are wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import GuidError
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Partition, Plan, SubnetManager
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import with_guids
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import (
+    PartitionError,
+    pkeys_of,
+    planned_pkeys,
+    text_of,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions_reader import parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, rail_only
+
+A, B = "0x0002c90300a10001", "0x0002c90300a10002"
+GOOD = f"""\
+# comment; with a semicolon and a colon: there
+Default=0x7fff,ipoib,defmember=limited : ALL, SELF=full ;
+red=0x0001, ipoib, mtu=5, rate=16, sl=2 : {A}=full,
+    {B} , # the last comma is allowed
+    ;
+0x2 : {A} = limited; blue=3 : {A}=full
+ {B}=limited
+;
+mgroups=0x0004,ipoib : mgid=ff12:401b::0707,sl=1
+  mgid=ff12:601b::1
+  ALL_CAS=full, ALL_SWITCHES=limited, ALL_ROUTERS=full ;
+"""
+
+REFUSED = "OpenSM refuses the whole file"
+# What is wrong: the file, line, part of the message. Each was given to OpenSM 3.3.23; those with REFUSED made it drop the file.
+MALFORMED: dict[str, tuple[str, int, str]] = {
+    "GUID of letters": ("a=1 : 0xzz=full ;", 1, f"'0xzz' is no GUID: {REFUSED}"),
+    "GUID without 0x": ("a=1 : 0002c90300a10001=full ;", 1, f"is no GUID: {REFUSED}"),
+    "GUID with a colon": ("a=1 : 0x0002:c903=full ;", 1, f"is no GUID: {REFUSED}"),
+    "GUID of zeros": ("a=1 : 0x0=full ;", 1, f"is no GUID: {REFUSED}"),
+    "GUID with a hyphen": (f"a=1 : {A}-{B}=full ;", 1, REFUSED),
+    "GUID and blank": ("a=1 : 0x0002 c90300a10001=full ;", 1, REFUSED),
+    "GUID in decimal": ("a=1 : 1234567890=full ;", 1, "is no GUID: OpenSM would take it for another GUID"),
+    "GUID in octal": ("a=1 : 0012345670=full ;", 1, "is no GUID: OpenSM would take it for another GUID"),
+    "GUID too long": (f"a=1 : {A}00=full ;", 1, "is no GUID: OpenSM would take it for another GUID"),
+    "GUID on a later line": (f"a=1 : {A}=full,\n {B},\n 0xq ;", 3, f"'0xq' is no GUID: {REFUSED}"),
+    "name of a host": ("a=1 : gpu1=full ;", 1, f"'gpu1' is no GUID: {REFUSED}"),
+    "group in lower case": ("a=1 : all=full ;", 1, f"'all' is no GUID: {REFUSED}"),
+    "part of a group": ("a=1 : ALL_C=full ;", 1, "'ALL_C' is no member: OpenSM takes it for ALL_CAS"),
+    "letter of a group": ("a=1 : S=full ;", 1, "'S' is no member: OpenSM takes it for SELF"),
+    "nobody": ("a=1 : NONE ;", 1, "'NONE' is no member: OpenSM takes it for NONE"),
+    "unknown flag": (f"a=1,ipob : {A}=full ;", 1, "unknown flag 'ipob': OpenSM ignores it"),
+    "part of a flag": (f"a=1,ip : {A}=full ;", 1, "unknown flag 'ip': OpenSM takes it for ipoib"),
+    "no flag": (f"a=1,,ipoib : {A}=full ;", 1, "unknown flag '': OpenSM takes it for mtu"),
+    "flag in upper case": (f"a=1,IPOIB : {A}=full ;", 1, "unknown flag 'IPOIB': OpenSM ignores it"),
+    "flag twice": (f"a=1,sl=1,sl=2 : {A}=full ;", 1, "flag sl is there twice"),
+    "value of a switch": (f"a=1,ipoib=yes : {A}=full ;", 1, "flag ipoib takes no value"),
+    "mtu in bytes": (f"a=1,mtu=4096 : {A}=full ;", 1, "mtu is '4096'; allowed: 1 to 5"),
+    "rate in Gb/s": (f"a=1,rate=200 : {A}=full ;", 1, "rate is '200'; allowed: 2 to 23"),
+    "sl too high": (f"a=1,sl=16 : {A}=full ;", 1, "sl is '16'; allowed: 0 to 15"),
+    "scope of 0": (f"a=1,scope=0 : {A}=full ;", 1, "scope is '0'; allowed: 1 to 15"),
+    "value that is no number": (f"a=1,mtu=big : {A}=full ;", 1, "mtu is 'big'"),
+    "defmember misspelt": (f"a=1,defmember=fill : {A} ;", 1, "defmember is 'fill'; allowed: full, limited, both"),
+    "defmember cut short": (f"a=1,defmember=f : {A} ;", 1, "defmember is 'f'; allowed: full"),
+    "membership cut short": (f"a=1 : {A}=ful ;", 1, "is 'ful': OpenSM takes it for full"),
+    "membership misspelt": (f"a=1 : {A}=fulll ;", 1, "is 'fulll': OpenSM takes it for limited"),
+    "membership in upper case": (f"a=1 : {A}=FULL ;", 1, "is 'FULL': OpenSM takes it for limited"),
+    "membership empty": (f"a=1 : {A}= ;", 1, "is '': OpenSM takes it for full"),
+    "membership both": (f"a=1 : {A}=both ;", 1, "membership both is full unless opensm.conf has allow_both_pkeys"),
+    "no comma": (f"a=1 : {A}=full {B}=full ;", 1, f"is 'full {B}=full': OpenSM takes it for limited"),
+    "comma too many": (f"a=1 : {A}=full,,{B}=full ;", 1, "a comma with nothing before it"),
+    "port twice": (f"a=1 : {A}=full,\n{A}=limited ;", 2, "0002c90300a10001 is in line 1 already"),
+    "no colon": (f"a=1 {A}=full ;", 1, f"no ':' after name, pkey and flags 'a=1 {A}=full', which are"),
+    "colon on the next line": (f"a=1,ipoib\n : {A}=full ;", 1, f"to be on one line: {REFUSED}"),
+    "no semicolon": (f"a=1 : {A}=full\nb=2 : {B}=full ;", 2, f"a (line 1) has no ';' at its end: {REFUSED}"),
+    "no semicolon at the end": (f"a=1 : {A}=full\n", 1, "partition a has no ';' at its end"),
+    "semicolon in a comment": (f"a=1 : {A}=full # all ;\nb=2 : {B} ;", 2, f"a (line 1) has no ';' at its end: {REFUSED}"),
+    "semicolon alone": (f"a=1 : {A}=full ;\n;\n", 2, "a ';' that ends nothing"),
+    "pkey twice": (f"a=1 : {A} ;\nb=0x1 : {B} ;", 2, "pkey 0x0001 is that of a (line 1): OpenSM makes them one"),
+    "pkey twice but for the top bit": (f"a=1 : {A} ;\nb=0x8001 : {B} ;", 2, "pkey 0x0001 is that of a (line 1)"),
+    "name twice": (f"a=1 : {A} ;\na=2 : {B} ;", 2, "the name a is in line 1 already"),
+    "name too long": (f"{'a' * 32}=1 : {A} ;", 1, "has more than 31 signs, and OpenSM cuts it"),
+    "pkey of 0": (f"a=0 : {A} ;", 1, "pkey 0 is out of range; allowed: 0x0001 to 0x7fff"),
+    "pkey of the top bit alone": (f"a=0x8000 : {A} ;", 1, "pkey 0x8000 is out of range"),
+    "pkey too large": (f"a=0x10001 : {A} ;", 1, "pkey 0x10001 is out of range"),
+    "pkey without 0x": (f"a=7f : {A} ;", 1, f"pkey '7f' is no number; allowed: 0x0001 to 0x7fff: {REFUSED}"),
+    "pkey in octal": (f"a=010 : {A} ;", 1, "pkey '010' is no number; allowed: 0x0001 to 0x7fff: OpenSM would read it as octal"),
+    "pkey below 0": (f"a=-1 : {A} ;", 1, "pkey '-1' is no number"),
+    "no pkey": (f"tenant : {A}=full ;", 1, "partition 'tenant' has no pkey, so OpenSM would make one up"),
+    "nothing": ("# nothing", 1, f"there is no partition in it: {REFUSED}"),
+    "lines of Windows": (f"a=1 : {A}=full,\r\n {B}=full\r\n ;\r\n", 1, f"a part of the last word: {REFUSED}"),
+    "line too long": ("a=1 : " + ", ".join([f"0x{n:016x}" for n in range(1, 210)]) + " ;", 1, "more than 4093 bytes, and OpenSM cuts"),
+    "mgid of no group": (f"a=1,ipoib : mgid=fe80::1\n {A} ;", 1, "mgid 'fe80::1' is no multicast address"),
+    "top bit of the pkey": (f"a=0x8001 : {A}=full ;", 1, "pkey 0x8001 has the top bit, which OpenSM drops"),
+    "everyone is full": (f"Default=0x7fff : ALL=full ;\na=1 : {A}=full ;", 1, "ALL are full members of 0x7fff, so the other"),
+}  # fmt: skip
+
+
+def fabric() -> Plan:
+    nics = [Nic("mlx5_0", 0), Nic("mlx5_1", 1)]
+    shape = Shape(ports=8, speed="HDR", spines=["s1", "s2", "s3", "s4"], uplinks=2)
+    plan = rail_only([Host(f"gpu{n}", nics, "a1", f"u{n // 2}") for n in range(4)], shape)
+    plan.partitions = [
+        Partition("red", 1, {"gpu0": "full", "gpu1 mlx5_0": "limited"}),
+        Partition("blue", 0x123, {"gpu1": "full", "gpu2": "full", "gpu2 mlx5_0": "limited"}, ipoib=False),
+    ]
+    plan.managers = [SubnetManager("gpu3 mlx5_0", 14), SubnetManager("gpu3 mlx5_1", 14)]
+    return plan
+
+
+def test_what_opensm_takes_as_it_is_meant():
+    entries, problems = parse(GOOD)
+    assert [str(one) for one in problems] == []
+    assert [(entry.name, entry.pkey, entry.line, len(entry.members)) for entry in entries] == [
+        ("Default", 0x7FFF, 2, 2),
+        ("red", 1, 3, 2),
+        ("0002", 2, 6, 1),
+        ("blue", 3, 6, 2),
+        ("mgroups", 4, 9, 3),
+    ]
+    assert [member.membership for member in entries[0].members] == ["limited", "full"]
+    assert [member.membership for member in entries[1].members] == ["full", "limited"]
+    assert entries[1].flags == {"ipoib": "", "mtu": "5", "rate": "16", "sl": "2"}
+
+
+@pytest.mark.parametrize("case", MALFORMED)
+def test_every_mistake_is_reported_with_its_line(case: str):
+    text, line, message = MALFORMED[case]
+    _entries, problems = parse(text)
+    assert any(one.where == f"partitions.conf line {line}" and message in one.text for one in problems), problems
+    assert {one.rule for one in problems} == {"P10"}
+
+
+def test_all_mistakes_are_reported_at_once():
+    _entries, problems = parse(f"a=1,ipob : 0xz=full, {A}=ful ;\nb=1 : {B}=FULL\n")
+    assert [one.where[-1] for one in problems] == ["1", "1", "1", "2", "2", "2"]
+
+
+def test_both_where_it_is_allowed():
+    assert parse(f"a=1,defmember=both : {A}=both, {B} ;", both=True)[1] == []
+
+
+def test_members_are_ports_of_the_plan():
+    plan = with_guids(fabric())
+    hca = plan.hcas["gpu1 mlx5_0"]
+    text = f"a=1 : 0x{hca.port_guid}=full,\n 0x{hca.guid}=full,\n 0x0002c90300a1ffff=full ;"
+    problems = parse(text, plan)[1]
+    assert [one.where[-1] for one in problems] == ["2", "3"]
+    assert f"0x{hca.guid} is the node GUID of gpu1 mlx5_0; its port GUID is to be here" in problems[0].text
+    assert "0x0002c90300a1ffff is no port GUID of the plan" in problems[1].text
+    assert "give nobody the pkey" in problems[1].text
+
+
+def test_what_is_written_is_read_back_as_planned():
+    plan = with_guids(fabric())
+    for rail, plane in enumerate(plan.planes):
+        text = text_of(plan, plane)
+        assert text == text_of(plan, plane)
+        entries, problems = parse(text, plan)
+        assert problems == []
+        ports = {hca.host: hca.port_guid for hca in plan.hcas.values() if hca.plane == plane}
+        found = pkeys_of(entries, ports.values(), ports["gpu3"])
+        assert found == planned_pkeys(plan, plane, ports["gpu3"])
+        assert found == {
+            ports["gpu0"]: [0x7FFF, 0x8001],
+            ports["gpu1"]: [1, 0x7FFF, 0x8123] if rail == 0 else [0x7FFF, 0x8123],
+            ports["gpu2"]: [0x123, 0x7FFF] if rail == 0 else [0x7FFF, 0x8123],
+            ports["gpu3"]: [0xFFFF],
+        }
+
+
+def test_a_large_partition_has_no_line_that_opensm_cuts():
+    plan = with_guids(fabric())
+    hcas = [replace(plan.hcas["gpu0 mlx5_0"], host=f"n{n}", port_guid=f"{n + 1:016x}") for n in range(2000)]
+    plan.add(*hcas)
+    plan.partitions = [Partition("all", 1, {hca.host: "full" for hca in hcas})]
+    assert parse(text_of(plan), plan)[1] == []
+
+
+def test_guids_that_are_missing_are_named_with_what_to_do():
+    plan = fabric()
+    with pytest.raises(GuidError) as error:
+        text_of(plan)
+    text = str(error.value)
+    assert text.startswith("partitions.conf needs port GUIDs, and 8 of 8 HCAs have none: rack a1, gpu3 mlx5_0, ")
+    assert "and 2 more. Record them: discover the cabled fabric with fabric_facts" in text
+
+
+def test_mistakes_of_a_plan_are_told_at_once():
+    plan = with_guids(fabric())
+    plan.partitions = [
+        Partition("red", 0x8001, {"gpu0": "full"}),
+        Partition("Red", 2, {"gpu9": "full"}),
+        Partition("a b", 2, {"gpu0": "ful"}),
+        Partition("default", 5, {}),
+    ]
+    plan.managers.append(SubnetManager("gpu9 mlx5_0", 3))
+    with pytest.raises(PartitionError) as error:
+        text_of(plan)
+    assert str(error.value).split("\n") == [
+        "partition red: pkey 0x8001; allowed: 0x0001 to 0x7ffe, the top bit says who is full member",
+        "partition Red: has the name of partition red",
+        "partition Red: gpu9 is no host and no HCA of the plan",
+        "partition a b: allowed as name: at most 31 letters, digits and _.-, a letter first",
+        "partition a b: has the pkey 0x0002 of partition Red, so both would be one",
+        "partition a b: gpu0 is 'ful'; allowed: full, limited",
+        "partition default: has the name of the default partition",
+        "partition default: has no members, so OpenSM would leave it out",
+        "subnet manager gpu9 mlx5_0 is no HCA of the plan",
+    ]
