@@ -63,6 +63,12 @@ def test_room_of_other_distances():
     assert [room.estimate("a1", other, PLACES) for other in ("a2", "a11", "b1", "c2")] == [1, 20, 20, 30]
 
 
+def test_rows_stand_in_the_order_of_their_numbers():
+    places = {"x": ("2", 1), "y": ("10", 1), "z": ("11", 1)}
+    room = Room(slack=0, rise=0, row=1)
+    assert [room.estimate("x", other, places) for other in "yz"] == [1, 2]
+
+
 def test_a_length_and_a_part_of_the_plan_go_before_estimates():
     plan = pod()
     plan.links[0] = replace(plan.links[0], length=1.5, part="MCP4Y10")

@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare im
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import picture, shorten
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import picture, shorten, text
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sketch import MOST, Sketch, sketch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
     Host,
@@ -70,10 +70,10 @@ def parsed(plan: Plan, findings: tuple[Finding, ...] = ()) -> ElementTree.Elemen
 @pytest.mark.parametrize("name", PLANS)
 def test_every_plan_has_a_picture_that_is_valid_complete_and_the_same_again(name: str):
     plan = built(name)
-    text = picture(plan)
-    assert text == picture(plan)
-    ElementTree.fromstring(text)
-    assert not re.search(r"<script|href|url\(|@import|<style|<image|<foreignObject", text)
+    svg = picture(plan)
+    assert svg == picture(plan)
+    ElementTree.fromstring(svg)
+    assert not re.search(r"<script|href|url\(|@import|<style|<image|<foreignObject", svg)
     drawn = drawn_of(name)
     held = [name for box in drawn.boxes for name in box.names]
     assert sorted(held) == sorted([*plan.switches, *{hca.host for hca in plan.hcas.values()}])
@@ -128,6 +128,20 @@ def test_128_racks_are_readable(name: str):
     assert len(list(root.iter(f"{SVG}path"))) < 150
 
 
+@pytest.mark.parametrize("name", ["dragonfly", "ring5"])
+def test_lines_of_one_tier_bend_within_the_picture_and_below_its_title(name: str):
+    bends = [one.get("d", "") for one in parsed(built(name)).iter(f"{SVG}path") if "Q" in one.get("d", "")]
+    assert len(bends) >= 5
+    for bend in bends:
+        start, control = (float(part.split()[1]) for part in bend[1:].split("Q"))
+        # A curve comes half as near to its control point.
+        assert (start + control) / 2 > 30
+
+
+def test_text_is_escaped_for_attributes_too():
+    assert text("<a b=\"c\" d='&'>") == "&lt;a b=&quot;c&quot; d=&#x27;&amp;&#x27;&gt;"
+
+
 def test_4_racks_have_a_box_for_each_switch_and_each_rack():
     plan = racks(4)
     boxes = sketch(plan).boxes
@@ -143,6 +157,10 @@ def test_labels_fit_their_boxes():
         for group in parsed(built(name)).iter(f"{SVG}g"):
             if group.get("data-tier"):
                 assert all(len(one.text or "") <= 17 for one in group.iter(f"{SVG}text"))
+    long = Plan("x", "leaf-spine")
+    long.add(Switch("leaf-of-the-scalable-unit-12-rail-7", 4, 1, rack="a-rack-with-a-long-name-too"))
+    labels = [one.text for one in parsed(long).iter(f"{SVG}text")]
+    assert labels[2:4] == ["leaf-o...rail-7", "rack a-...ame-too"]
     assert shorten("leaf-scalable-unit-12-r7", 15) == "leaf-s...-12-r7"
 
 
