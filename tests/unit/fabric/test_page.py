@@ -1,0 +1,217 @@
+"""The page of a fabric, and findings for machines."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cables import rows
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
+    ERROR,
+    INFO,
+    KINDS,
+    WARNING,
+    Finding,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Plan, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.page import as_json, junit, page
+from tests.unit.fabric import cases
+
+FINDINGS = [
+    Finding("missing", ERROR, "rack r0, leaf-su00-r0 port 1", "the cable is missing", "plug it in",
+            (("leaf-su00-r0", 1), ("gpu0 mlx5_0", 1))),
+    Finding("slow", WARNING, "spine0 port 1", "runs at 1xEDR", "", (("leaf-su00-r0", 5), ("spine0", 1))),
+    Finding("unread", INFO, "line 7", "was not understood"),
+]  # fmt: skip
+VOID = {"meta", "input", "br", "link", "img"}
+
+
+class Reader(HTMLParser):
+    """Reads a page: tables, text of scripts, tags and attributes; every tag must be closed where it belongs."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: list[list[list[str]]] = []
+        self.scripts: list[str] = []
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+        elif tag == "script":
+            self.scripts.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("td", "th"):
+            self.tables[-1][-1][-1] += data
+        elif self.open and self.open[-1] == "script":
+            self.scripts[-1] += data
+
+
+def made(plan: Plan | None = None, findings: list[Finding] | None = None) -> str:
+    plan = plan or cases.rails()
+    return page(plan, FINDINGS if findings is None else findings, rows(plan))
+
+
+def test_page_has_picture_tables_and_a_search_box_and_is_the_same_again():
+    html = made()
+    assert html == made()
+    found = Reader(html)
+    findings, switches, bill, cables = found.tables
+    assert findings[1:] == [[one.severity, one.kind, one.where, one.text, one.action] for one in FINDINGS]
+    assert [row[0] for row in switches[1:]] == ["leaf-su00-r0", "leaf-su00-r1", "spine0", "spine1"]
+    assert switches[1][6:] == ["8", "16", "", "", "2"]
+    assert [row[-1] for row in bill[1:]] == ["8", "8"]
+    assert len(cables) == 1
+    assert "svg" in [tag for tag, _ in found.tags]
+    assert [attributes["id"] for tag, attributes in found.tags if tag == "input"] == ["search"]
+
+
+def test_cables_are_data_with_the_findings_at_either_end():
+    plan = cases.rails()
+    data = json.loads(Reader(made(plan)).scripts[0])
+    assert [row[0] for row in data] == [row.cable for row in rows(plan)]
+    assert {row[0]: row[-1] for row in data if row[-1]} == {"leaf-su00-r0:1": "missing", "spine0:1": "slow"}
+    other = [Finding("missing", ERROR, "x", "y", "", (("gpu2 mlx5_1", 1),))]
+    data = json.loads(Reader(made(plan, other)).scripts[0])
+    assert [row[0] for row in data if row[-1]] == ["leaf-su00-r1:3"]
+
+
+def test_nothing_is_loaded_from_outside():
+    html = made()
+    found = Reader(html)
+    links = [
+        attributes[key]
+        for _tag, attributes in found.tags
+        for key in ("href", "src", "action", "data")
+        if key in attributes
+    ]
+    assert links
+    assert all(link and link.startswith("#") for link in links)
+    ids = {attributes["id"] for _tag, attributes in found.tags if "id" in attributes}
+    assert {str(link)[1:] for link in links} <= ids
+    assert html.replace("http://www.w3.org/2000/svg", "").count("://") == 0
+    policy = next(attributes for _tag, attributes in found.tags if "http-equiv" in attributes)
+    assert str(policy["content"]).startswith("default-src 'none';")
+
+
+EVIL = "</script><script>alert(1)</script><img src=x onerror='a'>\"&<!--\u2028"
+
+
+def evil() -> tuple[Plan, list[Finding]]:
+    plan = Plan(EVIL, EVIL)
+    plan.add(Switch(EVIL, 4, 1, group=EVIL, plane=EVIL, rack=EVIL, model=EVIL, guid=EVIL), Hca("h", EVIL, rack=EVIL))
+    plan.join(f"h {EVIL}", EVIL, "host")
+    return plan, [Finding(EVIL, ERROR, EVIL, EVIL + "\x00\ud800", EVIL, ((EVIL, 1),))]
+
+
+def test_names_from_the_network_are_text():
+    plan, findings = evil()
+    html = page(plan, findings, rows(plan))
+    html.encode("utf-8")
+    found = Reader(html)
+    assert [tag for tag, _ in found.tags].count("script") == 2
+    assert "img" not in {tag for tag, _ in found.tags}
+    assert not any(key.startswith("on") for _tag, attributes in found.tags for key in attributes)
+    assert found.tables[0][1][2] == EVIL
+    assert json.loads(found.scripts[0])[0][0] == f"{EVIL}:1"
+
+
+def test_no_findings():
+    html = made(findings=[])
+    assert "There are none." in html
+    assert len(Reader(html).tables) == 3
+
+
+def test_a_plan_that_was_compared_says_how_many_cables_are_right():
+    plan = cases.rails()
+    found = comparison(plan, {"": discovery_of(cases.rail_partial())})
+    html = page(plan, found.findings, rows(plan), ok=len(found.ok))
+    assert "16 cables, 15 of them found as planned" in html
+    read = json.loads(as_json(plan, found.findings, ok=len(found.ok)))
+    assert (read["ok"], read["planned"], read["worst"]) == (15, 16, "error")
+
+
+@pytest.mark.tools("node")
+@pytest.mark.parametrize(("words", "cables", "switches"), [
+    ("", 16, 4), ("gpu3", 2, 0), ("GPU3  r1", 1, 0), ("spine0 leaf-su00-r1", 2, 0), ("missing", 1, 0), ("nothing", 0, 0), ("spine", 8, 2),
+])  # fmt: skip
+def test_search_finds_rows_that_have_all_words(tmp_path: Path, words: str, cables: int, switches: int):
+    found = Reader(made())
+    names = json.dumps([" ".join(row) for row in found.tables[1][1:]])
+    (tmp_path / "run.js").write_text(
+        f"""const rows = {names}.map(t => ({{textContent: t, hidden: false}})), parts = {{}};
+const one = () => ({{children: [], textContent: "", appendChild(c) {{ this.children.push(c); return c; }}, addEventListener() {{}} }});
+parts.search = Object.assign(one(), {{value: {json.dumps(words)}}});
+parts.cables = {{textContent: {json.dumps(found.scripts[0])}}};
+globalThis.document = {{
+  getElementById: id => parts[id] = parts[id] || one(), createElement: one, createDocumentFragment: one,
+  querySelectorAll: () => rows,
+}};
+{found.scripts[1]}
+console.log(parts["cable-rows"].children[0].children.length, rows.filter(r => !r.hidden).length, parts["cable-count"].textContent);
+"""
+    )
+    node = str(shutil.which("node"))
+    said = subprocess.run([node, "run.js"], cwd=tmp_path, capture_output=True, text=True, timeout=20, check=True).stdout
+    assert said.split(maxsplit=2) == [str(cables), str(switches), f"{cables} of 16 cables\n"]
+
+
+def test_json_has_all_and_is_the_same_again():
+    plan = cases.rails()
+    found = as_json(plan, FINDINGS)
+    assert found == as_json(plan, FINDINGS)
+    read = json.loads(found)
+    assert [
+        Finding(**{**one, "ends": tuple((end["name"], end["port"]) for end in one["ends"])}) for one in read["findings"]
+    ] == FINDINGS
+    assert read["counts"] == {"missing": 1, "slow": 1, "unread": 1}
+    assert (read["worst"], read["ok"], read["fabric"]) == ("error", None, "fabric")
+    as_json(*evil()).encode("ascii")
+
+
+@pytest.mark.parametrize(("fail_on", "failures"), [(ERROR, 1), (WARNING, 2), (INFO, 3)])
+def test_junit_fails_from_a_severity_on(fail_on: str, failures: int):
+    found = ElementTree.fromstring(junit(cases.rails(), FINDINGS, fail_on=fail_on))
+    assert (found.get("failures"), found.get("skipped")) == (str(failures), str(3 - failures))
+    assert len(list(found.iter("failure"))) == failures
+    assert len(list(found.iter("skipped"))) == 3 - failures
+    assert found.get("tests") == str(len(list(found.iter("testcase")))) == str(3 + len(KINDS) - 3)
+    failure = next(found.iter("failure"))
+    assert failure.text == "rack r0, leaf-su00-r0 port 1: the cable is missing; plug it in"
+    assert failure.get("type") == ERROR
+
+
+def test_junit_of_a_fabric_that_is_right_has_a_case_for_each_kind():
+    found = ElementTree.fromstring(junit(cases.rails(), []))
+    assert [case.get("classname") for case in found] == [f"fabric.{kind}" for kind in KINDS]
+    assert all(len(case) == 0 for case in found)
+    plan, findings = evil()
+    assert EVIL.replace("\u2028", "") in str(
+        next(ElementTree.fromstring(junit(plan, findings)).iter("failure")).text
+    ).replace("\u2028", "")
