@@ -11,7 +11,8 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from operator import attrgetter
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Link, Plan
@@ -185,10 +186,10 @@ def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] 
     """Return rows or items as CSV with a header, which there is without any of them too; no cell is a formula to a spreadsheet."""
     text = io.StringIO()
     names = [one.name for one in fields(sort)]
-    writer = csv.DictWriter(text, names, lineterminator="\n")
-    writer.writeheader()
-    for one in listed:
-        writer.writerow({name: _plain(value) for name, value in asdict(one).items()})
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    values = attrgetter(*names)
+    writer.writerows([_plain(value) for value in values(one)] for one in listed)
     return text.getvalue()
 
 

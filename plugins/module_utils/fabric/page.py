@@ -69,7 +69,14 @@ _SCRIPT = """
 
 
 def page(plan: Plan, findings: Sequence[Finding], cables: Sequence[Row], *, ok: int | None = None) -> str:
-    """Return the page; `cables` are `cables.rows` of the plan, `ok` how many of them were found as planned, if they were compared."""
+    """Return the page; `cables` are `cables.rows` of the plan, `ok` how many of them were found as planned, if they were compared.
+
+    Raises ValueError where the rows are those of another plan.
+    """
+    if len(cables) != len(plan.links):
+        raise ValueError(
+            f"{len(cables)} rows for the {len(plan.links)} cables of the plan: give `cables.rows` of this plan"
+        )
     present = sum(1 for _ in plan.present)
     summary = f"{plan.kind}, {plan.technology}, {plan.width} {plan.speed}: {len(plan.switches)} switches, {len(plan.hcas)} HCAs, "
     summary += f"{present} cables" + ("" if ok is None else f", {ok} of them found as planned")

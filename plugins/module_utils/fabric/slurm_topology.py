@@ -7,7 +7,6 @@ cube of its switches, and it makes no tree of spines that all stand above the sa
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections import Counter
@@ -16,15 +15,13 @@ from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, INFO, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import NO_TEXT, Names, safe
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers import Branch, roots
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold, natural_key
 
 # First versions that take it.
 _BLOCK, _YAML, _SUFFIXES, _SMALL_BLOCKS = (24, 5), (25, 5), (23, 11), (25, 5)
 _PLAIN_YAML = (26, 5)
-_LONGEST = 64
-# What Slurm's reader of YAML takes for no text, even in quotes, until 26.05; numbers do not begin with a letter, but for these.
-_NO_TEXT = re.compile(r"(null|nil|none|y|yes|t|true|on|n|no|f|false|off|inf|infinity|nan)\Z", re.IGNORECASE)
 
 
 class TopologyError(ValueError):
@@ -108,47 +105,8 @@ def _uncovered(nodes: Sequence[str], topology: Topology) -> None:
         topology.findings.append(Finding("topology", ERROR, fold(missing), text, "add them to the plan, or cable them"))
 
 
-class _Names:
-    """Names for Slurm: unique, and text to every reader of YAML."""
-
-    def __init__(self) -> None:
-        self.taken: set[str] = set()
-        self.changed: dict[str, str] = {}
-
-    def take(self, *wanted: str) -> str:
-        """Return the first name that is free, or the last one with a number."""
-        for name in wanted:
-            if name and (plain := safe(name)).lower() not in self.taken:
-                return self._keep(name, plain)
-        number = 2
-        while (plain := safe(f"{wanted[-1]}-{number}")).lower() in self.taken:
-            number += 1
-        return self._keep(wanted[-1], plain)
-
-    def _keep(self, name: str, plain: str) -> str:
-        self.taken.add(plain.lower())
-        if name != plain:
-            self.changed[name] = plain
-        return plain
-
-
-def safe(name: str) -> str:
-    """Return a name that Slurm takes as it is, in topology.conf and topology.yaml: at most 64 signs, no number and no yes.
-
-    >>> safe("001"), safe("1e3"), safe("on"), safe("leaf[1]"), safe("leaf-a01")
-    ('sw-001', 'sw-1e3', 'sw-on', 'leaf-1', 'leaf-a01')
-    """
-    plain = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-") or "switch"
-    if not plain[0].isalpha() or _NO_TEXT.match(plain):
-        plain = f"sw-{plain}"
-    if len(plain) > _LONGEST:
-        mark = hashlib.sha256(name.encode()).hexdigest()[:8]
-        plain = f"{plain[: _LONGEST - 9]}-{mark}"
-    return plain
-
-
 def _name_all(found: Sequence[tuple[Plan, Branch]], top: str, topology: Topology) -> None:
-    names = _Names()
+    names = Names()
     many = sum(branch.top for _plan, branch in found) > 1
     several = len({id(plan) for plan, _branch in found}) > 1
     branches = [(plan, branch) for plan, root in found for branch in _below_first(root)]
@@ -211,7 +169,7 @@ def blocks(
         }
         in_order = sorted((one for one in leaves.switches if one.nodes), key=lambda one: place.get(one.nodes[0], 0))
         domains = {switch.name: switch.nodes for switch in in_order}
-    names = _Names()
+    names = Names()
     wanted = None if nodes is None else set(nodes)
     for name, members in domains.items():
         kept = [node for node in members if wanted is None or node in wanted]
@@ -304,7 +262,7 @@ def _hostlist(names: Sequence[str], version: tuple[int, int]) -> str:
     """Return a hostlist that is text: the one node 1e3 is written 1e[3]. Slurm before 26.05 has no way to write the one node `on`."""
     text = fold(names)
     if version < _PLAIN_YAML and "[" not in text and "," not in text:
-        if _NO_TEXT.match(text):
+        if NO_TEXT.match(text):
             raise TopologyError(
                 f"node {text} is alone on its leaf, and topology.yaml of Slurm before 26.05 reads {text} as no name; "
                 "use topology.conf"

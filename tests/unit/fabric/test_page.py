@@ -142,6 +142,11 @@ def test_names_from_the_network_are_text():
     assert json.loads(found.scripts[0])[0][0] == f"{EVIL}:1"
 
 
+def test_rows_of_another_plan_are_refused():
+    with pytest.raises(ValueError, match="16 rows for the 2 cables"):
+        page(cases.one_leaf(), [], rows(cases.rails()))
+
+
 def test_no_findings():
     html = made(findings=[])
     assert "There are none." in html

@@ -13,12 +13,12 @@ import yaml as pyyaml
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovered import HOST, plan_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import safe
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import (
     Topology,
     TopologyError,
     blocks,
     conf,
-    safe,
     shown,
     tree,
 )
