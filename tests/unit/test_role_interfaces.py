@@ -36,7 +36,9 @@ def test_every_entry_point_has_a_specification(role: Path):
     entries = set(load(role / "meta/argument_specs.yml")["argument_specs"])
     files = {path.stem for path in (role / "tasks").glob("*.yml")}
     internal = {
-        path.stem for path in (role / "tasks").glob("*.yml") if path.stem in ("packages", "repository", "deploy")
+        path.stem
+        for path in (role / "tasks").glob("*.yml")
+        if path.stem in ("packages", "repository", "deploy", "software")
     }
     assert files - internal == entries
 
