@@ -28,6 +28,13 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
 _MODES = {"file": "0644", "directory": "0755", "link": "", "block": ""}
 
 
+class _Arguments(dict[str, Any]):
+    """Arguments of the module; with ANSIBLE_DEBUG Ansible prints them as they are, no_log or not."""
+
+    def __repr__(self) -> str:
+        return repr({**self, "payload": "not shown"})
+
+
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Render on the control node, send one payload, notify the handlers of what changed."""
 
@@ -44,7 +51,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if found:
             raise AnsibleActionFail(_all("wrong arguments", found))
         wanted = self._wanted(arguments["files"], task_vars)
-        told: dict[str, Any] = {"manifest": arguments["manifest"], "files": [], "payload": pack(wanted)}
+        told = _Arguments(manifest=arguments["manifest"], files=[], payload=pack(wanted))
         if arguments.get("state_directory"):
             told["state_directory"] = arguments["state_directory"]
         result: dict[str, Any] = self._execute_module(

@@ -24,6 +24,12 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces i
     unknown_variables,
 )
 
+# Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
+_NO_FILE = (
+    "no cluster file was read, so there is no machine to work on: the inventory has no *.bedplate.yml, or the warnings above say "
+    "what is wrong with it. In ansible.cfg, [inventory] any_unparsed_is_failed = true ends the command there"
+)
+
 
 class ActionModule(ActionBase):  # type: ignore[misc]
     """The action; it runs on the control node alone and connects to nobody."""
@@ -35,6 +41,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Compare the variables of every group and every host with the roles' argument specs."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
+        if "bedplate_cluster_file" not in variables:
+            return {**result, "changed": False, "failed": True, "mistakes": [_NO_FILE], "msg": _NO_FILE}
         specified = options()
         known = {role: set(found) for role, found in specified.items()}
         prefixes = tuple(f"{role}_" for role in known)

@@ -8,6 +8,7 @@ import errno
 import os
 import secrets
 import shlex
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,8 @@ def _validate(decided: Plan, check: bool, scratch: str | os.PathLike[str]) -> No
 def _validate_one(decided: Plan, change: Change, check: bool, directory: Path) -> None:
     entry = change.wanted
     argv = shlex.split(entry.validate)
+    # A script of several lines would hide what it says.
+    command = textwrap.shorten(entry.validate, 60, placeholder="...")
     if not node_command.find(argv[0]):
         if check:
             decided.unchecked.append(f"{entry.path}: {argv[0]}, which validates it, is not installed yet")
@@ -96,12 +99,10 @@ def _validate_one(decided: Plan, change: Change, check: bool, directory: Path) -
     said = "its output is not shown, since the file is sensitive" if change.hidden else (outcome.text or "no output")
     ending = "did not end" if outcome.code is None else f"ended with {outcome.code}"
     if change.incomplete:
-        decided.unchecked.append(
-            f"{entry.path}: {entry.validate!r} {ending}, before its owner or directory exist: {said}"
-        )
+        decided.unchecked.append(f"{entry.path}: {command!r} {ending}, before its owner or directory exist: {said}")
         return
     decided.problems.append(
-        f"{entry.path}: {entry.validate!r} refused the new content ({ending}): {said.replace(str(copy), entry.path)}\n"
+        f"{entry.path}: {command!r} refused the new content ({ending}): {said.replace(str(copy), entry.path)}\n"
         "Nothing of this task was written; the machine still has the files it had"
     )
 

@@ -38,6 +38,15 @@ options:
       moved to.
     type: path
     required: true
+  slurmd_spool_dir:
+    description: The wanted C(SlurmdSpoolDir). With running jobs it must be the one in force. Empty is not compared.
+    type: str
+    default: ''
+  controllers:
+    description: The wanted controllers. One that is none of them must not run slurmctld any more. Empty is not compared.
+    type: list
+    elements: str
+    default: []
   unasked:
     description: Go on when slurmctld does not answer. Jobs on leaving nodes and in leaving partitions are lost.
     type: bool
@@ -147,7 +156,9 @@ def _warn(module: AnsibleModule, kept: Retained, live: Live) -> None:
 
 def _find(module: AnsibleModule) -> tuple[Retained, list[str]]:
     """Return what must stay, and what stands against the change."""
-    wanted = Identity(module.params["cluster"], module.params["state_save_location"])
+    names = ("cluster", "state_save_location", "slurmd_spool_dir", "controllers")
+    cluster, state, spool, controllers = (module.params[name] for name in names)
+    wanted = Identity(cluster, state, spool, tuple(controllers))
     directory, unasked = Path(module.params["directory"]), module.params["unasked"]
     if not (directory / "slurm.conf").exists():
         return Retained(), find_problems(wanted, Conf(), None, unasked=True)
@@ -173,6 +184,8 @@ def main() -> None:
             "partitions": {"type": "list", "elements": "str", "required": True},
             "cluster": {"type": "str", "required": True},
             "state_save_location": {"type": "path", "required": True},
+            "slurmd_spool_dir": {"type": "str", "default": ""},
+            "controllers": {"type": "list", "elements": "str", "default": []},
             "unasked": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
         },

@@ -35,7 +35,11 @@ def test_defaults_equal_the_argument_specs(role: Path):
 def test_every_entry_point_has_a_specification(role: Path):
     entries = set(load(role / "meta/argument_specs.yml")["argument_specs"])
     files = {path.stem for path in (role / "tasks").glob("*.yml")}
-    internal = {path.stem for path in (role / "tasks").glob("*.yml") if path.stem in ("packages", "repository", "deploy")}
+    internal = {
+        path.stem
+        for path in (role / "tasks").glob("*.yml")
+        if path.stem in ("packages", "repository", "deploy", "software", "qos")
+    }
     assert files - internal == entries
 
 

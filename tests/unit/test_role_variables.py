@@ -84,10 +84,10 @@ def test_only_host_vars_that_may_hold_a_variable_of_a_role_are_read(tmp_path: Pa
     assert "h6.lab" in found
 
 
-def play(*arguments: str | Path) -> tuple[int, str]:
+def play(*arguments: str | Path, config: Path = ROOT / "ansible.cfg") -> tuple[int, str]:
     command = [Path(sys.executable).with_name("ansible-playbook"), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    environment |= {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "true", "LC_ALL": "C.UTF-8"}
+    environment |= {"ANSIBLE_CONFIG": str(config), "ANSIBLE_NOCOLOR": "true", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -97,6 +97,22 @@ def test_an_inventory_without_a_slip_passes(limit: list[str]):
     code, output = play("playbooks/validate.yml", *limit)
     assert code == 0, output
     assert "ok=1 " in output
+
+
+def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
+    """A site's own ansible.cfg, without any_unparsed_is_failed, under which a run without hosts is a success."""
+    config, path = tmp_path / "ansible.cfg", tmp_path / "lab.bedplate.yml"
+    config.write_text(
+        f"[defaults]\ncollections_path = {ROOT / 'collections'}\n[inventory]\nenable_plugins = bedplate.cluster.racks\n"
+    )
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    path.write_text(text.replace("sockets:", "sokets:"))
+    code, output = play("-i", path, "playbooks/site.yml", config=config)
+    assert code == 2, output
+    assert "no cluster file was read, so there is no machine to work on" in " ".join(output.split())
+    assert "sokets" in output
+    path.write_text(text)
+    assert play("-i", path, "playbooks/validate.yml", config=config)[0] == 0
 
 
 def test_a_slip_on_the_command_line_fails():

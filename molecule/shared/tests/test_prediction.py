@@ -22,8 +22,12 @@ def runs() -> list[list[dict]]:
 
 
 def changed(results: list[dict]) -> dict[str, list[str]]:
-    """Return what changed: host and task -> files and units."""
-    return {f"{line['host']}: {line['task']}": line["changes"] for line in results if line["changed"]}
+    """Return what changed: host and task -> files and units, of all the times that the task ran there."""
+    found: dict[str, list[str]] = {}
+    for line in results:
+        if line["changed"]:
+            found.setdefault(f"{line['host']}: {line['task']}", []).extend(line["changes"])
+    return found
 
 
 def names(changes: list[str]) -> set[str]:

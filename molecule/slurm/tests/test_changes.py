@@ -106,6 +106,7 @@ def test_renaming_a_partition_spares_its_jobs(host, site):
     assert host.check_output("sinfo --noheader --all --format=%R | sort -u | tr '\\n' ' '").split() == [
         "develop",
         "gpu",
+        "urgent",
     ]
 
 
@@ -127,6 +128,17 @@ def test_removing_a_node_spares_its_jobs_and_adding_it_again_works(host, site):
     site.apply()
     assert job_state(host, elsewhere) == "RUNNING"
     assert host.check_output("srun --account=research --nodelist=gpu02 hostname") == "gpu02"
+
+
+def test_a_node_with_jobs_goes_to_no_other_controller(host, site):
+    running = start_job(host, "--nodelist=gpu02")
+    before = scenario_run.ssh("slurm", "root", "gpu02", "cat /etc/default/slurmd").stdout + starts(host)
+    site.edit("ctl1: {address: 10.215.1.10}", "ctl1: {address: 10.215.1.8}")
+    refused = site.run("--limit=gpu02")
+    assert refused.returncode != 0
+    assert "jobs run on this node, their controllers are 10.215.1.10:6817" in " ".join(refused.stdout.split())
+    assert scenario_run.ssh("slurm", "root", "gpu02", "cat /etc/default/slurmd").stdout + starts(host) == before
+    assert job_state(host, running) == "RUNNING"
 
 
 def test_a_configuration_that_slurmctld_refuses_never_lands(host, site):

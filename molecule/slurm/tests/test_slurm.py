@@ -34,7 +34,9 @@ def wait_for(host, command: str, wanted: str, seconds: int = 30) -> str:
 
 def test_partitions_and_nodes(host):
     command = "sinfo --noheader --format='%P,%a,%l,%D,%t,%N' | sort"
-    wanted = "debug,up,infinite,1,idle,gpu01\ngpu*,up,1-00:00:00,2,idle,gpu[01-02]"
+    wanted = (
+        "debug,up,infinite,1,idle,gpu01\ngpu*,up,1-00:00:00,2,idle,gpu[01-02]\nurgent,up,infinite,2,idle,gpu[01-02]"
+    )
     assert wait_for(host, command, wanted) == wanted
 
 
@@ -100,6 +102,19 @@ def test_accounts(host):
         "sacctmgr --noheader --parsable2 list associations format=Account,User where account=research"
     )
     assert sorted(found.splitlines()) == ["research|", "research|alice", "research|root"]
+    account = "sacctmgr --noheader --parsable2 list associations format=Account,DefaultQOS where account=research user="
+    assert set(host.check_output(account).splitlines()) == {"research|normal"}
+
+
+def test_the_qos_of_a_partition_limits_its_jobs(host):
+    listed = host.check_output("sacctmgr --noheader --parsable2 list qos urgent format=Priority,MaxTRESPerUser")
+    priority, limit = listed.split("|")
+    assert (priority, set(limit.split(","))) == ("100", {"cpu=2", "gres/gpu=1"})
+    run = "srun --account=research --partition=urgent --nodelist=gpu01"
+    assert host.check_output(f"{run} --gres=gpu:1 hostname") == "gpu01"
+    refused = host.run(f"{run} --gres=gpu:2 hostname")
+    assert refused.rc != 0
+    assert "QOS" in refused.stderr
 
 
 @pytest.mark.parametrize("path", ["/etc/munge/munge.key", "/etc/slurm/jwt_hs256.key"])

@@ -8,8 +8,67 @@ no difference here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+# sacctmgr(1), SPECIFICATIONS FOR QOS, with the short forms it takes.
+_QOS = [
+    "Description",
+    "Flags",
+    "GraceTime",
+    "GrpJobs",
+    "GrpJobsAccrue",
+    "GrpSubmitJobs",
+    "GrpSubmit",
+    "GrpTRES",
+    "GrpTRESMins",
+    "GrpTRESRunMins",
+    "GrpWall",
+    "LimitFactor",
+    "MaxJobs",
+    "MaxJobsAccruePerAccount",
+    "MaxJobsAccruePA",
+    "MaxJobsAccruePerUser",
+    "MaxJobsAccruePU",
+    "MaxJobsPerAccount",
+    "MaxJobsPA",
+    "MaxJobsPerUser",
+    "MaxJobsPU",
+    "MaxSubmitJobs",
+    "MaxSubmitJobsPerAccount",
+    "MaxSubmitJobsPA",
+    "MaxSubmitPA",
+    "MaxSubmitJobsPerUser",
+    "MaxSubmitJobsPU",
+    "MaxSubmitPU",
+    "MaxTRES",
+    "MaxTRESMins",
+    "MaxTRESMinsPerJob",
+    "MaxTRESPerAccount",
+    "MaxTRESPA",
+    "MaxTRESPerJob",
+    "MaxTRESPJ",
+    "MaxTRESPerNode",
+    "MaxTRESPN",
+    "MaxTRESPerUser",
+    "MaxTRESPU",
+    "MaxTRESRunMinsPerAccount",
+    "MaxTRESRunMinsPA",
+    "MaxTRESRunMinsPerUser",
+    "MaxTRESRunMinsPU",
+    "MaxWall",
+    "MaxWallDurationPerJob",
+    "MinPrioThreshold",
+    "MinTRES",
+    "MinTRESPerJob",
+    "Preempt",
+    "PreemptExemptTime",
+    "PreemptMode",
+    "Priority",
+    "UsageFactor",
+    "UsageThreshold",
+]
 
 
 @dataclass
@@ -85,15 +144,39 @@ def calls(cluster: str, wanted: Wanted, state: Found) -> list[list[str]]:
     return todo
 
 
+def qos_problems(options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield each option of a QOS that sacctmgr would refuse, with what is wrong.
+
+    >>> list(qos_problems({"Prioritty": 5}))
+    [('Prioritty', "sacctmgr knows no option 'Prioritty' of a QOS. Did you mean Priority?")]
+    """
+    known = {name.lower(): name for name in _QOS}
+    for key, value in options.items():
+        if str(key).lower() not in known:
+            near = difflib.get_close_matches(str(key).lower(), known, n=1)
+            hint = f"Did you mean {known[near[0]]}?" if near else "sacctmgr(1) lists them: SPECIFICATIONS FOR QOS."
+            yield key, f"sacctmgr knows no option {str(key)!r} of a QOS. {hint}"
+        elif value is None or isinstance(value, Mapping):
+            yield (
+                key,
+                f"{key} is {'empty' if value is None else 'a mapping'}; allowed: text, a number, a list; -1 for no limit.",
+            )
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
 def _same(one: object, other: object) -> bool:
-    return str(one).lower() == str(other).lower()
+    """Compare as sacctmgr does: no capitals, and in a list no order."""
+    return set(_text(one).lower().split(",")) == set(_text(other).lower().split(","))
 
 
 def _qos(name: str, options: Mapping[str, object], state: Found) -> list[list[str]]:
     current = state.qos.get(name.lower())
     todo = [["add", "qos", name]] if current is None else []
     listed = current or {}
-    changed = {key: str(value) for key, value in options.items() if not _same(listed.get(key.lower(), ""), value)}
+    changed = {key: _text(value) for key, value in options.items() if not _same(listed.get(key.lower(), ""), value)}
     if changed:
         todo.append(["modify", "qos", name, "set", *_pairs(changed)])
     return todo

@@ -61,6 +61,9 @@ _DROPPED_FROM_PARTITIONS = ("QOS", "AllowQos", "DenyQos", "AllowAccounts", "Deny
 # Names cannot be resolved in a network of its own, and slurmctld tries each for ten seconds.
 _NUMERIC_ADDRESS = re.compile(r"\sNodeAddr\s*=\s*[0-9\[][0-9.,:\[\]-]*(\s|$)|\sNodeAddr\s*=\s*[0-9a-f:]+(\s|$)", re.I)
 
+# Where Slurm looks for its files.
+_IN_FORCE = Path("/etc/slurm")
+
 # How the daemon says that the configuration is in force.
 _RUNNING = "Running as primary controller"
 _MISSING = re.compile(r"cannot stat file (\S+): .*retrying")
@@ -176,11 +179,18 @@ def _attempt(files: Mapping[str, str], daemon: str, auth: str, cred: str, until:
         for name, content in files.items():
             text = rewrite(content, settings, not isolation.network) if name == "slurm.conf" else content
             (conf / name).write_text(text, encoding="utf-8")
+        for path in _beside(conf):
+            shutil.copy(path, conf / path.name)
         for path in [scratch, *scratch.rglob("*")]:
             os.chown(path, user.pw_uid, user.pw_gid)
         return _observe(_Controller(daemon, scratch, isolation), auth, until)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _beside(conf: Path) -> list[Path]:
+    """Return the scripts that the site keeps beside slurm.conf, job_submit.lua above all: slurmctld does not start without."""
+    return [path for path in _IN_FORCE.glob("*.lua") if path.is_file() and not (conf / path.name).exists()]
 
 
 def _slurm_user(conf: str) -> pwd.struct_passwd:

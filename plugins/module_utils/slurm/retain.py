@@ -51,6 +51,8 @@ class Live:
     nodes: dict[str, Pairs] = field(default_factory=dict)
     partitions: dict[str, Pairs] = field(default_factory=dict)
     jobs: list[Job] = field(default_factory=list)
+    # Controllers whose slurmctld answers.
+    up: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -102,6 +104,7 @@ def parse_live(config: str, nodes: str, partitions: str, jobs: str) -> Live:
         {name: pairs for name, pairs in by_node.items() if "DYNAMIC" not in pairs.get("State", "")},
         {pairs["PartitionName"]: pairs for pairs in lines if "PartitionName" in pairs},
         parse_jobs(jobs),
+        re.findall(r"^Slurmctld\(\w+\) at (\S+) is UP", config, re.MULTILINE),
     )
 
 

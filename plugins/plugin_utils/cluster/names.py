@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from .fields import Mistakes, Path, dotted
 from .model import Cluster, Profile
 
+# Words of Slurm's own, where a NodeSet or a feature has a name.
+_EVERY_NODE = {"all", "default"}
 _RESERVED = {"all", "bedplate", "localhost", "ungrouped"}
 
 
@@ -58,6 +60,10 @@ def _check_features(profile: Profile, cluster: Cluster, mistakes: Mistakes) -> N
     path: Path = ("profiles", profile.name)
     where: Path
     for where, name in _words(profile, path):
+        if name.lower() in _EVERY_NODE:
+            mistakes.add(
+                where, f"{name!r} means every node to Slurm, or the values that others start from. Choose another."
+            )
         if name.startswith("rack_"):
             mistakes.add(where, f"{name!r}: names with rack_ are those of racks. Choose another.")
         if name in cluster.machines:

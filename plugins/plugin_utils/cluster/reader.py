@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -12,6 +13,8 @@ from .fields import Mistake, Path, dotted
 
 # libyaml where PyYAML has it: ten times faster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# YAML 1.1 reads 12:00:00 as 43200, by sixties, and 010 as 8: Slurm would take the first for minutes.
+_OTHER_NUMBER = re.compile(r"[-+]?([0-9_]+(:[0-9.]+)+|0[0-9_]+)\Z")
 
 
 class ClusterFileError(ValueError):
@@ -74,6 +77,10 @@ class _Reading:
         return self._scalar(node, path)
 
     def _scalar(self, node: Any, path: Path) -> Any:
+        if node.tag.endswith((":int", ":float")) and _OTHER_NUMBER.match(node.value):
+            message = f"{node.value} is another number in YAML than it looks. Put quotes around it."
+            self.mistakes.append(Mistake(node.start_mark.line + 1, dotted(path), message))
+            return None
         try:
             return self.loader.construct_object(node)
         # PyYAML on what looks like a date and is none, or bears a tag that does not fit.

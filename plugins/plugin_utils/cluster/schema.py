@@ -172,7 +172,9 @@ _ACCOUNT = {
     "parent": Field("The account above.", default="root", **_OBJECT),
     "users": _names("Its users.", **_WORD),
     "qos": _names("QOS its users may use; absent: as inherited.", **_OBJECT),
-    "default_qos": Field("QOS of jobs that name none.", default="normal", **_OBJECT),
+    "default_qos": Field(
+        "QOS of jobs that name none; absent: that of the account above, `normal` at the top.", **_OBJECT
+    ),
 }
 
 _SLURM = {

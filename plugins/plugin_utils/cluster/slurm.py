@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import options
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import qos_problems
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.conf import text_of
 
 from .fields import Mistakes, Path
@@ -26,12 +27,18 @@ _DERIVED = {
 }  # fmt: skip
 
 
+_DBD_PORT = "6819"
+# Options of a partition that name QOS.
+PARTITION_QOS = ("qos", "allowqos", "denyqos")
+
+
 def slurm_of(data: Mapping[str, Any] | None, database: bool, mistakes: Mistakes) -> Slurm:
     """Return Slurm's part of the file."""
     if data is None:
         return Slurm("24.11", {}, {}, {}, {}, {})
     accounts = {name: _stated(account) for name, account in data["accounts"].items()}
     _check_accounts(accounts, data["qos"], database, mistakes)
+    _check_qos(data["qos"], mistakes)
     _check_users(accounts, data["slurmdbd"], mistakes)
     version = data["version"] or "24.11"
     return Slurm(version, data["options"], data["cgroup"], data["slurmdbd"], data["qos"], accounts)
@@ -58,10 +65,37 @@ def check_options(
         return
     for path, kind, given in places:
         _check_kind(slurm.version, kind, given, path, mistakes)
+    for name, part in partitions.items():
+        _check_partition_qos(slurm, part["options"], ("partitions", name, "options"), mistakes)
+    _check_ports(slurm, mistakes)
     for profile in profiles.values():
         if profile.gpus and profile.gpus.detect != "explicit":
             for problem in options.check(slurm.version, "gres", {"AutoDetect": profile.gpus.detect}):
                 mistakes.add(("profiles", profile.name, "gpus", "detect"), problem.message)
+
+
+def _check_partition_qos(slurm: Slurm, given: Mapping[Any, Any], path: Path, mistakes: Mistakes) -> None:
+    """A QOS that slurmdbd does not have is the end of slurmctld, which a test start without slurmdbd does not show."""
+    known = list(dict.fromkeys(["normal", *slurm.qos]))
+    for key, value in given.items():
+        if str(key).lower() in PARTITION_QOS and value is not None:
+            for name in filter(None, text_of(value).split(",")):
+                if name.lower() not in known and name.lower() != "all":
+                    mistakes.unknown((*path, key), "QOS", name, known)
+
+
+def _check_ports(slurm: Slurm, mistakes: Mistakes) -> None:
+    """Note a port at which slurmctld would look for slurmdbd in vain."""
+    asked, served = (
+        next(
+            (text_of(value) for key, value in given.items() if str(key).lower() == name and value is not None),
+            _DBD_PORT,
+        )
+        for given, name in ((slurm.options, "accountingstorageport"), (slurm.slurmdbd, "dbdport"))
+    )
+    if asked != served:
+        text = f"slurmctld would ask slurmdbd at port {asked}, and it listens at {served}: state both, as the same"
+        mistakes.add(("slurm",), f"{text} (slurm.options.AccountingStoragePort, slurm.slurmdbd.DbdPort).")
 
 
 def _check_kind(version: str, kind: str, given: Mapping[Any, Any], path: Path, mistakes: Mistakes) -> None:
@@ -83,11 +117,13 @@ def _written(section: str, mistakes: Mistakes) -> set[str]:
 
 
 def _check_accounts(
-    accounts: Mapping[str, Mapping[str, Any]], qos: Mapping[str, Any], database: bool, mistakes: Mistakes
+    accounts: Mapping[str, dict[str, Any]], qos: Mapping[str, Any], database: bool, mistakes: Mistakes
 ) -> None:
     unread, unread_qos = _written("accounts", mistakes).difference(accounts), _written("qos", mistakes).difference(qos)
     known = ["normal", *(name for name in qos if name != "normal")]
     seen = ["root"]
+    # Account -> the QOS its users may use; none: all that root's may, and those are not of this file.
+    allowed: dict[str, list[str]] = {}
     for name, account in accounts.items():
         path: Path = ("slurm", "accounts", name)
         parent = account.get("parent", "root")
@@ -98,15 +134,33 @@ def _check_accounts(
             else:
                 mistakes.unknown((*path, "parent"), "account", parent, seen)
         seen.append(name)
-        allowed = [one for one in account.get("qos", []) if one]
-        for number, one in enumerate(allowed):
+        own = [one for one in account.get("qos", []) if one]
+        for number, one in enumerate(own):
             if one not in known and one not in unread_qos:
                 mistakes.unknown((*path, "qos", number), "QOS", one, known)
-        default = account.get("default_qos")
-        if default and default not in (allowed or known) and default not in unread_qos:
-            mistakes.unknown((*path, "default_qos"), "QOS", default, allowed or known)
-    if accounts and not database:
-        mistakes.add(("slurm", "accounts"), "accounts need a database. Name its host in services.database.")
+        allowed[name] = own or allowed.get(parent, [])
+        may, stated = allowed[name] or known, "default_qos" in account
+        default = account.setdefault("default_qos", accounts.get(parent, {}).get("default_qos", "normal"))
+        if default in may or default in unread_qos:
+            continue
+        if stated:
+            mistakes.unknown((*path, "default_qos"), "QOS", default, may)
+        else:
+            text = (
+                f"jobs that name no QOS would have {default!r}, which is none of {', '.join(may)}. State one of them."
+            )
+            mistakes.add((*path, "default_qos"), text)
+    for section, objects in (("accounts", accounts), ("qos", qos)):
+        if objects and not database:
+            name = {"qos": "QOS"}.get(section, section)
+            mistakes.add(("slurm", section), f"{name} need a database. Name its host in services.database.")
+
+
+def _check_qos(qos: Mapping[str, Mapping[str, Any]], mistakes: Mistakes) -> None:
+    """Note what sacctmgr would refuse when everything else is deployed; a list is written with commas."""
+    for name, given in qos.items():
+        for key, message in qos_problems(given):
+            mistakes.add(("slurm", "qos", name, key), message)
 
 
 def _check_users(accounts: Mapping[str, Mapping[str, Any]], slurmdbd: Mapping[Any, Any], mistakes: Mistakes) -> None:

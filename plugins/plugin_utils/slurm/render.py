@@ -138,6 +138,8 @@ def wanted(cluster: Cluster) -> dict[str, object]:
         "partitions": list(cluster.partitions),
         "cluster": _option(cluster, "ClusterName", cluster.name),
         "state_save_location": _option(cluster, "StateSaveLocation", DEFAULT_STATE),
+        "slurmd_spool_dir": _option(cluster, "SlurmdSpoolDir", "/var/spool/slurmd"),
+        "controllers": cluster.services.controllers,
     }
 
 

@@ -107,7 +107,7 @@ def test_what_stays_comes_from_one_controller_or_from_many(in_use, kept):
 
 @pytest.mark.parametrize("answers", [[{}, {"configured": False}], [{"configured": False}, {"unreachable": True}]])
 def test_a_new_controller_alone_does_not_guess_what_the_others_keep(answers):
-    with pytest.raises(AnsibleError, match="no controller of this run has a slurm.conf, and 1 of 2 were not asked"):
+    with pytest.raises(AnsibleError, match=r"no controller of this run has a slurm\.conf, and 1 of 2 were not asked"):
         template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=answers)
     fresh = [{"configured": False}, {"configured": False}]
     assert template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=fresh)

@@ -237,3 +237,16 @@ def test_the_module_reports_in_check_mode_too(line: str, check: bool, rc: int) -
     assert answer.get("changed", False) is False
     assert answer["accepted"] is (rc == 0)
     assert ("SlurmctldTimout" in answer.get("msg", "")) is bool(rc)
+
+
+@slurmctld
+def test_scripts_that_a_site_keeps_beside_slurm_conf_are_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(config_test, "_IN_FORCE", tmp_path)
+    files = {**FILES, "slurm.conf": SLURM_CONF + "JobSubmitPlugins=lua\n"}
+    refused = run(files)
+    assert not refused.accepted
+    assert "job_submit.lua" in refused.message
+    script = "function slurm_job_submit(d, p, u) return 0 end\nfunction slurm_job_modify(d, r, p, u) return 0 end\nreturn 0\n"
+    (tmp_path / "job_submit.lua").write_text(script)
+    accepted = run(files)
+    assert accepted.accepted, accepted.message

@@ -36,7 +36,7 @@ class Node:
             directory.mkdir()
         self.params: dict[str, Any] = {
             "nodes": "n[1-3]", "partitions": ["gpu", "old"], "cluster": "lab", "state_save_location": str(self.old),
-            "unasked": False, "directory": str(self.etc),
+            "slurmd_spool_dir": "", "controllers": [], "unasked": False, "directory": str(self.etc),
         }  # fmt: skip
         self.answers: dict[str, str] | None = None
         self.warnings: list[str] = []
@@ -73,6 +73,33 @@ def node(tmp_path: Path) -> Node:
 def test_a_fresh_host_has_nothing_to_keep_and_is_not_asked(node: Node):
     kept, problems = node.find()
     assert (kept.slurm, problems, node.environments) == ([], [], [])
+
+
+RUNNING = "17|gpu|n1|\n"
+
+
+def test_a_controller_that_left_must_not_run_any_more(node: Node):
+    node.params["controllers"] = ["ctl2"]
+    node.conf(NODES + "SlurmctldHost=ctl1(10.0.0.9)\nSlurmctldHost=ctl2(10.0.0.8)\n")
+    node.up()
+    (problem,) = node.find()[1]
+    assert problem.startswith("ctl1 left services.controllers, and slurmctld still runs there")
+    node.params["controllers"] = ["ctl2", "ctl1"]
+    assert node.find()[1] == []
+
+
+def test_the_nodes_keep_the_directory_of_their_jobs(node: Node):
+    node.params["slurmd_spool_dir"] = "/local/slurmd"
+    node.conf()
+    node.up()
+    assert node.find()[1] == []
+    node.up(jobs=RUNNING)
+    (problem,) = node.find()[1]
+    assert problem.startswith(
+        "SlurmdSpoolDir would become /local/slurmd, the nodes have /var/spool/slurmd, and jobs 17 run"
+    )
+    node.params["slurmd_spool_dir"] = "/var/spool/slurmd/"
+    assert node.find()[1] == []
 
 
 def test_nothing_leaves_and_slurmctld_is_down(node: Node):
