@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All files that follow from the plan of a fabric: for Slurm, OpenSM, ibsim, those who lay cables, and those who look.
+
+What is wrong with the plan ends it before there is any file. What only lacks GUIDs, as before delivery, is left out and told of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, netfile, opensm, slurm_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding, ordered
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
+    STORAGE,
+    Plan,
+    Problem,
+    SubnetManager,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices, engines_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import options as opensm_options
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import text_of as options_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.page import as_json, junit, page
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import text_of as partitions_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import picture
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Topology
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+
+from . import record
+from .plan import plan_of
+
+INFINIBAND = "infiniband"
+# The file of a plane that says which files are not there, and why.
+LEFT_OUT = "left-out.txt"
+_HIGHEST = 15
+# Of a plan without partitions: as OpenSM does without the file, which opensm.conf names.
+_OPEN = "# The cluster has no partitions of its own: all ports reach each other.\nDefault=0x7fff,ipoib : ALL=full, SELF=full ;\n"
+
+
+class PlanError(ValueError):
+    """A plan that would make no working fabric, with every mistake on a line of its own."""
+
+
+@dataclass
+class Planned:
+    """A plan with the GUIDs on record and its subnet managers, what is odd in it, and what could not be planned."""
+
+    cluster: Cluster
+    plan: Plan
+    warnings: list[Finding] = field(default_factory=list)
+    # Plane -> what is said of its subnet managers.
+    managers: dict[str, list[str]] = field(default_factory=dict)
+
+
+def planned(cluster: Cluster) -> Planned:
+    """Return the checked plan; PlanError, TemplateError and RecordError name all mistakes."""
+    plan = record.with_record(plan_of(cluster), record.read(record.path_of(cluster.path)))
+    notes: dict[str, list[str]] = {}
+    if not plan.managers and plan.technology == INFINIBAND:
+        plan.managers, notes = _managers(cluster, plan)
+    problems = _problems(plan)
+    if wrong := [str(one) for one in problems if one.severity == "error"]:
+        raise PlanError("\n".join(f"{cluster.path}: {text}" for text in wrong))
+    odd = [Finding("plan", WARNING, one.where, f"{one.text} [{one.rule}]") for one in problems]
+    return Planned(cluster, plan, odd, notes)
+
+
+def _problems(_plan: Plan) -> list[Problem]:
+    return []
+
+
+def _managers(cluster: Cluster, plan: Plan) -> tuple[list[SubnetManager], dict[str, list[str]]]:
+    """Return the SMs of every plane, the first host of `subnet_managers` as master, and what is to be said of planes without."""
+    found, notes = [], {}
+    wanted = cluster.services.subnet_managers
+    for plane in plan.planes:
+        there: dict[str, str] = {}
+        for hca in plan.hcas.values():
+            if hca.plane == plane:
+                there.setdefault(hca.host, hca.name)
+        found += [
+            SubnetManager(there[host], max(0, _HIGHEST - number)) for number, host in enumerate(wanted) if host in there
+        ]
+        if not wanted:
+            notes[plane] = ["the cluster file names no services.subnet_managers"]
+        elif without := [host for host in wanted if host not in there]:
+            text = f"{', '.join(without)} of services.subnet_managers has no HCA in this plane of the plan"
+            notes[plane] = [f"{text}; a node of a rack has those that its profile states"]
+    return found, notes
+
+
+def artefacts(
+    cluster: Cluster, slurm_version: str | None = None, discoveries: Mapping[str, Discovery] | None = None
+) -> dict[str, str]:
+    """Return name -> text of all files of a cluster's fabric, in the same order and of the same text each time.
+
+    `slurm_version` is by default the cluster file's. With `discoveries` (plane or any name -> discovery) the picture and the page show
+    what differs, and findings.json and findings.xml hold it. Raises what `planned` raises, and TopologyError for a wrong version.
+    """
+    work = planned(cluster)
+    plan = work.plan
+    found, odd = slurm_files(cluster, [plan], slurm_version or cluster.slurm.version)
+    if plan.technology == INFINIBAND:
+        for plane in plan.planes:
+            found |= _opensm(work, plane)
+            found[f"ibsim/{directory(plane)}.net"] = netfile.netfile(plan, plane=plane)
+    findings = ordered([*work.warnings, *odd])
+    return found | _shown(work, findings, discoveries)
+
+
+def slurm_files(cluster: Cluster, plans: list[Plan], version: str) -> tuple[dict[str, str], list[Finding]]:
+    """Return Slurm's topology of some fabrics for the nodes of the cluster, and what it cannot tell."""
+    top = cluster.fabric.top if cluster.fabric else "top"
+    topology = slurm_topology.tree(plans, nodes=[node.name for node in cluster.nodes], top=top)
+    found = {"slurm/topology.conf": _head(topology) + slurm_topology.conf(topology, version)}
+    if slurm_topology.release(version) >= (25, 5):
+        found["slurm/topology.yaml"] = slurm_topology.yaml({"default": topology}, version)
+    return found, topology.findings
+
+
+def _head(topology: Topology) -> str:
+    """Return the comment that says which options of slurm.conf go with the file."""
+    return "".join(f"# slurm.conf: {name}={value}\n" for name, value in topology.options.items())
+
+
+def directory(plane: str) -> str:
+    """Return the name of a plane as that of a directory; `fabric` for the only one.
+
+    >>> directory(""), directory("rail 0/a")
+    ('fabric', 'rail-0-a')
+    """
+    return re.sub(r"[^A-Za-z0-9_.-]", "-", plane).lstrip(".") or "fabric"
+
+
+def _opensm(work: Planned, plane: str) -> dict[str, str]:
+    """Return OpenSM's files of a plane, and the file that says which are not there."""
+    plan = work.plan
+    qos = QOS if any(hca.purpose == STORAGE and hca.plane == plane for hca in plan.hcas.values()) else ()
+    choices = Choices(qos=qos)
+    writers = _writers(plan, plane, choices)
+    managers = [one for one in plan.managers if plan.hcas[one.hca].plane == plane]
+    for number, manager in enumerate(managers):
+        host = plan.hcas[manager.hca].host
+        name = f"opensm-{host}.conf" if number else opensm.OPTIONS
+        writers[name] = lambda manager=manager: options_text(opensm_options(plan, manager, choices))  # type: ignore[misc]
+    found, left = {}, list(work.managers.get(plane, []))
+    for name, write in writers.items():
+        try:
+            found[f"opensm/{directory(plane)}/{name}"] = write()
+        except ValueError as error:
+            left += str(error).split("\n")
+    if not managers:
+        left.insert(0, f"{opensm.OPTIONS} needs a subnet manager:")
+    if left:
+        text = "# What is not here, and why. A run after the GUIDs are on record writes it.\n" + "\n".join(left)
+        found[f"opensm/{directory(plane)}/{LEFT_OUT}"] = f"{text}\n"
+    return found
+
+
+def _writers(plan: Plan, plane: str, choices: Choices) -> dict[str, Callable[[], str]]:
+    engines = set(engines_of(plan, plane))
+    writers: dict[str, Callable[[], str]] = {}
+    if engines & {"ftree", "updn"}:
+        writers[opensm.ROOTS] = lambda: opensm.roots(plan, plane)
+    if "ftree" in engines:
+        writers[opensm.COMPUTE_LIST] = lambda: opensm.compute(plan, plane)
+    writers[opensm.ORDER] = lambda: opensm.order(plan, plane)
+    writers[opensm.NAMES] = lambda: opensm.node_names(plan, plane)
+    writers[opensm.PARTITIONS] = lambda: partitions_text(plan, plane) if plan.partitions else _OPEN
+    if choices.qos:
+        writers[opensm.POLICY] = lambda: opensm.policy(plan, choices, plane)
+    return writers
+
+
+def _shown(work: Planned, findings: list[Finding], discoveries: Mapping[str, Discovery] | None) -> dict[str, str]:
+    """Return what is for people: cabling, picture and page; with a comparison also its findings for machines."""
+    plan, ok = work.plan, None
+    found = {}
+    if discoveries is not None:
+        compared = comparison(plan, discoveries)
+        findings, ok = compared.findings, len(compared.ok)
+        found = {"findings.json": as_json(plan, findings, ok=ok), "findings.xml": junit(plan, findings)}
+    rows = cables.rows(plan, places(work.cluster))
+    return {
+        "cabling.csv": cables.as_csv(rows),
+        "cables-bill.csv": cables.as_csv(cables.bill(plan, rows), cables.Item),
+        "fabric.svg": picture(plan, findings),
+        "fabric.html": page(plan, findings, rows, ok=ok),
+        **found,
+    }
+
+
+def places(cluster: Cluster) -> dict[str, tuple[str, int]]:
+    """Return rack -> row and column, for racks of which both are stated."""
+    return {
+        rack.name: (rack.row, rack.column) for rack in cluster.racks.values() if rack.row and rack.column is not None
+    }
+
+
+def entries(files: Mapping[str, str], target: str) -> list[dict[str, str]]:
+    """Return files (name -> text) as entries of bedplate.cluster.files below a directory."""
+    return [{"path": f"{target.rstrip('/')}/{name}", "content": text} for name, text in sorted(files.items())]
