@@ -62,19 +62,21 @@ def text_of(plan: Plan, plane: str | None = None) -> str:
         raise GuidError(missing)
     lines = ["# Port GUIDs. One that cannot be read would undo all partitions."]
     lines += _statement("Default=0x7fff,ipoib", ["ALL=limited", "SELF=full"], [(hca, "full") for hca in managers])
-    for one, ports in chosen:
+    for one, ports in (pair for pair in chosen if pair[1]):
         lines += ["", *_statement(f"{one.name}=0x{one.pkey:04x}{',ipoib' if one.ipoib else ''}", [], ports)]
     return "\n".join(lines) + "\n"
 
 
 def _statement(header: str, groups: Sequence[str], ports: Sequence[tuple[Hca, str]]) -> Iterable[str]:
-    """Yield a partition with a member on each line: OpenSM cuts lines after 4094 signs."""
+    """Yield a partition with a member on each line: OpenSM cuts lines after 4094 signs.
+
+    The ';' stands behind the last member: of one alone on its line OpenSM reads on in what an earlier, longer line has left.
+    """
     members = [(group, "") for group in groups]
-    members += [(f"0x{guid_of(hca.port_guid)}={membership}", hca.name) for hca, membership in ports]
+    members += [(f"0x{guid_of(hca.port_guid)}={membership}", f"  # {hca.name}") for hca, membership in ports]
     yield f"{header} :"
-    for member, name in members:
-        yield f"    {member},{f'  # {name}' if name else ''}"
-    yield "    ;"
+    for number, (member, name) in enumerate(members, 1):
+        yield f"    {member}{' ;' if number == len(members) else ','}{name}"
 
 
 def _ports(plan: Plan, partition: Partition, plane: str | None) -> list[tuple[Hca, str]]:

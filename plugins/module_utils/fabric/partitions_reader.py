@@ -100,6 +100,9 @@ class _Reader:
         if not part:
             if closed and not self.open:
                 self._wrong(f"a ';' that ends nothing: {_REFUSED}")
+            elif closed:
+                text = "OpenSM reads on in what an earlier line has left, and can refuse the file for it"
+                self._wrong(f"a ';' with nothing before it: {text}; put it behind the last member")
         elif self.open and ":" in part and not part.startswith("mgid"):
             self._wrong(
                 f"a new partition, and {self.open.name} (line {self.open.line}) has no ';' at its end: {_REFUSED}"

@@ -23,11 +23,10 @@ GOOD = f"""\
 # comment; with a semicolon and a colon: there
 Default=0x7fff,ipoib,defmember=limited : ALL, SELF=full ;
 red=0x0001, ipoib, mtu=5, rate=16, sl=2 : {A}=full,
-    {B} , # the last comma is allowed
-    ;
+    {B} , # the last comma of a line is allowed
+    ALL_ROUTERS,;
 0x2 : {A} = limited; blue=3 : {A}=full
- {B}=limited
-;
+ {B}=limited ;
 mgroups=0x0004,ipoib : mgid=ff12:401b::0707,sl=1
   mgid=ff12:601b::1
   ALL_CAS=full, ALL_SWITCHES=limited, ALL_ROUTERS=full ;
@@ -77,6 +76,7 @@ MALFORMED: dict[str, tuple[str, int, str]] = {
     "no semicolon": (f"a=1 : {A}=full\nb=2 : {B}=full ;", 2, f"a (line 1) has no ';' at its end: {REFUSED}"),
     "no semicolon at the end": (f"a=1 : {A}=full\n", 1, "partition a has no ';' at its end"),
     "semicolon in a comment": (f"a=1 : {A}=full # all ;\nb=2 : {B} ;", 2, f"a (line 1) has no ';' at its end: {REFUSED}"),
+    "semicolon on a line of its own": (f"a=1 : {A}=full,\n {B}\n ;", 3, "a ';' with nothing before it: OpenSM reads on"),
     "semicolon alone": (f"a=1 : {A}=full ;\n;\n", 2, "a ';' that ends nothing"),
     "pkey twice": (f"a=1 : {A} ;\nb=0x1 : {B} ;", 2, "pkey 0x0001 is that of a (line 1): OpenSM makes them one"),
     "pkey twice but for the top bit": (f"a=1 : {A} ;\nb=0x8001 : {B} ;", 2, "pkey 0x0001 is that of a (line 1)"),
@@ -115,13 +115,13 @@ def test_what_opensm_takes_as_it_is_meant():
     assert [str(one) for one in problems] == []
     assert [(entry.name, entry.pkey, entry.line, len(entry.members)) for entry in entries] == [
         ("Default", 0x7FFF, 2, 2),
-        ("red", 1, 3, 2),
+        ("red", 1, 3, 3),
         ("0002", 2, 6, 1),
         ("blue", 3, 6, 2),
-        ("mgroups", 4, 9, 3),
+        ("mgroups", 4, 8, 3),
     ]
     assert [member.membership for member in entries[0].members] == ["limited", "full"]
-    assert [member.membership for member in entries[1].members] == ["full", "limited"]
+    assert [member.membership for member in entries[1].members] == ["full", "limited", "limited"]
     assert entries[1].flags == {"ipoib": "", "mtu": "5", "rate": "16", "sl": "2"}
 
 

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files that OpenSM needs for a plane of a plan.
+
+OpenSM says nothing of a list that is wrong: roots that are not all of the top tier double the load, or cut leaves off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import (
+    GuidError,
+    Want,
+    listing,
+    missing_guids,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
+    COMPUTE,
+    Hca,
+    Plan,
+    SubnetManager,
+    Switch,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import (
+    DEFAULTS,
+    Choices,
+    engines_of,
+    options,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import text_of as options_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import text_of as partitions_text
+
+ROOTS, ORDER, NAMES = "root_guid.conf", "guid_routing_order.conf", "node-name-map"
+COMPUTE_LIST, OTHERS_LIST = "cn_guid.conf", "io_guid.conf"
+PARTITIONS, POLICY, OPTIONS = "partitions.conf", "qos-policy.conf", "opensm.conf"
+
+
+def switches(plan: Plan, plane: str | None) -> list[Switch]:
+    """Return the switches of a plane, or of all."""
+    return [one for one in plan.switches.values() if plane is None or one.plane == plane]
+
+
+def leaf_major(plan: Plan, plane: str | None = None) -> list[Hca]:
+    """Return the HCAs that have a cable, leaf by leaf and in the order of the leaf's ports.
+
+    UpDn and MinHop route HCAs in this order; host by host, as rails have them, the busiest link has 5 to 6 times its share.
+    """
+    number = {name: index for index, name in enumerate(plan.switches)}
+    places = plan.leaf_of()
+    chosen = [hca for hca in plan.hcas.values() if hca.name in places and (plane is None or hca.plane == plane)]
+    return sorted(chosen, key=lambda hca: (number.get(places[hca.name][0], -1), places[hca.name][1], hca.name))
+
+
+def roots(plan: Plan, plane: str | None = None) -> str:
+    """Return root_guid.conf: the node GUIDs of all switches of the top tier."""
+    return listing(
+        Want(ROOTS, "node"), plan, plan.roots(plane), "Node GUIDs of the whole top tier. One too few doubles loads."
+    )
+
+
+def compute(plan: Plan, plane: str | None = None) -> str:
+    """Return cn_guid.conf: the port GUIDs of compute HCAs, which ftree balances among themselves."""
+    chosen = [hca for hca in leaf_major(plan, plane) if hca.purpose == COMPUTE]
+    return listing(Want(COMPUTE_LIST, "port"), plan, chosen, "Port GUIDs of compute HCAs, and of nothing else.")
+
+
+def others(plan: Plan, plane: str | None = None) -> str:
+    """Return io_guid.conf: the port GUIDs of all HCAs but compute ones."""
+    chosen = [hca for hca in leaf_major(plan, plane) if hca.purpose != COMPUTE]
+    return listing(Want(OTHERS_LIST, "port"), plan, chosen, "Port GUIDs of all HCAs but those of compute.")
+
+
+def order(plan: Plan, plane: str | None = None) -> str:
+    """Return guid_routing_order.conf: the port GUIDs of all HCAs, leaf by leaf. ftree does not read it; updn after it does."""
+    return listing(
+        Want(ORDER, "port"),
+        plan,
+        leaf_major(plan, plane),
+        "Port GUIDs, leaf by leaf. Host by host loads links 5 times.",
+    )
+
+
+def node_names(plan: Plan, plane: str | None = None) -> str:
+    """Return node-name-map: names of switches, which mostly do not know their own. One bad line would undo the whole map."""
+    chosen = switches(plan, plane)
+    if missing := missing_guids(Want(NAMES, "node"), plan, chosen):
+        raise GuidError(missing)
+    return "".join(f'0x{guid_of(one.guid)} "{one.name}"\n' for one in chosen)
+
+
+def policy(plan: Plan, choices: Choices, plane: str | None = None) -> str:
+    """Return qos-policy.conf: the service level that a path record has, from and to HCAs of each purpose.
+
+    Only who asks for path records is told: IPoIB and the RDMA connection manager. NCCL and UCX are told by their own options.
+    """
+    members = {lane: [hca for hca in leaf_major(plan, plane) if hca.purpose == lane.purpose] for lane in choices.qos}
+    special = [lane for lane, hcas in members.items() if lane.sl and hcas]
+    if missing := missing_guids(Want(POLICY, "port"), plan, [hca for lane in special for hca in members[lane]]):
+        raise GuidError(missing)
+    lines = ["port-groups"]
+    for lane in special:
+        lines += ["    port-group", f"        name: {lane.purpose}", f"        use: HCAs of {lane.purpose}"]
+        lines += [f"        port-guid: 0x{guid_of(hca.port_guid)}" for hca in members[lane]]
+        lines.append("    end-port-group")
+    lines += ["end-port-groups", "qos-levels", *_level("DEFAULT", 0)]
+    for lane in special:
+        lines += _level(lane.purpose, lane.sl)
+    lines += ["end-qos-levels", "qos-match-rules"]
+    for lane in special:
+        for side in ("destination", "source"):
+            lines += ["    qos-match-rule", f"        {side}: {lane.purpose}"]
+            lines += [f"        qos-level-name: {lane.purpose}", "    end-qos-match-rule"]
+    lines.append("end-qos-match-rules")
+    return "\n".join(lines) + "\n"
+
+
+def _level(name: str, sl: int) -> Iterator[str]:
+    yield from ("    qos-level", f"        name: {name}", f"        sl: {sl}", "    end-qos-level")
+
+
+class FilesError(ValueError):
+    """Files that cannot be written, with every reason on a line of its own."""
+
+
+def files(plan: Plan, manager: SubnetManager, choices: Choices = DEFAULTS) -> dict[str, str]:
+    """Return name -> text of all files of an SM; FilesError names all mistakes of all of them."""
+    if manager.hca not in plan.hcas:
+        raise FilesError(f"subnet manager {manager.hca} is no HCA of the plan")
+    plane = plan.hcas[manager.hca].plane
+    tree = set(choices.engines or engines_of(plan, plane)) & {"ftree", "updn"}
+    writers: dict[str, Callable[[], str]] = {
+        OPTIONS: lambda: options_text(options(plan, manager, choices)),
+        ORDER: lambda: order(plan, plane),
+        NAMES: lambda: node_names(plan, plane),
+        PARTITIONS: lambda: partitions_text(plan, plane),
+    }
+    if tree:
+        writers[ROOTS] = lambda: roots(plan, plane)
+    if "ftree" in tree:
+        lists = {"cn": (COMPUTE_LIST, compute), "io": (OTHERS_LIST, others)}
+        name, writer = lists.get(choices.list_by, lists["cn"])
+        writers[name] = lambda: writer(plan, plane)
+    if choices.qos:
+        writers[POLICY] = lambda: policy(plan, choices, plane)
+    found, wrong = {}, []
+    for name, write in writers.items():
+        try:
+            found[name] = write()
+        except ValueError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise FilesError("\n".join(wrong))
+    return found
