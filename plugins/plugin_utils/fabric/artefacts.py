@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, netfile, opensm, slurm_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import check
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding, ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
     STORAGE,
     Plan,
-    Problem,
     SubnetManager,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices, engines_of
@@ -27,6 +27,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.page impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import text_of as partitions_text
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import picture
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import Beside
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
 from . import record
@@ -61,15 +62,15 @@ def planned(cluster: Cluster) -> Planned:
     notes: dict[str, list[str]] = {}
     if not plan.managers and plan.technology == INFINIBAND:
         plan.managers, notes = _managers(cluster, plan)
-    problems = _problems(plan)
+    return Planned(cluster, plan, _checked(cluster, plan, Beside()), notes)
+
+
+def _checked(cluster: Cluster, plan: Plan, beside: Beside) -> list[Finding]:
+    """Return what is odd in a plan and what is written of it; PlanError names all that is wrong."""
+    problems = check(plan, beside)
     if wrong := [str(one) for one in problems if one.severity == "error"]:
         raise PlanError("\n".join(f"{cluster.path}: {text}" for text in wrong))
-    odd = [Finding("plan", WARNING, one.where, f"{one.text} [{one.rule}]") for one in problems]
-    return Planned(cluster, plan, odd, notes)
-
-
-def _problems(_plan: Plan) -> list[Problem]:
-    return []
+    return [Finding("plan", WARNING, one.where, f"{one.text} [{one.rule}]") for one in problems]
 
 
 def _managers(cluster: Cluster, plan: Plan) -> tuple[list[SubnetManager], dict[str, list[str]]]:
@@ -102,23 +103,29 @@ def artefacts(
     """
     work = planned(cluster)
     plan = work.plan
-    found, odd = slurm_files(cluster, [plan], slurm_version or cluster.slurm.version)
+    topology = slurm_topology.tree(plan, nodes=[node.name for node in cluster.nodes], top=_top(cluster))
+    found = slurm_files(topology, slurm_version or cluster.slurm.version)
+    written: dict[str, dict[str, str]] = {}
     if plan.technology == INFINIBAND:
         for plane in plan.planes:
-            found |= _opensm(work, plane)
+            written[plane] = _opensm(work, plane)
+            found |= {f"opensm/{directory(plane)}/{name}": text for name, text in written[plane].items()}
             found[f"ibsim/{directory(plane)}.net"] = netfile.netfile(plan, plane=plane)
-    findings = ordered([*work.warnings, *odd])
-    return found | _shown(work, findings, discoveries)
+    beside = Beside(files=written, topology=topology, nodes=[node.name for node in cluster.nodes])
+    odd = _checked(cluster, plan, beside)
+    return found | _shown(work, ordered(dict.fromkeys([*odd, *topology.findings])), discoveries)
 
 
-def slurm_files(cluster: Cluster, plans: list[Plan], version: str) -> tuple[dict[str, str], list[Finding]]:
-    """Return Slurm's topology of some fabrics for the nodes of the cluster, and what it cannot tell."""
-    top = cluster.fabric.top if cluster.fabric else "top"
-    topology = slurm_topology.tree(plans, nodes=[node.name for node in cluster.nodes], top=top)
+def _top(cluster: Cluster) -> str:
+    return cluster.fabric.top if cluster.fabric else "top"
+
+
+def slurm_files(topology: Topology, version: str) -> dict[str, str]:
+    """Return Slurm's files of a topology; TopologyError for a version that takes none of the sort."""
     found = {"slurm/topology.conf": _head(topology) + slurm_topology.conf(topology, version)}
     if slurm_topology.release(version) >= (25, 5):
         found["slurm/topology.yaml"] = slurm_topology.yaml({"default": topology}, version)
-    return found, topology.findings
+    return found
 
 
 def _head(topology: Topology) -> str:
@@ -149,14 +156,14 @@ def _opensm(work: Planned, plane: str) -> dict[str, str]:
     found, left = {}, list(work.managers.get(plane, []))
     for name, write in writers.items():
         try:
-            found[f"opensm/{directory(plane)}/{name}"] = write()
+            found[name] = write()
         except ValueError as error:
             left += str(error).split("\n")
     if not managers:
         left.insert(0, f"{opensm.OPTIONS} needs a subnet manager:")
     if left:
         text = "# What is not here, and why. A run after the GUIDs are on record writes it.\n" + "\n".join(left)
-        found[f"opensm/{directory(plane)}/{LEFT_OUT}"] = f"{text}\n"
+        found[LEFT_OUT] = f"{text}\n"
     return found
 
 

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The fabric of the cluster file; documented one by one in the .yml files beside this one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import SavedError, Told
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import artefacts, compared, record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+
+Discoveries = Iterable[Mapping[str, Any]]
+
+
+@contextmanager
+def _said(name: str) -> Iterator[None]:
+    """Turn what is wrong with a plan or with what was discovered into the filter's error."""
+    try:
+        yield
+    except (ValueError, re.error) as error:
+        raise AnsibleFilterError(f"{name}: {error}") from None
+
+
+def _told(discoveries: object) -> list[Told]:
+    """Return the texts of what fabric_facts returned."""
+    listed = discoveries if isinstance(discoveries, list | tuple) else [discoveries]
+    found = []
+    for one in listed:
+        if not isinstance(one, Mapping) or not isinstance(one.get("text"), str):
+            raise SavedError(
+                f"{str(one)[:60]!r} is nothing that was discovered; allowed: `discoveries` of what fabric_facts returned"
+            )
+        found.append(Told(str(one.get("name", "")), str(one["text"])))
+    return found
+
+
+def fabric_artefacts(path: object, directory: str, slurm_version: str | None = None) -> list[dict[str, str]]:
+    """Return the entries for bedplate.cluster.files."""
+    cluster = cluster_of(path, "fabric_artefacts")
+    with _said("fabric_artefacts"):
+        return artefacts.entries(artefacts.artefacts(cluster, slurm_version), directory)
+
+
+def fabric_sources(path: object) -> list[dict[str, Any]]:
+    """Return from which hosts to discover."""
+    cluster = cluster_of(path, "fabric_sources")
+    with _said("fabric_sources"):
+        return compared.sources(cluster)
+
+
+def fabric_comparison(
+    path: object, discoveries: Discoveries, directory: str = "", fail_on: str = "error", port_step: int = 1
+) -> dict[str, Any]:
+    """Return the comparison of the plan with what was discovered."""
+    cluster = cluster_of(path, "fabric_comparison")
+    if fail_on not in compared.FATAL:
+        raise AnsibleFilterError(f"fabric_comparison: fail_on is {fail_on!r}; allowed: {', '.join(compared.FATAL)}")
+    with _said("fabric_comparison"):
+        report = compared.compared(cluster, _told(discoveries), fail_on, int(port_step))
+    guids = {"path": str(record.path_of(cluster.path)), "content": report.guids}
+    return {**asdict(report), "files": artefacts.entries(report.files, directory), "guids": guids}
+
+
+def fabric_discovered(
+    path: object,
+    discoveries: Discoveries,
+    directory: str = "",
+    slurm_version: str | None = None,
+    **patterns: str,
+) -> dict[str, Any]:
+    """Return Slurm's topology of what was discovered."""
+    cluster = cluster_of(path, "fabric_discovered")
+    allowed = ("host", "storage", "group")
+    if unknown := sorted(set(patterns) - set(allowed)):
+        raise AnsibleFilterError(f"fabric_discovered: {', '.join(unknown)} is no option; allowed: {', '.join(allowed)}")
+    with _said("fabric_discovered"):
+        given = {name: str(pattern) for name, pattern in patterns.items() if pattern}
+        found = compared.of_discovered(cluster, _told(discoveries), slurm_version, **given)
+    return {**asdict(found), "files": artefacts.entries(found.files, directory)}
+
+
+class FilterModule:
+    """The filters."""
+
+    def filters(self) -> dict[str, Callable[..., object]]:
+        """Return filter name -> function."""
+        return {
+            "fabric_artefacts": fabric_artefacts,
+            "fabric_sources": fabric_sources,
+            "fabric_comparison": fabric_comparison,
+            "fabric_discovered": fabric_discovered,
+        }

@@ -1,0 +1,200 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Discover a fabric, or read what was discovered."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fabric_facts
+short_description: Discover a fabric, or read what was discovered
+version_added: 0.1.0
+description:
+  - Runs C(ibnetdiscover) on the host, once for each plane, or C(lldpctl), or reads what they printed before. Returns the texts, with
+    how much is in each. P(bedplate.cluster.fabric_comparison#filter) compares them with the plan.
+  - Planes that no cable joins are subnets of their own; each needs an adapter of the host in it. Without O(ports), C(ibnetdiscover)
+    takes the first active port.
+  - What C(ibnetdiscover) complains of is kept with the text, since nodes that did not answer look like cables that are missing.
+  - C(ibnetdiscover) needs root. Changes nothing.
+options:
+  ports:
+    description: The ports from which to discover, one for each plane.
+    type: list
+    elements: dict
+    default: [{}]
+    suboptions:
+      plane: {description: Name of the plane., type: str, default: ""}
+      ca: {description: "The adapter, such as V(mlx5_0).", type: str}
+      port: {description: Its port., type: int}
+  lldp:
+    description: Ask C(lldpctl) for the host's neighbours, for RoCE, and C(ibnetdiscover) for nothing.
+    type: bool
+    default: false
+  name:
+    description: The host's name in the plan, by default its own without the domain. Neighbours of LLDP are told under it.
+    type: str
+  path:
+    description:
+      - Files to read, and nothing is asked. Each holds what C(ibnetdiscover) printed, in any of its forms, or what
+        C(lldpctl -f json) did. JSON may also be an object, box to answer.
+      - A file of one answer of C(lldpctl) is named after the box that was asked.
+    type: list
+    elements: path
+  normalised:
+    description: Return RV(discoveries[].nodes), too.
+    type: bool
+    default: false
+  timeout:
+    description: How long a command may take, in seconds.
+    type: int
+    default: 300
+author: The bedplate authors
+attributes:
+  check_mode: {support: full, description: It only reads.}
+"""
+
+EXAMPLES = r"""
+- name: Discover both planes of a rail-only fabric
+  bedplate.cluster.fabric_facts:
+    ports: [{plane: rail0, ca: mlx5_0}, {plane: rail1, ca: mlx5_1}]
+  register: fabric_told
+# => fabric_told.msg: rail0: 6 switches, 32 HCAs, 64 cables; rail1: 6 switches, 32 HCAs, 64 cables
+
+- name: Read what was saved
+  bedplate.cluster.fabric_facts:
+    path: [/tmp/monday.txt]
+  register: fabric_told
+  delegate_to: localhost
+"""
+
+RETURN = r"""
+msg: {description: How much was found where., type: str, returned: success}
+discoveries:
+  description: What was told, a text each.
+  type: list
+  elements: dict
+  returned: success
+  contains:
+    name: {description: "The plane, the file without its suffix, or the box.", type: str, sample: rail0}
+    kind: {description: V(infiniband) or V(lldp)., type: str, sample: infiniband}
+    text: {description: What was printed., type: str, sample: "vendid=0x2c9..."}
+    counts:
+      description: How many C(switches), C(hcas), C(cables), C(unread) lines, and C(troubles) of the command.
+      type: dict
+      sample: {switches: 6, hcas: 32, cables: 64, unread: 0, troubles: 0}
+    nodes:
+      description: What C(ibnetdiscover) told, in the order of GUIDs and without LIDs. With O(normalised) only.
+      type: list
+      elements: dict
+      sample: [{guid: 0002c90300a10001, kind: switch, description: leaf1, ports: 64, cables: []}]
+"""
+
+import socket
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import (
+    INFINIBAND,
+    SavedError,
+    Told,
+    counts,
+    normalised,
+)
+
+_PACKAGES = {"ibnetdiscover": "infiniband-diags", "lldpctl": "lldpd"}
+
+
+class Reporter:
+    """Asks, and collects what is told and what goes wrong."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.wrong: list[str] = []
+
+    def ask(self, name: str, *command: str) -> list[Told]:
+        """Return what a command says, its complaints at the end."""
+        tool = self.module.get_bin_path(command[0], opt_dirs=["/usr/sbin"])
+        if not tool:
+            package = _PACKAGES[command[0]]
+            self.module.fail_json(msg=f"{command[0]} is not installed on this host: install the package {package}")
+        seconds = self.module.params["timeout"]
+        line = ["timeout", str(seconds), tool, *command[1:]]
+        rc, out, err = self.module.run_command(line, environ_update={"LC_ALL": "C"})
+        if rc != 0 and not (command[0] == "ibnetdiscover" and out.strip() and rc != 124):
+            silence = f"no answer in {seconds} s" if rc == 124 else f"rc {rc}"
+            self.wrong.append(f"{' '.join(command)}: {err.strip() or out.strip() or silence}")
+            return []
+        tail = "\n".join(line for line in err.split("\n") if line.strip()) if command[0] == "ibnetdiscover" else ""
+        return [Told(name, f"{out.rstrip()}\n{tail}\n" if tail else out)]
+
+    def live(self) -> list[Told]:
+        """Ask the tools of this host."""
+        if self.module.params["lldp"]:
+            name = self.module.params["name"] or socket.gethostname().split(".")[0]
+            return self.ask(name, "lldpctl", "-f", "json")
+        found = []
+        for one in self.module.params["ports"]:
+            more = [
+                *(["-C", one["ca"]] if one.get("ca") else []),
+                *(["-P", str(one["port"])] if one.get("port") else []),
+            ]
+            found += self.ask(one.get("plane") or "", "ibnetdiscover", *more)
+        return found
+
+    def saved(self) -> list[Told]:
+        """Read files."""
+        found = []
+        for path in map(Path, self.module.params["path"]):
+            try:
+                found.append(Told(path.name.rpartition(".")[0] or path.name, path.read_text(errors="replace")))
+            except OSError as error:
+                self.wrong.append(f"{path}: cannot be read: {error.strerror}")
+        return found
+
+    def described(self, told: Told) -> dict[str, Any]:
+        """Return a text with what is in it; what is of no use is said."""
+        result: dict[str, Any] = {"name": told.name, "kind": told.kind, "text": told.text}
+        try:
+            if told.kind == INFINIBAND:
+                found = told.discovery()
+                result["counts"] = counts(found)
+                if self.module.params["normalised"]:
+                    result["nodes"] = normalised(found)
+            else:
+                result["counts"] = {"boxes": len(told.answers())}
+        except SavedError as error:
+            self.wrong.append(str(error))
+        return result
+
+
+def main() -> None:
+    """Run the module."""
+    port = {"plane": {"type": "str", "default": ""}, "ca": {"type": "str"}, "port": {"type": "int"}}
+    module = AnsibleModule(
+        argument_spec={
+            "ports": {"type": "list", "elements": "dict", "options": port, "default": [{}]},
+            "lldp": {"type": "bool", "default": False},
+            "name": {"type": "str"},
+            "path": {"type": "list", "elements": "path"},
+            "normalised": {"type": "bool", "default": False},
+            "timeout": {"type": "int", "default": 300},
+        },
+        supports_check_mode=True,
+    )
+    reporter = Reporter(module)
+    told = reporter.live() if module.params["path"] is None else reporter.saved()
+    found = [reporter.described(one) for one in told]
+    if reporter.wrong or not found:
+        module.fail_json(msg="\n".join(reporter.wrong) or "path is empty; allowed: files to read", discoveries=[])
+    words = [
+        f"{one['name'] or 'the fabric'}: "
+        + ", ".join(f"{count} {what.replace('hcas', 'HCAs')}" for what, count in one["counts"].items() if count)
+        for one in found
+    ]
+    module.exit_json(changed=False, msg="; ".join(words), discoveries=found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a cluster against what was discovered, as an operator gets it: a table, files, a verdict and the GUIDs that were learned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, discovered, slurm_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import learned
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import Comparison, comparison
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
+    ERROR,
+    INFO,
+    WARNING,
+    Finding,
+    ordered,
+    worst,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.page import as_json, junit, page
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import Told, discoveries
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+
+from . import record
+from .artefacts import INFINIBAND, places, planned, slurm_files
+
+# What `fail_on` can be, and what is worse.
+FATAL = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), INFO: (ERROR, WARNING, INFO), "never": ()}
+# Findings that a terminal shows; all are in the files.
+_SHOWN = 100
+# Kinds of findings that say that a name is not surely that of the node that has it.
+_DOUBTFUL = ("duplicate-guid", "duplicate-name")
+
+
+@dataclass(frozen=True)
+class Report:
+    """A comparison; `failed` as it was asked for, `files` name -> text, `guids` the text of the new record."""
+
+    summary: str
+    table: str
+    worst: str
+    failed: bool
+    counts: dict[str, int]
+    files: dict[str, str]
+    guids: str
+
+
+def compared(cluster: Cluster, told: Sequence[Told], fail_on: str = ERROR, step: int = 1) -> Report:
+    """Return the comparison of the plan with what was told; raises what `artefacts.planned` raises, and SavedError."""
+    plan = planned(cluster).plan
+    result = comparison(plan, discoveries(told, plan, step))
+    findings, ok = result.findings, len(result.ok)
+    gravest = worst(findings)
+    limit = fail_on if fail_on in (ERROR, WARNING, INFO) else ERROR
+    files = {
+        "findings.json": as_json(plan, findings, ok=ok),
+        "findings.xml": junit(plan, findings, fail_on=limit),
+        "fabric.html": page(plan, findings, cables.rows(plan, places(cluster)), ok=ok),
+    }
+    summary = _summary(plan, result)
+    return Report(
+        summary,
+        table(findings, summary),
+        gravest,
+        gravest in FATAL[fail_on],
+        result.counts,
+        files,
+        record.text_of(_guids(plan, result)),
+    )
+
+
+def _summary(plan: Plan, result: Comparison) -> str:
+    counts = [f"{count} {kind}" for kind, count in result.counts.items() if kind != "ok"]
+    words = f"; findings: {', '.join(counts)}" if counts else ", and nothing else was found"
+    return f"{plan.name}: {len(result.ok)} of {result.planned} planned cables are as planned{words}"
+
+
+def table(findings: Sequence[Finding], summary: str) -> str:
+    """Return findings for a terminal, the gravest first: where to go, what is there, and what to do."""
+    lines = [summary]
+    width = max((len(one.kind) for one in findings), default=0)
+    for one in findings[:_SHOWN]:
+        lines.append(f"{one.severity.upper():7}  {one.kind:{width}}  {_plain(one.where)}: {_plain(one.text)}")
+        if one.action:
+            lines.append(f"{'':7}  {'':{width}}  -> {_plain(one.action)}")
+    if len(findings) > _SHOWN:
+        lines.append(f"and {len(findings) - _SHOWN} more; findings.json and fabric.html have all")
+    return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Return text that does nothing to a terminal: names come from the network."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
+def _guids(plan: Plan, result: Comparison) -> record.Record:
+    """Return the record with what was seen laid over it; names in doubt keep what they have, and a GUID stays with one name."""
+    if result.seen is None or plan.technology != INFINIBAND:
+        return record.record_of(plan)
+    old, new = record.record_of(plan), record.record_of(learned(plan, result.seen))
+    doubtful = {name for one in result.findings if one.kind in _DOUBTFUL for name, _port in one.ends}
+    fresh = {name for name in new if name in result.seen.guids and name not in doubtful}
+    taken: set[str] = set()
+    found: record.Record = {}
+    for name in [*sorted(fresh), *(name for name in old if name not in fresh)]:
+        guids = dict(new[name] if name in fresh else old[name])
+        if name in fresh and name in old and old[name]["node"] != guids["node"] and name not in result.seen.port_guids:
+            guids.pop("port", None)
+        if not taken.intersection(guids.values()):
+            taken.update(guids.values())
+            found[name] = guids
+    return found
+
+
+def sources(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return from which hosts to discover: `name`, and the options of the module fabric_facts.
+
+    InfiniBand is discovered from one host: a subnet manager, or a node where planes are several, for only its adapters are known. RoCE is
+    asked for on every node.
+    """
+    if cluster.fabric and cluster.fabric.technology != INFINIBAND:
+        return [{"name": node.name, "lldp": True, "ports": [{}]} for node in cluster.nodes if node.profile.nics]
+    plan = planned(cluster).plan if cluster.fabric else None
+    if plan and len(plan.planes) > 1:
+        by_host: dict[str, dict[str, str]] = {}
+        for hca in plan.hcas.values():
+            by_host.setdefault(hca.host, {}).setdefault(hca.plane, hca.device)
+        best = max(by_host, key=lambda host: len(by_host[host]))
+        ports = [{"plane": plane, "ca": device} for plane, device in by_host[best].items()]
+        return [{"name": best, "lldp": False, "ports": ports}]
+    managers = cluster.services.subnet_managers
+    first = managers[0] if managers else cluster.nodes[0].name
+    return [{"name": first, "lldp": False, "ports": [{}]}]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Slurm's files of what was discovered, and what could not be told."""
+
+    summary: str
+    table: str
+    files: dict[str, str]
+
+
+def of_discovered(cluster: Cluster, told: Sequence[Told], version: str | None = None, **patterns: str) -> Found:
+    """Return Slurm's topology of what was discovered, whatever the plan; `patterns` are those of `discovered.plan_of`."""
+    names = [node.name for node in cluster.nodes]
+    plan, findings = discovered.plan_of(discoveries(told), name=cluster.name, hosts=names, **patterns)
+    topology = slurm_topology.tree(plan, nodes=names, top=cluster.fabric.top if cluster.fabric else "top")
+    files = slurm_files(topology, version or cluster.slurm.version)
+    found = ordered([*findings, *topology.findings])
+    hosts = len({hca.host for hca in plan.hcas.values()})
+    summary = f"{cluster.name}: {len(plan.switches)} switches and {hosts} of {len(names)} nodes were discovered"
+    return Found(summary, table(found, summary), files)
