@@ -36,8 +36,8 @@ def missing_guids(want: Want, plan: Plan, things: Iterable[Switch | Hca]) -> str
     what = "switches" if all(isinstance(thing, Switch) for thing in listed) else "HCAs"
     return (
         f"{want.file} needs {want.sort} GUIDs, and {len(without)} of {len(listed)} {what} have none: "
-        f"{few(plan.where(thing.name) for thing in without)}. Record them: discover the cabled fabric with fabric_facts, which "
-        "binds GUIDs to the names of the plan, or take them from the labels of the machines"
+        f"{few(plan.where(thing.name) for thing in without)}. Record them: playbooks/fabric_compare.yml -e fabric_record=true "
+        "discovers the cabled fabric and binds its GUIDs to the names of the plan"
     )
 
 

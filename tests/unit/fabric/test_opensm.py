@@ -193,7 +193,7 @@ def test_guids_that_are_missing_are_named_with_what_to_do(write, message: str):
     with pytest.raises(GuidError) as error:
         write(fabric())
     assert str(error.value).startswith(message)
-    assert "Record them: discover the cabled fabric with fabric_facts" in str(error.value)
+    assert "Record them: playbooks/fabric_compare.yml -e fabric_record=true" in str(error.value)
 
 
 def test_one_missing_port_guid_is_named_for_every_file_at_once():

@@ -185,7 +185,7 @@ def test_guids_that_are_missing_are_named_with_what_to_do():
         text_of(plan)
     text = str(error.value)
     assert text.startswith("partitions.conf needs port GUIDs, and 8 of 8 HCAs have none: rack a1, gpu3 mlx5_0, ")
-    assert "and 2 more. Record them: discover the cabled fabric with fabric_facts" in text
+    assert "and 2 more. Record them: playbooks/fabric_compare.yml -e fabric_record=true" in text
 
 
 def test_mistakes_of_a_plan_are_told_at_once():

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""P1 to P4: ports and cables, names and GUIDs, numbers of cables, oversubscription."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End, few
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import valid
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Link, Problem, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import safe
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import View, most_common, problem
+
+# Names of Slurm and NodeDescriptions.
+LONGEST = 64
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
+_PORTS_OF_HCA = 1
+
+
+def ends(view: View) -> Iterator[Problem]:
+    """P1: both ends of a cable exist, and no port has two cables."""
+    taken: dict[End, Link] = {}
+    for link in view.plan.links:
+        if link.a == link.b:
+            yield problem("P1", view.port((link.a, link.a_port)), f"a cable from {link.a} to itself")
+            continue
+        if link.a in view.plan.hcas and link.b in view.plan.hcas:
+            yield problem(
+                "P1", view.port((link.a, link.a_port)), f"a cable to {view.port((link.b, link.b_port))}: both are HCAs"
+            )
+        for end, other in zip(link.ends, link.ends[::-1]):
+            name, port = end
+            thing = view.plan.switches.get(name) or view.plan.hcas.get(name)
+            if thing is None:
+                yield problem("P1", view.port(other), f"its cable goes to {name} port {port}, which is not in the plan")
+                continue
+            ports = thing.ports if isinstance(thing, Switch) else _PORTS_OF_HCA
+            if not 1 <= port <= ports:
+                yield problem(
+                    "P1",
+                    view.port(end),
+                    f"there is no port {port}, and the cable to {view.port(other)} is to be in it; allowed: 1 to {ports}",
+                )
+            if end in taken:
+                first = next(far for far in taken[end].ends if far != end)
+                yield problem(
+                    "P1",
+                    view.port(end),
+                    f"two cables are planned in it: to {view.port(first)} and to {view.port(other)}",
+                )
+            else:
+                taken[end] = link
+
+
+def cages(view: View) -> Iterator[Problem]:
+    """P1: ports of a switch fill its cages."""
+    for switch in view.plan.switches.values():
+        if switch.lanes < 1 or switch.ports < 1 or switch.ports % switch.lanes:
+            text = f"{switch.ports} ports do not fill cages of {switch.lanes}; allowed: a multiple"
+            yield problem("P1", view.plan.where(switch.name), text)
+
+
+def names(view: View) -> Iterator[Problem]:
+    """P2: names are unique in any case, short enough, and text to Slurm and YAML."""
+    plan = view.plan
+    seen: dict[str, str] = {}
+    hosts = dict.fromkeys(hca.host for hca in plan.hcas.values())
+    racks = {hca.host: hca.rack for hca in plan.hcas.values()}
+    for what, found in (("switch", list(plan.switches)), ("host", list(hosts)), ("HCA", list(plan.hcas))):
+        for name in found:
+            where = plan.where(name) if what != "host" else (f"rack {racks[name]}, {name}" if racks[name] else name)
+            if name.lower() in seen:
+                other = seen[name.lower()]
+                yield problem(
+                    "P2", where, f"{what} {name} has the name of {other}; upper and lower case are not told apart"
+                )
+            seen.setdefault(name.lower(), f"{what} {name}")
+            yield from (problem("P2", where, text) for text in _name(name, what))
+    named: list[tuple[str, Switch | Hca]] = [*plan.switches.items(), *plan.hcas.items()]
+    for key, thing in named:
+        if key != thing.name:
+            yield problem("P2", plan.where(key), f"is in the plan as {key} and calls itself {thing.name}")
+
+
+def _name(name: str, what: str) -> Iterator[str]:
+    if len(name.encode(errors="surrogateescape")) > LONGEST:
+        yield f"the name {name} has more than {LONGEST} bytes"
+    words = name.split(" ") if what == "HCA" else [name]
+    if not all(_PLAIN.match(word) for word in words) or len(words) > 2:
+        yield f"the name {name!r} cannot stand in a hostlist; allowed: letters, digits and _.-"
+    elif what != "HCA" and len(name) <= LONGEST and safe(name) != name:
+        yield f"the name {name!r} is read as a number or as yes or no, and not as text; call it such as {safe(name)}"
+
+
+def guids(view: View) -> Iterator[Problem]:
+    """P2: GUIDs are GUIDs, and no two nodes and no two ports have the same."""
+    nodes: dict[str, str] = {}
+    ports: dict[str, str] = {}
+    for thing in view.things():
+        values = [("node", thing.guid, nodes)]
+        if isinstance(thing, Hca):
+            values.append(("port", thing.port_guid, ports))
+        for sort, text, seen in values:
+            if not text:
+                continue
+            where, guid = view.plan.where(thing.name), guid_of(text)
+            if not valid(text):
+                yield problem(
+                    "P2",
+                    where,
+                    f"its {sort} GUID {text!r} is none; allowed: at most 16 hexadecimal digits, not all 0 or f",
+                )
+            elif guid in seen:
+                yield problem("P2", where, f"has the {sort} GUID {guid} of {view.plan.where(seen[guid])}")
+            else:
+                seen[guid] = thing.name
+
+
+def counts(view: View) -> Iterator[Problem]:
+    """P3: every HCA has a cable, and every switch of a tier and plane as many cables up as the others."""
+    for hca in view.plan.hcas.values():
+        if hca.name not in view.cable:
+            yield problem("P3", view.plan.where(hca.name), "no cable goes to it")
+    if not view.is_tree:
+        return
+    tops = view.tops()
+    alike: dict[tuple[str, int], list[Switch]] = {}
+    for switch in view.plan.switches.values():
+        if switch.tier < tops[switch.plane]:
+            alike.setdefault((switch.plane, switch.tier), []).append(switch)
+    for (plane, tier), switches in alike.items():
+        ups = [sum(view.planned.get(switch.name, {}).values()) for switch in switches]
+        usual = most_common(ups)
+        for switch, up in zip(switches, ups):
+            if up != usual:
+                total = usual * len(switches)
+                text = f"{up} cables go up from it, and {usual} from others of its tier{f' in plane {plane}' if plane else ''}"
+                yield problem(
+                    "P3",
+                    view.plan.where(switch.name),
+                    f"{text}: {sum(ups)} cables above tier {tier}, and {total} are to be",
+                )
+
+
+def lengths(view: View) -> Iterator[Problem]:
+    """P3: cables reach from rack to rack."""
+    if view.beside.distance is None:
+        return
+    racks = {thing.name: thing.rack for thing in view.things()}
+    needed: dict[tuple[str, str], float | None] = {}
+    for link in view.plan.present:
+        pair = (racks.get(link.a, ""), racks.get(link.b, ""))
+        if link.length is None or not all(pair):
+            continue
+        if pair not in needed:
+            needed[pair] = view.beside.distance(*pair)
+        least = needed[pair]
+        if least is not None and link.length < least:
+            text = f"its cable to {view.port((link.b, link.b_port))} is {link.length:g} m, and {least:g} m are needed"
+            yield problem("P3", view.port((link.a, link.a_port)), text)
+
+
+def parts(view: View) -> Iterator[Problem]:
+    """P3: as many cables of each part number were ordered as are planned."""
+    if view.beside.parts is None:
+        return
+    planned = Counter(link.part for link in view.plan.present if link.part)
+    for part in sorted({*planned, *view.beside.parts}):
+        have, need = view.beside.parts.get(part, 0), planned[part]
+        if have != need:
+            yield problem(
+                "P3",
+                f"part {part}",
+                f"{have} on the list, and {need} cables are planned",
+                "warning" if have > need else "error",
+            )
+
+
+def oversubscription(view: View) -> Iterator[Problem]:
+    """P4: a switch has enough cables up for those from below."""
+    if not view.is_tree:
+        return
+    tops, allowed = view.tops(), view.plan.oversubscription
+    for switch in view.plan.switches.values():
+        down = view.hosts[switch.name] + view.below[switch.name]
+        up = sum(view.present.get(switch.name, {}).values())
+        meant = sum(view.planned.get(switch.name, {}).values())
+        # A switch without any is P5's.
+        if switch.tier >= tops[switch.plane] or not up or down <= allowed * up:
+            continue
+        text = f"{down} cables from below and {up} up are {down / up:.2f} to 1, and {allowed:g} to 1 is allowed"
+        purposely = down <= allowed * meant
+        yield problem(
+            "P4", view.plan.where(switch.name), text + _missing(meant - up), "warning" if purposely else "error"
+        )
+
+
+def pairs(view: View) -> Iterator[Problem]:
+    """P4: a switch has as many cables to each switch above it as to the others: routing cannot balance what is not even."""
+    if not view.is_tree:
+        return
+    for low, above in view.planned.items():
+        usual = most_common(list(above.values()))
+        there = view.present.get(low, Counter())
+        for high in above:
+            if above[high] != usual:
+                text = f"{above[high]} cables go to {high}, and {usual} to others of its tier"
+                yield problem("P4", view.plan.where(low), text)
+            elif there[high] != usual:
+                text = f"{there[high]} cables go to {high}, and {usual} to others of its tier{_missing(usual - there[high])}"
+                yield problem("P4", view.plan.where(low), text, "warning")
+
+
+def _missing(count: int) -> str:
+    return f"; {count} more {'is' if count == 1 else 'are'} left out on purpose" if count else ""
+
+
+def repeated(things: Iterable[Switch | Hca]) -> list[Problem]:
+    """Return P2 for things of one name, which a `Plan` cannot hold: it keeps the last."""
+    listed = list(things)
+    often = [name for name, count in Counter(thing.name for thing in listed).items() if count > 1]
+    found = []
+    for name in often:
+        racks = [f"rack {thing.rack}" if thing.rack else "no rack" for thing in listed if thing.name == name]
+        found.append(problem("P2", name, f"{len(racks)} switches or HCAs have this name: in {few(racks)}"))
+    return found
