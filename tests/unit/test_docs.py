@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.filter import machines, slurm
+from ansible_collections.bedplate.cluster.plugins.filter import fabric, machines, slurm
 
 ROOT = Path(__file__).parents[2]
-SHARED = {"machines", "slurm"}
+SHARED = {"fabric", "machines", "slurm"}
 """Files with several filters, each documented in a .yml file of its own."""
 KINDS = ["filter", "inventory", "lookup", "module"]
 
@@ -23,7 +23,8 @@ def names(kind: str) -> list[str]:
     """Return the plugins of a kind, from the code: not from the documentation under test."""
     found = {path.stem for path in (ROOT / "plugins" / {"module": "modules"}.get(kind, kind)).glob("*.py")}
     if kind == "filter":
-        found = (found - SHARED) | {*machines.FilterModule().filters(), *slurm.FilterModule().filters()}
+        shared = (fabric, machines, slurm)
+        found = (found - SHARED) | {name for module in shared for name in module.FilterModule().filters()}
     if kind == "module":
         found |= {path.stem for path in (ROOT / "plugins" / "action").glob("*.py")}
     return sorted(found)

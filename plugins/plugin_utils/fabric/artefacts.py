@@ -69,7 +69,7 @@ def _checked(cluster: Cluster, plan: Plan, beside: Beside) -> list[Finding]:
     """Return what is odd in a plan and what is written of it; PlanError names all that is wrong."""
     problems = check(plan, beside)
     if wrong := [str(one) for one in problems if one.severity == "error"]:
-        raise PlanError("\n".join(f"{cluster.path}: {text}" for text in wrong))
+        raise PlanError("\n".join([f"{cluster.path}: {len(wrong)} mistakes in the plan of the fabric:", *wrong]))
     return [Finding("plan", WARNING, one.where, f"{one.text} [{one.rule}]") for one in problems]
 
 
