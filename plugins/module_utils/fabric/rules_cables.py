@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End, few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import valid
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Link, Problem, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Link, Problem, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import safe
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import View, most_common, problem
 
@@ -38,7 +38,10 @@ def ends(view: View) -> Iterator[Problem]:
                 yield problem("P1", view.port(other), f"its cable goes to {name} port {port}, which is not in the plan")
                 continue
             ports = thing.ports if isinstance(thing, Switch) else _PORTS_OF_HCA
-            if not 1 <= port <= ports:
+            if isinstance(thing, Hca) and port == 2:
+                text = "a plan knows one port of an HCA: name the second one as an HCA of its own, as Linux does"
+                yield problem("P1", view.port(end), text)
+            elif not 1 <= port <= ports:
                 yield problem(
                     "P1",
                     view.port(end),
@@ -120,18 +123,19 @@ def guids(view: View) -> Iterator[Problem]:
 
 
 def counts(view: View) -> Iterator[Problem]:
-    """P3: every HCA has a cable, and every switch of a tier and plane as many cables up as the others."""
+    """P3: every HCA has a cable, and switches of a tier and plane with as many cables from below have as many up."""
     for hca in view.plan.hcas.values():
         if hca.name not in view.cable:
             yield problem("P3", view.plan.where(hca.name), "no cable goes to it")
     if not view.is_tree:
         return
     tops = view.tops()
-    alike: dict[tuple[str, int], list[Switch]] = {}
+    down = _from_below(view)
+    alike: dict[tuple[str, int, int], list[Switch]] = {}
     for switch in view.plan.switches.values():
         if switch.tier < tops[switch.plane]:
-            alike.setdefault((switch.plane, switch.tier), []).append(switch)
-    for (plane, tier), switches in alike.items():
+            alike.setdefault((switch.plane, switch.tier, down[switch.name]), []).append(switch)
+    for (plane, tier, _down), switches in alike.items():
         ups = [sum(view.planned.get(switch.name, {}).values()) for switch in switches]
         usual = most_common(ups)
         for switch, up in zip(switches, ups):
@@ -143,6 +147,16 @@ def counts(view: View) -> Iterator[Problem]:
                     view.plan.where(switch.name),
                     f"{text}: {sum(ups)} cables above tier {tier}, and {total} are to be",
                 )
+
+
+def _from_below(view: View) -> Counter[str]:
+    """Return switch -> planned cables from HCAs and lower switches."""
+    found: Counter[str] = Counter()
+    for name, link in view.cable.items():
+        found[link.b if link.a == name else link.a] += 1
+    for above in view.planned.values():
+        found.update(above)
+    return found
 
 
 def lengths(view: View) -> Iterator[Problem]:
@@ -184,6 +198,9 @@ def oversubscription(view: View) -> Iterator[Problem]:
     if not view.is_tree:
         return
     tops, allowed = view.tops(), view.plan.oversubscription
+    compute = {
+        end[0] for name, link in view.cable.items() if view.plan.hcas[name].purpose == COMPUTE for end in link.ends
+    }
     for switch in view.plan.switches.values():
         down = view.hosts[switch.name] + view.below[switch.name]
         up = sum(view.present.get(switch.name, {}).values())
@@ -192,7 +209,8 @@ def oversubscription(view: View) -> Iterator[Problem]:
         if switch.tier >= tops[switch.plane] or not up or down <= allowed * up:
             continue
         text = f"{down} cables from below and {up} up are {down / up:.2f} to 1, and {allowed:g} to 1 is allowed"
-        purposely = down <= allowed * meant
+        # Storage takes fewer uplinks as a rule; it is told all the same.
+        purposely = down <= allowed * meant or (switch.tier == 1 and switch.name not in compute)
         yield problem(
             "P4", view.plan.where(switch.name), text + _missing(meant - up), "warning" if purposely else "error"
         )

@@ -153,7 +153,9 @@ BROKEN: dict[str, tuple[str, Callable[[], Plan], Mutation, str, str]] = {
     "port 0": ("P1", rails, lambda p: cable(p, "leaf-u0-r0", 9, b_port=0), "rack r0, leaf-u0-r0 port 0",
         "allowed: 1 to 16"),
     "second port of an HCA": ("P1", rails, lambda p: cable(p, "gpu5 mlx5_1", 1, a_port=2),
-        "rack r2, gpu5 mlx5_1 port 2", "allowed: 1 to 1"),
+        "rack r2, gpu5 mlx5_1 port 2", "a plan knows one port of an HCA: name the second one as an HCA of its own"),
+    "third port of an HCA": ("P1", rails, lambda p: cable(p, "gpu5 mlx5_1", 1, a_port=3),
+        "rack r2, gpu5 mlx5_1 port 3", "allowed: 1 to 1"),
     "two cables in a port": ("P1", rails, lambda p: cable(p, "leaf-u0-r0", 9, b_port=1),
         "rack r0, leaf-u0-r0 port 1",
         "two cables are planned in it: to rack r0, gpu0 mlx5_0 and to rack r0, oss-leaf-u0-r0 mlx5_0"),
@@ -378,6 +380,21 @@ def test_engines_of_a_dragonfly():
     assert [one.text for one in check(fly(), Beside(engines=("nue", "minhop")))] == [
         "routing engine minhop can block a dragonfly for ever; allowed: nue, dfsssp, lash"
     ]
+
+
+def test_storage_leaf_with_fewer_uplinks_is_told_and_no_error():
+    plan = rails()
+    plan.add(Switch("leaf-oss", 16, 1, rack="r9"))
+    for number in range(3):
+        plan.add(Hca(f"oss{number}", "mlx5_0", purpose=STORAGE))
+        plan.join(f"oss{number}", "leaf-oss", "host")
+    plan.join("leaf-oss", "s1", "leaf-spine")
+    plan.join("leaf-oss", "s2", "leaf-spine")
+    assert [(str(one), one.severity) for one in check(plan)] == [
+        ("rack r9, leaf-oss: 3 cables from below and 2 up are 1.50 to 1, and 1.25 to 1 is allowed [P4]", "warning")
+    ]
+    plan.hcas["oss2 mlx5_0"] = replace(plan.hcas["oss2 mlx5_0"], purpose="compute")
+    assert [one.severity for one in check(plan)] == ["error"]
 
 
 def test_lengths_and_parts():
