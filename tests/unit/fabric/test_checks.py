@@ -387,7 +387,7 @@ def test_storage_leaf_with_fewer_uplinks_is_told_and_no_error():
     plan.add(Switch("leaf-oss", 16, 1, rack="r9"))
     for number in range(3):
         plan.add(Hca(f"oss{number}", "mlx5_0", purpose=STORAGE))
-        plan.join(f"oss{number}", "leaf-oss", "host")
+        plan.join(f"oss{number} mlx5_0", "leaf-oss", "host")
     plan.join("leaf-oss", "s1", "leaf-spine")
     plan.join("leaf-oss", "s2", "leaf-spine")
     assert [(str(one), one.severity) for one in check(plan)] == [
