@@ -1,0 +1,154 @@
+"""The module that discovers: what it asks, what it says of silence, and the real ibnetdiscover on a simulated fabric."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
+    discovery_of,
+    ibnetdiscover_text,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import SavedError, Told, discoveries
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, rail_only
+from ansible_collections.bedplate.cluster.plugins.modules import fabric_facts
+from tests.unit.fabric.simulation import simulated
+
+Run = Callable[..., dict[str, Any]]
+DEFAULTS = {"ports": [{}], "lldp": False, "name": None, "path": None, "normalised": False, "timeout": 9}
+SEEN = '{"lldp": {"interface": []}}'
+
+
+def planes() -> Plan:
+    hosts = [Host(f"gpu{n}", [Nic("mlx5_0", 0), Nic("mlx5_1", 1)], "r1", "su0") for n in range(4)]
+    return rail_only(hosts, replace(Shape(ports=16, spines=["s0", "s1", "s2", "s3"], uplinks=2), speed="HDR"))
+
+
+def told(plane: str | None = None) -> str:
+    return ibnetdiscover_text(discovery_of(planes(), plane))
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs the module with prepared answers, command -> (rc, stdout, stderr)."""
+
+    def call(answers: dict[str, tuple[int, str, str]] | None = None, **params: Any) -> dict[str, Any]:
+        class Fake:
+            def __init__(self, **_arguments: Any) -> None:
+                self.params = {**DEFAULTS, **params}
+
+            def get_bin_path(self, name: str, opt_dirs: list[str]) -> str | None:
+                return None if answers is None else name
+
+            def run_command(self, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+                assert line[:2] == ["timeout", "9"]
+                return (answers or {})[" ".join(line[2:])]
+
+            def exit_json(self, **result: Any) -> None:
+                found.update(result)
+                raise SystemExit
+
+            def fail_json(self, **result: Any) -> None:
+                self.exit_json(failed=True, **result)
+
+        found: dict[str, Any] = {}
+        monkeypatch.setattr(fabric_facts, "AnsibleModule", Fake)
+        with pytest.raises(SystemExit):
+            fabric_facts.main()
+        return found
+
+    return call
+
+
+def test_one_question_for_each_plane(run: Run):
+    first, second = planes().planes
+    answers = {
+        "ibnetdiscover -C mlx5_0": (0, told(first), ""),
+        "ibnetdiscover -C mlx5_1 -P 2": (0, told(second), "ibwarn: [1] mad_rpc: _do_madrpc failed\n"),
+    }
+    ports = [{"plane": first, "ca": "mlx5_0"}, {"plane": second, "ca": "mlx5_1", "port": 2}]
+    found = run(answers, ports=ports)
+    assert found["msg"] == ("rail0: 3 switches, 4 HCAs, 6 cables; rail1: 3 switches, 4 HCAs, 6 cables, 1 troubles")
+    assert [one["name"] for one in found["discoveries"]] == [first, second]
+    assert found["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((1, "", "ibpanic: can't open UMAD port"), "ibnetdiscover: ibpanic: can't open UMAD port"),
+        ((124, "", ""), "ibnetdiscover: no answer in 9 s"),
+        ((0, "#\n# Topology file\n", ""), ": has no switch and no HCA in it and is empty"),
+    ],
+)
+def test_silence_is_no_fabric(run: Run, answer: tuple[int, str, str], said: str):
+    found = run({"ibnetdiscover": answer})
+    assert found["failed"]
+    assert said in found["msg"]
+
+
+def test_what_is_not_installed_is_named_with_its_package(run: Run):
+    assert "install the package infiniband-diags" in run(None)["msg"]
+    assert "install the package lldpd" in run(None, lldp=True)["msg"]
+
+
+def test_neighbours_are_told_under_the_name_of_the_plan(run: Run):
+    found = run({"lldpctl -f json": (0, SEEN, "")}, lldp=True, name="gpu001")
+    assert [(one["name"], one["kind"], one["counts"]) for one in found["discoveries"]] == [
+        ("gpu001", "lldp", {"boxes": 1})
+    ]
+
+
+def test_files_are_read_and_all_that_is_wrong_with_them_is_said(run: Run, tmp_path: Path):
+    (tmp_path / "rail0.txt").write_text(told("rail0"))
+    (tmp_path / "leaf1.json").write_text(SEEN)
+    found = run(path=[str(tmp_path / "rail0.txt"), str(tmp_path / "leaf1.json")], normalised=True)
+    assert [(one["name"], one["kind"]) for one in found["discoveries"]] == [("rail0", "infiniband"), ("leaf1", "lldp")]
+    nodes = found["discoveries"][0]["nodes"]
+    assert [node["guid"] for node in nodes] == sorted(node["guid"] for node in nodes)
+    (tmp_path / "cut.json").write_text('{"lldp": ')
+    (tmp_path / "other.json").write_text('{"gpu1": {"arp": 1}}')
+    (tmp_path / "empty.txt").write_text("")
+    found = run(path=[str(tmp_path / name) for name in ("cut.json", "other.json", "empty.txt", "none.txt")])
+    said = found["msg"].splitlines()
+    assert [line.split(":")[0] for line in said] == [f"{tmp_path}/none.txt", "cut", "other", "empty"]
+
+
+def test_two_runs_over_one_fabric_are_the_same_when_normalised(run: Run, tmp_path: Path):
+    forward = discovery_of(planes())
+    backward = Discovery(nodes=dict(reversed(forward.nodes.items())))
+    for node in backward.nodes.values():
+        node.lid += 7
+    found = []
+    for one in (forward, backward):
+        (tmp_path / "a.txt").write_text(ibnetdiscover_text(one))
+        found.append(run(path=[str(tmp_path / "a.txt")], normalised=True)["discoveries"][0])
+    assert found[0]["nodes"] == found[1]["nodes"]
+    assert found[0]["text"] != found[1]["text"]
+
+
+def test_texts_of_one_name_do_not_hide_each_other_and_boxes_are_one_discovery():
+    plan = planes()
+    both = [Told("x", told("rail0")), Told("x", told("rail1"))]
+    assert len(discoveries(both)) == 2
+    asked = Told("boxes", json.dumps({"gpu0": json.loads(SEEN), "gpu1": json.loads(SEEN)}))
+    assert list(discoveries([*both, asked, Told("gpu2", SEEN)], plan)) == ["x", "x 1", "lldp"]
+    with pytest.raises(SavedError, match="so a plan is needed"):
+        discoveries([asked])
+
+
+@pytest.mark.tools("ibsim", "ibsim-run", "ibnetdiscover")
+def test_the_real_tool_on_a_simulated_plane(run: Run, tmp_path: Path):
+    plan = planes()
+    with simulated(plan, tmp_path, plane="rail1") as simulation:
+        printed = simulation.run("ibnetdiscover")
+    found = run({"ibnetdiscover": (0, printed, "")}, ports=[{"plane": "rail1"}])
+    assert found["discoveries"][0]["counts"]["switches"] == sum(one.plane == "rail1" for one in plan.switches.values())
+    assert found["discoveries"][0]["counts"]["unread"] == 0
