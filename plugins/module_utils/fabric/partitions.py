@@ -17,6 +17,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model impo
 
 DEFAULT, FULL_BIT = 0x7FFF, 0x8000
 MEMBERSHIPS = ("full", "limited", "both")
+# What all ports are in the default partition where there are others.
+_OF_ALL = "limited"
 GROUPS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
 # Signs of a partition's name that OpenSM keeps.
 LONGEST = 31
@@ -51,6 +53,7 @@ def text_of(plan: Plan, plane: str | None = None) -> str:
     """Return partitions.conf of a plane, or of a plan of one; PartitionError names all mistakes, GuidError the GUIDs that are not known.
 
     Every port is a limited member of the default partition, in which only the SM hosts are full: they reach all, and nobody else does.
+    Where a plan has no partitions all ports are full members: two limited ones cannot reach each other.
     """
     problems = mistakes(plan)
     if problems:
@@ -61,7 +64,8 @@ def text_of(plan: Plan, plane: str | None = None) -> str:
     if missing := missing_guids(Want("partitions.conf", "port"), plan, wanted):
         raise GuidError(missing)
     lines = ["# Port GUIDs. One that cannot be read would undo all partitions."]
-    lines += _statement("Default=0x7fff,ipoib", ["ALL=limited", "SELF=full"], [(hca, "full") for hca in managers])
+    groups = [f"ALL={_OF_ALL if plan.partitions else 'full'}", "SELF=full"]
+    lines += _statement("Default=0x7fff,ipoib", groups, [(hca, "full") for hca in managers])
     for one, ports in (pair for pair in chosen if pair[1]):
         lines += ["", *_statement(f"{one.name}=0x{one.pkey:04x}{',ipoib' if one.ipoib else ''}", [], ports)]
     return "\n".join(lines) + "\n"
@@ -146,6 +150,9 @@ def planned_pkeys(plan: Plan, plane: str | None, master: str) -> dict[str, list[
     entries = [Entry(one.name, one.pkey, 0, {}, [Member(guid_of(hca.port_guid), membership, 0)
                for hca, membership in _ports(plan, one, plane)]) for one in plan.partitions]  # fmt: skip
     managers = [plan.hcas[one.hca].port_guid for one in plan.managers]
-    entries.append(Entry("Default", DEFAULT, 0, {}, [Member(guid_of(port), "full", 0) for port in managers]))
+    members = [Member(guid_of(port), "full", 0) for port in managers]
+    if not plan.partitions:
+        members.append(Member("ALL", "full", 0))
+    entries.append(Entry("Default", DEFAULT, 0, {}, members))
     ports = [hca.port_guid for hca in plan.hcas.values() if plane is None or hca.plane == plane]
     return pkeys_of(entries, ports, master)
