@@ -115,7 +115,7 @@ class Reporter:
 
     def ask(self, name: str, *command: str) -> list[Told]:
         """Return what a command says, its complaints at the end."""
-        tool = self.module.get_bin_path(command[0], opt_dirs=["/usr/sbin"])
+        tool = self.module.get_bin_path(command[0])
         if not tool:
             package = _PACKAGES[command[0]]
             self.module.fail_json(msg=f"{command[0]} is not installed on this host: install the package {package}")

@@ -37,7 +37,9 @@ class Told:
         if not found.nodes:
             first = (found.troubles or found.unread or [(0, "")])[0]
             said = f"; line {first[0]} is {first[1][:120]!r}" if first[0] else " and is empty"
-            raise SavedError(f"{self.name}: has no switch and no HCA in it{said}; allowed: what ibnetdiscover prints")
+            raise SavedError(
+                f"{self.name or 'the fabric'}: has no switch and no HCA in it{said}; allowed: what ibnetdiscover prints"
+            )
         return found
 
     def answers(self) -> Answers:

@@ -37,8 +37,6 @@ INFINIBAND = "infiniband"
 # The file of a plane that says which files are not there, and why.
 LEFT_OUT = "left-out.txt"
 _HIGHEST = 15
-# Of a plan without partitions: as OpenSM does without the file, which opensm.conf names.
-_OPEN = "# The cluster has no partitions of its own: all ports reach each other.\nDefault=0x7fff,ipoib : ALL=full, SELF=full ;\n"
 
 
 class PlanError(ValueError):
@@ -176,7 +174,7 @@ def _writers(plan: Plan, plane: str, choices: Choices) -> dict[str, Callable[[],
         writers[opensm.COMPUTE_LIST] = lambda: opensm.compute(plan, plane)
     writers[opensm.ORDER] = lambda: opensm.order(plan, plane)
     writers[opensm.NAMES] = lambda: opensm.node_names(plan, plane)
-    writers[opensm.PARTITIONS] = lambda: partitions_text(plan, plane) if plan.partitions else _OPEN
+    writers[opensm.PARTITIONS] = lambda: partitions_text(plan, plane)
     if choices.qos:
         writers[opensm.POLICY] = lambda: opensm.policy(plan, choices, plane)
     return writers

@@ -54,10 +54,11 @@ def compared(cluster: Cluster, told: Sequence[Told], fail_on: str = ERROR, step:
     findings, ok = result.findings, len(result.ok)
     gravest = worst(findings)
     limit = fail_on if fail_on in (ERROR, WARNING, INFO) else ERROR
+    shown = learned(plan, result.seen) if result.seen else plan
     files = {
         "findings.json": as_json(plan, findings, ok=ok),
         "findings.xml": junit(plan, findings, fail_on=limit),
-        "fabric.html": page(plan, findings, cables.rows(plan, places(cluster)), ok=ok),
+        "fabric.html": page(shown, findings, cables.rows(shown, places(cluster)), ok=ok),
     }
     summary = _summary(plan, result)
     return Report(

@@ -44,7 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
             def __init__(self, **_arguments: Any) -> None:
                 self.params = {**DEFAULTS, **params}
 
-            def get_bin_path(self, name: str, opt_dirs: list[str]) -> str | None:
+            def get_bin_path(self, name: str) -> str | None:
                 return None if answers is None else name
 
             def run_command(self, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
@@ -85,7 +85,7 @@ def test_one_question_for_each_plane(run: Run):
     [
         ((1, "", "ibpanic: can't open UMAD port"), "ibnetdiscover: ibpanic: can't open UMAD port"),
         ((124, "", ""), "ibnetdiscover: no answer in 9 s"),
-        ((0, "#\n# Topology file\n", ""), ": has no switch and no HCA in it and is empty"),
+        ((0, "#\n# Topology file\n", ""), "the fabric: has no switch and no HCA in it and is empty"),
     ],
 )
 def test_silence_is_no_fabric(run: Run, answer: tuple[int, str, str], said: str):

@@ -1,0 +1,335 @@
+"""A fabric as an operator has it: the files, the comparison, the record, and the playbooks in real runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
+    connect,
+    discovery_of,
+    ibnetdiscover_text,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import Told
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts import (
+    LEFT_OUT,
+    PlanError,
+    artefacts,
+    planned,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compared import compared, of_discovered, sources
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
+
+ROOT = Path(__file__).parents[3]
+POD = (ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml").read_text()
+EVERY = {
+    "cn_guid.conf",
+    "guid_routing_order.conf",
+    "node-name-map",
+    "opensm-gpu002.conf",
+    "opensm.conf",
+    "partitions.conf",
+    "qos-policy.conf",
+    "root_guid.conf",
+}
+
+
+def cluster(tmp_path: Path, *edits: tuple[str, str]) -> Cluster:
+    text = POD
+    for old, new in edits:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / "pod.bedplate.yml"
+    path.write_text(text)
+    return load(path)
+
+
+def seen(found: Cluster) -> Discovery:
+    return discovery_of(plan_of(found))
+
+
+def told(discovery: Discovery, name: str = "fabric") -> list[Told]:
+    return [Told(name, ibnetdiscover_text(discovery))]
+
+
+def node(discovery: Discovery, name: str):
+    return next(one for one in discovery.nodes.values() if one.description == name)
+
+
+def swap(discovery: Discovery, leaf: str, one: int, other: int) -> None:
+    """Swap two cables at a leaf."""
+    switch = node(discovery, leaf)
+    ends = {port: (discovery.nodes[switch.cables[port].guid], switch.cables[port].port) for port in (one, other)}
+    for port, far in ((one, ends[other]), (other, ends[one])):
+        connect(switch, port, *far, "4x", "NDR")
+
+
+def cut(discovery: Discovery, name: str) -> None:
+    """Take out an HCA's cable."""
+    hca = node(discovery, name)
+    cable = hca.cables.pop(1)
+    del discovery.nodes[cable.guid].cables[cable.port]
+
+
+def keep(found: Cluster, text: str) -> None:
+    record.path_of(found.path).write_text(text)
+
+
+# The files.
+
+
+def test_before_delivery_all_but_lists_of_guids_is_there_and_the_rest_is_told_of(tmp_path: Path):
+    files = artefacts(cluster(tmp_path))
+    assert set(files) == {
+        "slurm/topology.conf", "opensm/fabric/partitions.conf", f"opensm/fabric/{LEFT_OUT}", "ibsim/fabric.net",
+        "cabling.csv", "cables-bill.csv", "fabric.svg", "fabric.html",
+    }  # fmt: skip
+    told_of = files[f"opensm/fabric/{LEFT_OUT}"]
+    assert "root_guid.conf needs node GUIDs, and 4 of 4 switches have none: spine01" in told_of
+    assert "ctl1, ctl2 of services.subnet_managers has no HCA in this plane of the plan" in told_of
+    assert "    ALL=full,\n    SELF=full ;\n" in files["opensm/fabric/partitions.conf"]
+
+
+def test_with_guids_on_record_and_managers_of_the_plan_nothing_is_left_out(tmp_path: Path):
+    edits = (
+        ("subnet_managers: [ctl1, ctl2]", "subnet_managers: [gpu001, gpu002]"),
+        ("- {name: mlx5_7, rail: 7}", "- {name: mlx5_7, rail: 7}\n      - {name: mlx5_8}"),
+        ("kind: rail-optimised, ", ""),
+        ("uplinks: 32", "uplinks: 320, switch_ports: 640"),
+    )
+    found = cluster(tmp_path, *edits)
+    keep(found, compared(found, told(seen(found))).guids)
+    files = artefacts(found)
+    assert {name.rpartition("/")[2] for name in files if name.startswith("opensm/")} == EVERY
+    master, standby = files["opensm/fabric/opensm.conf"], files["opensm/fabric/opensm-gpu002.conf"]
+    assert ("sm_priority 15" in master, "sm_priority 14" in standby) == (True, True)
+    guids = record.read(record.path_of(found.path))
+    assert f"guid 0x{guids['gpu001 mlx5_0']['port']}" in master
+    listed = re.findall(r"^0x(\w+)", files["opensm/fabric/root_guid.conf"], re.MULTILINE)
+    assert listed == [guids[f"spine0{n}"]["node"] for n in range(1, 5)]
+
+
+def test_each_plane_has_its_own_files(tmp_path: Path):
+    edits = (("kind: rail-optimised, ", "kind: rail-only, "), ('"spine[01-04]"', '"spine[01-08]"'))
+    files = artefacts(cluster(tmp_path, *edits))
+    assert [name for name in files if name.startswith("ibsim/")] == [f"ibsim/rail{n}.net" for n in range(8)]
+    assert {name.split("/")[1] for name in files if name.startswith("opensm/")} == {f"rail{n}" for n in range(8)}
+    assert "8 switches" not in files["ibsim/rail0.net"]
+
+
+def test_ethernet_has_neither_opensm_nor_ibsim(tmp_path: Path):
+    files = artefacts(cluster(tmp_path, ("kind: rail-optimised, ", "kind: rail-optimised, technology: ethernet, ")))
+    assert not [name for name in files if name.startswith(("opensm/", "ibsim/"))]
+
+
+@pytest.mark.parametrize(("version", "yaml"), [("24.11", False), ("25.05", True), ("26.05.5", True)])
+def test_topology_yaml_is_there_where_slurm_reads_it(tmp_path: Path, version: str, yaml: bool):
+    files = artefacts(cluster(tmp_path), version)
+    assert ("slurm/topology.yaml" in files) is yaml
+    assert "SwitchName=spine Switches=su1\n" in files["slurm/topology.conf"]
+
+
+def test_mistakes_of_the_plan_are_told_at_once(tmp_path: Path):
+    found = cluster(tmp_path, ("uplinks: 32", "uplinks: 8"))
+    with pytest.raises(PlanError) as error:
+        artefacts(found)
+    lines = str(error.value).splitlines()
+    assert lines[0] == f"{found.path}: 8 mistakes in the plan of the fabric:"
+    assert [re.search(r"su1-r\d", line)[0] for line in lines[1:]] == [f"su1-r{rail}" for rail in range(8)]  # type: ignore[index]
+
+
+def test_a_discovery_is_in_the_page(tmp_path: Path):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    cut(discovery, "gpu005 mlx5_3")
+    files = artefacts(found, discoveries={"": discovery})
+    assert json.loads(files["findings.json"])["counts"] == {"missing": 1}
+    assert "511 of them found as planned" in files["fabric.html"]
+
+
+# The comparison.
+
+
+def test_a_swap_is_told_with_where_to_go(tmp_path: Path):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    swap(discovery, "su1-r3", 5, 6)
+    report = compared(found, told(discovery))
+    assert report.summary == "pod32: 510 of 512 planned cables are as planned; findings: 1 swapped"
+    first, second, third = report.table.splitlines()
+    assert first == report.summary
+    assert re.match(
+        r"ERROR    swapped  rack b01, su1-r3 port [56]: expected gpu00[56] mlx5_3, found gpu00[56] mlx5_3", second
+    )
+    assert re.match(r" +-> swap with rack b01, su1-r3 port [56]", third)
+    assert (report.worst, report.failed) == ("error", True)
+    suite = ElementTree.fromstring(report.files["findings.xml"])
+    assert suite.attrib["failures"] == "1"
+
+
+@pytest.mark.parametrize(("fail_on", "failed"), [("error", False), ("warning", True), ("info", True), ("never", False)])
+def test_warnings_fail_where_that_is_asked_for(tmp_path: Path, fail_on: str, failed: bool):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    node(discovery, "gpu005 mlx5_3").description = "MT4129 ConnectX7   Mellanox Technologies"
+    report = compared(found, told(discovery), fail_on)
+    assert (report.worst, report.failed) == ("warning", failed)
+
+
+def test_a_name_from_the_network_does_nothing_to_a_terminal(tmp_path: Path):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    node(discovery, "gpu005 mlx5_3").description = "evil\x1b[2J mlx5_3"
+    assert "\x1b" not in compared(found, told(discovery)).table
+
+
+# The record.
+
+
+def test_what_was_seen_is_recorded_and_a_replaced_adapter_told_and_then_recorded(tmp_path: Path):
+    found = cluster(tmp_path)
+    first = compared(found, told(seen(found))).guids
+    keep(found, first)
+    assert len(record.read(record.path_of(found.path))) == 268
+    discovery = seen(found)
+    other = ibnetdiscover_text(discovery).replace(node(discovery, "gpu005 mlx5_3").guid, "00000000000abc00")
+    report = compared(found, [Told("fabric", other)])
+    assert report.counts["replaced"] == 1
+    assert '"gpu005 mlx5_3": {"node": "0x00000000000abc00"' in report.guids
+    keep(found, report.guids)
+    assert not compared(found, [Told("fabric", other)]).failed
+
+
+def test_what_was_not_seen_keeps_its_guids_unless_another_has_them_now(tmp_path: Path):
+    found = cluster(tmp_path)
+    keep(found, compared(found, told(seen(found))).guids)
+    before = record.read(record.path_of(found.path))
+    discovery = seen(found)
+    cut(discovery, "gpu005 mlx5_3")
+    hca = node(discovery, "gpu005 mlx5_3")
+    del discovery.nodes[hca.guid]
+    report = compared(found, told(discovery))
+    keep(found, report.guids)
+    assert record.read(record.path_of(found.path)) == before
+    # Its card is now in the host beside it.
+    text = ibnetdiscover_text(discovery).replace(node(discovery, "gpu006 mlx5_3").guid, hca.guid)
+    keep(found, compared(found, [Told("fabric", text)]).guids)
+    after = record.read(record.path_of(found.path))
+    assert after["gpu006 mlx5_3"]["node"] == hca.guid
+    assert "gpu005 mlx5_3" not in after
+
+
+def test_two_nodes_of_one_guid_are_not_recorded(tmp_path: Path):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    text = ibnetdiscover_text(discovery)
+    text = text.replace(node(discovery, "gpu005 mlx5_3").guid, node(discovery, "gpu006 mlx5_3").guid)
+    report = compared(found, [Told("fabric", text)])
+    assert report.counts["duplicate-guid"] == 1
+    keep(found, report.guids)
+    assert not {"gpu005 mlx5_3", "gpu006 mlx5_3"} & set(record.read(record.path_of(found.path)))
+
+
+def test_a_record_that_cannot_be_read_stops_everything(tmp_path: Path):
+    found = cluster(tmp_path)
+    keep(found, '{"gpu001 mlx5_0": {"node": "x"}}')
+    for call in (lambda: artefacts(found), lambda: compared(found, told(seen(found))), lambda: planned(found)):
+        with pytest.raises(record.RecordError, match=r'pod.guids.json:1: "gpu001 mlx5_0": node is "x"'):
+            call()
+
+
+# Where to ask, and the topology of what is there.
+
+
+def test_from_where_a_fabric_is_discovered(tmp_path: Path):
+    assert sources(cluster(tmp_path)) == [{"name": "ctl1", "lldp": False, "ports": [{}]}]
+    edits = (("kind: rail-optimised, ", "kind: rail-only, "), ('"spine[01-04]"', '"spine[01-08]"'))
+    ports = [{"plane": f"rail{n}", "ca": f"mlx5_{n}"} for n in range(8)]
+    assert sources(cluster(tmp_path, *edits)) == [{"name": "gpu001", "lldp": False, "ports": ports}]
+    found = sources(cluster(tmp_path, ("kind: rail-optimised, ", "kind: rail-optimised, technology: ethernet, ")))
+    assert [one["name"] for one in found] == [f"gpu{n:03}" for n in range(1, 33)]
+    assert all(one["lldp"] for one in found)
+
+
+def test_the_topology_of_what_is_there_needs_no_plan(tmp_path: Path):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    bare = load(
+        (tmp_path / "bare.bedplate.yml").write_text(POD[: POD.index("fabric: {")]) and tmp_path / "bare.bedplate.yml"
+    )
+    assert bare.fabric is None
+    topology = of_discovered(bare, told(discovery))
+    assert "Nodes=gpu[001-032]" in topology.files["slurm/topology.conf"]
+    assert topology.summary == "pod32: 12 switches and 32 of 32 nodes were discovered"
+
+
+# The playbooks.
+
+
+def play(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False, env={**os.environ, **environment}
+    )
+
+
+def files(directory: Path) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file()]
+
+
+def books(*names: str) -> list[str]:
+    return [f"playbooks/{name}.yml" for name in names]
+
+
+def test_from_plan_to_record_and_again(tmp_path: Path):
+    found = cluster(tmp_path)
+    (tmp_path / "bin").mkdir()
+    tool = tmp_path / "bin/ibnetdiscover"
+    tool.write_text(f"#!/bin/sh\ncat {tmp_path}/now.txt\n")
+    tool.chmod(0o755)
+    (tmp_path / "now.txt").write_text(ibnetdiscover_text(seen(found)))
+    path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    options = ["-i", found.path, "-e", "ansible_connection=local", "-e", "fabric_record=true"]
+    done = play(*books("fabric_compare", "fabric", "fabric_compare", "fabric"), *options, **path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "pod32: 512 of 512 planned cables are as planned, and nothing else was found" in done.stdout
+    # The recap counts all plays so far: the comparison and the record, then the files, then nothing.
+    assert re.findall(r"^localhost .* changed=(\d+)", done.stdout, re.MULTILINE) == ["2", "3", "3", "3"]
+    written = {str(one.relative_to(tmp_path / "fabric")): one.read_text() for one in files(tmp_path / "fabric")}
+    shown = {name: text for name, text in written.items() if not name.startswith(("comparison/", ".bedplate/"))}
+    assert shown == artefacts(load(found.path))
+    assert {"opensm/fabric/root_guid.conf", "opensm/fabric/cn_guid.conf"} < set(shown)
+
+
+def test_a_fault_fails_the_run_and_leaves_its_files(tmp_path: Path):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    swap(discovery, "su1-r3", 5, 6)
+    (tmp_path / "saved.txt").write_text(ibnetdiscover_text(discovery))
+    saved = os.path.relpath(tmp_path / "saved.txt", ROOT)
+    done = play(*books("fabric_topology", "fabric_compare"), "-i", found.path, "-e", f"fabric_saved={saved}")
+    assert done.returncode == 2
+    assert "Nodes=gpu[001-032]" in (tmp_path / "fabric/discovered/slurm/topology.conf").read_text()
+    assert "-> swap with rack b01, su1-r3 port" in done.stdout
+    assert {path.name for path in (tmp_path / "fabric/comparison").iterdir()} == {
+        "findings.json", "findings.xml", "fabric.html",
+    }  # fmt: skip
+    assert not (tmp_path / "pod.guids.json").exists()
+
+
+def test_mistakes_end_the_run_before_anything_is_written(tmp_path: Path):
+    found = cluster(tmp_path, ("uplinks: 32", "uplinks: 8"))
+    done = play(*books("fabric"), "-i", found.path)
+    assert done.returncode == 2
+    assert all(f"su1-r{rail}: " in done.stdout for rail in range(8))
+    assert [path.name for path in tmp_path.iterdir()] == ["pod.bedplate.yml"]
