@@ -292,20 +292,23 @@ def books(*names: str) -> list[str]:
 
 
 def test_from_plan_to_record_and_again(tmp_path: Path):
-    found = cluster(tmp_path)
+    # The inventory is a directory, as in README.md: what is written beside the cluster file must not be read as inventory.
+    site = tmp_path / "site"
+    site.mkdir()
+    found = cluster(site)
     (tmp_path / "bin").mkdir()
     tool = tmp_path / "bin/ibnetdiscover"
     tool.write_text(f"#!/bin/sh\ncat {tmp_path}/now.txt\n")
     tool.chmod(0o755)
     (tmp_path / "now.txt").write_text(ibnetdiscover_text(seen(found)))
     path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
-    options = ["-i", found.path, "-e", "ansible_connection=local", "-e", "fabric_record=true"]
+    options = ["-i", str(site), "-e", "ansible_connection=local", "-e", "fabric_record=true"]
     done = play(*books("fabric_compare", "fabric", "fabric_compare", "fabric"), *options, **path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "pod32: 512 of 512 planned cables are as planned, and nothing else was found" in done.stdout
     # The recap counts all plays so far: the comparison and the record, then the files, then nothing.
     assert re.findall(r"^localhost .* changed=(\d+)", done.stdout, re.MULTILINE) == ["2", "3", "3", "3"]
-    written = {str(one.relative_to(tmp_path / "fabric")): one.read_text() for one in files(tmp_path / "fabric")}
+    written = {str(one.relative_to(site / "fabric")): one.read_text() for one in files(site / "fabric")}
     shown = {name: text for name, text in written.items() if not name.startswith(("comparison/", ".bedplate/"))}
     assert shown == artefacts(load(found.path))
     assert {"opensm/fabric/root_guid.conf", "opensm/fabric/cn_guid.conf"} < set(shown)
