@@ -161,7 +161,8 @@ class _Sketcher:
         self.sketch.height = bottom + MARGIN + 40
 
     def _bends(self) -> bool:
-        top = {switch.name for switch in self.plan.switches.values() if switch.tier == self.plan.tiers}
+        tiers = self.plan.tiers
+        top = {switch.name for switch in self.plan.switches.values() if switch.tier == tiers}
         return any(link.a in top and link.b in top for link in self.plan.links)
 
     def _columns(self) -> list[_Column]:
