@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import KINDS
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
     connect,
@@ -32,6 +33,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan impor
 
 ROOT = Path(__file__).parents[3]
 POD = (ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml").read_text()
+# A variable of a playbook that an operator may set.
+VARIABLE = re.compile(r"\b(fabric_\w+)(?: \| default| is (?:un)?defined)")
 EVERY = {
     "cn_guid.conf",
     "guid_routing_order.conf",
@@ -336,3 +339,18 @@ def test_mistakes_end_the_run_before_anything_is_written(tmp_path: Path):
     assert done.returncode == 2
     assert all(f"su1-r{rail}: " in done.stdout for rail in range(8))
     assert [path.name for path in tmp_path.iterdir()] == ["pod.bedplate.yml"]
+
+
+# The documentation.
+
+
+def test_the_page_has_every_kind_of_finding_every_file_and_every_playbook(tmp_path: Path):
+    text = (ROOT / "docs/fabric.md").read_text()
+    table = text[text.index("<!-- kinds: begin -->") : text.index("<!-- kinds: end -->")]
+    assert re.findall(r"^\| `(.+?)` \| (.+) \|$", table, re.MULTILINE) == list(KINDS.items())
+    names = {name.rpartition("/")[2] for name in artefacts(cluster(tmp_path), "25.05")} - {"fabric.net"}
+    assert not [name for name in names | EVERY - {"opensm-gpu002.conf"} if name not in text]
+    variables = {name for book in ROOT.glob("playbooks/fabric*.yml") for name in VARIABLE.findall(book.read_text())}
+    assert not [name for name in variables if name not in text]
+    playbooks = {book.name for book in ROOT.glob("playbooks/fabric*.yml")} - {"fabric_discover.yml"}
+    assert not [name for name in playbooks if name not in text]
