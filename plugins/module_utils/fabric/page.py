@@ -68,8 +68,12 @@ _SCRIPT = """
 """
 
 
-def page(plan: Plan, findings: Sequence[Finding], cables: Sequence[Row], *, ok: int | None = None) -> str:
+def page(
+    plan: Plan, findings: Sequence[Finding], cables: Sequence[Row], *, ok: int | None = None, drawn: str | None = None
+) -> str:
     """Return the page; `cables` are `cables.rows` of the plan, `ok` how many of them were found as planned, if they were compared.
+
+    `drawn` is `picture` of the same plan and findings, if it is there already.
 
     Raises ValueError where the rows are those of another plan.
     """
@@ -93,7 +97,7 @@ def page(plan: Plan, findings: Sequence[Finding], cables: Sequence[Row], *, ok: 
             '<a href="#bill">Bill of cables</a><a href="#cabling">Cables</a>'
             '<label>Search <input id="search" type="search" placeholder="words, such as leaf-03 gpu012"></label></nav>\n',
             _findings(findings),
-            f'<h2 id="picture">Picture</h2>\n<div class="wide">\n{picture(plan, findings)}</div>\n',
+            f'<h2 id="picture">Picture</h2>\n<div class="wide">\n{drawn or picture(plan, findings)}</div>\n',
             _switches(plan, findings),
             _bill(bill(plan, cables)),
             _cables(plan, cables, findings),

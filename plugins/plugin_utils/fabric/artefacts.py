@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, netfile, opensm, slurm_topology
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import check
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import OF_FILES, check
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding, ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
@@ -60,12 +60,12 @@ def planned(cluster: Cluster) -> Planned:
     notes: dict[str, list[str]] = {}
     if not plan.managers and plan.technology == INFINIBAND:
         plan.managers, notes = _managers(cluster, plan)
-    return Planned(cluster, plan, _checked(cluster, plan, Beside()), notes)
+    return Planned(cluster, plan, _checked(cluster, plan), notes)
 
 
-def _checked(cluster: Cluster, plan: Plan, beside: Beside) -> list[Finding]:
+def _checked(cluster: Cluster, plan: Plan, beside: Beside | None = None) -> list[Finding]:
     """Return what is odd in a plan and what is written of it; PlanError names all that is wrong."""
-    problems = check(plan, beside)
+    problems = check(plan) if beside is None else check(plan, beside, OF_FILES)
     if wrong := [str(one) for one in problems if one.severity == "error"]:
         raise PlanError("\n".join([f"{cluster.path}: {len(wrong)} mistakes in the plan of the fabric:", *wrong]))
     return [Finding("plan", WARNING, one.where, f"{one.text} [{one.rule}]") for one in problems]
@@ -111,7 +111,7 @@ def artefacts(
             found[f"ibsim/{directory(plane)}.net"] = netfile.netfile(plan, plane=plane)
     beside = Beside(files=written, topology=topology, nodes=[node.name for node in cluster.nodes])
     odd = _checked(cluster, plan, beside)
-    return found | _shown(work, ordered(dict.fromkeys([*odd, *topology.findings])), discoveries)
+    return found | _shown(work, ordered(dict.fromkeys([*work.warnings, *odd, *topology.findings])), discoveries)
 
 
 def _top(cluster: Cluster) -> str:
@@ -189,11 +189,12 @@ def _shown(work: Planned, findings: list[Finding], discoveries: Mapping[str, Dis
         findings, ok = compared.findings, len(compared.ok)
         found = {"findings.json": as_json(plan, findings, ok=ok), "findings.xml": junit(plan, findings)}
     rows = cables.rows(plan, places(work.cluster))
+    drawn = picture(plan, findings)
     return {
         "cabling.csv": cables.as_csv(rows),
         "cables-bill.csv": cables.as_csv(cables.bill(plan, rows), cables.Item),
-        "fabric.svg": picture(plan, findings),
-        "fabric.html": page(plan, findings, rows, ok=ok),
+        "fabric.svg": drawn,
+        "fabric.html": page(plan, findings, rows, ok=ok, drawn=drawn),
         **found,
     }
 
