@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, discovered, slurm_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, discovered, lldp, slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import learned
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import Comparison, comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
@@ -15,12 +16,13 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings i
     INFO,
     WARNING,
     Finding,
+    few,
     ordered,
     worst,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.page import as_json, junit, page
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import Told, discoveries
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import LLDP, SavedError, Told, discoveries
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
 from . import record
@@ -50,8 +52,9 @@ class Report:
 def compared(cluster: Cluster, told: Sequence[Told], fail_on: str = ERROR, step: int = 1) -> Report:
     """Return the comparison of the plan with what was told; raises what `artefacts.planned` raises, and SavedError."""
     plan = planned(cluster).plan
-    result = comparison(plan, discoveries(told, plan, step))
-    findings, ok = result.findings, len(result.ok)
+    asked, unasked = _askable(plan, told)
+    result = comparison(asked, discoveries(told, plan, step))
+    findings, ok = ordered([*result.findings, *unasked]), len(result.ok)
     gravest = worst(findings)
     limit = fail_on if fail_on in (ERROR, WARNING, INFO) else ERROR
     shown = learned(plan, result.seen) if result.seen else plan
@@ -60,20 +63,51 @@ def compared(cluster: Cluster, told: Sequence[Told], fail_on: str = ERROR, step:
         "findings.xml": junit(plan, findings, fail_on=limit),
         "fabric.html": page(shown, findings, cables.rows(shown, places(cluster)), ok=ok),
     }
-    summary = _summary(plan, result)
+    summary = _summary(plan, result, findings)
     return Report(
         summary,
         table(findings, summary),
         gravest,
         gravest in FATAL[fail_on],
-        result.counts,
+        {"ok": ok, **Counter(one.kind for one in findings)},
         files,
         record.text_of(_guids(plan, result)),
     )
 
 
-def _summary(plan: Plan, result: Comparison) -> str:
-    counts = [f"{count} {kind}" for kind, count in result.counts.items() if kind != "ok"]
+def _askable(plan: Plan, told: Sequence[Told]) -> tuple[Plan, list[Finding]]:
+    """Return the part of a plan that LLDP can tell of, and what it cannot: a cable between boxes of which neither was asked."""
+    if not told or any(one.kind != LLDP for one in told):
+        return plan, []
+    asked = {lldp.short(name) for one in told for name in _boxes(one)}
+    box = {name: hca.host for name, hca in plan.hcas.items()}
+    links = [link for link in plan.links if {box.get(name, name) for name in (link.a, link.b)} & asked]
+    if len(links) == len(plan.links):
+        return plan, []
+    kept = {name for link in links for name in (link.a, link.b)}
+    silent = [name for name in dict.fromkeys(box.values()) if name not in asked]
+    silent = [name for name in silent if any(box[hca] == name for hca in box.keys() - kept)]
+    text = f"of {len(plan.links) - len(links)} cables nothing is known, since neither end was asked"
+    text += f"; of hosts: {few(silent)}" if silent else "; all of them are between switches"
+    finding = Finding("partial", WARNING if silent else INFO, plan.name, text, "ask the switches with lldpctl, too")
+    part = replace(
+        plan,
+        links=links,
+        switches={name: switch for name, switch in plan.switches.items() if name in kept},
+        hcas={name: hca for name, hca in plan.hcas.items() if name in kept},
+    )
+    return part, [finding]
+
+
+def _boxes(told: Told) -> list[str]:
+    try:
+        return list(told.answers())
+    except SavedError:
+        return []  # `discoveries` says what is wrong
+
+
+def _summary(plan: Plan, result: Comparison, findings: Sequence[Finding]) -> str:
+    counts = [f"{count} {kind}" for kind, count in Counter(one.kind for one in findings).items()]
     words = f"; findings: {', '.join(counts)}" if counts else ", and nothing else was found"
     return f"{plan.name}: {len(result.ok)} of {result.planned} planned cables are as planned{words}"
 
