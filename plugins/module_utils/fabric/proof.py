@@ -55,8 +55,15 @@ _RULES: tuple[Callable[[View], Iterator[Problem]], ...] = (
 _ENGINE = re.compile(r"ucast_mgr_process: (\S+) tables configured on all switches")
 _ERR = re.compile(r"\bERR \w+: .*")
 _KEY = re.compile(r"0x[0-9a-f]{4}\b")
+# Files that opensm.conf may name.
+_LISTS = (
+    opensm.ROOTS, opensm.ORDER, opensm.NAMES, opensm.COMPUTE_LIST, opensm.OTHERS_LIST, opensm.PARTITIONS, opensm.POLICY,
+)  # fmt: skip
 # Engines that prevent loops with several lanes, of which ibdmchk and our walk know nothing.
 _LANES = ("dfsssp", "lash")
+_LINK = re.compile(r"(.*) port \d+ to (.*) port \d+\Z")
+# The most that a link may carry, to the mean of its kind.
+_EVEN = 1.01
 # Ports whose P_Keys are read back.
 _ASKED = 24
 
@@ -180,6 +187,10 @@ class _Run:
             for problem in rule(view):
                 if problem.severity == "error":
                     self.cause(FILE, problem.where, f"{problem.text} [{problem.rule}]")
+        for option, path in re.findall(r"^(\S+_(?:file|name))\s+(\S+)", self.files[opensm.OPTIONS], re.MULTILINE):
+            name = path.rsplit("/", 1)[-1]
+            if name in _LISTS and name not in self.files:
+                self.cause(FILE, opensm.OPTIONS, f"{option} names {name}, which is not among the files")
 
     def _above(self) -> None:
         """Tell of compute HCAs on a switch of an upper tier, and of cables that the plan leaves out."""
@@ -220,13 +231,13 @@ class _Run:
         log = self.found.log
         if "SUBNET UP" not in log:
             self.effect(SUBNET, f"OpenSM does not say SUBNET UP: {_last(log or printed)}")
-        said = list(dict.fromkeys(match[0] for match in _ERR.finditer(log)))
+        said = list(dict.fromkeys(match[0].replace(f"{self.scratch}/", "") for match in _ERR.finditer(log)))
         if said:
             self.effect(LOG, f"OpenSM reports {len(said)} errors: {few(said, 3)}")
         if "retrying with default config" in log:
             self.effect(LOG, f"OpenSM drops {opensm.PARTITIONS}: every port reaches every other")
-        if unknown := re.findall(r"Unrecognized token: .*", printed):
-            self.effect(LOG, f"OpenSM ignores options of {opensm.OPTIONS}: {few(unknown, 3)}")
+        for token in dict.fromkeys(re.findall(r'Unrecognized token: "(.*)"', printed)):
+            self.cause(LOG, opensm.OPTIONS, f"OpenSM does not know the option {token}, and ignores it")
 
     def _engine(self) -> None:
         """Compare the engine in effect with the first that is asked for."""
@@ -249,10 +260,21 @@ class _Run:
         wrong = judge(metrics, tiers=tiers, oversubscription=self.plan.oversubscription, order="ca" if text else "leaf")
         if self.found.engine in _LANES:
             wrong = [one for one in wrong if not one.startswith("links wait")]
+        if tiers > 2 and self._even(metrics):
+            wrong = [one for one in wrong if not one.startswith("the busiest link has")]
         if self.plan.kind == "dragonfly":
             wrong = [one for one in wrong if "cannot reach" in one or one.startswith("links wait")]
         for one in wrong:
             self.effect(ROUTES, one)
+
+    def _even(self, metrics: Metrics) -> bool:
+        """Tell whether links between two tiers carry the same: with two pods half of all ways end below the cores, so cores carry less."""
+        classes: dict[tuple[int, int], list[int]] = {}
+        for name, load in metrics.loads.items():
+            ends = _LINK.match(name)
+            one, other = (self.plan.switches.get(end) for end in (ends.groups() if ends else ("", "")))
+            classes.setdefault((one.tier if one else 0, other.tier if other else 0), []).append(load)
+        return all(max(loads) * len(loads) <= _EVEN * sum(loads) for loads in classes.values())
 
     def _checked(self, fabric: Simulation, seconds: float) -> None:
         """Ask ibdmchk, whose verdict is its text: it dies at its end, always."""
