@@ -42,12 +42,11 @@ def prove_topology(text: str, shown: Shown, options: Mapping[str, str], seconds:
         if match := _SHOWN.match(line):
             found[match[1]] = (int(match[2]), _set(match[3] or ""), _set(match[4] or ""))
     wrong = [Finding("slurm", ERROR, FILE, text) for text in result.errors]
-    for name in sorted(planned.keys() | found.keys()):
-        if planned.get(name) != found.get(name):
-            wrong.append(
-                Finding("slurm", ERROR, f"{FILE}, switch {name}", _differs(planned.get(name), found.get(name)))
-            )
-    return wrong
+    return wrong + [
+        Finding("slurm", ERROR, f"{FILE}, switch {name}", _differs(planned.get(name), found.get(name)))
+        for name in sorted(planned.keys() | found.keys())
+        if planned.get(name) != found.get(name)
+    ]
 
 
 def _differs(planned: tuple[int, set[str], set[str]] | None, found: tuple[int, set[str], set[str]] | None) -> str:

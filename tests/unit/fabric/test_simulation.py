@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm, proof, simulation
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
+    Domain,
     Hca,
     Link,
     Partition,
@@ -16,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model impo
     SubnetManager,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import Choices
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import from_data, to_data
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import Proof, prove
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import (
     TOOLS,
@@ -24,6 +31,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation
     missing_tools,
     simulated_plan,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_proof import prove_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import conf, shown, tree
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
     Host,
     Nic,
@@ -33,7 +42,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
 )
 
 Files = dict[str, str]
+ROOT = Path(__file__).parents[3]
 real = pytest.mark.tools(*TOOLS)
+slurm = pytest.mark.tools("slurmctld", "scontrol")
 
 
 def rails(hosts: int, rails: int, per_unit: int, spines: int) -> Plan:
@@ -223,3 +234,59 @@ def test_paths_of_opensm_conf_become_local_and_nothing_else_does():
     assert local_conf(text, ["root_guid.conf"], "/t") == (
         "root_guid_file /t/root_guid.conf\nlog_file /t/osm.log\nlmc 0\nhca_file /x/other\n\nforce_log_flush TRUE\n"
     )
+
+
+def test_a_plan_is_the_same_after_it_was_data():
+    plan = replace(SMALL, domains=[Domain("nvl1", ("gpu0", "gpu1"))])
+    assert from_data(json.loads(json.dumps(to_data(plan)))) == plan
+    with pytest.raises(ValueError, match="switchs is nothing of a plan; allowed: domains, hcas, kind"):
+        from_data({"switchs": []})
+    with pytest.raises(ValueError, match=r"not as it was written: .*colour"):
+        from_data({"name": "a", "kind": "b", "links": [{"colour": 1}]})
+
+
+@slurm
+def test_slurmctld_takes_the_topology_and_its_mutants_are_red():
+    topology = tree(SMALL)
+    text, there = conf(topology, "22.05"), shown(topology)
+    assert prove_topology(text, there, topology.options) == []
+    moved = text.replace("Nodes=gpu[0-3]", "Nodes=gpu[0-2]")
+    assert moved != text
+    found = "\n".join(map(str, prove_topology(moved, there, topology.options)))
+    assert "switch u0: slurmctld has it without the nodes gpu3" in found
+    (refused,) = prove_topology(text + "SwitchName=a Switches=zz\n", there, topology.options)
+    assert "invalid child (zz)" in refused.text
+
+
+@real
+@slurm
+@pytest.mark.parametrize("check", [False, True])
+def test_the_module_proves_and_fails_with_all_findings(check: bool):
+    topology = tree(SMALL)
+    slurm = {"topology": conf(topology, "22.05"), "shown": shown(topology), "options": topology.options}
+    arguments = {"plan": to_data(SMALL), "planes": [{"plane": "", "files": made(SMALL)}], "slurm": slurm}
+    good = module({**arguments, "_ansible_check_mode": check})
+    assert good["changed"] is False
+    assert good["msg"].startswith("proved: ftree routes 16 HCAs over 8 switches")
+    assert good["planes"] == [
+        {"plane": "", "engine": "ftree", "hcas": 16, "switches": 8, "imbalance": 1.0, "unreachable": 0, "idle": 0}
+    ]
+    files = made(SMALL)
+    root_dropped(files)
+    slurm["topology"] += "SwitchName=a Switches=zz\n"
+    bad = module({**arguments, "planes": [{"plane": "", "files": files}], "_ansible_check_mode": check})
+    assert bad["failed"]
+    assert "rack net, s4; no way goes through them" in bad["msg"]
+    assert "invalid child (zz)" in bad["msg"]
+    assert {one["kind"] for one in bad["findings"]} == {proof.FILE, proof.ROUTES, "slurm"}
+
+
+def module(arguments: dict[str, Any]) -> dict[str, Any]:
+    name = "ansible_collections.bedplate.cluster.plugins.modules.fabric_simulation"
+    done = subprocess.run(
+        [sys.executable, "-m", name], input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        cwd=ROOT / "collections", capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
