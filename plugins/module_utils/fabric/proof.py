@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import ope
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.dumps import DumpError, Subnet, ca_order, read
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, few, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ideal import Ideal
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
     COMPUTE,
     Plan,
@@ -61,9 +62,8 @@ _LISTS = (
 )  # fmt: skip
 # Engines that prevent loops with several lanes, of which ibdmchk and our walk know nothing.
 _LANES = ("dfsssp", "lash")
-_LINK = re.compile(r"(.*) port \d+ to (.*) port \d+\Z")
-# The most that a link may carry, to the mean of its kind.
-_EVEN = 1.01
+# How routing.judge begins.
+_IDLE, _BUSIEST, _SHIFT, _WAIT = r"^\d+ of \d+ directed links", "^the busiest link", "^shift by", "^links wait"
 # Ports whose P_Keys are read back.
 _ASKED = 24
 
@@ -193,7 +193,7 @@ class _Run:
                 self.cause(FILE, opensm.OPTIONS, f"{option} names {name}, which is not among the files")
 
     def _above(self) -> None:
-        """Tell of compute HCAs on a switch of an upper tier, and of cables that the plan leaves out."""
+        """Note what in the plan itself explains odd routes: compute HCAs above leaves, cables left out, too few uplinks."""
         lowest = min((one.tier for one in opensm.switches(self.plan, self.plane)), default=0)
         for name, (switch, port) in self.plan.leaf_of().items():
             hca = self.plan.hcas[name]
@@ -204,6 +204,8 @@ class _Run:
             known = self.plan.switches.get(link.a)
             if link.missing and known and known.plane == self.plane:
                 self.causes.append(f"{place(link.ends[0], self.plan)}: the plan leaves out the cable to {link.b}")
+
+        self.causes += Ideal(self.plan, self.plane).short()
 
     def _read(self, fabric: Simulation) -> Subnet | None:
         lst, tables = fabric.text("opensm-subnet.lst"), fabric.text("opensm.fdbs") or fabric.text("opensm-lfts.dump")
@@ -257,24 +259,16 @@ class _Run:
         use = counted if any(name in counted for name in names) else None
         self.found.metrics = metrics = measure(subnet, counted=use, orders=orders)
         tiers = len({one.tier for one in opensm.switches(self.plan, self.plane)})
+        ideal = Ideal(self.plan, self.plane)
         wrong = judge(metrics, tiers=tiers, oversubscription=self.plan.oversubscription, order="ca" if text else "leaf")
-        if self.found.engine in _LANES:
-            wrong = [one for one in wrong if not one.startswith("links wait")]
-        if tiers > 2 and self._even(metrics):
-            wrong = [one for one in wrong if not one.startswith("the busiest link has")]
+        heavy, idle = ideal.excess(metrics.loads)
+        # No engine does better on leaves with fewer HCAs than uplinks, or with two pods, half of whose ways end below the cores.
+        fine = {_IDLE: not idle, _BUSIEST: not heavy, _WAIT: self.found.engine in _LANES}
         if self.plan.kind == "dragonfly":
-            wrong = [one for one in wrong if "cannot reach" in one or one.startswith("links wait")]
+            fine = {**fine, _IDLE: True, _BUSIEST: True, _SHIFT: True}
         for one in wrong:
-            self.effect(ROUTES, one)
-
-    def _even(self, metrics: Metrics) -> bool:
-        """Tell whether links between two tiers carry the same: with two pods half of all ways end below the cores, so cores carry less."""
-        classes: dict[tuple[int, int], list[int]] = {}
-        for name, load in metrics.loads.items():
-            ends = _LINK.match(name)
-            one, other = (self.plan.switches.get(end) for end in (ends.groups() if ends else ("", "")))
-            classes.setdefault((one.tier if one else 0, other.tier if other else 0), []).append(load)
-        return all(max(loads) * len(loads) <= _EVEN * sum(loads) for loads in classes.values())
+            if not any(allowed and re.search(sign, one) for sign, allowed in fine.items()):
+                self.effect(ROUTES, one)
 
     def _checked(self, fabric: Simulation, seconds: float) -> None:
         """Ask ibdmchk, whose verdict is its text: it dies at its end, always."""

@@ -21,7 +21,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model impo
     Plan,
     SubnetManager,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import Choices
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import with_guids
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import from_data, to_data
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import Proof, prove
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import (
@@ -40,6 +41,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
     rail_optimised,
     three_tier,
 )
+from tests.unit.fabric.cases import CASES
+from tests.unit.fabric.test_opensm import fabric as with_storage
 
 Files = dict[str, str]
 ROOT = Path(__file__).parents[3]
@@ -91,6 +94,31 @@ def test_files_are_made_where_there_are_none_yet():
     bare.add(*(replace(one, guid="") for one in plan.switches.values()))
     bare.add(*(replace(one, guid="", port_guid="") for one in plan.hcas.values()))
     assert texts(prove(bare, "")) == ""
+
+
+@real
+@pytest.mark.parametrize(
+    "name", ["rail_partial", "compute_storage", "storage_ufm", "three_level", "dragonfly", "one_leaf"]
+)
+def test_a_plan_whose_uplinks_cannot_all_be_used_is_no_finding(name: str):
+    assert texts(prove(CASES[name].plan(), "")) == ""
+
+
+@real
+def test_storage_has_lanes_of_its_own_and_routes_of_compute_are_judged():
+    plan = with_storage()
+    found = prove(plan, "", opensm.files(with_guids(plan), plan.managers[0], Choices(qos=QOS)))
+    assert texts(found) == ""
+    assert found.metrics is not None
+    assert found.metrics.hcas == 16
+
+
+@real
+def test_a_leaf_with_too_few_uplinks_is_named():
+    links = [link for link in SMALL.links if (link.a, link.b) not in {("leaf-u0-r0", "s3"), ("leaf-u0-r0", "s4")}]
+    plan = replace(SMALL, links=links)
+    cause = "rack r0, leaf-u0-r0: 4 HCAs share 2 uplinks, and the plan allows 1 to one"
+    assert cause in texts(prove(plan, "", made(plan)), proof.ROUTES)
 
 
 def root_dropped(files: Files) -> None:
@@ -164,7 +192,7 @@ def test_roots_of_the_wrong_tier_cut_a_three_tier_fabric_in_two():
 
 @real
 def test_order_by_hosts_overloads_links():
-    plan = rails(32, 8, 8, 8)
+    plan = rails(16, 8, 4, 4)
     files = made(plan, "updn")
     assert texts(prove(plan, "", files)) == ""
     files[opensm.ORDER] = "".join(f"0x{one.port_guid}\n" for one in plan.hcas.values())
@@ -260,12 +288,11 @@ def test_slurmctld_takes_the_topology_and_its_mutants_are_red():
 
 @real
 @slurm
-@pytest.mark.parametrize("check", [False, True])
-def test_the_module_proves_and_fails_with_all_findings(check: bool):
+def test_the_module_proves_in_check_mode_too_and_fails_with_all_findings():
     topology = tree(SMALL)
     slurm = {"topology": conf(topology, "22.05"), "shown": shown(topology), "options": topology.options}
     arguments = {"plan": to_data(SMALL), "planes": [{"plane": "", "files": made(SMALL)}], "slurm": slurm}
-    good = module({**arguments, "_ansible_check_mode": check})
+    good = module({**arguments, "_ansible_check_mode": True})
     assert good["changed"] is False
     assert good["msg"].startswith("proved: ftree routes 16 HCAs over 8 switches")
     assert good["planes"] == [
@@ -274,7 +301,7 @@ def test_the_module_proves_and_fails_with_all_findings(check: bool):
     files = made(SMALL)
     root_dropped(files)
     slurm["topology"] += "SwitchName=a Switches=zz\n"
-    bad = module({**arguments, "planes": [{"plane": "", "files": files}], "_ansible_check_mode": check})
+    bad = module({**arguments, "planes": [{"plane": "", "files": files}], "_ansible_check_mode": False})
     assert bad["failed"]
     assert "rack net, s4; no way goes through them" in bad["msg"]
     assert "invalid child (zz)" in bad["msg"]
