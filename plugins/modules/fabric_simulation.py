@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Makes the fabric of a plan with ibsim, lets real OpenSM route it with the files it is to have, and compares what it does with the
     plan. That is SUBNET UP, no error in the log, the routing engine asked for in effect, every HCA reached, every link used evenly,
-    no credit loop, and P_Keys read back.
+    no credit loop, and P_Keys and virtual lanes read back.
   - With O(slurm), a real slurmctld is asked about Slurm's topology, too.
   - Every finding names its cause. Without findings the files are proved.
   - Everything runs in scratch directories, which are gone afterwards. Changes nothing, and needs no root.

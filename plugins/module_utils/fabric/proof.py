@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm, rules_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm, readback, rules_files
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.dumps import DumpError, Subnet, ca_order, read
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, few, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
@@ -46,7 +47,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view impor
 # `Finding.kind`: what differs in files and cables, and what OpenSM made of it.
 FILE, CABLE = "file", "cable"
 TOOLS, SUBNET, ENGINE, LOG, ROUTES, LOOPS, PKEYS = "tools", "subnet", "engine", "log", "routes", "loops", "pkeys"
-EFFECTS = (SUBNET, ENGINE, LOG, ROUTES, LOOPS, PKEYS)
+LANES = "lanes"
+EFFECTS = (SUBNET, ENGINE, LOG, ROUTES, LOOPS, PKEYS, LANES)
 _RULES: tuple[Callable[[View], Iterator[Problem]], ...] = (
     rules_files.root_file,
     rules_files.lists,
@@ -55,7 +57,6 @@ _RULES: tuple[Callable[[View], Iterator[Problem]], ...] = (
 )
 _ENGINE = re.compile(r"ucast_mgr_process: (\S+) tables configured on all switches")
 _ERR = re.compile(r"\bERR \w+: .*")
-_KEY = re.compile(r"0x[0-9a-f]{4}\b")
 # Files that opensm.conf may name.
 _LISTS = (
     opensm.ROOTS, opensm.ORDER, opensm.NAMES, opensm.COMPUTE_LIST, opensm.OTHERS_LIST, opensm.PARTITIONS, opensm.POLICY,
@@ -64,8 +65,6 @@ _LISTS = (
 _LANES = ("dfsssp", "lash")
 # How routing.judge begins.
 _IDLE, _BUSIEST, _SHIFT, _WAIT = r"^\d+ of \d+ directed links", "^the busiest link", "^shift by", "^links wait"
-# Ports whose P_Keys are read back.
-_ASKED = 24
 
 
 @dataclass
@@ -164,7 +163,7 @@ class _Run:
             if subnet:
                 self._routes(subnet, fabric)
                 self._checked(fabric, seconds)
-                self._pkeys(subnet, fabric, manager)
+                self._held(subnet, fabric, manager)
 
     def cause(self, kind: str, where: str, text: str, action: str = "") -> None:
         """Note what differs from the plan."""
@@ -283,31 +282,19 @@ class _Run:
         elif "no credit loops found" not in said and not dead and self.found.engine not in _LANES:
             self.effect(LOOPS, f"ibdmchk comes to no verdict: {_last(said)}")
 
-    def _pkeys(self, subnet: Subnet, fabric: Simulation, manager: SubnetManager) -> None:
-        """Read the P_Keys of some ports back: first one of each set of P_Keys, then others."""
-        if not self.plan.partitions:
-            return
-        planned = planned_pkeys(self.plan, self.plane, self.plan.hcas[manager.hca].port_guid)
+    def _held(self, subnet: Subnet, fabric: Simulation, manager: SubnetManager) -> None:
+        """Read P_Keys and lanes of ports back."""
         lids = {node.guid: lid for lid, node in subnet.nodes.items() if not node.is_switch}
-        ports = {guid_of(one.port_guid): one.name for one in self.plan.hcas.values() if one.plane == self.plane}
-        wrong = []
-        for guid in _sample(planned, [guid for guid in ports if guid in lids]):
-            shown = fabric.run("smpquery", "pkeys", str(lids[guid]))
-            held = sorted(int(word, 16) for word in _KEY.findall(shown) if int(word, 16))
-            if held != sorted(planned[guid]):
-                wrong.append(f"{ports[guid]} holds {_keys(held)} and not {_keys(planned[guid])}")
-        if wrong:
-            self.effect(PKEYS, f"P_Keys are not as planned: {few(wrong, 3)}")
-
-
-def _sample(planned: Mapping[str, list[int]], guids: Iterable[str]) -> list[str]:
-    listed = list(guids)
-    first = {tuple(planned[guid]): guid for guid in reversed(listed)}
-    return list(dict.fromkeys([*first.values(), *listed]))[:_ASKED]
-
-
-def _keys(keys: Iterable[int]) -> str:
-    return " ".join(f"0x{key:04x}" for key in keys) or "none"
+        named = {guid_of(one.port_guid): one.name for one in self.plan.hcas.values() if one.plane == self.plane}
+        ports = {guid: (name, lids[guid]) for guid, name in named.items() if guid in lids}
+        ask = partial(fabric.run, "smpquery")
+        if self.plan.partitions:
+            planned = planned_pkeys(self.plan, self.plane, self.plan.hcas[manager.hca].port_guid)
+            if wrong := list(readback.pkeys(ask, planned, ports)):
+                self.effect(PKEYS, f"P_Keys are not as planned: {few(wrong, 3)}")
+        conf = dict(re.findall(r"^(\w+)[ \t]+(.*\S)", self.files[opensm.OPTIONS], re.MULTILINE))
+        if wrong := list(readback.lanes(ask, conf, ports)):
+            self.effect(LANES, f"lanes are not as {opensm.OPTIONS} has them: {few(wrong, 3)}")
 
 
 def _last(text: str) -> str:

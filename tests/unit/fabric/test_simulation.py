@@ -77,7 +77,7 @@ def texts(found: Proof, *kinds: str) -> str:
 
 
 @real
-@pytest.mark.parametrize("plan", [SMALL, rails(32, 8, 8, 8)], ids=["16", "256"])
+@pytest.mark.parametrize("plan", [SMALL, rails(32, 8, 8, 8), rails(128, 8, 32, 32)], ids=["16", "256", "1024"])
 def test_a_plan_is_proved(plan: Plan):
     found = prove(plan, "", made(plan))
     assert texts(found) == ""
@@ -171,6 +171,21 @@ def test_a_mutant_is_red_and_names_its_cause(name: str):
     mutate(files)
     found = prove(SMALL, "", files)
     assert cause in texts(found, kind), texts(found) + found.log
+
+
+@real
+def test_lanes_that_opensm_does_not_set_up_are_told():
+    plan = with_guids(with_storage())
+    files = opensm.files(plan, plan.managers[0], Choices(qos=QOS))
+    # The last one counts for OpenSM as for us; a switch port's own option wins over both.
+    files[opensm.OPTIONS] += "qos_ca_sl2vl 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0\n"
+    said = "gpu0 mlx5_0 has the service levels on the lanes 0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0 and not 0,1,2,3,0,1,2,3,"
+    assert said in texts(prove(plan, "", files), proof.LANES)
+    files = {
+        **files,
+        opensm.OPTIONS: files[opensm.OPTIONS].replace("qos_ca_sl2vl", "qos_ca_vlarb_low 0:7,1:9\nlmc 0 #"),
+    }
+    assert "gpu0 mlx5_0 has the weights 7,9 and not 192,64,1,1" in texts(prove(plan, "", files), proof.LANES)
 
 
 @real
