@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-# Ports whose P_Keys are read back; all would take minutes.
-_ASKED = 24
+# Ports whose P_Keys are read back, with one of each set of P_Keys at most and at least; all would take minutes.
+_MOST, _LEAST = 64, 8
 _KEY = re.compile(r"0x[0-9a-f]{4}\b")
 _LANES = re.compile(r"^ports: in +\d+, out +\d+: ((?:\| *\d+)+)\|", re.MULTILINE)
 _LOW = re.compile(r"Low priority.*\nVL *: ((?:\|0x\w+ *)+)\|\nWEIGHT: ((?:\|0x\w+ *)+)\|")
@@ -28,7 +28,7 @@ def pkeys(ask: Ask, planned: Mapping[str, Sequence[int]], ports: Mapping[str, tu
 def _sample(planned: Mapping[str, Sequence[int]], ports: Iterable[str]) -> list[str]:
     listed = list(ports)
     first = {tuple(planned[guid]): guid for guid in reversed(listed)}
-    return list(dict.fromkeys([*first.values(), *listed]))[:_ASKED]
+    return list(dict.fromkeys([*first.values(), *listed]))[: max(_LEAST, min(_MOST, len(first)))]
 
 
 def _keys(keys: Iterable[int]) -> str:
