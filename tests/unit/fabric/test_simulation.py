@@ -121,6 +121,18 @@ def test_a_leaf_with_too_few_uplinks_is_named():
     assert cause in texts(prove(plan, "", made(plan)), proof.ROUTES)
 
 
+@real
+def test_guids_on_record_are_kept_where_node_and_port_have_one_and_all_follow_each_other():
+    """As ConnectX-7 has them; ibsim cannot, so the nodes' are others there."""
+    plan = replace(SMALL, hcas={}, switches=dict(SMALL.switches))
+    for number, hca in enumerate(SMALL.hcas.values()):
+        guid = f"{0x9C0591030001A000 + number:016x}"
+        plan.add(replace(hca, guid=guid, port_guid=guid))
+    files = made(plan)
+    assert "0x9c0591030001a000" in files[opensm.COMPUTE_LIST]
+    assert texts(prove(plan, "", files)) == ""
+
+
 def root_dropped(files: Files) -> None:
     files[opensm.ROOTS] = "\n".join(files[opensm.ROOTS].split("\n")[:-2]) + "\n"
 
