@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm, readback, rules_files
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.dumps import DumpError, Subnet, ca_order, read
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.dumps import Subnet, ca_order, read
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, few, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ideal import Ideal
@@ -106,17 +106,18 @@ def prove(
     manager = _manager(planned, plane, (files or {}).get(opensm.OPTIONS, ""))
     if isinstance(manager, Finding):
         return Proof([manager])
-    if files is None:
-        files = opensm.files(planned, manager)
-    elif opensm.OPTIONS not in files:
-        files = {**files, opensm.OPTIONS: text_of(opensm_options(planned, manager, DEFAULTS))}
-    with tempfile.TemporaryDirectory(prefix="bedplate-fabric-") as scratch:
-        try:
-            _Run(planned, plane, files, Path(scratch), found).go(
-                simulated_plan(there) if there else planned, manager, seconds
-            )
-        except (SimulationError, DumpError) as error:
-            found.findings.append(Finding(SUBNET, ERROR, f"plane {plane or plan.name}", str(error)))
+    try:
+        if files is None:
+            files = opensm.files(planned, manager)
+        elif opensm.OPTIONS not in files:
+            files = {**files, opensm.OPTIONS: text_of(opensm_options(planned, manager, DEFAULTS))}
+        if odd := [name for name in files if "/" in name or name in ("", ".", "..")]:
+            raise SimulationError(f"{', '.join(odd)} is no name of a file of OpenSM; allowed: such as {opensm.ROOTS}")
+        with tempfile.TemporaryDirectory(prefix="bedplate-fabric-") as scratch:
+            run = _Run(planned, plane, files, Path(scratch), found)
+            run.go(simulated_plan(there) if there else planned, manager, seconds)
+    except (SimulationError, ValueError) as error:
+        found.findings.append(Finding(SUBNET, ERROR, f"plane {plane or plan.name}", str(error)))
     return found
 
 

@@ -263,6 +263,13 @@ def test_what_is_not_self_consistent_is_refused_by_ibsim():
 
 
 @real
+def test_a_plan_of_which_no_files_can_be_made_is_a_finding():
+    plan = replace(SMALL, partitions=[Partition("red", 1, {"nobody": "full"})])
+    assert "nobody" in texts(prove(plan, ""), proof.SUBNET)
+    assert "a/b is no name of a file of OpenSM" in texts(prove(SMALL, "", {**made(SMALL), "a/b": ""}), proof.SUBNET)
+
+
+@real
 def test_a_tool_that_hangs_is_ended(tmp_path):
     with pytest.raises(SimulationError, match=r"sleep 9 did not end in 0\.1 s"):
         simulation.execute(["sleep", "9"], tmp_path, {"PATH": "/bin"}, 0.1)
