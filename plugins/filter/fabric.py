@@ -13,7 +13,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import SavedError, Told
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import artefacts, compared, record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import artefacts, compared, proofs, record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 
 Discoveries = Iterable[Mapping[str, Any]]
@@ -86,6 +86,13 @@ def fabric_discovered(
     return {**asdict(found), "files": artefacts.entries(found.files, directory)}
 
 
+def fabric_proofs(path: object, slurm_version: str | None = None) -> dict[str, Any]:
+    """Return what is to be proved of the fabric."""
+    cluster = cluster_of(path, "fabric_proofs")
+    with _said("fabric_proofs"):
+        return proofs.proofs(cluster, slurm_version)
+
+
 class FilterModule:
     """The filters."""
 
@@ -94,6 +101,7 @@ class FilterModule:
         return {
             "fabric_artefacts": fabric_artefacts,
             "fabric_sources": fabric_sources,
+            "fabric_proofs": fabric_proofs,
             "fabric_comparison": fabric_comparison,
             "fabric_discovered": fabric_discovered,
         }

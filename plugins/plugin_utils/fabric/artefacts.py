@@ -106,7 +106,7 @@ def artefacts(
     written: dict[str, dict[str, str]] = {}
     if plan.technology == INFINIBAND:
         for plane in plan.planes:
-            written[plane] = _opensm(work, plane)
+            written[plane] = opensm_files(work, plane)
             found |= {f"opensm/{directory(plane)}/{name}": text for name, text in written[plane].items()}
             found[f"ibsim/{directory(plane)}.net"] = netfile.netfile(plan, plane=plane)
     beside = Beside(files=written, topology=topology, nodes=[node.name for node in cluster.nodes])
@@ -140,7 +140,7 @@ def directory(plane: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]", "-", plane).lstrip(".") or "fabric"
 
 
-def _opensm(work: Planned, plane: str) -> dict[str, str]:
+def opensm_files(work: Planned, plane: str) -> dict[str, str]:
     """Return OpenSM's files of a plane, and the file that says which are not there."""
     plan = work.plan
     qos = QOS if any(hca.purpose == STORAGE and hca.plane == plane for hca in plan.hcas.values()) else ()

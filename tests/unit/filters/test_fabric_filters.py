@@ -19,6 +19,7 @@ CALLS = {
     "fabric_artefacts": "('/srv')",
     "fabric_comparison": "([{'name': 'x', 'text': 'x'}])",
     "fabric_discovered": "([{'name': 'x', 'text': 'x'}])",
+    "fabric_proofs": "",
     "fabric_sources": "",
 }
 NOTHING = "has no switch and no HCA in it; line 1 is 'x'; allowed: what ibnetdiscover prints"
