@@ -59,7 +59,8 @@ def _network(name: str, data: Mapping[str, Any], mistakes: Mistakes) -> Network 
     for key, number in (("gateway", gateway), ("start", start)):
         if number is not None and not block.first < number < block.last:
             mistakes.add(
-                (*path, key), f"{data[key]} is no machine's address in {block.cidr}. {_room(block.first, block.last)}"
+                (*path, key),
+                f"{data[key]} is outside {block.cidr}, or its first or last address. {_room(block.first, block.last)}",
             )
     if data["start"] is None:
         start = block.first + 1

@@ -128,7 +128,7 @@ def test_jobs_are_asked_for_before_anything_changes():
     check, first = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())[:2]
     assert check["ansible.builtin.import_playbook"] == "validate.yml"
     assert (first["hosts"], first["max_fail_percentage"]) == ("slurm_controllers", 0)
-    assert [task["ansible.builtin.import_role"]["tasks_from"] for task in first["tasks"]] == ["in_use"]
+    assert [task["ansible.builtin.include_role"]["tasks_from"] for task in first["tasks"]] == ["in_use"]
 
 
 def test_the_controllers_of_a_run_write_the_same_whoever_answered():

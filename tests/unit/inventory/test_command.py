@@ -105,3 +105,23 @@ def test_other_inventories_are_read_beside_a_cluster_file_and_alone(tmp_path):
         done = inventory("-i", name if "," in name else tmp_path / name, "--graph")
         assert (done.returncode, done.stderr) == (0, "")
         assert f"|--{host}\n" in done.stdout
+
+
+def test_what_every_task_loads_is_loaded_before_ansible_forks(tmp_path):
+    """A task on a host finds the filters loaded: they were in the process that it was forked from."""
+    play = tmp_path / "play.yml"
+    play.write_text(
+        "- hosts: gpu01\n  gather_facts: false\n  tasks:\n"
+        "    - ansible.builtin.debug: {msg: '{{ lookup(\"bedplate_modules\") }}'}\n"
+    )
+    (tmp_path / "lookup_plugins").mkdir()
+    (tmp_path / "lookup_plugins" / "bedplate_modules.py").write_text(
+        "import sys\nfrom ansible.plugins.lookup import LookupBase\n\n\nclass LookupModule(LookupBase):\n"
+        "    def run(self, terms, variables=None, **kwargs):\n        return [' '.join(sorted(sys.modules))]\n"
+    )
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventories/lab", str(play)]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ansible_collections.bedplate.cluster.plugins.filter.slurm " in done.stdout
+    assert "ansible.plugins.filter.core_" in done.stdout

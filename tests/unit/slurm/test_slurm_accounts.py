@@ -13,7 +13,7 @@ QOS = "Name|Priority\nnormal|10\n"
 ASSOCIATIONS = "Account|User|ParentName|QOS|Def QOS\nroot|||normal|\n"
 REFUSED = (1, "", "sacctmgr: error: _open_persist_conn: failed to open persistent connection to db1:6819\n")
 ACCOUNTS = {"Research": {"users": ["alice"]}}
-TODO = [
+WANTED_CALLS = [
     "add account Research cluster=lab parent=root description=Research organization=Research",
     "add user alice cluster=lab account=Research",
 ]
@@ -78,8 +78,8 @@ def run(
 @pytest.mark.parametrize("check", [False, True])
 def test_the_calls_are_made_or_in_check_mode_only_told(monkeypatch: pytest.MonkeyPatch, check: bool):
     module = run(monkeypatch, {}, check=check)
-    assert module.result == {"changed": True, "asked": True, "calls": TODO}
-    assert module.ran[2:] == ([] if check else TODO)
+    assert module.result == {"changed": True, "asked": True, "calls": WANTED_CALLS}
+    assert module.ran[2:] == ([] if check else WANTED_CALLS)
 
 
 def test_a_second_run_changes_nothing_although_slurm_has_small_letters(monkeypatch: pytest.MonkeyPatch):
@@ -91,7 +91,7 @@ def test_a_second_run_changes_nothing_although_slurm_has_small_letters(monkeypat
 def test_a_forecast_without_sacctmgr(monkeypatch: pytest.MonkeyPatch):
     module = run(monkeypatch, {}, check=True, installed=False)
     assert (module.result["changed"], module.result["asked"], module.warnings, module.ran) == (True, False, [], [])
-    assert module.result["calls"] == ["add qos Normal", "modify qos Normal set Priority=10", *TODO]
+    assert module.result["calls"] == ["add qos Normal", "modify qos Normal set Priority=10", *WANTED_CALLS]
 
 
 @pytest.mark.parametrize("command", ["list qos", "list assoc"])
@@ -99,7 +99,7 @@ def test_a_forecast_without_slurmdbd_is_a_warning(monkeypatch: pytest.MonkeyPatc
     module = run(monkeypatch, {command: REFUSED}, check=True)
     assert "failed" not in module.result
     assert (module.result["changed"], module.result["asked"]) == (True, False)
-    assert module.result["calls"] == ["add qos Normal", "modify qos Normal set Priority=10", *TODO]
+    assert module.result["calls"] == ["add qos Normal", "modify qos Normal set Priority=10", *WANTED_CALLS]
     (warning,) = module.warnings
     assert "was not asked" in warning
     assert "failed to open persistent connection to db1:6819" in warning
@@ -121,8 +121,8 @@ def test_without_slurmdbd_a_run_fails_and_says_where_to_look(
 
 def test_a_call_that_fails_tells_which_were_made(monkeypatch: pytest.MonkeyPatch):
     result = run(monkeypatch, {"add user": (1, " error: no such user\n", "")}).result
-    assert (result["failed"], result["changed"], result["calls"]) == (True, True, TODO[:1])
-    assert result["msg"].startswith(f"sacctmgr --immediate {TODO[1]}: error: no such user. Look at")
+    assert (result["failed"], result["changed"], result["calls"]) == (True, True, WANTED_CALLS[:1])
+    assert result["msg"].startswith(f"sacctmgr --immediate {WANTED_CALLS[1]}: error: no such user. Look at")
 
 
 def test_nothing_modified_is_no_failure(monkeypatch: pytest.MonkeyPatch):
