@@ -49,7 +49,11 @@ lint: lint-python lint-ansible  ## ansible-lint (production), yamllint, ruff, my
 
 .PHONY: unit
 unit: venv tools  ## Unit tests
-	pytest -n 2 tests/unit
+	pytest -n 2 -m "not simulation" tests/unit
+
+.PHONY: simulation
+simulation: venv tools  ## Plans routed by the real OpenSM on simulated fabrics of up to 1,024 HCAs
+	pytest -n 2 -m simulation tests/unit
 
 .PHONY: test-fast
 test-fast: venv tools  ## Lint, types and unit tests: under 90 seconds
@@ -68,7 +72,15 @@ molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule
 
 .PHONY: test
-test: test-fast molecule test-core-min test-core-max  ## Everything: lint, types, unit tests on both ends, every role in containers
+test: test-fast simulation molecule test-core-min test-core-max  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
+
+.PHONY: test-full
+test-full: venv tools  ## Topologies against Slurm 24.11 and 26.05, from Debian's archive (as root; a minute to fetch them)
+	pytest -m full -rs --durations=0 tests/unit
+
+.PHONY: nightly
+nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (some minutes)
+	pytest -m nightly -rs --durations=0 tests/unit
 
 .PHONY: bench
 bench: venv  ## Measure the budgets of docs/performance.md

@@ -1,12 +1,27 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that need a real tool: ``@pytest.mark.tools("scontrol")``."""
+"""Tests that need a real tool, ``@pytest.mark.tools("scontrol")``, and tests that run only when they are asked for."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
+
+# Minutes, or a download: not because somebody runs all tests, nor because -m leaves out something else.
+ASKED_FOR = ("full", "nightly")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what only runs when -m names it."""
+    words = set(re.findall(r"\w+", str(config.option.markexpr)))
+    left_out = [
+        item for item in items if any(item.get_closest_marker(mark) and mark not in words for mark in ASKED_FOR)
+    ]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

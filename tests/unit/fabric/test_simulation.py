@@ -46,7 +46,14 @@ from tests.unit.fabric.test_opensm import fabric as with_storage
 
 Files = dict[str, str]
 ROOT = Path(__file__).parents[3]
-real = pytest.mark.tools(*TOOLS)
+
+
+def real(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test that routes with OpenSM: make test runs it, and make test-fast does not."""
+    marked: Callable[..., None] = pytest.mark.simulation(pytest.mark.tools(*TOOLS)(test))
+    return marked
+
+
 slurm = pytest.mark.tools("slurmctld", "scontrol")
 
 
@@ -269,7 +276,6 @@ def test_a_plan_of_which_no_files_can_be_made_is_a_finding():
     assert "a/b is no name of a file of OpenSM" in texts(prove(SMALL, "", {**made(SMALL), "a/b": ""}), proof.SUBNET)
 
 
-@real
 def test_a_tool_that_hangs_is_ended(tmp_path):
     with pytest.raises(SimulationError, match=r"sleep 9 did not end in 0\.1 s"):
         simulation.execute(["sleep", "9"], tmp_path, {"PATH": "/bin"}, 0.1)
@@ -284,9 +290,8 @@ def test_missing_tools_are_one_error_with_the_packages(monkeypatch: pytest.Monke
     assert [one.kind for one in prove(SMALL, "").findings] == [proof.TOOLS]
 
 
+@pytest.mark.tools(*TOOLS)
 def test_an_sm_that_is_not_in_the_plane_is_named():
-    if missing_tools():
-        pytest.skip("needs the tools")
     files = {**made(SMALL), opensm.OPTIONS: "guid 0x1\n"}
     assert "guid 0x1 is no port of an HCA of this plane" in texts(prove(SMALL, "", files))
 
