@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is to hold for any text that a reader of the fabric is given: it fails with its documented error only, and drops nothing in silence.
+
+Each property takes a text and raises AssertionError, or whatever the reader raised that it must not. `run.py` drives them with atheris,
+tests/unit/fabric/test_properties.py with hypothesis.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import dumps, lldp, partitions_reader
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovered import plan_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import (
+    Discovery,
+    Node,
+    guid_of,
+    parse,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import is_aggregation
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import NetfileError, netfile, with_guids
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import (
+    LLDP,
+    SavedError,
+    Told,
+    counts,
+    discoveries,
+    normalised,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, leaf_spine
+
+# A second reading of a line, looser than the reader's: what it says if the reader has read it.
+_PORT = re.compile(r'\[(\d+)\].*?"[SHR]-([0-9a-fA-F]+)"\[(\d+)\]')
+_NODE = re.compile(r'(Switch|Ca|Rt)\t(\d+) "[SHR]-([0-9a-fA-F]+)"')
+_RATE = re.compile(r"(\d+x|\?\?)([A-Z0-9?]+)(?: [swv]=-?\d+)*(?: slot \d+| \(scp\))?\s*\Z")
+_PASSED = re.compile(
+    r"\s*\Z|#|(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x|Chassis \d|Non-Chassis|Hostname: "
+)
+
+
+def fabric(technology: str = "infiniband") -> Plan:
+    """Return the plan that texts are compared with: 8 hosts, 2 leaves, 2 spines."""
+    hosts = [Host(f"gpu{n}", [Nic("mlx5_0")], f"a{n // 4}") for n in range(8)]
+    shape = Shape(technology=technology, ports=12, speed="HDR", spines=["sp1", "sp2"], uplinks=4, spine_rack="s0")
+    return with_guids(leaf_spine(hosts, shape))
+
+
+PLAN = fabric()
+ROCE = fabric("roce")
+
+
+def ibnetdiscover(text: str) -> None:
+    """Every line is read as what it says, or told of."""
+    lines = text.split("\n")
+    found = parse(lines)
+    told = {number for number, _ in (*found.unread, *found.troubles)}
+    nodes: dict[str, list[Node]] = {}
+    for one in (*found.nodes.values(), *found.twins):
+        nodes.setdefault(one.guid, []).append(one)
+    here = ""
+    for number, line in enumerate(lines, 1):
+        if number in told:
+            continue
+        if match := _NODE.match(line):
+            here = guid_of(match[3])
+            assert any(node.description in line for node in nodes.get(here, ())), f"line {number} is lost: {line!r}"
+        elif match := _PORT.match(line):
+            assert any(_tells(node, match, line) for node in nodes.get(here, ())), f"line {number} is lost: {line!r}"
+        else:
+            assert _PASSED.match(line), f"line {number} is passed over: {line!r}"
+    assert len(normalised(found)) == len(found.nodes) + len(found.twins)
+    assert counts(found)["unread"] == len(found.unread)
+
+
+def _tells(node: Node, match: re.Match[str], line: str) -> bool:
+    cable = node.cables.get(int(match[1]))
+    rate = _RATE.search(line.rstrip("\r\n"))
+    if cable is None or rate is None:
+        return False
+    far = (cable.guid, cable.port) == (guid_of(match[2]), int(match[3]))
+    return far and (cable.width, cable.speed) == rate.groups() and cable.description in line
+
+
+def compared(text: str) -> None:
+    """Any discovery can be compared; where nothing is found, all is there as planned, and nothing else."""
+    found = parse(text.split("\n"))
+    _judged(PLAN, {"": found})
+    plan, findings = plan_of({"": found})
+    assert sum(one.kind == "unread" for one in findings) == len(found.unread)
+    for link in plan.links:
+        for end in link.ends:
+            assert end[0] in plan.switches or end[0] in plan.hcas
+
+
+def _judged(plan: Plan, found: Mapping[str, Discovery]) -> None:
+    result = comparison(plan, found)
+    seen = result.seen
+    assert seen is not None
+    for discovery in found.values():
+        for node in (*discovery.nodes.values(), *discovery.twins):
+            assert node.guid in seen.names or node.guid in seen.ignored, f"{node.guid} is lost"
+    kinds = {one.kind for one in result.findings}
+    assert ("unread" in kinds) == any(one.unread for one in found.values())
+    if not result.findings:
+        assert len(result.ok) == result.planned
+        for discovery in found.values():
+            _as_planned(plan, discovery, seen.names)
+    else:
+        _in_words(result.findings)
+
+
+def _in_words(findings: Iterable[Finding]) -> None:
+    for one in findings:
+        assert one.where, one
+        assert one.text, one
+
+
+def _as_planned(plan: Plan, discovery: Discovery, names: Mapping[str, str]) -> None:
+    planned = {end: far for link in plan.present for end, far in (link.ends, link.ends[::-1])}
+    for node in discovery.nodes.values():
+        if is_aggregation(node.description):
+            continue
+        for port, cable in node.cables.items():
+            if is_aggregation(cable.description):
+                continue
+            far = (names[cable.guid], cable.port)
+            assert planned.get((names[node.guid], port)) == far, (
+                f"{names[node.guid]} port {port} to {far} is not told of"
+            )
+
+
+def neighbours(text: str) -> None:
+    """An answer of lldpctl is refused with SavedError, or each interface in it is a cable or is told of."""
+    try:
+        found = discoveries([Told("leaf-a0", text if text.lstrip().startswith(("{", "[")) else "{" + text)], ROCE)
+    except SavedError:
+        return
+    _judged(ROCE, found)
+    discovery = found[LLDP]
+    for box, answer in Told("leaf-a0", text).answers().items():
+        told = sum(line.startswith(f"{lldp.short(box)} ") for _, line in discovery.unread)
+        listed = {one[0] for one in lldp.neighbours(answer)}
+        assert told or all(_seen(discovery, lldp.short(box), one) for one in listed), f"{box}: {listed}"
+        assert interfaces(answer) <= listed | _unread_of(discovery, lldp.short(box)), f"{box}: an interface is lost"
+
+
+def _seen(discovery: Discovery, box: str, interface: str) -> bool:
+    nodes = discovery.nodes
+    return f"{box} {interface}" in nodes or box in nodes
+
+
+def _unread_of(discovery: Discovery, box: str) -> set[str]:
+    found = set()
+    for _, line in discovery.unread:
+        if line.startswith(f"{box} "):
+            found.add(line[len(box) + 1 :].split(" to ")[0].split(": ")[0])
+    return found
+
+
+def interfaces(answer: Mapping[str, Any]) -> set[str]:
+    """Return the names of all interfaces in an answer."""
+    found: set[str] = set()
+    part = answer["lldp"]
+    for one in part if isinstance(part, list) else [part]:
+        listed = one.get("interface", [])
+        for each in listed if isinstance(listed, list) else [listed]:
+            found |= {each["name"]} if isinstance(each.get("name"), str) else set(each)
+    return found
+
+
+def partitions(text: str) -> None:
+    """Each line of partitions.conf with something in it is a partition's, a member's, or told of."""
+    for plan in (None, PLAN):
+        entries, problems = partitions_reader.parse(text, plan)
+        told = {int(match[1]) for one in problems if (match := re.search(r"line (\d+)", one.where))}
+        told |= {entry.line for entry in entries}
+        told |= {member.line for entry in entries for member in entry.members}
+        assert all(problem.text for problem in problems)
+        for number, line in enumerate(text.split("\n"), 1):
+            rest = line.split("#")[0].strip(" \t;")
+            if rest and number not in told:
+                # What is left is a multicast group that is in order.
+                assert "mgid" in rest, f"line {number} is lost: {line!r}"
+
+
+def tables(text: str) -> None:
+    """Dumps of OpenSM, with a line `====` between them, are read or refused with DumpError; each cable is kept."""
+    subnet, _, rest = text.partition("\n====\n")
+    tables_text, _, order = rest.partition("\n====\n")
+    with suppress(dumps.DumpError):
+        assert len(dumps.ca_order(order)) == sum(bool(line.strip()) for line in order.split("\n"))
+    try:
+        found = dumps.read(subnet, tables_text)
+    except dumps.DumpError:
+        return
+    lines = {line.strip() for line in subnet.split("\n") if line.strip()}
+    for line in lines:
+        lids = [int(lid, 16) for lid in re.findall(r"\} LID:(\w+) PN:", line)]
+        assert lids[-1] in found.nodes, f"a node is lost: {line!r}"
+    assert all(found.cables[found.cables[end]] == end for end in found.cables), "a port has two cables"
+
+
+def written(text: str) -> None:
+    """A plan with any names is a netfile in which each line is whole, or is refused with NetfileError."""
+    names = [*text.split("\n"), "a", "b"][:2]
+    hosts = [Host(name, [Nic("mlx5_0")], "a1") for name in names]
+    plan = leaf_spine(hosts, Shape(ports=4, speed="HDR", spines=["s1"], uplinks=1))
+    try:
+        lines = netfile(plan).split("\n")
+    except NetfileError:
+        return
+    assert max(map(len, lines)) < 255
+    assert sum(line.startswith("[") for line in lines) == 2 * len(plan.links)
+    assert all(re.match(r'#|\[|\w+=|(?:Switch|Ca)\t\d+ "[SH]-[0-9a-f]{16}"|\Z', line) for line in lines)
+
+
+PROPERTIES: dict[str, Callable[[str], None]] = {
+    "ibnetdiscover": ibnetdiscover,
+    "compared": compared,
+    "neighbours": neighbours,
+    "partitions": partitions,
+    "tables": tables,
+    "written": written,
+}

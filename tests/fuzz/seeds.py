@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Texts as they are in order, for each property, and what can be done to their lines and words."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import by_switch
+from tests.fuzz.properties import PLAN, ROCE
+
+UNIT = Path(__file__).parents[1] / "unit" / "fabric"
+_WORD = re.compile(r'"[^"]*"|0x[0-9a-fA-F]+|[0-9a-fA-F]{6,16}|\d+x[A-Z]+\d*|\d+|[^\s\w]|\w+')
+_ODD = (
+    *(
+        "",
+        "0",
+        "-1",
+        "99999999999999999999",
+        "²",
+        "\0",
+        "\r",
+        '"',
+        "[",
+        "#",
+        "\u2028",
+        "{",
+        "[]",
+        "null",
+        "both",
+        "ALL",
+    ),
+    *("MT4129 ConnectX7   Mellanox Technologies", "Mellanox Technologies Aggregation Node", "localhost HCA-1"),
+    *("1xSDR", "4x???", "UNREACHABLE"),
+)
+_PARTITIONS = """\
+Default=0x7fff, ipoib, defmember=limited : ALL, SELF=full ;
+# a
+t1=0x0001,mtu=4,rate=16,sl=1,indx0 :
+  {} ;
+g=0x12,ipoib:
+mgid=ff12:401b::ffff:ffff,sl=1,mtu=4
+ALL_CAS=full,ALL_SWITCHES=limited;
+"""
+
+
+def seeds() -> list[tuple[str, str]]:
+    """Return properties and texts as they are in order."""
+    captures = [path.read_text() for path in sorted((UNIT / "captures").glob("*.txt"))]
+    found = [(name, text) for name in ("ibnetdiscover", "compared") for text in captures]
+    dumps = UNIT / "data" / "opensm"
+    order = "opensm-ftree-ca-order.dump"
+    found += [("tables", _joined(path, "opensm.fdbs", order)) for path in sorted(dumps.iterdir())]
+    found.append(("tables", _joined(dumps / "two", "opensm-lfts.dump", order)))
+    guids = [hca.port_guid for hca in PLAN.hcas.values()]
+    members = (f"0x{guid}={how}" for guid, how in zip(guids, ("full", "limited") * 4, strict=True))
+    found.append(("partitions", _PARTITIONS.format(",\n  ".join(members))))
+    found += [("neighbours", json.dumps(_answers(listed), indent=1)) for listed in (False, True)]
+    found += [("written", "gpu1\ngpu2"), ("written", "o'brien #2\n" + "g" * 58)]
+    return found
+
+
+def _joined(directory: Path, *names: str) -> str:
+    paths = [directory / name for name in ("opensm-subnet.lst", *names)]
+    return "\n====\n".join(path.read_text() for path in paths if path.exists())
+
+
+def _answers(listed: bool) -> dict[str, object]:
+    """Return what two leaves say, as `-f json0` has it if `listed`."""
+    planned = by_switch(ROCE.present)
+    found: dict[str, object] = {}
+    for box in ("leaf-a0", "leaf-a1"):
+        told = {"interface": [_interface(port, far, listed) for port, far in planned[box].items()]}
+        found[box] = {"lldp": [told] if listed else told}
+    return found
+
+
+def _interface(port: int, far: tuple[str, int], listed: bool) -> dict[str, object]:
+    host, _, device = far[0].partition(" ")
+    of_far = device or f"swp{far[1]}"
+    identity = {"type": "mac", "value": "9c:05:91:00:ab:01"}
+    name = {"type": "ifname", "value": of_far}
+    if listed:
+        return {
+            "name": f"swp{port}",
+            "chassis": [{"id": [identity], "name": [{"value": host}]}],
+            "port": [{"id": [name], "descr": [{"value": of_far}]}],
+        }
+    return {f"swp{port}": {"chassis": {host: {"id": identity}}, "port": {"id": name, "descr": of_far}}}
+
+
+def change(text: str, rng: random.Random) -> str:
+    """Change lines or words, which keeps a text readable enough to come far."""
+    for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
+        text = rng.choice((_lines, _words, _words))(text, rng)
+    return text
+
+
+def _lines(text: str, rng: random.Random) -> str:
+    lines = text.split("\n")
+    one, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+    what = rng.randrange(6)
+    if what == 0:
+        del lines[one]
+    elif what == 1:
+        lines.insert(one, lines[other])
+    elif what == 2:
+        lines[one], lines[other] = lines[other], lines[one]
+    elif what == 3:
+        lines[one] = lines[one][: rng.randrange(len(lines[one]) + 1)]
+    elif what == 4:
+        lines = lines[:one] if rng.random() < 0.3 else lines[: min(one, other)] + lines[max(one, other) :]
+    else:
+        lines[one] += rng.choice((lines[other], *_ODD))
+    return "\n".join(lines)
+
+
+def _words(text: str, rng: random.Random) -> str:
+    """Put one word of the text in another's place, everywhere or once."""
+    words = list(_WORD.finditer(text))
+    if not words:
+        return text + rng.choice(_ODD)
+    old = rng.choice(words)
+    new = rng.choice(_ODD) if rng.random() < 0.25 else rng.choice(words)[0]
+    if rng.random() < 0.2:
+        return text.replace(old[0], new)
+    return text[: old.start()] + new + text[old.end() :]
