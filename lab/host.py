@@ -21,6 +21,8 @@ NEEDED = {
     "mmdebstrap": "mmdebstrap",
     "ssh": "openssh-client",
     "ssh-keygen": "openssh-client",
+    "ibsim": "ibsim-utils",
+    "ibnetdiscover": "infiniband-diags",
 }
 """Command to look for -> Debian and Ubuntu package that brings it."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Find variables that look like a role's and are none, and values no role takes; documented in plugins/modules/role_variables.py."""
+"""Find what is wrong in variables and in the plan of the fabric; documented in plugins/modules/role_variables.py."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import verdict
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces import (
     NOT_AS_TEXT,
     has_template,
@@ -65,6 +67,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         unknown = unknown_variables(places, known)
         mistakes = [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
+        mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"))
         result.update(changed=False, failed=bool(mistakes), mistakes=mistakes)
         result["msg"] = "\n".join(mistakes) or (
             f"no variable is misspelt; {len(known)} roles were compared with {len(inventory.hosts)} hosts"

@@ -9,6 +9,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import TopologyError
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import TemplateError
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Retained, merged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
@@ -32,10 +34,13 @@ def _kept(in_use: InUse, name: str) -> Retained:
     return merged(answers)
 
 
-def slurm_files(path: object, in_use: InUse = None) -> dict[str, str]:
-    """Return the files of a controller."""
-    kept = _kept(in_use, "slurm_files")
-    return render.slurm_files(cluster_of(path, "slurm_files"), kept.slurm, kept.gres)
+def slurm_files(path: object, in_use: InUse = None, topology: str = "") -> dict[str, str]:
+    """Return the files of a controller; `topology` is the text of a topology.conf that replaces the plan's."""
+    kept, cluster = _kept(in_use, "slurm_files"), cluster_of(path, "slurm_files")
+    try:
+        return render.slurm_files(cluster, kept.slurm, kept.gres, topology)
+    except (TemplateError, TopologyError) as error:
+        raise AnsibleFilterError(f"slurm_files: {error}") from None
 
 
 def slurm_daemons(path: object, in_use: InUse = None) -> dict[str, str]:

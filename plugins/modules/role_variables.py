@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: role_variables
-short_description: Find variables of the inventory that no role takes, or not with this value
+short_description: Find variables of the inventory that no role takes, or not with this value, and mistakes in the plan of the fabric
 version_added: 0.1.0
 description:
   - Ansible ignores a misspelt role variable. This action compares the names of all variables with the argument specs of this
@@ -17,6 +17,7 @@ description:
     at where it can be told on the control node. The playbooks of this collection look here once, and not in every role on every host.
   - All groups and all hosts of the inventory are looked at, whatever C(--limit) says, with their group_vars and host_vars.
     Of the playbook only what holds for the task is.
+  - What makes the fabric of the cluster file impossible, such as more cables than a switch has ports, is a failure, too.
   - Runs on the control node and connects to nobody.
 options: {}
 author: The bedplate authors
@@ -33,5 +34,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-mistakes: {description: One line for each unknown variable and each wrong value., type: list, elements: str, returned: always}
+mistakes:
+  description: One line for each unknown variable, each wrong value and each mistake in the plan.
+  type: list
+  elements: str
+  returned: always
 """

@@ -115,6 +115,19 @@ def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
     assert play("-i", path, "playbooks/validate.yml", config=config)[0] == 0
 
 
+def test_a_fabric_that_cannot_be_built_fails(tmp_path: Path):
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    path = tmp_path / "lab.bedplate.yml"
+    path.write_text(
+        text.replace("fabric: {spines: [spine01, spine02],", "fabric: {spines: [spine01, spine02], uplinks: 3,")
+    )
+    code, output = play("-i", path, "playbooks/validate.yml")
+    assert code == 2, output
+    assert "3 uplinks of a leaf cannot be split evenly over 2 spines; allowed: a multiple of 2" in " ".join(
+        output.split()
+    )
+
+
 def test_a_slip_on_the_command_line_fails():
     code, output = play("playbooks/validate.yml", "-e", "slurm_rest_listn=1")
     assert code == 2, output

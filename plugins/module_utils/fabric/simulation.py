@@ -27,6 +27,7 @@ TOOLS = {
     "ibsim": "ibsim-utils",
     "ibsim-run": "ibsim-utils",
     "smpquery": "infiniband-diags",
+    "ibnetdiscover": "infiniband-diags",
     "ibdmchk": "ibutils",
 }
 _PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
@@ -40,9 +41,9 @@ class SimulationError(RuntimeError):
     """No simulation could be made, with what to do."""
 
 
-def missing_tools() -> str:
+def missing_tools(tools: Iterable[str] = tuple(TOOLS)) -> str:
     """Return what to install for a simulation; "" when everything is there."""
-    absent = [tool for tool in TOOLS if not shutil.which(tool, path=_PATH)]
+    absent = [tool for tool in tools if not shutil.which(tool, path=_PATH)]
     if not absent:
         return ""
     packages = " ".join(sorted({TOOLS[tool] for tool in absent}))
@@ -116,9 +117,16 @@ def execute(command: list[str], directory: Path, environment: Mapping[str, str],
 
 
 @contextlib.contextmanager
-def simulated(plan: Plan, directory: Path, plane: str | None, start: str, seconds: float = 120) -> Iterator[Simulation]:
+def simulated(
+    plan: Plan,
+    directory: Path,
+    plane: str | None,
+    start: str,
+    seconds: float = 120,
+    tools: Iterable[str] = tuple(TOOLS),
+) -> Iterator[Simulation]:
     """Run ibsim for a plane of a plan that `simulated_plan` made; `start` is the name of the HCA where commands run."""
-    if missing := missing_tools():
+    if missing := missing_tools(tools):
         raise SimulationError(missing)
     (directory / "net").write_text(netfile(plan, plane=plane))
     name = f"bedplate-{uuid.uuid4().hex[:16]}"

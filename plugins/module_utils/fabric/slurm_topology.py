@@ -22,6 +22,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import f
 # First versions that take it.
 _BLOCK, _YAML, _SUFFIXES, _SMALL_BLOCKS = (24, 5), (25, 5), (23, 11), (25, 5)
 _PLAIN_YAML = (26, 5)
+# Kind of fabric -> TopologyParam of slurm.conf.
+PARAMS = {"dragonfly": "dragonfly"}
 
 
 class TopologyError(ValueError):
@@ -77,7 +79,7 @@ def tree(plans: Plan | Sequence[Plan], *, nodes: Sequence[str] | None = None, to
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
     found: list[tuple[Plan, Branch]] = []
-    topology = Topology(param="dragonfly" if any(plan.kind == "dragonfly" for plan in plans) else "")
+    topology = Topology(param=next((PARAMS[plan.kind] for plan in plans if plan.kind in PARAMS), ""))
     taken: dict[str, str] = {}
     wanted = None if nodes is None else set(nodes)
     for plan in plans:

@@ -36,8 +36,7 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str
         implied["AccountingStorageHost"] = cluster.machine(cluster.services.database[0]).address
     if cluster.services.database and cluster.slurm.accounts:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
-    if topology.has_topology(cluster):
-        implied["TopologyPlugin"] = "topology/tree"
+    implied |= topology.options(cluster)
     options = merge({**implied, **defaults("slurm")}, cluster.slurm.options)
     key = next((name for name in options if name.lower() == "grestypes"), "GresTypes")
     types = [name for name in text_of(options.get(key, "")).split(",") if name]
@@ -63,8 +62,13 @@ def _controller_lines(cluster: Cluster) -> list[str]:
     ]
 
 
-def slurm_files(cluster: Cluster, slurm_extra: Sequence[str] = (), gres_extra: Sequence[str] = ()) -> dict[str, str]:
-    """Return the files of a controller, name -> text; `*_extra` are lines kept for jobs on things that have left."""
+def slurm_files(
+    cluster: Cluster, slurm_extra: Sequence[str] = (), gres_extra: Sequence[str] = (), topology_conf: str = ""
+) -> dict[str, str]:
+    """Return the files of a controller, name -> text; `*_extra` are lines kept for jobs on things that have left.
+
+    `topology_conf` is the text of one that replaces the plan's.
+    """
     lines = [
         *_controller_lines(cluster),
         *nodes.node_lines(cluster),
@@ -76,7 +80,7 @@ def slurm_files(cluster: Cluster, slurm_extra: Sequence[str] = (), gres_extra: S
         "slurm.conf": file_of(slurm_options(cluster, slurm_extra), lines),
         "gres.conf": file_of({}, [*nodes.gres_lines(cluster), *gres_extra]),
         "cgroup.conf": file_of(merge(defaults("cgroup"), cluster.slurm.cgroup)),
-        "topology.conf": file_of({}, topology.lines(cluster)),
+        "topology.conf": file_of({}, topology_conf.splitlines() or topology.lines(cluster)),
         # Debian's own plugstack.conf has an include with a glob, which a configless Slurm cannot serve.
         "plugstack.conf": HEADER,
     }

@@ -1,46 +1,55 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm's tree topology: a leaf switch per rack (or per leaf that racks share), and one switch above all leaves.
-
-Spines are not told apart: for Slurm they are one tier, and every spine listed with the same children makes no tree.
-"""
+"""Slurm's topology: that of the planned fabric, or a leaf switch for each rack where no profile states the NICs of one."""
 
 from __future__ import annotations
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Switch, Topology
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
-
-from .conf import line_of
-from .nodes import folded
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
 
 
-def has_topology(cluster: Cluster) -> bool:
-    """Tell whether the cluster file describes a fabric."""
-    return cluster.fabric is not None
+def options(cluster: Cluster) -> dict[str, str]:
+    """Return the options of slurm.conf that go with the topology.
+
+    They follow from the kind of the fabric alone: every node's slurmd has them, and none may cost the plan of the whole.
+    """
+    if cluster.fabric is None:
+        return {}
+    return Topology(param=slurm_topology.PARAMS.get(cluster.fabric.kind, "") if _has_nics(cluster) else "").options
 
 
-def leaves(cluster: Cluster) -> dict[str, list[str]]:
-    """Return leaf -> names of its nodes, in file order; a leaf whose nodes have all gone is left out."""
+def topology_of(cluster: Cluster) -> Topology:
+    """Return the topology; raises TemplateError where no fabric can be built as the cluster file says."""
+    if cluster.fabric is None:
+        return Topology()
+    if not _has_nics(cluster):
+        return _of_racks(cluster, cluster.fabric.top)
+    return slurm_topology.tree(plan_of(cluster), nodes=[node.name for node in cluster.nodes], top=cluster.fabric.top)
+
+
+def _has_nics(cluster: Cluster) -> bool:
+    return any(node.profile.nics for node in cluster.nodes)
+
+
+def _of_racks(cluster: Cluster, top: str) -> Topology:
+    """Return a switch for each rack, or for each leaf that racks share, and one switch above all of them."""
     members: dict[str, list[str]] = {}
     for node in cluster.nodes:
         members.setdefault(node.rack.leaf, []).append(node.name)
-    return members
+    leaves = [Switch(name, 0, tuple(nodes), (), tuple(nodes), (name,)) for name, nodes in members.items()]
+    every = tuple(node.name for node in cluster.nodes)
+    return Topology([*leaves, Switch(top, 1, (), tuple(members), every, (top,))])
 
 
 def switches(cluster: Cluster) -> dict[str, dict[str, str]]:
     """Return switch -> level, folded nodes (all below) and folded switches directly below, as Slurm reports them."""
-    if cluster.fabric is None:
-        return {}
-    by_leaf = leaves(cluster)
-    found = {name: {"level": "0", "nodes": fold(members), "switches": ""} for name, members in by_leaf.items()}
-    every = fold(node.name for node in cluster.nodes)
-    found[cluster.fabric.top] = {"level": "1", "nodes": every, "switches": fold(by_leaf)}
-    return found
+    return {
+        name: {"level": str(level), "nodes": nodes, "switches": below}
+        for name, (level, nodes, below) in slurm_topology.shown(topology_of(cluster)).items()
+    }
 
 
 def lines(cluster: Cluster) -> list[str]:
-    """Return the lines of topology.conf, leaves first."""
-    found = []
-    for name, switch in switches(cluster).items():
-        kind = "Switches" if switch["switches"] else "Nodes"
-        found.append(line_of({"SwitchName": name, kind: folded(cluster, expand(switch[kind.lower()]))}))
-    return found
+    """Return the lines of topology.conf, leaves first; raises TopologyError where this Slurm has no such topology."""
+    return slurm_topology.conf(topology_of(cluster), cluster.slurm.version).splitlines()

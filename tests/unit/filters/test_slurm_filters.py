@@ -131,8 +131,10 @@ def test_jobs_are_asked_for_before_anything_changes():
     assert [task["ansible.builtin.include_role"]["tasks_from"] for task in first["tasks"]] == ["in_use"]
 
 
-def test_the_controllers_of_a_run_write_the_same_whoever_answered():
+@pytest.mark.parametrize("own", ["", "SwitchName=all Nodes=gpu[01-04]\n"], ids=["planned", "own"])
+def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str, tmp_path: Path):
     """The expressions of roles/slurm/tasks/controller.yml, on a run's own host variables."""
+    (tmp_path / "topology.conf").write_text(own)
     tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
     expressions = next(task["vars"] for task in tasks if "__slurm_files" in task.get("vars", {}))
     loader = DataLoader()
@@ -151,11 +153,14 @@ def test_the_controllers_of_a_run_write_the_same_whoever_answered():
             **{key: trust_as_template(value) for key, value in expressions.items()},
             "hostvars": HostVars(inventory=inventory, variable_manager=variables, loader=loader),
             "slurm_cluster_file": str(LAB),
+            "slurm_controller_topology": str(tmp_path / "topology.conf") if own else "",
         }
         found.append(Templar(loader, variables=host).template(trust_as_template("{{ __slurm_files }}")))
     assert KEPT["slurm"][0] in found[0]["slurm.conf"]
     assert KEPT["gres"][0] in found[0]["gres.conf"]
     assert found[1:] == found[:1] * 2
+    assert ("SwitchName=spine" in found[0]["topology.conf"]) is not bool(own)
+    assert found[0]["topology.conf"].endswith(own)
 
 
 def test_without_a_group_of_controllers_a_host_has_its_own_answer():

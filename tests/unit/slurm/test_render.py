@@ -13,7 +13,7 @@ import yaml
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import check
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import conf, render
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import conf, render, topology
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventories/lab/lab.bedplate.yml"
@@ -85,8 +85,11 @@ def test_the_lines_of_the_lab():
     assert body(files["topology.conf"]) == [
         "SwitchName=leaf-r1 Nodes=gpu[01-02]",
         "SwitchName=leaf-r2 Nodes=gpu[03-04]",
+        "# spine is spine[01-02]",
         "SwitchName=spine Switches=leaf-r[1-2]",
     ]
+    own = "SwitchName=all Nodes=gpu[01-04]"
+    assert body(render.slurm_files(cluster, topology_conf=f"{own}\n")["topology.conf"]) == [own]
 
 
 def test_the_lines_of_the_pod():
@@ -114,7 +117,12 @@ def test_the_lines_of_the_pod():
         "NodeName=gpu[001-032] Name=gpu Type=h100 File=/dev/nvidia[0-3] Cores=0-55",
         "NodeName=gpu[001-032] Name=gpu Type=h100 File=/dev/nvidia[4-7] Cores=56-111",
     ]
-    assert body(files["topology.conf"]) == ["SwitchName=su1 Nodes=gpu[001-032]", "SwitchName=spine Switches=su1"]
+    assert body(files["topology.conf"]) == [
+        "# su1 is su1-r[0-7]",
+        "SwitchName=su1 Nodes=gpu[001-032]",
+        "# spine is spine[01-04]",
+        "SwitchName=spine Switches=su1",
+    ]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -157,6 +165,32 @@ def test_without_a_fabric_there_is_no_topology(lab: Variant):
     cluster = lab(lambda data: data.pop("fabric"))
     assert slurm_conf(cluster, "TopologyPlugin") == []
     assert body(render.slurm_files(cluster)["topology.conf"]) == []
+
+
+def test_the_topology_is_that_of_the_planned_fabric(lab: Variant):
+    """Without NICs there is a leaf for each rack; with them, what the plan of the fabric has, its options included."""
+
+    def bare(data: dict[str, Any]) -> None:
+        del data["profiles"]["sim"]["nics"]
+
+    def groups(data: dict[str, Any]) -> None:
+        for name, rack in data["racks"].items():
+            rack["pod"] = f"g{name}"
+        data["fabric"] = {"kind": "dragonfly", "top": "all"}
+
+    without, dragonfly = lab(bare), lab(groups)
+    assert body(render.slurm_files(without)["topology.conf"]) == [
+        "SwitchName=leaf-r1 Nodes=gpu[01-02]",
+        "SwitchName=leaf-r2 Nodes=gpu[03-04]",
+        "SwitchName=spine Switches=leaf-r[1-2]",
+    ]
+    assert slurm_conf(dragonfly, "Topology") == ["TopologyPlugin=topology/tree", "TopologyParam=dragonfly"]
+    for cluster in (lab(), without, dragonfly, load(str(POD))):
+        planned = topology.topology_of(cluster)
+        assert topology.options(cluster) == planned.options
+        assert {name: int(one["level"]) for name, one in topology.switches(cluster).items()} == {
+            one.name: one.level for one in planned.switches
+        }
 
 
 def test_slurm_looks_for_gpus_itself_where_the_profile_says_so(lab: Variant):
