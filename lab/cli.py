@@ -71,11 +71,10 @@ def _parser() -> argparse.ArgumentParser:
 def _up(_options: argparse.Namespace) -> int:
     podman = Podman(host.prepare())
     nodes.create(podman, "lab", machines.read(INVENTORY))
-    topology = fabric.topology(INVENTORY, machines.cluster_file(INVENTORY), state_of("lab") / "fabric")
+    fabric.discover_topology(INVENTORY, machines.cluster_file(INVENTORY), state_of("lab") / "fabric")
     log = state_of("lab") / "site.log"
     say("ansible", f"playbooks/site.yml on inventories/lab (log: {log.relative_to(ROOT)})")
-    command = ["ansible-playbook", "-i", str(INVENTORY), str(ROOT / "playbooks" / "site.yml")]
-    if stream([*command, "-e", f"slurm_controller_topology={topology}"], log=log):
+    if stream(["ansible-playbook", "-i", str(INVENTORY), str(ROOT / "playbooks" / "site.yml")], log=log):
         raise LabError(
             f"playbooks/site.yml failed; the reason is in the lines above and in {log}.\n"
             "The nodes are left running: look with `python3 -m lab ssh NODE`, mend, and run `make lab` again."

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -42,18 +43,19 @@ def discover(cluster_file: Path, directory: Path) -> list[Path]:
     return found
 
 
-def topology(inventory: Path, cluster_file: Path, directory: Path) -> Path:
-    """Compare the simulated fabric with the plan, and return the topology.conf of what was discovered."""
+def discover_topology(inventory: Path, cluster_file: Path, directory: Path) -> None:
+    """Compare the simulated fabric with the plan, and write Slurm's topology.conf of what was discovered."""
     saved = ",".join(map(str, discover(cluster_file, directory)))
     log = directory / "fabric.log"
-    for playbook in ("fabric_compare.yml", "fabric_topology.yml"):
-        command = ["ansible-playbook", "-i", str(inventory), str(ROOT / "playbooks" / playbook)]
-        variables = ["-e", f"fabric_saved={saved}", "-e", f"fabric_directory={directory}"]
-        if stream([*command, *variables], log=log, quiet=True):
-            raise LabError(f"playbooks/{playbook} failed; the reason is in {log}:\n{log.read_text()[-2000:]}")
+    playbooks = [str(ROOT / "playbooks" / name) for name in ("fabric_compare.yml", "fabric_topology.yml")]
+    variables = ["-e", f"fabric_saved={saved}", "-e", f"fabric_directory={directory}"]
+    if stream(["ansible-playbook", "-i", str(inventory), *playbooks, *variables], log=log, quiet=True):
+        raise LabError(
+            f"the fabric is not as planned, or not understood; the reason is in {log}:\n{log.read_text()[-2000:]}"
+        )
     told = json.loads((directory / "comparison" / "findings.json").read_text())
     page = directory / "comparison" / "fabric.html"
     say(
-        "fabric", f"{told['ok']} of {told['planned']} planned cables are as planned (picture: {page.relative_to(ROOT)})"
+        "fabric",
+        f"{told['ok']} of {told['planned']} planned cables are as planned (picture: {os.path.relpath(page, ROOT)})",
     )
-    return directory / "discovered" / "slurm" / "topology.conf"

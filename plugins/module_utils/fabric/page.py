@@ -33,7 +33,7 @@ body { font: 15px/1.45 sans-serif; color: #1c2226; margin: 0 auto; max-width: 22
 h1 { font-size: 24px; } h2 { font-size: 18px; margin: 32px 0 8px; }
 nav { position: sticky; top: 0; background: #fff; padding: 8px 0; border-bottom: 1px solid #ccd2d8; }
 nav a { margin-right: 16px; } input { font: inherit; width: 22em; padding: 4px 8px; }
-.wide { overflow-x: auto; } .wide svg { max-width: 100%; height: auto; min-width: 960px; }
+.wide { overflow-x: auto; } .wide svg { max-width: 100%; height: auto; } .wide svg.large { min-width: 960px; }
 table { border-collapse: collapse; width: 100%; } th { text-align: left; background: #eef1f4; }
 th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid #e3e7eb; vertical-align: top; overflow-wrap: anywhere; }
 td.number { text-align: right; } .error { color: ERROR; font-weight: bold; } .warning { color: WARNING; font-weight: bold; }

@@ -39,6 +39,10 @@ COLOURS = {
 RAILS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a800", "#555555")
 _TIERS = {0: "hosts", 1: "leaves", 2: "spines", 3: "cores"}
 _ONE = {1: "leaf", 2: "spine", 3: "core"}
+# A wide letter of the title.
+_LETTER = 9
+# A page may not make a picture smaller than this.
+LARGE = 960
 # Signs that fit into a box, and what no XML may have in it.
 _FITS = 15
 _NO_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -69,11 +73,14 @@ def picture(plan: Plan, findings: Iterable[Finding] = ()) -> str:
     """Return an SVG document of a plan; boxes and lines have the colour of the gravest finding at them."""
     found = list(findings)
     drawn = sketch(plan, found)
-    width, height = _number(drawn.width), _number(drawn.height)
     title = f"{plan.name}: {plan.kind}, {len(plan.switches)} switches, {len(plan.hcas)} HCAs, {sum(1 for _ in plan.present)} cables"
+    # A small fabric is narrower than what is said of it.
+    wide = max(drawn.width, 2 * MARGIN + len(title) * _LETTER)
+    width, height = _number(wide), _number(drawn.height)
+    large = ' class="large"' if wide > LARGE else ""
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" font-family="sans-serif" font-size="12">',
+        f'role="img" font-family="sans-serif" font-size="12"{large}>',
         f"<title>{text(title)}</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         _words(MARGIN, MARGIN, title, size=15, weight="bold"),
