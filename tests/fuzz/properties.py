@@ -136,31 +136,28 @@ def _as_planned(plan: Plan, discovery: Discovery, names: Mapping[str, str]) -> N
 
 
 def neighbours(text: str) -> None:
-    """An answer of lldpctl is refused with SavedError, or each interface in it is a cable or is told of."""
+    """An answer of lldpctl is refused with SavedError, or each interface in it has a cable for each neighbour, or is told of."""
+    told = Told("leaf-a0", text if text.lstrip().startswith(("{", "[")) else "{" + text)
     try:
-        found = discoveries([Told("leaf-a0", text if text.lstrip().startswith(("{", "[")) else "{" + text)], ROCE)
+        found = discoveries([told], ROCE)
     except SavedError:
         return
     _judged(ROCE, found)
     discovery = found[LLDP]
-    for box, answer in Told("leaf-a0", text).answers().items():
-        told = sum(line.startswith(f"{lldp.short(box)} ") for _, line in discovery.unread)
-        listed = {one[0] for one in lldp.neighbours(answer)}
-        assert told or all(_seen(discovery, lldp.short(box), one) for one in listed), f"{box}: {listed}"
-        assert interfaces(answer) <= listed | _unread_of(discovery, lldp.short(box)), f"{box}: an interface is lost"
-
-
-def _seen(discovery: Discovery, box: str, interface: str) -> bool:
-    nodes = discovery.nodes
-    return f"{box} {interface}" in nodes or box in nodes
-
-
-def _unread_of(discovery: Discovery, box: str) -> set[str]:
-    found = set()
-    for _, line in discovery.unread:
-        if line.startswith(f"{box} "):
-            found.add(line[len(box) + 1 :].split(" to ")[0].split(": ")[0])
-    return found
+    unread = [line for _, line in discovery.unread]
+    for box, answer in told.answers().items():
+        name = lldp.short(box)
+        cables = [
+            cable.description
+            for node in discovery.nodes.values()
+            for cable in node.cables.values()
+            if node.description == name or node.description.startswith(f"{name} ")
+        ]
+        seen = list(lldp.neighbours(answer))
+        assert interfaces(answer) <= {one[0] for one in seen}, f"{box}: an interface is lost"
+        for interface, far, port, mac in seen:
+            known = any(one.startswith(lldp.short(far) or mac) for one in cables)
+            assert known or any(one.startswith(f"{name} {interface} to {far or mac} {port}: ") for one in unread)
 
 
 def interfaces(answer: Mapping[str, Any]) -> set[str]:

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 # Braces and blanks can be part of a name, so it ends at the last " LID:".
-_END = r"\{ (CA|SW|RT)\S* Ports:(\w+) .*?NodeGUID:(\w+) PortGUID:(\w+) .*?\{(.*)\} LID:(\w+) PN:(\w+) \}"
+_HEX = "([0-9A-Fa-f]{1,16})"
+_END = rf"\{{ (CA|SW|RT)\S* Ports:{_HEX} .*?NodeGUID:{_HEX} PortGUID:{_HEX} .*?\{{(.*)\}} LID:{_HEX} PN:{_HEX} \}}"
 _CABLE = re.compile(rf"{_END} {_END}")
 _FDBS = re.compile(r"dump_ucast_routes: Switch 0x([0-9a-f]+)")
 _LFTS = re.compile(r"Unicast lids \[.*?\] of switch Lid \d+ guid 0x([0-9a-f]+)")
+_LID = re.compile(r"0x[0-9A-Fa-f]{1,4}\Z")
 _NO_PORT = "255"
 
 
@@ -74,7 +76,11 @@ def _cable(found: Subnet, line: str, number: int) -> None:
                 f"opensm-subnet.lst: line {number}: LID {node.lid} is {name} and {known.name}; it is of two runs"
             )
         ends.append((node.lid, int(port, 16)))
-    found.cables[ends[0]], found.cables[ends[1]] = ends[1], ends[0]
+    for one, other in (ends, ends[::-1]):
+        if found.cables.setdefault(one, other) != other:
+            raise DumpError(
+                f"opensm-subnet.lst: line {number}: a second cable at {found.describe(*one)}; it is of two runs"
+            )
 
 
 def _tables(found: Subnet, text: str) -> None:
@@ -89,9 +95,12 @@ def _tables(found: Subnet, text: str) -> None:
         # Millions of lines of 16,384 HCAs: no regular expression for each.
         if line[:2] == "0x":
             port = line[start:end]
-            if port.isdigit() and len(port) == end - start:
+            if port.isdecimal() and len(port) == end - start:
                 if port != _NO_PORT:
-                    table[int(line[2:6], 16)] = int(port)
+                    try:
+                        table[int(line[2:6], 16)] = int(port)
+                    except ValueError:
+                        raise DumpError(f"forwarding tables: line {number} names no LID: {line[:60]!r}") from None
             elif "UNREACHABLE" not in line:
                 raise DumpError(f"forwarding tables: line {number} names no port: {line[:60]!r}")
         elif match := header.match(line):
@@ -106,16 +115,20 @@ def _tables(found: Subnet, text: str) -> None:
 
 
 def ca_order(text: str) -> list[int | None]:
-    """Return the LIDs of opensm-ftree-ca-order.dump in order; None for a place that no HCA has.
+    """Return the LIDs of opensm-ftree-ca-order.dump in order; None for a place that no HCA has; DumpError for what is no such file.
 
     >>> ca_order("0x0001\\tgpu1 mlx5_0\\n0xFFFF\\tDUMMY\\n")
     [1, None]
     """
     order: list[int | None] = []
-    for line in text.split("\n"):
-        if line.strip():
-            word, _tab, name = line.partition("\t")
-            order.append(None if (word, name) == ("0xFFFF", "DUMMY") else int(word, 16))
+    for number, line in enumerate(text.split("\n"), 1):
+        word, _tab, name = line.partition("\t")
+        if (word, name) == ("0xFFFF", "DUMMY"):
+            order.append(None)
+        elif _LID.match(word):
+            order.append(int(word, 16))
+        elif line.strip():
+            raise DumpError(f"opensm-ftree-ca-order.dump: line {number} names no LID: {line[:60]!r}")
     return order
 
 

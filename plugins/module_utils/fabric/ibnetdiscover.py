@@ -65,7 +65,7 @@ class Node:
 
     def like(self, other: Node) -> bool:
         """Tell whether both are one node told of twice, as -g does with the switches of a chassis."""
-        return (self.kind, self.description, self.far()) == (other.kind, other.description, other.far())
+        return (self.kind, self.description, self.cables) == (other.kind, other.description, other.cables)
 
     def far(self) -> dict[int, tuple[str, int]]:
         """Return port -> the end at the other side."""

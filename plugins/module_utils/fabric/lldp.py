@@ -57,7 +57,8 @@ def port_number(name: str, lanes: int = 1, step: int = 1) -> int:
 def neighbours(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
     """Yield own interface, and the neighbour's name, port and MAC; LldpError for what is no answer of lldpctl.
 
-    A neighbour without a name is `""`; a port that is identified by its MAC only has that as its name.
+    A neighbour without a name is `""`; a port that is identified by its MAC only has that as its name. An interface of which nothing
+    can be read has a neighbour without anything.
     """
     lldp = answer.get("lldp")
     # json0 makes a list of everything; json makes a map of what there is one of.
@@ -65,15 +66,19 @@ def neighbours(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]
         if not isinstance(part, Mapping):
             raise LldpError("there is no `lldp` in it: give the output of `lldpctl -f json`")
         for interface, told in _interfaces(part.get("interface", [])):
+            seen = False
             for chassis, name in _chassis(told.get("chassis", {})):
                 for port in _listed(told.get("port", {})):
-                    identity = _first(port.get("id"))
-                    by_mac = identity.get("type") == "mac" or bool(_MAC.match(str(identity.get("value", ""))))
-                    description = str(_first(port.get("descr")).get("value", ""))
-                    port_name = str(identity.get("value", ""))
-                    if by_mac and description and not _MAC.match(description):
-                        port_name = description
-                    yield interface, name, port_name, str(_first(chassis.get("id")).get("value", ""))
+                    seen = True
+                    yield interface, name, _port_name(port), str(_first(chassis.get("id")).get("value", ""))
+            if not seen:
+                yield interface, "", "", ""
+
+
+def _port_name(port: Mapping[str, Any]) -> str:
+    name, description = (str(_first(port.get(key)).get("value", "")) for key in ("id", "descr"))
+    by_mac = _first(port.get("id")).get("type") == "mac" or bool(_MAC.match(name))
+    return description if by_mac and description and not _MAC.match(description) else name
 
 
 def _interfaces(found: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -143,20 +148,32 @@ class _Reader:
         self.found = Discovery()
         self.asked: set[str] = set()
         self.hosts = {hca.host for hca in plan.hcas.values()}
+        self.planned = {*plan.switches, *plan.hcas}
 
     def take(self, name: str, seen: Iterable[tuple[str, str, str, str]]) -> None:
         self.asked.add(name)
         if name in self.plan.switches:
             self._node(name, "")
         for interface, far, far_port, mac in seen:
-            node, port = self._node(name, interface)
-            other, other_port = self._node(short(far) or mac, far_port)
-            if not port or not other_port:
-                self.found.unread.append(
-                    (0, f"{name} {interface} to {far or mac} {far_port}: no number in a port's name")
-                )
-                continue
-            node.cables[port] = Cable(other.guid, other_port, "", "", other.description, 0, other.kind)
+            wrong = self._cable(name, interface, short(far) or mac, far_port)
+            if wrong:
+                self.found.unread.append((0, f"{name} {interface} to {far or mac} {far_port}: {wrong}"))
+
+    def _cable(self, name: str, interface: str, far: str, far_port: str) -> str:
+        """Take a neighbour; return why it cannot be taken."""
+        if not far:
+            return "no neighbour is named"
+        node, port = self._node(name, interface)
+        other, other_port = self._node(far, far_port)
+        if not port or not other_port:
+            return "no number in a port's name"
+        cable = Cable(other.guid, other_port, "", "", other.description, 0, other.kind)
+        known = node.cables.setdefault(port, cable)
+        if known == cable:
+            return ""
+        # An adapter's firmware may speak beside its host, with a MAC for a name.
+        kept = node.cables[port] = min(known, cable, key=lambda one: one.description not in self.planned)
+        return f"the port has two neighbours, and {kept.description} was taken; let one agent only speak there"
 
     def _node(self, name: str, interface: str) -> tuple[Node, int]:
         """Return a box and the number of its port; an interface of a host is a box of its own."""

@@ -92,6 +92,16 @@ def test_two_nodes_of_one_guid_are_kept_both():
     assert found.nodes["b83fd20300a10001"].description == "gpu001 mlx5_0"
 
 
+def test_node_that_is_told_twice_with_another_rate_is_not_told_twice_alike():
+    text = (CAPTURES / "grouped.txt").read_text()
+    lines = text.split("\n")
+    again = [number for number, line in enumerate(lines) if '"gpu001 mlx5_0" lid' in line][-1]
+    lines[again] = lines[again].replace("4xHDR", "1xHDR")
+    found = parse(lines)
+    rates = [cable.width for node in (*found.nodes.values(), *found.twins) for cable in node.cables.values()]
+    assert "1x" in rates
+
+
 @pytest.mark.parametrize("cut", range(1, 4200, 97))
 def test_nothing_of_a_cut_off_output_is_dropped_in_silence(cut: int):
     text = (CAPTURES / "plain.txt").read_text()[:cut]

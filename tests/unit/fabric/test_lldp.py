@@ -169,6 +169,29 @@ def test_what_is_no_answer_is_told_with_the_box(answer: dict[str, Any]):
     assert unread[0][1].startswith("sp1: ")
 
 
+@pytest.mark.parametrize("told", [{}, {"chassis": "gpu1"}, {"chassis": {"gpu1": {"id": {}}}, "port": "eth0"}])
+def test_interface_of_which_nothing_can_be_read_is_told_of(told: dict[str, Any]):
+    answer = {"lldp": {"interface": {"swp1": told}}}
+    assert list(neighbours(answer)) == [("swp1", "", "", "")]
+    assert discovery_of({"sp1": answer}, fabric()).unread == [(0, "sp1 swp1 to  : no neighbour is named")]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_neighbours_at_one_port_the_planned_one_is_taken_and_both_are_told_of(order: int):
+    plan = fabric()
+    found = answers(plan)
+    interfaces = found["leaf-a0"]["lldp"]["interface"]
+    firmware = neighbour("swp1", "", "b8:3f:d2:00:00:01")
+    del firmware["swp1"]["chassis"][""]
+    firmware["swp1"]["chassis"] = {"id": {"type": "mac", "value": "b8:3f:d2:00:00:01"}}
+    found["leaf-a0"]["lldp"]["interface"] = [*interfaces, firmware][::order]
+    discovery = discovery_of(found, plan)
+    ((_, text),) = discovery.unread
+    assert text.startswith("leaf-a0 swp1 to ")
+    assert "the port has two neighbours, and gpu0 ens1f0np0 was taken" in text
+    assert {one.kind for one in comparison(plan, {"": discovery}).findings} == {"unread", "unknown"}
+
+
 @pytest.mark.parametrize(
     ("name", "lanes", "step", "number"),
     [("swp17", 1, 1, 17), ("swp9s1", 2, 1, 18), ("Ethernet1/31", 1, 1, 31), ("Ethernet1/31/2", 2, 1, 62),

@@ -211,6 +211,11 @@ def test_names_with_braces_and_ports_in_hexadecimal():
         (ODD, "SUBNET UP", "no forwarding tables: .*'SUBNET UP'"),
         (ODD, TABLE.replace("b" * 16, "d" * 16), "switch d{16} is not in opensm-subnet.lst"),
         (ODD, TABLE + "0x0002 : 0", "line 4 names no port"),
+        (ODD, TABLE + "0x0002 : ²²²", "line 4 names no port"),
+        (ODD, TABLE + "0x00g2 : 001", "line 4 names no LID"),
+        (ODD.replace("Ports:01", "Ports:0yes"), TABLE, "line 1 is no cable"),
+        (ODD.replace("PN:01", "PN:Switch"), TABLE, "line 1 is no cable"),
+        (ODD + ODD.replace("PN:01", "PN:02"), TABLE, "line 2: a second cable at MF0;.* port 31"),
         (ODD.replace("CA Ports", "SW Ports"), TABLE, "none of g } .*cut short"),
     ],
 )
@@ -221,3 +226,10 @@ def test_dumps_that_are_no_whole_dumps(subnet: str, tables: str, message: str):
 
 def test_port_255_is_no_port():
     assert read(ODD, TABLE.replace("031", "255")).tables == {2: {}}
+
+
+@pytest.mark.parametrize("line", ["0x0007 : 000  : 00   : yes", "Name\tgpu1", "0xFFFF0\tDUMMY"])
+def test_order_that_is_no_order(line: str):
+    text = f"0x0001\tgpu1 mlx5_0\n{line}\n"
+    with pytest.raises(DumpError, match=r"ca-order\.dump: line 2 names no LID"):
+        ca_order(text)
