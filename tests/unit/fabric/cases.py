@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovered import plan_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import CA, Discovery, Node
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Hca, Plan, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Domain, Hca, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import connect, discovery_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
     Host,
@@ -126,6 +126,41 @@ def two_fabrics() -> Plan:
     return plan
 
 
+def named() -> Plan:
+    """Return hosts of which one has a name that is none of Slurm's hostlists."""
+    nics = [Nic("mlx5_0")]
+    return leaf_spine([Host(name, nics, "r0") for name in ("gpu0", "gpu1", "gpu2", "o'brien")], Shape(spines=["s"]))
+
+
+def oversubscribed() -> Plan:
+    return leaf_spine(hosts(16, 1, 8), Shape(ports=16, spines=["s0", "s1"], uplinks=4, oversubscription=2))
+
+
+def roce() -> Plan:
+    nics = [Nic(f"enp{n}s0f0", n) for n in range(2)]
+    shape = Shape(technology="ethernet", speed="400G", width="", ports=32, spines=["sw-agg1", "sw-agg2"], uplinks=4)
+    return leaf_spine([Host(f"gpu{n}", nics, f"r{n // 4}", leaf=f"tor{n // 4}") for n in range(8)], shape)
+
+
+def cores_by_rail() -> Plan:
+    """Return four units of two rails; each rail has spines of its own, and only cores join the rails."""
+    shape = Shape(ports=16, spines=[f"s{n}" for n in range(8)], cores=["c0", "c1"], uplinks=4)
+    return rail_optimised(hosts(16, 2, 4), shape)
+
+
+def dragonfly_plus() -> Plan:
+    return dragonfly(hosts(12, 1, 4, "g"), Shape(ports=16, spines=[f"s{n}" for n in range(6)], uplinks=4))
+
+
+def nvlink_racks() -> Plan:
+    """Return four racks of 18 hosts, each an NVLink domain, and a leaf for each rack and rail."""
+    nics = [Nic(f"mlx5_{rail}", rail) for rail in range(4)]
+    listed = [Host(f"n{n:03}", nics, f"r{n // 18}", f"nvl{n // 18}") for n in range(72)]
+    plan = rail_optimised(listed, Shape(ports=64, spines=[f"s{n}" for n in range(6)], uplinks=18))
+    plan.domains = [Domain(f"nvl{k}", tuple(f"n{n:03}" for n in range(18 * k, 18 * k + 18))) for k in range(4)]
+    return plan
+
+
 def one_leaf() -> Plan:
     plan = Plan("small", "leaf-spine")
     plan.add(Switch("sw", 8, 1), Hca("n1", "mlx5_0"), Hca("n2", "mlx5_0"))
@@ -159,6 +194,8 @@ class Case:
     group: str = ""
     # The tree when discovered: names of units are not known, so leaves give theirs.
     seen: dict[str, str] | None = None
+    # How HCAs say their names, where it is not as planned.
+    told: dict[str, str] = field(default_factory=dict)
 
 
 RAILS = {"su00": "gpu[0-3]", "top": "+su00"}
@@ -170,6 +207,9 @@ CASES = {
     "rail_full": Case(rails, RAILS, seen=RAILS_SEEN),
     "rail_partial": Case(rail_partial, RAILS, seen=RAILS_SEEN),
     "rail_partial_planned": Case(rail_partial_planned, RAILS, seen=RAILS_SEEN),
+    "rail_unnamed": Case(
+        rails, RAILS, seen=RAILS_SEEN, told={"gpu3 mlx5_1": "MT4129 ConnectX7   Mellanox Technologies"}
+    ),
     "rail_only_spines": Case(
         planes,
         {"su00": "gpu[0-3]", "su01": "gpu[4-7]", "top": "+su[00-01]"},
@@ -220,6 +260,16 @@ CASES = {
         {**POD, "spine0": "gpu9", "top": "+leaf-r[0-1],spine0"},
         ["spine0: holds the hosts gpu9 and stands above leaves"],
     ),
+    "names": Case(
+        named,
+        {"leaf-r0": "gpu[0-2],o'brien", "top": "+leaf-r0"},
+        seen={"leaf-r0": "gpu[0-2]", "top": "+leaf-r0"},
+        told={
+            "gpu0 mlx5_0": "gpu0.example.com mlx5_0",
+            "gpu1 mlx5_0": "gpu1",
+            "gpu2 mlx5_0": "gpu2 (HCA-1) mlx5_0",
+        },
+    ),
     "miswire_leaf_leaf": Case(
         miswire,
         {"leaf-r0": "gpu[0-3]", "leaf-r1": "gpu[4-7]", "leaf-r2": "gpu[8-11]", "top": "+leaf-r[0-2]"},
@@ -246,7 +296,32 @@ CASES = {
         },
     ),
     "one_leaf": Case(one_leaf, {"sw": "n[1-2]"}),
+    "oversubscribed": Case(oversubscribed, {"leaf-r0": "gpu[0-7]", "leaf-r1": "gpu[8-15]", "top": "+leaf-r[0-1]"}),
+    "roce": Case(roce, {"tor0": "gpu[0-3]", "tor1": "gpu[4-7]", "top": "+tor[0-1]"}),
+    "cores_by_rail": Case(
+        cores_by_rail,
+        {**{f"su0{n}": f"gpu[{4 * n}-{4 * n + 3}]" for n in range(4)}, "top": "+su[00-03]"},
+        seen={
+            **{f"leaf-su0{n}-r0": f"gpu[{4 * n}-{4 * n + 3}]" for n in range(4)},
+            "top": "+leaf-su[00-03]-r0",
+        },
+    ),
+    "dragonfly_plus": Case(
+        dragonfly_plus,
+        {**{f"leaf-r{n}": f"gpu[{4 * n}-{4 * n + 3}]" for n in range(3)}, "top": "+leaf-r[0-2]"},
+        param="dragonfly",
+    ),
+    "nvlink_racks": Case(
+        nvlink_racks,
+        {**{f"nvl{n}": f"n[{18 * n:03}-{18 * n + 17:03}]" for n in range(4)}, "top": "+nvl[0-3]"},
+        seen={
+            **{f"leaf-nvl{n}-r0": f"n[{18 * n:03}-{18 * n + 17:03}]" for n in range(4)},
+            "top": "+leaf-nvl[0-3]-r0",
+        },
+    ),
 }
+# LLDP finds Ethernet, and ibnetdiscover all else.
+INFINIBAND = {name: case for name, case in CASES.items() if name != "roce"}
 
 
 def discovered(case: Case) -> tuple[Plan, list[str]]:
@@ -255,6 +330,8 @@ def discovered(case: Case) -> tuple[Plan, list[str]]:
     found = {plane: discovery_of(plan, plane) for plane in plan.planes}
     for discovery in found.values():
         aggregation(discovery)
+        for node in discovery.nodes.values():
+            node.description = case.told.get(node.description, node.description)
     made, findings = plan_of(found, storage=case.storage, group=case.group)
     return made, [str(one) for one in findings]
 

@@ -284,7 +284,7 @@ def test_a_tool_that_hangs_is_ended(tmp_path):
 def test_missing_tools_are_one_error_with_the_packages(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(simulation, "_PATH", "/nonexistent")
     assert missing_tools() == (
-        "opensm, ibsim, ibsim-run, smpquery, ibdmchk not installed, so nothing can be simulated: "
+        f"{', '.join(TOOLS)} not installed, so nothing can be simulated: "
         "apt-get install ibsim-utils ibutils infiniband-diags opensm"
     )
     assert [one.kind for one in prove(SMALL, "").findings] == [proof.TOOLS]

@@ -58,7 +58,7 @@ def test_hard_case(case: Case):
         assert any(words in text for text in texts), texts
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", cases.INFINIBAND.values(), ids=cases.INFINIBAND)
 def test_hard_case_as_it_is_discovered(case: Case):
     plan, findings = discovered(case)
     topology = tree(plan)

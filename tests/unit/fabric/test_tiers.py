@@ -12,7 +12,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
     Shape,
     dragonfly,
-    rail_optimised,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers import Branch, Union, roots
 from tests.unit.fabric import cases
@@ -31,19 +30,10 @@ def every(branch: Branch) -> list[Branch]:
     return [branch, *(one for below in branch.below for one in every(below))]
 
 
-def cores_by_rail() -> Plan:
-    shape = Shape(ports=16, spines=[f"s{n}" for n in range(8)], cores=["c0", "c1"], uplinks=4)
-    return rail_optimised(cases.hosts(16, 2, 4), shape)
-
-
-def dragonfly_plus() -> Plan:
-    return dragonfly(cases.hosts(12, 1, 4, "g"), Shape(ports=16, spines=[f"s{n}" for n in range(6)], uplinks=4))
-
-
 PLANS: dict[str, Callable[[], Plan]] = {
     **{name: cases.CASES[name].plan for name in ("damaged", "three_level", "rail_only_spines", "dragonfly")},
-    "cores_by_rail": cores_by_rail,
-    "dragonfly_plus": dragonfly_plus,
+    "cores_by_rail": cases.cores_by_rail,
+    "dragonfly_plus": cases.dragonfly_plus,
 }
 
 
@@ -103,7 +93,7 @@ def units(*groups: range) -> list[object]:
 
 
 def test_rails_with_spines_of_their_own_are_one_pod_of_leaves():
-    plan = cores_by_rail()
+    plan = cases.cores_by_rail()
     assert tree_of(plan) == [units(*(range(k, k + 4) for k in (0, 4, 8, 12)))]
     assert len(plan.switches) == 8 + 8 + 2
 
@@ -120,7 +110,7 @@ def test_groups_of_leaves_and_spines_are_switches_of_a_dragonfly():
 
 
 def test_a_group_of_one_leaf_with_spines_is_that_leaf():
-    assert tree_of(dragonfly_plus()) == [units(*(range(k, k + 4) for k in (0, 4, 8)))]
+    assert tree_of(cases.dragonfly_plus()) == [units(*(range(k, k + 4) for k in (0, 4, 8)))]
 
 
 def test_a_host_without_a_cable_is_named():
