@@ -82,7 +82,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Partition:
-    """A tenant's ports: `members` are hosts (with all their HCAs) or HCAs, each `full` or `limited`. `pkey` has 15 bits."""
+    """A tenant's ports: `members` are hosts (with all their HCAs) or HCAs, each `full`, `limited` or `both`. `pkey` has 15 bits."""
 
     name: str
     pkey: int
@@ -128,12 +128,17 @@ class Plan:
     partitions: list[Partition] = field(default_factory=list)
     managers: list[SubnetManager] = field(default_factory=list)
     domains: list[Domain] = field(default_factory=list)
+    # Switch -> ports that are kept free on purpose.
+    spare: dict[str, list[int]] = field(default_factory=dict)
     # Switch or HCA -> highest port in use.
     used: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def join(self, a: str, b: str, kind: str) -> None:
         """Add a link between the next free ports of both."""
-        self.used[a], self.used[b] = self.used.get(a, 0) + 1, self.used.get(b, 0) + 1
+        for name in (a, b):
+            self.used[name] = self.used.get(name, 0) + 1
+            while self.spare and self.used[name] in self.spare.get(name, ()):
+                self.used[name] += 1
         self.links.append(Link(a, self.used[a], b, self.used[b], kind))
 
     def add(self, *things: Switch | Hca) -> None:

@@ -10,7 +10,14 @@ from collections.abc import Iterable, Iterator
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End, few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import valid
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Link, Problem, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
+    COMPUTE,
+    MANAGEMENT,
+    Hca,
+    Link,
+    Problem,
+    Switch,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import safe
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import View, most_common, problem
 
@@ -194,15 +201,21 @@ def parts(view: View) -> Iterator[Problem]:
 
 
 def oversubscription(view: View) -> Iterator[Problem]:
-    """P4: a switch has enough cables up for those from below."""
+    """P4: a switch has enough cables up for those from below; subnet managers and the like load none."""
     if not view.is_tree:
         return
+    idle = Counter(
+        end[0]
+        for name, link in view.cable.items()
+        if not link.missing and view.plan.hcas[name].purpose == MANAGEMENT
+        for end in link.ends
+    )
     tops, allowed = view.tops(), view.plan.oversubscription
     compute = {
         end[0] for name, link in view.cable.items() if view.plan.hcas[name].purpose == COMPUTE for end in link.ends
     }
     for switch in view.plan.switches.values():
-        down = view.hosts[switch.name] + view.below[switch.name]
+        down = view.hosts[switch.name] - idle[switch.name] + view.below[switch.name]
         up = sum(view.present.get(switch.name, {}).values())
         meant = sum(view.planned.get(switch.name, {}).values())
         # A switch without any is P5's.

@@ -8,7 +8,7 @@ Every template takes hosts in their physical order and a `Shape`, and returns a 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Plan, Switch
@@ -58,6 +58,8 @@ class Shape:
     oversubscription: float = 1.0
     # Cables between two dragonfly groups.
     global_links: int = 1
+    # Switch -> ports that are kept free.
+    spare: Mapping[str, Sequence[int]] = field(default_factory=dict)
     leaf_racks: dict[str, str] = field(default_factory=dict)
     spine_rack: str = ""
 
@@ -164,7 +166,8 @@ TEMPLATES: dict[str, Callable[[Sequence[Host], Shape], Plan]] = {
 
 
 def _plan(kind: str, shape: Shape) -> Plan:
-    return Plan(shape.name, kind, shape.technology, shape.speed, shape.width, shape.oversubscription)
+    spare = {switch: sorted(ports) for switch, ports in shape.spare.items()}
+    return Plan(shape.name, kind, shape.technology, shape.speed, shape.width, shape.oversubscription, spare=spare)
 
 
 def _rail_leaf(host: Host, nic: Nic) -> str:
@@ -220,18 +223,26 @@ def _uplinks(plan: Plan, leaves: Sequence[str], spines: int, shape: Shape) -> in
     """Return how many cables go up from each leaf: as stated, or enough for the busiest leaf, the same to every spine."""
     if not spines:
         raise TemplateError("there is no spine: name some in fabric.spines")
-    busiest = max(plan.used[leaf] for leaf in leaves)
+    busiest = max(plan.used[leaf] - _passed(plan, leaf) for leaf in leaves)
     wanted = shape.uplinks or -(-busiest // spines) * spines
     if wanted % spines:
         raise TemplateError(
             f"{wanted} uplinks of a leaf cannot be split evenly over {spines} spines; allowed: a multiple of {spines}"
         )
-    if wanted > shape.ports - busiest:
+    kept = max(sum(port <= shape.ports for port in plan.spare.get(leaf, ())) for leaf in leaves)
+    if wanted > shape.ports - kept - busiest:
+        but = f" and {kept} that are kept free" if kept else ""
+        left = shape.ports - kept - busiest
         raise TemplateError(
-            f"a leaf has {shape.ports} ports and {busiest} hosts' ports, so {shape.ports - busiest} are left and not {wanted} for uplinks "
-            f"to {spines} spines; state fabric.uplinks (a multiple of {spines}), or take fewer hosts to a leaf"
+            f"a leaf has {shape.ports} ports and {busiest} hosts' ports{but}, so {left} are left and not {wanted} for uplinks to "
+            f"{spines} spines; state fabric.uplinks (a multiple of {spines}), or take fewer hosts to a leaf"
         )
     return wanted
+
+
+def _passed(plan: Plan, name: str) -> int:
+    """Return how many ports of a switch were passed over so far, for they are kept free."""
+    return sum(port <= plan.used[name] for port in plan.spare.get(name, ()))
 
 
 def _above(plan: Plan, lower: Sequence[str], upper: Sequence[str], uplinks: int, kind: str) -> None:
@@ -246,8 +257,8 @@ def _above(plan: Plan, lower: Sequence[str], upper: Sequence[str], uplinks: int,
 def _add_cores(plan: Plan, shape: Shape) -> None:
     """Join all spines with the cores. Where a spine has fewer uplinks than there are cores, the n-th spines of all pods share a part."""
     spines = [switch for switch in plan.switches.values() if switch.tier == 2]
-    down = max(plan.used[spine.name] for spine in spines)
-    up = min(down, shape.ports - down)
+    down = max(plan.used[spine.name] - _passed(plan, spine.name) for spine in spines)
+    up = min(down, shape.ports - max(len(plan.spare.get(spine.name, ())) for spine in spines) - down)
     parts = max(1, -(-len(shape.cores) // up)) if up else 0
     if not parts:
         raise TemplateError(
@@ -287,8 +298,10 @@ def _join_groups(plan: Plan, edges: dict[str, list[str]], cables: int) -> None:
 def _fits(plan: Plan, names: Iterable[str]) -> None:
     for name in names:
         if plan.used.get(name, 0) > plan.switches[name].ports:
+            kept = _passed(plan, name)
+            but = f" and {kept} ports that are kept free" if kept else ""
             raise TemplateError(
-                f"{name} would have {plan.used[name]} cables, and a switch has {plan.switches[name].ports} ports; "
+                f"{name} would have {plan.used[name] - kept} cables{but}, and a switch has {plan.switches[name].ports} ports; "
                 "take fewer hosts to a leaf, more switches above, or fewer uplinks"
             )
 

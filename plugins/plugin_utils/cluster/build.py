@@ -6,13 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 from .addresses import networks_of
+from .fabric import fabric_of
 from .fields import Mistakes
 from .model import Cluster
 from .names import check_names
 from .needed import check_needed
 from .profiles import profiles_of
 from .racks import Floor
-from .services import check_clients, fabric_of, partitions_of, services_of
+from .services import check_clients, partitions_of, services_of
 from .slurm import check_options, slurm_of
 
 _CONSTRUCTED = ("groups", "keyed_groups", "compose")
@@ -29,6 +30,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     # Without services at all, that is the mistake.
     slurm = slurm_of(data["slurm"], bool(services.database) or not data["services"], mistakes)
     check_options(slurm, data["partitions"], profiles, mistakes)
+    partitions = partitions_of(data["partitions"], floor, profiles, mistakes)
     cluster = Cluster(
         path=path,
         site=data["site"] or "",
@@ -40,9 +42,9 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         nodes=floor.nodes,
         hosts=floor.hosts,
         services=services,
-        partitions=partitions_of(data["partitions"], floor, profiles, mistakes),
+        partitions=partitions,
         slurm=slurm,
-        fabric=fabric_of(data["fabric"], floor, mistakes),
+        fabric=fabric_of(data["fabric"], floor, profiles, partitions, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
     )
     check_names(cluster, mistakes)

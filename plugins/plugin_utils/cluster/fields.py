@@ -73,7 +73,10 @@ class Field:
     minimum: int | None = None
     maximum: int | None = None
     pattern: str | None = None
+    # What else to say of a value that is not allowed.
     allowed: str = ""
+    # Whether messages show a number as people write it: 0x7fff.
+    hexadecimal: bool = False
     # For type "section": its keys. For "map" and "list": what each value is.
     fields: Mapping[str, Field] = field(default_factory=dict)
     item: Field | None = None
@@ -81,6 +84,10 @@ class Field:
     keys: Field | None = None
     # For "section": the key that is meant when only a text is given.
     short: str | None = None
+
+    def shown(self, number: int) -> str:
+        """Return a number as it is written in the file."""
+        return f"0x{number:04x}" if self.hexadecimal and number >= 0 else str(number)
 
 
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
@@ -204,9 +211,10 @@ def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> bool:
         hint = near(str(value), list(rule.choices))
         mistakes.add(path, f"{value!r} is not allowed.{hint} Allowed: {', '.join(rule.choices)}.")
     elif rule.minimum is not None and value < rule.minimum:
-        mistakes.add(path, f"{value} is too small. The least is {rule.minimum}.")
+        mistakes.add(path, f"{rule.shown(value)} is too small. The least is {rule.shown(rule.minimum)}.")
     elif rule.maximum is not None and value > rule.maximum:
-        mistakes.add(path, f"{value} is too large. The most is {rule.maximum}.")
+        more = f" {rule.allowed}" if rule.allowed else ""
+        mistakes.add(path, f"{rule.shown(value)} is too large. The most is {rule.shown(rule.maximum)}.{more}")
     elif rule.pattern and not re.fullmatch(rule.pattern, value):
         small = str(value).lower()
         hint = f" Did you mean {small!r}?" if small != value and re.fullmatch(rule.pattern, small) else ""

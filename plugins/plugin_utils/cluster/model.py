@@ -42,6 +42,17 @@ class Nic:
 
 
 @dataclass(frozen=True, slots=True)
+class HostNic:
+    """A NIC of a host, and where it plugs in; no leaf, port or rail means that the plan chooses."""
+
+    name: str
+    rail: int | None
+    purpose: str
+    leaf: str | None
+    port: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Numa:
     """A NUMA node of a profile: logical core ids, indices of its GPUs, names of its NICs."""
 
@@ -65,6 +76,8 @@ class Profile:
     numa: tuple[Numa, ...]
     nics: tuple[Nic, ...]
     features: tuple[str, ...]
+    # Nodes of one NVLink domain; None where NVLink does not leave a node.
+    nvlink_domain: int | None = None
 
     @property
     def cpus(self) -> int:
@@ -86,6 +99,7 @@ class Rack:
     column: int | None
     leaf: str
     pod: str | None = None
+    nvlink_domain: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,7 @@ class Host:
     address: str
     bmc_address: str | None
     rack: str | None
+    nics: tuple[HostNic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +162,16 @@ class Slurm:
 
 
 @dataclass(frozen=True, slots=True)
+class Tenant:
+    """A partition of InfiniBand: names of nodes and hosts -> full, limited or both."""
+
+    name: str
+    pkey: int
+    members: dict[str, str]
+    ipoib: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Fabric:
     """The fabric as the file states it; `plugin_utils/fabric` makes the plan of it."""
 
@@ -162,7 +187,11 @@ class Fabric:
     cores: tuple[str, ...] = ()
     global_links: int = 1
     oversubscription: int = 1
-    missing: tuple[tuple[str, int], ...] = ()
+    # Of each, which entry of the file names it, switch and port.
+    missing: tuple[tuple[int, str, int], ...] = ()
+    spare: tuple[tuple[int, str, int], ...] = ()
+    leaves: tuple[str, ...] = ()
+    partitions: tuple[Tenant, ...] = ()
 
 
 @dataclass

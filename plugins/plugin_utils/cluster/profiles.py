@@ -51,6 +51,7 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
         numa=numa,
         nics=nics,
         features=tuple(feature for feature in data["features"] if feature),
+        nvlink_domain=data["nvlink_domain"],
     )
     taken = profile.hugepages_mib + profile.reserved_memory_mib
     if memory and taken >= memory:

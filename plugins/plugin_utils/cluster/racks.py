@@ -11,11 +11,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 
 from .addresses import Book
 from .fields import Field, Mistakes, Path, allowed, dotted, near
-from .model import Host, Network, Node, Profile, Rack
+from .model import Host, HostNic, Network, Node, Profile, Rack
 from .schema import HOST, RACK, SWITCH
 
 # What a rack says of its nodes; without any, it is there for the hosts that stand in it.
-_OF_NODES = ("profile", "leaf", "address", "bmc_address", "exceptions")
+_OF_NODES = ("profile", "leaf", "nvlink_domain", "address", "bmc_address", "exceptions")
 _Exceptions = Mapping[str, Mapping[str, Any]]
 
 
@@ -68,7 +68,7 @@ class Floor:
             path: Path = ("hosts", name)
             self.owner[name] = path
             address, bmc = self._given(host, name, path)
-            self.hosts[name] = Host(name, address or "", bmc, host["rack"])
+            self.hosts[name] = Host(name, address or "", bmc, host["rack"], self._nics(host["nics"], path))
         exceptions = {key: self._exceptions(key, rack["exceptions"]) for key, rack in racks.items()}
         for key, rack in racks.items():
             self._rack(key, rack, exceptions[key])
@@ -82,6 +82,21 @@ class Floor:
                     ("hosts", name, "rack"),
                     f"rack {host.rack!r} is unknown.{near(host.rack, known) or allowed(known)} {hint}",
                 )
+
+    def _nics(self, data: list[Any], path: Path) -> tuple[HostNic, ...]:
+        """Return the NICs of a host."""
+        found: dict[str, HostNic] = {}
+        for number, nic in enumerate(data):
+            where: Path = (*path, "nics", number)
+            if not nic or not nic["name"]:
+                continue
+            if nic["name"] in found:
+                self.mistakes.add(where, f"NIC {nic['name']!r} is described twice.")
+            if nic["port"] and not nic["leaf"]:
+                self.mistakes.add((*where, "port"), "a port needs its 'leaf'. State both, or neither.")
+            place = (nic["rail"], nic["purpose"] or "management", nic["leaf"], nic["port"])
+            found[nic["name"]] = HostNic(nic["name"], *place)
+        return tuple(found.values())
 
     def _told(self, where: str) -> bool:
         """Tell whether a mistake has been noted at a place, or below it."""
@@ -136,7 +151,7 @@ class Floor:
             if name in self.racks:
                 self.mistakes.add(path, f"rack {name} is described already. A rack has one entry.")
             column = None if data["column"] is None else data["column"] + index
-            racks.append(Rack(name, data["row"], column, leaves[index], data["pod"]))
+            racks.append(Rack(name, data["row"], column, leaves[index], data["pod"], data["nvlink_domain"]))
             self.racks[name] = racks[-1]
         for number, entry in enumerate(data["nodes"]):
             if entry:
@@ -155,12 +170,15 @@ class Floor:
         if text is None:
             return [f"leaf-{name}" for name in racks]
         names = hostlist(text, (*path, "leaf"), self.mistakes, SWITCH) or ["leaf"]
-        if len(names) not in (1, len(racks)) and racks:
+        each, rest = divmod(len(racks), len(names))
+        if rest or (racks and not each):
             self.mistakes.add(
                 (*path, "leaf"),
-                f"{text!r} are {len(names)} leaves for {len(racks)} racks. Allowed: one for all, or one for each.",
+                f"{text!r} are {len(names)} leaves for {len(racks)} racks. Allowed: one for all, one for each, or as many as "
+                "split them evenly.",
             )
-        return names if len(names) == len(racks) else names[:1] * len(racks)
+            return names[:1] * len(racks)
+        return [name for name in names for _ in range(each)]
 
     def _entry(
         self, number: int, data: Mapping[str, Any], racks: list[Rack], rack: Mapping[str, Any], rack_path: Path,

@@ -48,6 +48,17 @@ def _names(description: str, **rules: Any) -> Field:
     return Field(description, "list", item=Field("a name", **rules))
 
 
+_TENANT_NAME: dict[str, Any] = {
+    "pattern": "(?![Dd]efault$)[A-Za-z][A-Za-z0-9_.-]{0,30}",
+    "allowed": "Allowed: at most 31 letters, digits and _ . -, starting with a letter; not Default.",
+}
+# A port of a switch as its label names it; brackets of a hostlist stand for several.
+_PORT: dict[str, Any] = {
+    "pattern": r"[A-Za-z0-9\[][A-Za-z0-9_.,\[\]-]*:[0-9,\[\]-]+",
+    "allowed": "Allowed: a switch and its port, leaf-a01:17, or a hostlist of such, leaf-a[01-04]:[63-64].",
+}
+
+
 _NETWORK = {
     "cidr": Field("The network, such as 10.20.0.0/16.", required=True),
     "gateway": Field("Its gateway; no machine gets this address."),
@@ -81,6 +92,27 @@ _NIC = {
     "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
 }
 
+_HOST_NIC = {
+    "name": Field("The device name.", required=True, **_WORD),
+    "rail": Field(
+        "The rail whose leaf it is on; in a rail-only fabric its plane. By default any leaf, or one plane after the other.",
+        "int",
+        minimum=0,
+        maximum=63,
+    ),
+    "purpose": Field(
+        "What it is for; in none of the two ways does OpenSM take it for compute.",
+        default="management",
+        choices=("management", "storage"),
+    ),
+    "leaf": Field(
+        "Leaf it plugs into, as the cabling plan names it. By default one of `fabric.leaves`, else its rack's, else the one with most free "
+        "ports.",
+        **_WORD,
+    ),
+    "port": Field("Port of that leaf; by default the next free one, behind all other cables.", "int", minimum=1),
+}
+
 _PROFILE = {
     "gpus": Field("The GPUs; absent on CPU nodes.", "section", fields=_GPUS),
     "sockets": Field("Sockets, as `slurmd -C` prints them.", "int", required=True, minimum=1, maximum=64),
@@ -103,6 +135,12 @@ _PROFILE = {
     ),
     "numa": Field("NUMA nodes, in order.", "list", item=Field("a NUMA node", "section", fields=_NUMA)),
     "nics": Field("NICs of the fabric.", "list", item=Field("a NIC", "section", fields=_NIC)),
+    "nvlink_domain": Field(
+        "Nodes that one NVLink fabric joins: 18 on a GB200 NVL72. A rack has one such domain, or several of this size.",
+        "int",
+        minimum=2,
+        maximum=1024,
+    ),
     "features": _names("More features that users can ask for with --constraint.", **_WORD),
 }
 
@@ -125,10 +163,14 @@ _RACK = {
     "row": Field("Row in the room.", **_TEXT),
     "column": Field("Place in the row; the first of a rack range, whose racks stand side by side.", "int", minimum=0),
     "leaf": Field(
-        "Leaf switch of its nodes; by default leaf-<rack>. Racks may share one; for a rack range also a hostlist, a leaf each."
+        "Leaf switch of its nodes, or scalable unit; by default leaf-<rack>. Racks may share one; for a rack range also a hostlist, over "
+        "which the racks are split evenly, in order."
     ),
     "pod": Field("Pod of a three-tier fabric, or group of a dragonfly, that its leaf belongs to.", **_WORD),
     "profile": Field("Profile of its nodes."),
+    "nvlink_domain": Field(
+        "Nodes of its NVLink domain, where it has fewer or more than the profile says.", "int", minimum=2, maximum=1024
+    ),
     "address": Field("Address of its first node; the others follow. By default after the nodes before."),
     "bmc_address": Field("BMC address of its first node; the others follow. By default after the nodes before."),
     "nodes": Field(
@@ -144,6 +186,11 @@ _MACHINE = {
     "address": Field("Its address in the network `management`.", required=True),
     "bmc_address": Field("Address of its BMC in the network `bmc`."),
     "rack": Field("The rack it stands in, one of `racks`."),
+    "nics": Field(
+        "NICs of the fabric, as subnet managers and storage servers have them.",
+        "list",
+        item=Field("a NIC", "section", fields=_HOST_NIC),
+    ),
 }
 
 _SERVICES = {
@@ -201,6 +248,37 @@ _SLURM = {
     ),
 }
 
+_MEMBERS = {
+    "nodes": Field(
+        "`all`, a hostlist of nodes and hosts, rack:NAME, profile:NAME, model:NAME or partition:NAME.", required=True
+    ),
+    "membership": Field("Other membership than the partition's.", choices=("full", "limited", "both")),
+}
+
+_TENANT = {
+    "pkey": Field(
+        "Its P_Key, 0x0001 to 0x7ffe.",
+        "int",
+        required=True,
+        minimum=1,
+        maximum=0x7FFE,
+        hexadecimal=True,
+        allowed="0x7fff is the default partition, of which all are members; the top bit says who is a full member, and is not stated.",
+    ),
+    "members": Field(
+        "Whose adapters are in it: names as in Slurm's partitions, and partition:NAME; or a list with sections, for another membership.",
+        "list",
+        required=True,
+        item=Field("members", "section", fields=_MEMBERS, short="nodes"),
+    ),
+    "membership": Field(
+        "Limited members reach full ones alone; both is two P_Keys, for adapters whose virtual ones are limited.",
+        default="full",
+        choices=("full", "limited", "both"),
+    ),
+    "ipoib": Field("Whether IP runs in it.", "bool", default=True),
+}
+
 _FABRIC = {
     "spines": _names("Spine switches, as names or hostlists; for Slurm they are one tier."),
     "top": Field("Name of that tier in Slurm's topology.", default="spine", **_HOST),
@@ -226,14 +304,24 @@ _FABRIC = {
     "cores": _names("Core switches, as names or hostlists."),
     "global_links": Field("Cables between two groups of a dragonfly.", "int", default=1, minimum=1),
     "oversubscription": Field("Hosts' ports to uplinks that a leaf may have at most.", "int", default=1, minimum=1),
+    "leaves": _names(
+        "More leaves, for NICs of `hosts` alone, as names or hostlists; below the same spines as those of the racks."
+    ),
     "missing": Field(
         "Cables that are left out on purpose, each as one of its ends: switch and port, such as leaf-a01:17.",
         "list",
-        item=Field(
-            "an end",
-            pattern=r"[A-Za-z0-9][A-Za-z0-9_.-]*:[0-9]+",
-            allowed="Allowed: a switch and its port, leaf-a01:17.",
-        ),
+        item=Field("an end", **_PORT),
+    ),
+    "spare": Field(
+        "Ports that are kept free on purpose, such as leaf-a[01-04]:[63-64]; cables are planned in others.",
+        "list",
+        item=Field("a port", **_PORT),
+    ),
+    "partitions": Field(
+        "InfiniBand's partitions, of tenants. With any, what shares none reaches each other no more, but for the subnet managers.",
+        "map",
+        keys=Field("partition", **_TENANT_NAME),
+        item=Field("a partition", "section", fields=_TENANT),
     ),
 }
 

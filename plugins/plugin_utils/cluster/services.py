@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Services, partitions and the fabric: what refers to machines by name."""
+"""Services and partitions: what refers to machines by name."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import options
 
 from .fields import Mistakes, Path
-from .model import Cluster, Fabric, Node, Partition, Profile, Services
+from .model import Cluster, Node, Partition, Profile, Services
 from .racks import Floor, hostlist, more
-from .schema import SWITCH
 
 SACKD = "24.05"
 _SELECTORS = "Allowed: all, a hostlist, rack:NAME, profile:NAME, model:NAME."
@@ -28,7 +27,7 @@ def services_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes
             unknown = [name for name in listed if name not in floor.owner and ("hosts", name) not in mistakes.lines]
             if unknown and not floor.incomplete:
                 mistakes.unknown(path, "host", unknown[0], floor.owner, len(unknown) - 1)
-            _once(listed, names, path, mistakes)
+            once(listed, names, path, mistakes)
         found[service] = tuple(names)
     if len(found["database"]) > 1:
         mistakes.add(("services", "database"), f"names {len(found['database'])} hosts; there is one database.")
@@ -52,7 +51,7 @@ def check_clients(data: Mapping[str, Any] | None, cluster: Cluster, mistakes: Mi
                 )
 
 
-def _once(listed: list[str], names: dict[str, None], path: Path, mistakes: Mistakes) -> None:
+def once(listed: list[str], names: dict[str, None], path: Path, mistakes: Mistakes) -> None:
     """Add names to those before; note the first that is there already."""
     twice = ""
     for name in listed:
@@ -66,7 +65,7 @@ def partitions_of(
     data: Mapping[str, Any], floor: Floor, profiles: Mapping[str, Profile], mistakes: Mistakes
 ) -> dict[str, Partition]:
     """Return the partitions, each with its nodes in file order."""
-    selecting = _Selecting(floor, profiles, mistakes)
+    selecting = Selecting(floor, profiles, mistakes)
     partitions = {}
     for name, partition in data.items():
         path: Path = ("partitions", name, "nodes")
@@ -85,11 +84,17 @@ def partitions_of(
     return partitions
 
 
-class _Selecting:
-    """Finds the nodes of selectors."""
+class Selecting:
+    """Finds the nodes of selectors; with `partitions` those of Slurm's partitions as well, and hosts by their names."""
 
-    def __init__(self, floor: Floor, profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
-        self.floor, self.profiles, self.mistakes = floor, profiles, mistakes
+    def __init__(
+        self,
+        floor: Floor,
+        profiles: Mapping[str, Profile],
+        mistakes: Mistakes,
+        partitions: Mapping[str, Partition] | None = None,
+    ) -> None:
+        self.floor, self.profiles, self.mistakes, self.partitions = floor, profiles, mistakes, partitions
         self.all = tuple(node.name for node in floor.nodes)
 
     def in_order(self, chosen: list[tuple[str, ...]]) -> tuple[str, ...]:
@@ -117,10 +122,17 @@ class _Selecting:
             models = dict.fromkeys(profile.gpus.model for profile in profiles if profile.gpus)
             names = self._wanted("GPU model", [text], models, path)
             chosen = [node for node in self.floor.nodes if node.profile.gpus and node.profile.gpus.model in names]
+        elif kind == "partition" and self.partitions is not None:
+            named = self._wanted("partition", [text], self.partitions, path)
+            return tuple(name for partition in named for name in self.partitions[partition].nodes)
         else:
-            self.mistakes.add(path, f"{kind!r} is no kind of selector. {_SELECTORS}")
+            self.mistakes.add(path, f"{kind!r} is no kind of selector. {self._allowed}")
             return ()
         return self._some(selector, chosen, path)
+
+    @property
+    def _allowed(self) -> str:
+        return _SELECTORS if self.partitions is None else f"{_SELECTORS[:-1]}, partition:NAME."
 
     def _some(self, selector: str, chosen: list[Node], path: Path) -> tuple[str, ...]:
         # Where anything is wrong already, the nodes may be among what could not be read.
@@ -129,56 +141,20 @@ class _Selecting:
         return tuple(node.name for node in chosen)
 
     def _names(self, names: list[str], path: Path) -> tuple[str, ...]:
-        hosts = [name for name in names if name in self.floor.hosts]
+        hosts = [name for name in names if name in self.floor.hosts] if self.partitions is None else []
         unknown = [name for name in names if name not in self.floor.owner]
         if hosts:
             self.mistakes.add(path, f"{hosts[0]} is a host, not a node of a rack. {_SELECTORS}")
         elif unknown and not self.floor.incomplete:
-            self.mistakes.unknown(path, "node", unknown[0], self.all, len(unknown) - 1)
+            what, known = ("node", self.all) if self.partitions is None else ("machine", tuple(self.floor.owner))
+            self.mistakes.unknown(path, what, unknown[0], known, len(unknown) - 1)
         return tuple(names)
 
     def _wanted(self, what: str, names: list[str], known: Iterable[str], path: Path) -> set[str]:
         found = set(known)
         # With a rack, or a profile, that could not be read, its name may be right.
-        section = {"rack": "racks", "profile": "profiles"}.get(what, "")
+        section = {"rack": "racks", "profile": "profiles", "partition": "partitions"}.get(what, "")
         unknown = [name for name in names if name not in found and (section, name) not in self.mistakes.lines]
         if unknown:
             self.mistakes.unknown(path, what, unknown[0], known, len(unknown) - 1)
         return found.intersection(names)
-
-
-def fabric_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes) -> Fabric | None:
-    """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
-    if not data or not any(path[:1] == ("fabric",) and len(path) == 2 for path in mistakes.lines):
-        return None
-    spines, cores = (_switches(data[tier], tier, mistakes) for tier in ("spines", "cores"))
-    for name in cores:
-        if name in spines:
-            mistakes.add(("fabric", "cores"), f"{name} is a spine already. A switch has one name and one tier.")
-    top = data["top"] or "spine"
-    for rack in floor.racks.values():
-        if rack.leaf == top:
-            mistakes.add(("fabric", "top"), f"{top!r} is the leaf of rack {rack.name} already. A switch has one name.")
-            break
-    stated = {
-        key: data[key]
-        for key in ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks", "global_links")
-    }
-    ends = [end.rpartition(":") for end in data["missing"] if end]
-    return Fabric(
-        tuple(spines),
-        top,
-        data["rails"],
-        **stated,
-        cores=tuple(cores),
-        oversubscription=data["oversubscription"],
-        missing=tuple((switch, int(port)) for switch, _, port in ends),
-    )
-
-
-def _switches(listed: list[str], tier: str, mistakes: Mistakes) -> dict[str, None]:
-    names: dict[str, None] = {}
-    for number, text in enumerate(listed):
-        path: Path = ("fabric", tier, number)
-        _once(hostlist(text, path, mistakes, SWITCH), names, path, mistakes)
-    return names

@@ -87,7 +87,7 @@ def _managers(cluster: Cluster, plan: Plan) -> tuple[list[SubnetManager], dict[s
             notes[plane] = ["the cluster file names no services.subnet_managers"]
         elif without := [host for host in wanted if host not in there]:
             text = f"{', '.join(without)} of services.subnet_managers has no HCA in this plane of the plan"
-            notes[plane] = [f"{text}; a node of a rack has those that its profile states"]
+            notes[plane] = [f"{text}; state its `nics` under `hosts`, or, for a node of a rack, in its profile"]
     return found, notes
 
 

@@ -51,6 +51,7 @@ def test_a_host_has_no_hardware():
         "address": "10.213.0.10",
         "bmc_address": None,
         "rack": None,
+        "nics": [],
     }
 
 

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Servers beside the racks' nodes: subnet managers and storage, and where their adapters plug into a finished plan.
+
+They come last and take ports that are left, so that one more of them moves no cable of a node and no uplink.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import MANAGEMENT, Hca, Link, Plan, Switch
+
+
+@dataclass(frozen=True)
+class Plug:
+    """An adapter of a server; what is not said of its place is chosen."""
+
+    device: str
+    rail: int | None = None
+    purpose: str = MANAGEMENT
+    leaf: str = ""
+    port: int | None = None
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server; `near` is the leaf or scalable unit of its rack, where nodes stand in it."""
+
+    name: str
+    plugs: Sequence[Plug]
+    rack: str = ""
+    near: str = ""
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What cannot be: the number of the adapter of a server, or of the leaf where there is no server."""
+
+    server: str
+    number: int
+    text: str
+
+
+def attach(plan: Plan, servers: Sequence[Server], leaves: Sequence[str] = ()) -> list[Wrong]:
+    """Add the servers' HCAs to a plan, and `leaves` that are theirs alone; return all that is wrong, and [] when all plug in."""
+    return _Attaching(plan, servers, leaves).go()
+
+
+@dataclass
+class _Attaching:
+    plan: Plan
+    servers: Sequence[Server]
+    leaves: Sequence[str]
+    wrong: list[Wrong] = field(default_factory=list)
+    # Switch -> ports that have a cable, and the end at the other side.
+    taken: dict[str, dict[int, str]] = field(default_factory=dict)
+    # Highest port that the nodes and uplinks of a leaf have: servers come behind.
+    last: dict[str, int] = field(default_factory=dict)
+    # Lower switch -> upper switch -> cables.
+    above: dict[str, Counter[str]] = field(default_factory=dict)
+    # A leaf of servers -> the leaf of nodes below whose spines it stands.
+    sisters: dict[str, str] = field(default_factory=dict)
+
+    def go(self) -> list[Wrong]:
+        """Attach everything."""
+        switches = self.plan.switches
+        self.nodes = [name for name, switch in switches.items() if switch.tier == 1]
+        for link in self.plan.links:
+            for (one, port), (other, _port) in (link.ends, link.ends[::-1]):
+                if one in switches:
+                    self.taken.setdefault(one, {})[port] = other
+            if link.a in switches and link.b in switches and switches[link.a].tier < switches[link.b].tier:
+                self.above.setdefault(link.a, Counter())[link.b] += 1
+        self.last = {name: max(ports) for name, ports in self.taken.items()}
+        plugs = list(self._plugs())
+        self._own_leaves(plugs)
+        # A stated port goes before one that is chosen.
+        for server, number, plug in sorted(plugs, key=lambda one: (one[2].port is None, not one[2].leaf)):
+            self._plug(server, number, plug)
+        if not self.wrong:
+            self._in_order(plugs)
+            for name in self.leaves:
+                self._uplinks(name)
+        return self.wrong
+
+    def _plugs(self) -> Iterator[tuple[Server, int, Plug]]:
+        """Yield server, number and adapter; where a rail is a plane, adapters without one have one plane after the other."""
+        rails = self._rails() if self.plan.kind == "rail-only" else []
+        for server in self.servers:
+            free = [rail for rail in rails if rail not in {plug.rail for plug in server.plugs}]
+            for number, plug in enumerate(server.plugs):
+                if rails and plug.rail is None and not (stated := self.plan.switches.get(plug.leaf)):
+                    if not free:
+                        self._say(
+                            server, number, f"there is no plane left for {plug.device}: the fabric has {len(rails)}"
+                        )
+                        continue
+                    plug = replace(plug, rail=free.pop(0))
+                elif rails and plug.rail is None and stated:
+                    plug = replace(plug, rail=stated.rail)
+                yield server, number, plug
+
+    def _rails(self) -> list[int]:
+        return sorted({rail for name in self.nodes if (rail := self.plan.switches[name].rail) is not None})
+
+    def _say(self, server: Server | None, number: int, text: str) -> None:
+        self.wrong.append(Wrong(server.name if server else "", number, text))
+
+    def _own_leaves(self, plugs: Sequence[tuple[Server, int, Plug]]) -> None:
+        """Add the leaves of servers, each as a sister of one of the nodes."""
+        for number, name in enumerate(self.leaves):
+            if name in self.plan.switches:
+                self._say(None, number, f"{name} is a switch of the plan already. A switch has one name and one tier.")
+                continue
+            on = [(server, plug) for server, _number, plug in plugs if plug.leaf == name]
+            rails = list(dict.fromkeys(plug.rail for _server, plug in on if plug.rail is not None))
+            sister = self._sister(rails[0] if rails else None, on[0][0] if on else None)
+            if not self.above.get(sister.name):
+                text = f"{name} would stand beside {sister.name}, above which there is no spine. Put its NICs on leaves of the racks."
+                self._say(None, number, text)
+            rail = sister.rail if self.plan.kind == "rail-only" else rails[0] if len(rails) == 1 else None
+            self.sisters[name] = sister.name
+            # The group of a rail's leaf is a scalable unit, of which this one is none.
+            group = sister.group if sister.rail is None else ""
+            self.plan.add(replace(sister, name=name, rail=rail, rack="", group=group))
+
+    def _sister(self, rail: int | None, server: Server | None) -> Switch:
+        """Return the leaf below whose spines a server's own leaf stands."""
+        found = [self.plan.switches[name] for name in self.nodes]
+        if rail is not None:
+            found = [one for one in found if one.rail == rail] or found
+        if server and server.near:
+            groups = {one.group for one in found if server.near in (one.name, one.group)}
+            found = [one for one in found if one.group in groups] or found
+        return found[0]
+
+    def _plug(self, server: Server, number: int, plug: Plug) -> None:
+        leaf = self._leaf(server, number, plug)
+        if leaf is None:
+            return
+        port = plug.port or self._free(leaf)
+        taken = self.taken.setdefault(leaf.name, {})
+        if not port:
+            text = f"{leaf.name} has no port left: {len(taken)} of {leaf.ports} have a cable{self._kept(leaf)}. {self._room()}"
+        elif port > leaf.ports - self._reserved(leaf):
+            but = ": the others are for its uplinks" if port <= leaf.ports else ""
+            text = f"{leaf.name} has no port {port} for it. Allowed: 1 to {leaf.ports - self._reserved(leaf)}{but}."
+        elif port in taken:
+            text = f"{leaf.name}:{port} has the cable of {taken[port]} already. {self._free_ports(leaf)}"
+        elif port in self.plan.spare.get(leaf.name, ()):
+            text = f"{leaf.name}:{port} is kept free by fabric.spare. Take it out there, or another port here."
+        elif (name := f"{server.name} {plug.device}") in self.plan.hcas:
+            text = f"{name} is in the plan already."
+        else:
+            hca = Hca(server.name, plug.device, plug.rail, leaf.plane, plug.purpose, server.rack)
+            self.plan.add(hca)
+            self.plan.links.append(Link(hca.name, 1, leaf.name, port, "host"))
+            taken[port] = hca.name
+            self.plan.used[hca.name] = 1
+            self.plan.used[leaf.name] = max(port, self.plan.used.get(leaf.name, 0))
+            return
+        self._say(server, number, text)
+
+    def _leaf(self, server: Server, number: int, plug: Plug) -> Switch | None:
+        switches = self.plan.switches
+        if plug.leaf:
+            leaf = switches.get(plug.leaf)
+            if leaf is None or leaf.tier != 1:
+                self._say(server, number, self._no_leaf(plug.leaf, leaf))
+                return None
+            if plug.rail is not None and leaf.rail is not None and leaf.rail != plug.rail:
+                self._say(
+                    server,
+                    number,
+                    f"{leaf.name} is of rail {leaf.rail}, and the NIC of rail {plug.rail}. State one of the two.",
+                )
+                return None
+            return leaf
+        names = [*self.nodes, *(name for name in self.leaves if name in switches)]
+        found = [switches[name] for name in names if plug.rail is None or switches[name].rail in (None, plug.rail)]
+        if not found:
+            rails = ", ".join(map(str, self._rails())) or "none, for its leaves are not by rail"
+            self._say(server, number, f"there is no leaf of rail {plug.rail}. Allowed: {rails}.")
+            return None
+        best = min(found, key=lambda leaf: self._rank(server, leaf))
+        if not self._free(best):
+            kept = " or are kept free" if self.plan.spare else ""
+            text = f"no leaf has a port left for it: all ports of {few(leaf.name for leaf in found)} have cables{kept}. {self._room()}"
+            self._say(server, number, text)
+            return None
+        return best
+
+    def _rank(self, server: Server, leaf: Switch) -> tuple[bool, bool, bool, int]:
+        """Return what makes a leaf a worse place: no port left, another's leaf, far away, fewer ports left."""
+        free = (
+            leaf.ports
+            - self._reserved(leaf)
+            - len(self.taken.get(leaf.name, {}))
+            - len(self.plan.spare.get(leaf.name, ()))
+        )
+        near = server.near != "" and server.near in (leaf.name, leaf.group)
+        return free < 1, leaf.name not in self.leaves, not near, -free
+
+    def _no_leaf(self, name: str, switch: Switch | None) -> str:
+        if switch:
+            return (
+                f"{name} is a switch of tier {switch.tier}, and HCAs plug into leaves: OpenSM's ftree refuses others."
+            )
+        known = [*self.nodes, *self.leaves]
+        hint = difflib.get_close_matches(name, known, n=1)
+        said = f"Did you mean {hint[0]!r}?" if hint else f"Allowed: {few(known)}."
+        return f"leaf {name!r} is unknown. {said} One for hosts alone is named in fabric.leaves."
+
+    def _ports(self, leaf: Switch) -> Iterator[int]:
+        """Yield the ports of a leaf that are free, those behind its other cables first."""
+        last = self.last.get(leaf.name, 0)
+        taken, spare = self.taken.get(leaf.name, {}), self.plan.spare.get(leaf.name, ())
+        most = leaf.ports - self._reserved(leaf)
+        for port in [*range(last + 1, most + 1), *range(1, min(last, most) + 1)]:
+            if port not in taken and port not in spare:
+                yield port
+
+    def _reserved(self, leaf: Switch) -> int:
+        """Return how many ports at the end of a server's leaf are for its uplinks: the upper half, as on other leaves."""
+        return leaf.ports - leaf.ports // 2 if leaf.name in self.leaves else 0
+
+    def _free(self, leaf: Switch) -> int:
+        return next(self._ports(leaf), 0)
+
+    def _free_ports(self, leaf: Switch) -> str:
+        free = [str(port) for port in self._ports(leaf)]
+        return f"Free: {few(free)}." if free else "None is free."
+
+    def _kept(self, leaf: Switch) -> str:
+        count = len(self.plan.spare.get(leaf.name, ()))
+        parts = [f"{count} kept free"] if count else []
+        parts += [f"{self._reserved(leaf)} for its uplinks"] if leaf.name in self.leaves else []
+        return f" and {', '.join(parts)}" if parts else ""
+
+    def _room(self) -> str:
+        return "Give the hosts a leaf of their own in fabric.leaves where spines have ports left, or take fewer nodes to a leaf."
+
+    def _in_order(self, plugs: Sequence[tuple[Server, int, Plug]]) -> None:
+        """Put the servers' HCAs and cables into the order of the file."""
+        order = {f"{server.name} {plug.device}": place for place, (server, _number, plug) in enumerate(plugs)}
+        links, start = self.plan.links, len(self.plan.links) - len(plugs)
+        links[start:] = sorted(links[start:], key=lambda link: order[link.a])
+        for name in order:
+            self.plan.hcas[name] = self.plan.hcas.pop(name)
+
+    def _uplinks(self, name: str) -> None:
+        """Join a leaf of servers with the spines above its sister, by as many cables as its NICs need."""
+        leaf, sister = self.plan.switches[name], self.sisters[name]
+        hosts, above = self._hosts(name), self.above[sister]
+        number = self.leaves.index(name)
+        if not hosts:
+            self._say(None, number, f"no NIC is on {name}. Name it as the `leaf` of one, or remove it.")
+            return
+        rack = self.plan.hcas[next(iter(self.taken[name].values()))].rack
+        self.plan.switches[name] = replace(leaf, rack=rack)
+        # Of leaves with as many hosts, P3 wants as many uplinks; in a group of a dragonfly all are alike.
+        alike = hosts == self._hosts(sister) or self.plan.kind == "dragonfly"
+        each = -(-math.ceil(hosts / self.plan.oversubscription) // len(above))
+        self.plan.used[name] = max(leaf.ports - self._reserved(leaf), self.plan.used[name])
+        kind = next(link.kind for link in self.plan.links if link.a == sister)
+        cables = {high: theirs if alike else each for high, theirs in above.items()}
+        for high, count in cables.items():
+            for _cable in range(count):
+                self.plan.join(name, high, kind)
+            if self.plan.used[high] > self.plan.switches[high].ports:
+                text = f"{high} has no port left for {name}: {count} are needed on each of {len(above)} spines"
+                self._say(None, number, f"{text}. Name more spines, or put the NICs on leaves of the racks.")
+                return
+        if self.plan.used[name] > leaf.ports:
+            text = f"{name} has {leaf.ports} ports, too few for {hosts} NICs and {sum(cables.values())} uplinks"
+            self._say(None, number, f"{text}. Name one more leaf in fabric.leaves.")
+
+    def _hosts(self, leaf: str) -> int:
+        """Return how many adapters are on a leaf."""
+        return sum(other in self.plan.hcas for other in self.taken.get(leaf, {}).values())

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fabric as the file states it: switches, ports and InfiniBand's partitions, checked as far as that needs no plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .fields import Mistakes, Path
+from .model import Fabric, Partition, Profile, Tenant
+from .racks import Floor, hostlist, more
+from .schema import SWITCH
+from .services import Selecting, once
+
+# Kinds in which NICs without a rail are not of the fabric: there, a leaf is a rail's.
+BY_UNIT = ("rail-optimised", "rail-only")
+_PLAIN = ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks", "global_links", "oversubscription")
+_TIERS = ("spines", "cores", "leaves")
+
+
+def fabric_of(
+    data: Mapping[str, Any] | None,
+    floor: Floor,
+    profiles: Mapping[str, Profile],
+    partitions: Mapping[str, Partition],
+    mistakes: Mistakes,
+) -> Fabric | None:
+    """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
+    if not data or not any(path[:1] == ("fabric",) and len(path) == 2 for path in mistakes.lines):
+        return None
+    switches = {tier: _switches(data[tier], tier, mistakes) for tier in _TIERS}
+    for name in switches["cores"]:
+        if name in switches["spines"]:
+            mistakes.add(("fabric", "cores"), f"{name} is a spine already. A switch has one name and one tier.")
+    top = data["top"] or "spine"
+    for rack in floor.racks.values():
+        if rack.leaf == top:
+            mistakes.add(("fabric", "top"), f"{top!r} is the leaf of rack {rack.name} already. A switch has one name.")
+            break
+    _check_leaves(switches, floor, mistakes)
+    return Fabric(
+        tuple(switches["spines"]),
+        top,
+        data["rails"],
+        **{key: data[key] for key in _PLAIN},
+        cores=tuple(switches["cores"]),
+        leaves=tuple(switches["leaves"]),
+        missing=_ports(data["missing"], "missing", mistakes),
+        spare=_ports(data["spare"], "spare", mistakes),
+        partitions=_tenants(data, Selecting(floor, profiles, mistakes, partitions), mistakes),
+    )
+
+
+def in_fabric(profile: Profile, kind: str) -> bool:
+    """Tell whether the nodes of a profile have adapters in a fabric of this kind."""
+    return any(nic.rail is not None or kind not in BY_UNIT for nic in profile.nics)
+
+
+def _switches(listed: list[str], tier: str, mistakes: Mistakes) -> dict[str, None]:
+    names: dict[str, None] = {}
+    for number, text in enumerate(listed):
+        path: Path = ("fabric", tier, number)
+        once(hostlist(text, path, mistakes, SWITCH), names, path, mistakes)
+    return names
+
+
+def _check_leaves(switches: Mapping[str, Mapping[str, None]], floor: Floor, mistakes: Mistakes) -> None:
+    others = {rack.leaf: f"the leaf of rack {rack.name}" for rack in floor.racks.values()} if switches["leaves"] else {}
+    for tier in ("spines", "cores"):
+        others |= dict.fromkeys(switches[tier], f"one of fabric.{tier}")
+    for name in switches["leaves"]:
+        if name in others:
+            mistakes.add(("fabric", "leaves"), f"{name} is {others[name]} already. A switch has one name and one tier.")
+
+
+def _ports(listed: list[str], key: str, mistakes: Mistakes) -> tuple[tuple[int, str, int], ...]:
+    """Return entry, switch and port of all that a list names."""
+    found: dict[tuple[str, int], int] = {}
+    for number, text in enumerate(listed):
+        path: Path = ("fabric", key, number)
+        for name in hostlist(text, path, mistakes):
+            switch, _, port = name.rpartition(":")
+            if (end := (switch, int(port))) in found:
+                mistakes.add(path, f"{switch}:{end[1]} is named twice.")
+                break
+            found[end] = number
+    return tuple((number, *end) for end, number in found.items())
+
+
+def _tenants(data: Mapping[str, Any], selecting: Selecting, mistakes: Mistakes) -> tuple[Tenant, ...]:
+    """Return InfiniBand's partitions; every mistake is noted."""
+    stated = data["partitions"]
+    if stated and data["technology"] == "ethernet":
+        text = "partitions are InfiniBand's, and fabric.technology is ethernet. Remove them: tenants have VLANs there."
+        mistakes.add(("fabric", "partitions"), text)
+        return ()
+    names: dict[str, str] = {}
+    pkeys: dict[int, str] = {}
+    found = []
+    for name, tenant in stated.items():
+        path: Path = ("fabric", "partitions", name)
+        if (other := names.setdefault(name.lower(), name)) != name:
+            mistakes.add(path, f"{name!r} is {other!r} already: upper and lower case are not told apart.")
+        pkey = tenant["pkey"]
+        if pkey and (other := pkeys.setdefault(pkey, name)) != name:
+            text = f"0x{pkey:04x} is the P_Key of {other} already, so both would be one partition. Take another."
+            mistakes.add((*path, "pkey"), text)
+        members = _Members(selecting, data["kind"], mistakes).of(tenant, (*path, "members"))
+        found.append(Tenant(name, pkey or 0, members, bool(tenant["ipoib"])))
+    return tuple(found)
+
+
+class _Members:
+    """The members of a partition: only what has adapters in the fabric."""
+
+    def __init__(self, selecting: Selecting, kind: str | None, mistakes: Mistakes) -> None:
+        self.selecting, self.mistakes = selecting, mistakes
+        floor = selecting.floor
+        self.there = {node.name for node in floor.nodes if in_fabric(node.profile, kind or "")}
+        self.there |= {name for name, host in floor.hosts.items() if host.nics}
+
+    def of(self, tenant: Mapping[str, Any], path: Path) -> dict[str, str]:
+        """Return names and what each is: full, limited or both."""
+        found: dict[str, str] = {}
+        usual = tenant["membership"] or "full"
+        for number, entry in enumerate(tenant["members"]):
+            if not entry or not entry["nodes"]:
+                continue
+            where: Path = (*path, number)
+            membership = entry["membership"] or usual
+            names = self._names(entry["nodes"], where)
+            if other := [name for name in names if found.get(name, membership) != membership]:
+                text = f"{other[0]}{more(other)} is {found[other[0]]} already, and {membership} here. Name it once."
+                self.mistakes.add(where, text)
+            found |= dict.fromkeys(names, membership)
+        return found
+
+    def _names(self, selector: str, path: Path) -> list[str]:
+        told = len(self.mistakes.found)
+        names = self.selecting.nodes(selector, path)
+        without = [name for name in names if name not in self.there]
+        # Of all in a rack or partition those count that are in the fabric; a machine that is named is meant.
+        chosen = selector == "all" or ":" in selector
+        if without and len(self.mistakes.found) == told and not (chosen and len(without) < len(names)):
+            text = f"{without[0]}{more(without)} has no NIC in the fabric: give it `nics`, a node in its profile."
+            if not self.selecting.floor.incomplete:
+                self.mistakes.add(path, text)
+        return [name for name in names if name in self.there]
