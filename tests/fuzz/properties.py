@@ -39,6 +39,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
 _PORT = re.compile(r'\[(\d+)\].*?"[SHR]-([0-9a-fA-F]+)"\[(\d+)\]')
 _NODE = re.compile(r'(Switch|Ca|Rt)\t(\d+) "[SHR]-([0-9a-fA-F]+)"')
 _RATE = re.compile(r"(\d+x|\?\?)([A-Z0-9?]+)(?: [swv]=-?\d+)*(?: slot \d+| \(scp\))?\s*\Z")
+_TWICE = re.compile(r"\S+\.c:\d+.*? guid .*?0x([0-9a-fA-F]+)")
 _PASSED = re.compile(
     r"\s*\Z|#|(?:vendid|devid|sysimgguid|switchguid|caguid|rtguid)=0x|Chassis \d|Non-Chassis|Hostname: "
 )
@@ -72,6 +73,8 @@ def ibnetdiscover(text: str) -> None:
             assert any(node.description in line for node in nodes.get(here, ())), f"line {number} is lost: {line!r}"
         elif match := _PORT.match(line):
             assert any(_tells(node, match, line) for node in nodes.get(here, ())), f"line {number} is lost: {line!r}"
+        elif match := _TWICE.match(line):
+            assert guid_of(match[1]) in found.duplicates, f"line {number} is lost: {line!r}"
         else:
             assert _PASSED.match(line), f"line {number} is passed over: {line!r}"
     assert len(normalised(found)) == len(found.nodes) + len(found.twins)
@@ -157,7 +160,9 @@ def neighbours(text: str) -> None:
         assert interfaces(answer) <= {one[0] for one in seen}, f"{box}: an interface is lost"
         for interface, far, port, mac in seen:
             known = any(one.startswith(lldp.short(far) or mac) for one in cables)
-            assert known or any(one.startswith(f"{name} {interface} to {far or mac} {port}: ") for one in unread)
+            # Of two neighbours at one port, the line names both.
+            lines = [one for one in unread if one.startswith(f"{name} {interface} to ")]
+            assert known or any(f" to {far or mac} {port}: " in one or f"not {lldp.short(far) or mac}" in one for one in lines)
 
 
 def interfaces(answer: Mapping[str, Any]) -> set[str]:

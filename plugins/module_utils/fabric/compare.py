@@ -106,6 +106,9 @@ class _Comparer:
         for guid, places in self.seen.sight.doubles.items():
             ends = sorted({(self.seen.names[at], port) for at, port in places if at in self.seen.names})
             own = self.seen.names.get(guid, guid)
+            # The tool may have met one of the two at its own place, and tell of the other's only.
+            if own in self.plan.hcas and (own, 1) in self.planned and self.planned[own, 1] not in self.seen.ports:
+                ends = sorted({*ends, self.planned[own, 1]})
             nodes = {own: None}
             for end in ends:
                 far = self.planned.get(end)

@@ -29,6 +29,9 @@ _GLOBAL = re.compile(
 _HEADING = re.compile(r"Chassis \d+(?: \(guid 0x[0-9a-fA-F]+\))?|Non-Chassis Nodes|Hostname: .*")
 _ORIGIN = re.compile(rf"# Initiated from node ({_GUID}) port {_GUID}")
 # What libibnetdisc, libibmad and the tool say on stderr, where both streams went into one file.
+_DUPLICATE = re.compile(
+    r"\S+\.c:\d+[:;] (?:Duplicate (?:Port|Node): |Error Occurred when trying to insert new (?:port|node) guid ).*?\b0x([0-9a-fA-F]{1,16})\b"
+)
 _TROUBLE = re.compile(r"(?:ibwarn|ibpanic|ibdebug): |\S+\.c:\d+[:;] |discover failed|Failed to ")
 
 
@@ -83,6 +86,8 @@ class Discovery:
     twins: list[Node] = field(default_factory=list)
     # What the tool complained of: packets that were lost, nodes that did not answer.
     troubles: list[tuple[int, str]] = field(default_factory=list)
+    # GUIDs of ports or nodes that the tool met at two places: it prints one of them, with the description of the other.
+    duplicates: dict[str, int] = field(default_factory=dict)
     # GUID of the node from which the fabric was discovered, if the output says it.
     origin: str = ""
 
@@ -126,6 +131,8 @@ def parse(lines: Iterable[str]) -> Discovery:
         elif (match := _NODE.match(line)) and (new := _node(match, number, system)):
             node, system = new, ""
             told.append(node)
+        elif match := _DUPLICATE.match(line):
+            found.duplicates.setdefault(guid_of(match[1]), number)
         elif _TROUBLE.match(line):
             found.troubles.append((number, line))
         else:

@@ -172,8 +172,9 @@ class _Reader:
         if known == cable:
             return ""
         # An adapter's firmware may speak beside its host, with a MAC for a name.
-        kept = node.cables[port] = min(known, cable, key=lambda one: one.description not in self.planned)
-        return f"the port has two neighbours, and {kept.description} was taken; let one agent only speak there"
+        kept, left = sorted((known, cable), key=lambda one: one.description not in self.planned)
+        node.cables[port] = kept
+        return f"the port has two neighbours, and {kept.description} was taken, not {left.description}; let one agent only speak there"
 
     def _node(self, name: str, interface: str) -> tuple[Node, int]:
         """Return a box and the number of its port; an interface of a host is a box of its own."""

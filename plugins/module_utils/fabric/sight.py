@@ -61,6 +61,11 @@ def merge(discoveries: Mapping[str, Discovery]) -> Sight:
                 _named_by_others(sight, cable)
                 sight.rates.setdefault((node.guid, port), (cable.width, cable.speed))
         sight.findings += _complaints(name, discovery)
+    owners = {box.port_guid: guid for guid, box in sight.boxes.items()}
+    for name, discovery in discoveries.items():
+        told = {owners.get(guid, guid): (guid, number) for guid, number in discovery.duplicates.items()}
+        doubles |= told.keys() & sight.boxes.keys()
+        sight.findings += [_lost(name, *told[guid]) for guid in told if guid not in sight.boxes]
     _pair(sight, claims, doubles)
     for (guid, port), far in sight.cables.items():
         sight.boxes[guid].cables[port] = far
@@ -93,9 +98,10 @@ def _pair(sight: Sight, claims: Mapping[Port, Port], doubles: set[str]) -> None:
         claimants.setdefault(far, []).append(near)
     doubles |= {far[0] for far, nears in claimants.items() if len(nears) > 1}
     if doubles:
+        sight.doubles.update((guid, []) for guid in sorted(doubles))
         for far, nears in claimants.items():
             if far[0] in doubles:
-                sight.doubles.setdefault(far[0], []).extend(nears)
+                sight.doubles[far[0]].extend(nears)
     for near, far in claims.items():
         if claims.get(far) == near and near[0] not in doubles and far[0] not in doubles:
             sight.cables[near] = far
@@ -105,6 +111,12 @@ def _pair(sight: Sight, claims: Mapping[Port, Port], doubles: set[str]) -> None:
         sight.cables[near], sight.cables[far] = far, near
         if sight.boxes[far[0]].told:
             sight.half.append((near, far))
+
+
+def _lost(name: str, guid: str, number: int) -> Finding:
+    where = f"the discovery of plane {name}" if name else "the discovery"
+    text = f"two nodes have the GUID {guid} (line {number}), and neither is told of"
+    return Finding("partial", WARNING, where, text, "discover again, from another node")
 
 
 def _complaints(name: str, discovery: Discovery) -> Iterable[Finding]:

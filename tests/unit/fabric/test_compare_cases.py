@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare im
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import CA, SWITCH, parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import with_guids
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
+    discovery_of,
+    ibnetdiscover_text,
+    with_guids,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
     Host,
     Nic,
@@ -25,6 +30,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
     rail_only,
     rail_optimised,
 )
+from tests.fuzz.properties import PLAN
 from tests.unit.fabric.faulty import FACTORY, World
 
 NICS = [Nic(f"mlx5_{n}", n) for n in range(2)]
@@ -384,3 +390,27 @@ def test_switch_without_a_name_and_with_a_wrong_cable_is_known_by_the_others():
     unname(w, lambda name: name == "sp1")
     recable(w, (("leaf-0-r0", 5), ("sp2", 1)), (("leaf-0-r0", 7), ("sp1", 1)))
     assert [one.kind for one in compared(w).findings] == ["swapped", "unnamed"]
+
+
+def test_guid_of_two_hcas_as_ibnetdiscover_tells_of_it():
+    # It prints one node, with the description of the one and the cable of the other, and complains.
+    text = (Path(__file__).parent / "captures" / "simulated-duplicate.txt").read_text()
+    found = parse(text.split("\n"))
+    assert (found.unread, found.troubles) == ([], [])
+    guid = "02ea6a84892dd000"
+    (finding,) = comparison(PLAN, {"": found}).findings
+    assert finding.kind == "duplicate-guid"
+    assert set(finding.ends) == {("gpu5 mlx5_0", 0), ("gpu6 mlx5_0", 0)}
+    assert finding.text == (
+        f"the GUID {guid} is at rack a1, leaf-a1 port 2, rack a1, leaf-a1 port 3: gpu5 mlx5_0 and gpu6 mlx5_0 have the same"
+    )
+
+
+def test_guid_of_two_nodes_of_which_none_is_printed_is_told_of():
+    lines = [
+        *ibnetdiscover_text(discovery_of(PLAN)).split("\n"),
+        "./x.c:667; Duplicate Node: Node with guid 0x1f already",
+    ]
+    (finding,) = comparison(PLAN, {"": parse(lines)}).findings
+    assert (finding.kind, finding.where) == ("partial", "the discovery")
+    assert "two nodes have the GUID 000000000000001f" in finding.text

@@ -188,7 +188,7 @@ def test_of_two_neighbours_at_one_port_the_planned_one_is_taken_and_both_are_tol
     discovery = discovery_of(found, plan)
     ((_, text),) = discovery.unread
     assert text.startswith("leaf-a0 swp1 to ")
-    assert "the port has two neighbours, and gpu0 ens1f0np0 was taken" in text
+    assert "the port has two neighbours, and gpu0 ens1f0np0 was taken, not b8:3f:d2:00:00:01" in text
     assert {one.kind for one in comparison(plan, {"": discovery}).findings} == {"unread", "unknown"}
 
 
