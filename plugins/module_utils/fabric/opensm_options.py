@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import GuidError, Want, missing_guids, valid
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, STORAGE, Plan, SubnetManager
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import both
 
 _KNOWN = """
     accum_log_file allow_both_pkeys avoid_throttled_links babbling_port_policy cc_ca_cong_setting_ccti_increase
@@ -132,6 +133,7 @@ def options(plan: Plan, manager: SubnetManager, choices: Choices = DEFAULTS) -> 
         "guid_routing_order_file": f"{at}/guid_routing_order.conf",
         "node_name_map_name": f"{at}/node-name-map",
         "partition_config_file": f"{at}/partitions.conf",
+        **({"allow_both_pkeys": "TRUE"} if both(plan) else {}),
         **_qos(choices, at),
         "log_file": choices.log,
         # Otherwise a line is in the log up to minutes after it is said.

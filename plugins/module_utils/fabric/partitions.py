@@ -17,6 +17,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model impo
 
 DEFAULT, FULL_BIT = 0x7FFF, 0x8000
 MEMBERSHIPS = ("full", "limited", "both")
+# Of a membership, the top bits of its P_Keys.
+_BITS = {"limited": (0,), "full": (FULL_BIT,), "both": (0, FULL_BIT)}
 # What all ports are in the default partition where there are others.
 _OF_ALL = "limited"
 GROUPS = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
@@ -71,6 +73,11 @@ def text_of(plan: Plan, plane: str | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def both(plan: Plan) -> bool:
+    """Tell whether OpenSM needs allow_both_pkeys: without it, `both` is full."""
+    return any("both" in one.members.values() for one in plan.partitions)
+
+
 def _statement(header: str, groups: Sequence[str], ports: Sequence[tuple[Hca, str]]) -> Iterable[str]:
     """Yield a partition with a member on each line: OpenSM cuts lines after 4094 signs.
 
@@ -116,8 +123,8 @@ def mistakes(plan: Plan) -> list[str]:
         for member, membership in one.members.items():
             if member not in hosts and member not in plan.hcas:
                 wrong.append(f"{where}: {member} is no host and no HCA of the plan")
-            if membership not in ("full", "limited"):
-                wrong.append(f"{where}: {member} is {membership!r}; allowed: full, limited")
+            if membership not in MEMBERSHIPS:
+                wrong.append(f"{where}: {member} is {membership!r}; allowed: {', '.join(MEMBERSHIPS)}")
         if not one.members:
             wrong.append(f"{where}: has no members, so OpenSM would leave it out")
     wrong += [f"subnet manager {one.hca} is no HCA of the plan" for one in plan.managers if one.hca not in plan.hcas]
@@ -140,7 +147,7 @@ def pkeys_of(entries: Iterable[Entry], ports: Iterable[str], master: str) -> dic
                 if port in held:
                     held[port][entry.pkey] = member.membership
     return {
-        port: sorted(pkey | (0 if membership == "limited" else FULL_BIT) for pkey, membership in keys.items())
+        port: sorted(pkey | bit for pkey, membership in keys.items() for bit in _BITS[membership])
         for port, keys in held.items()
     }
 

@@ -101,7 +101,7 @@ def partition_file(view: View) -> Iterator[Problem]:
     """P10: partitions can be written, and what is written gives every port exactly its P_Keys."""
     yield from (problem("P10", "partitions", text) for text in partitions.mistakes(view.plan))
     for plane, file, text in _files(view, PARTITIONS):
-        entries, wrong = parse(text, view.plan)
+        entries, wrong = parse(text, view.plan, both=partitions.both(view.plan))
         yield from wrong
         hcas = [hca for hca in view.plan.hcas.values() if hca.plane == plane and hca.port_guid]
         masters = [one.hca for one in view.plan.managers if one.hca in {hca.name for hca in hcas}]

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import check
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import GuidError
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Partition, Plan, SubnetManager
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import with_guids
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import options
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import (
     PartitionError,
     pkeys_of,
@@ -17,6 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions_reader import parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, rail_only
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import Beside
 
 A, B = "0x0002c90300a10001", "0x0002c90300a10002"
 GOOD = f"""\
@@ -205,8 +208,22 @@ def test_mistakes_of_a_plan_are_told_at_once():
         "partition Red: gpu9 is no host and no HCA of the plan",
         "partition a b: allowed as name: at most 31 letters, digits and _.-, a letter first",
         "partition a b: has the pkey 0x0002 of partition Red, so both would be one",
-        "partition a b: gpu0 is 'ful'; allowed: full, limited",
+        "partition a b: gpu0 is 'ful'; allowed: full, limited, both",
         "partition default: has the name of the default partition",
         "partition default: has no members, so OpenSM would leave it out",
         "subnet manager gpu9 mlx5_0 is no HCA of the plan",
     ]
+
+
+def test_both_is_two_pkeys_and_needs_an_option_of_opensm():
+    plan = with_guids(fabric())
+    manager = plan.managers[0]
+    assert "allow_both_pkeys" not in options(plan, manager)
+    plan.partitions = [Partition("red", 0x10, {"gpu0": "both", "gpu1": "limited"})]
+    assert options(plan, manager)["allow_both_pkeys"] == "TRUE"
+    text = text_of(plan)
+    assert parse(text, plan, both=True)[1] == []
+    held = pkeys_of(parse(text, plan, both=True)[0], [hca.port_guid for hca in plan.hcas.values()], "1")
+    assert held[plan.hcas["gpu0 mlx5_0"].port_guid] == [0x10, 0x7FFF, 0x8010]
+    assert held[plan.hcas["gpu1 mlx5_0"].port_guid] == [0x10, 0x7FFF]
+    assert check(plan, Beside(files={"": {"partitions.conf": text}}), ["P10"]) == []
