@@ -37,6 +37,13 @@ options:
       topology: {description: Text of topology.conf., type: str, required: true}
       shown: {description: What C(scontrol show topology) is to say., type: dict, required: true}
       options: {description: Options of slurm.conf that go with it., type: dict, default: {}}
+      blocks:
+        description: Blocks of NVLink domains beside the tree; a slurmctld that knows none, before 24.05, is not asked.
+        type: dict
+        suboptions:
+          topology: {description: Text of topology.conf., type: str, required: true}
+          shown: {description: Nodes of each block., type: dict, required: true}
+          options: {description: Options of slurm.conf that go with it., type: dict, default: {}}
   timeout:
     description: How long each tool may take, in seconds. 8,192 HCAs take OpenSM about 20.
     type: int
@@ -85,7 +92,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import from_data
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import Proof, prove
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_proof import prove_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_proof import prove_blocks, prove_topology
 
 
 def facts(plane: str, proof: Proof) -> dict[str, Any]:
@@ -100,11 +107,12 @@ def facts(plane: str, proof: Proof) -> dict[str, Any]:
 def main() -> None:
     """Run the module."""
     suboptions = {"plane": {"type": "str", "default": ""}, "files": {"type": "dict"}}
-    of_slurm = {
+    of_slurm: dict[str, Any] = {
         "topology": {"type": "str", "required": True},
         "shown": {"type": "dict", "required": True},
         "options": {"type": "dict", "default": {}},
     }
+    of_slurm["blocks"] = {"type": "dict", "options": dict(of_slurm)}
     module = AnsibleModule(
         argument_spec={
             "plan": {"type": "dict", "required": True},
@@ -129,6 +137,10 @@ def main() -> None:
     if slurm := given["slurm"]:
         findings += prove_topology(slurm["topology"], slurm["shown"], slurm["options"], given["timeout"])
         said.append("slurmctld takes the topology")
+        if blocks := slurm["blocks"]:
+            wrong, word = prove_blocks(blocks["topology"], blocks["shown"], blocks["options"], given["timeout"])
+            findings += wrong
+            said += [word] if word else []
     result = {"changed": False, "findings": [asdict(finding) for finding in findings], "planes": made}
     if findings:
         module.fail_json(msg="\n".join([f"{len(findings)} findings:", *map(str, findings)]), **result)

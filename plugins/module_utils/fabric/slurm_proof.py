@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, few
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import BLOCK, release
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
 
 FILE = "topology.conf"
 _SHOWN = re.compile(r"SwitchName=(\S+) Level=(\d+) LinkSpeed=\d+ (?:Nodes=(\S*))?(?: Switches=(\S*))?")
+_SHOWN_BLOCK = re.compile(r"BlockName=(\S+) BlockIndex=\d+ Nodes=(\S+)")
 _FIRST_PORT = 7001
 
 # Switch -> level, nodes below and switches directly below, as hostlists.
@@ -47,6 +49,33 @@ def prove_topology(text: str, shown: Shown, options: Mapping[str, str], seconds:
         for name in sorted(planned.keys() | found.keys())
         if planned.get(name) != found.get(name)
     ]
+
+
+def prove_blocks(
+    text: str, shown: Mapping[str, str], options: Mapping[str, str], seconds: float = 60
+) -> tuple[list[Finding], str]:
+    """Return what is wrong with a topology.conf of blocks, and a word on what was done; `shown` is block -> hostlist of its nodes.
+
+    A slurmctld of this host that knows no blocks says nothing of those that are for a newer one: that is no finding.
+    """
+    planned = {name: _set(nodes) for name, nodes in shown.items()}
+    nodes = sorted(set().union(*planned.values()))
+    result = config_test.run({"slurm.conf": slurm_conf(nodes, options), FILE: text}, deadline=seconds)
+    if not result.tested:
+        return [Finding("tools", ERROR, "this host", f"{result.message}: apt-get install slurmctld slurm-client")], ""
+    if result.version and release(result.version) < BLOCK:
+        return [], f"blocks of NVLink domains not proved: slurmctld {result.version} of this host knows none"
+    if not result.accepted:
+        return [Finding("slurm", ERROR, FILE, result.message)], ""
+    found = {match[1]: _set(match[2]) for line in result.topology if (match := _SHOWN_BLOCK.match(line))}
+    wrong = [Finding("slurm", ERROR, FILE, said) for said in result.errors]
+    for name in sorted(planned.keys() | found.keys()):
+        wanted, there = planned.get(name), found.get(name)
+        if wanted != there:
+            has = f"has the nodes {few([fold(there)])}" if there else "does not show it"
+            plan = f"the plan has {few([fold(wanted)])}" if wanted else "the plan does not have it"
+            wrong.append(Finding("slurm", ERROR, f"{FILE}, block {name}", f"slurmctld {has}, and {plan}"))
+    return wrong, "slurmctld takes the blocks"
 
 
 def _differs(planned: tuple[int, set[str], set[str]] | None, found: tuple[int, set[str], set[str]] | None) -> str:

@@ -20,7 +20,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold, natural_key
 
 # First versions that take it.
-_BLOCK, _YAML, _SUFFIXES, _SMALL_BLOCKS = (24, 5), (25, 5), (23, 11), (25, 5)
+BLOCK, YAML = (24, 5), (25, 5)
+_SUFFIXES, _SMALL_BLOCKS = (23, 11), (25, 5)
 _PLAIN_YAML = (26, 5)
 # Kind of fabric -> TopologyParam of slurm.conf.
 PARAMS = {"dragonfly": "dragonfly"}
@@ -220,7 +221,7 @@ def conf(topology: Topology, version: str) -> str:
     suffixes = number >= _SUFFIXES
     lines = []
     if topology.blocks:
-        if number < _BLOCK:
+        if number < BLOCK:
             raise TopologyError(f"Slurm {version} knows no blocks as they are written here; allowed: 24.05 and later")
         for name, nodes in topology.blocks.items():
             lines.append(f"BlockName={name} Nodes={fold(nodes, suffixes)}")
@@ -243,7 +244,7 @@ def _comment(switch: Switch) -> str:
 def yaml(topologies: Mapping[str, Topology], version: str) -> str:
     """Return topology.yaml of topologies by name, the first for partitions that name none; from Slurm 25.05 on."""
     number = release(version)
-    if number < _YAML:
+    if number < YAML:
         raise TopologyError(f"Slurm {version} reads no topology.yaml; allowed: 25.05 and later, or topology.conf")
     lines = ["---"]
     for place, (name, topology) in enumerate(topologies.items()):

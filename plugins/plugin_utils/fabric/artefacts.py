@@ -32,6 +32,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cl
 
 from . import record
 from .plan import plan_of
+from .topologies import SEVERAL, topologies
 
 INFINIBAND = "infiniband"
 # The file of a plane that says which files are not there, and why.
@@ -101,28 +102,32 @@ def artefacts(
     """
     work = planned(cluster)
     plan = work.plan
-    topology = slurm_topology.tree(plan, nodes=[node.name for node in cluster.nodes], top=_top(cluster))
-    found = slurm_files(topology, slurm_version or cluster.slurm.version)
+    version = slurm_version or cluster.slurm.version
+    slurm = topologies(cluster, plan, version)
+    found = slurm_files(slurm.named, version)
     written: dict[str, dict[str, str]] = {}
     if plan.technology == INFINIBAND:
         for plane in plan.planes:
             written[plane] = opensm_files(work, plane)
             found |= {f"opensm/{directory(plane)}/{name}": text for name, text in written[plane].items()}
             found[f"ibsim/{directory(plane)}.net"] = netfile.netfile(plan, plane=plane)
-    beside = Beside(files=written, topology=topology, nodes=[node.name for node in cluster.nodes])
+    beside = Beside(files=written, topology=slurm.tree, nodes=[node.name for node in cluster.nodes])
     odd = _checked(cluster, plan, beside)
-    return found | _shown(work, ordered(dict.fromkeys([*work.warnings, *odd, *topology.findings])), discoveries)
+    if slurm.blocks:
+        of_blocks = [host for domain in plan.domains for host in domain.hosts]
+        odd += _checked(cluster, plan, Beside(topology=slurm.blocks, nodes=of_blocks))
+    return found | _shown(work, ordered(dict.fromkeys([*work.warnings, *odd, *slurm.findings])), discoveries)
 
 
-def _top(cluster: Cluster) -> str:
-    return cluster.fabric.top if cluster.fabric else "top"
+def slurm_files(named: Mapping[str, Topology], version: str) -> dict[str, str]:
+    """Return Slurm's files of topologies by name, the first for all partitions that name none; TopologyError for what a version lacks.
 
-
-def slurm_files(topology: Topology, version: str) -> dict[str, str]:
-    """Return Slurm's files of a topology; TopologyError for a version that takes none of the sort."""
-    found = {"slurm/topology.conf": _head(topology) + slurm_topology.conf(topology, version)}
-    if slurm_topology.release(version) >= (25, 5):
-        found["slurm/topology.yaml"] = slurm_topology.yaml({"default": topology}, version)
+    topology.conf holds the first alone.
+    """
+    first = next(iter(named.values()))
+    found = {"slurm/topology.conf": _head(first) + slurm_topology.conf(first, version)}
+    if slurm_topology.release(version) >= SEVERAL:
+        found["slurm/topology.yaml"] = slurm_topology.yaml(named, version)
     return found
 
 

@@ -156,7 +156,9 @@ def sources(cluster: Cluster) -> list[dict[str, Any]]:
     asked for on every node.
     """
     if cluster.fabric and cluster.fabric.technology != INFINIBAND:
-        return [{"name": node.name, "lldp": True, "ports": [{}]} for node in cluster.nodes if node.profile.nics]
+        names = [node.name for node in cluster.nodes if node.profile.nics]
+        names += [host.name for host in cluster.hosts.values() if host.nics]
+        return [{"name": name, "lldp": True, "ports": [{}]} for name in names]
     plan = planned(cluster).plan if cluster.fabric else None
     if plan and len(plan.planes) > 1:
         by_host: dict[str, dict[str, str]] = {}
@@ -184,7 +186,7 @@ def of_discovered(cluster: Cluster, told: Sequence[Told], version: str | None = 
     names = [node.name for node in cluster.nodes]
     plan, findings = discovered.plan_of(discoveries(told), name=cluster.name, hosts=names, **patterns)
     topology = slurm_topology.tree(plan, nodes=names, top=cluster.fabric.top if cluster.fabric else "top")
-    files = slurm_files(topology, version or cluster.slurm.version)
+    files = slurm_files({"default": topology}, version or cluster.slurm.version)
     found = ordered([*findings, *topology.findings])
     hosts = len({hca.host for hca in plan.hcas.values()})
     summary = f"{cluster.name}: {len(plan.switches)} switches and {hosts} of {len(names)} nodes were discovered"

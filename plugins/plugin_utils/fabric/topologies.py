@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Slurm's topologies of a plan: the tree of its switches, and the blocks of its NVLink domains where they are stated.
+
+topology/block has no place for a node that is in no block; before 25.05 Slurm has one topology for all nodes, after it several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+
+# From here on topology.yaml has several topologies.
+SEVERAL = slurm_topology.YAML
+
+
+@dataclass
+class Topologies:
+    """`tree`; `blocks` where the release takes them; `named` as they are written, the one of all partitions first."""
+
+    tree: Topology
+    blocks: Topology | None = None
+    named: dict[str, Topology] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def first(self) -> Topology:
+        """Return the topology of partitions that name none."""
+        return next(iter(self.named.values()))
+
+
+def topologies(cluster: Cluster, plan: Plan, version: str) -> Topologies:
+    """Return the topologies for a release of Slurm; TopologyError for a release that is none."""
+    nodes = [node.name for node in cluster.nodes]
+    tree = slurm_topology.tree(plan, nodes=nodes, top=cluster.fabric.top if cluster.fabric else "top")
+    found = Topologies(tree, named={"default": tree}, findings=list(tree.findings))
+    if not plan.domains:
+        return found
+    number = slurm_topology.release(version)
+    members = {host for domain in plan.domains for host in domain.hosts}
+    outside = [name for name in nodes if name not in members]
+    if why := _no_blocks(number, version, outside):
+        text = f"{why}, so Slurm is told the tree alone, and may spread a job over NVLink domains"
+        found.findings.append(Finding("topology", WARNING, "NVLink domains", text, _advice(number, outside)))
+        return found
+    domains = {domain.name: domain.hosts for domain in plan.domains}
+    found.blocks = slurm_topology.blocks(plan, version, domains=domains, nodes=nodes)
+    # Names of blocks that had to be changed, and the like; the tree has told its own.
+    found.findings += [one for one in found.blocks.findings if one not in found.findings]
+    if number < SEVERAL:
+        found.named = {"default": found.blocks}
+    else:
+        found.named = {"tree": tree, "block": found.blocks} if outside else {"block": found.blocks, "tree": tree}
+    return found
+
+
+def _no_blocks(number: tuple[int, int], version: str, outside: Sequence[str]) -> str:
+    if number < slurm_topology.BLOCK:
+        return f"Slurm {version} knows no blocks"
+    if outside and number < SEVERAL:
+        return f"{fold(outside)} are in none, and Slurm {version} has one topology for all nodes"
+    return ""
+
+
+def _advice(number: tuple[int, int], outside: Sequence[str]) -> str:
+    least = SEVERAL if outside else slurm_topology.BLOCK
+    return f"take Slurm {least[0]}.{least[1]:02} or newer" if number < least else ""
