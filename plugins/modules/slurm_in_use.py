@@ -150,7 +150,7 @@ def _warn(module: AnsibleModule, kept: Retained, live: Live) -> None:
             what = f"{kind} {fold(names)}" if kind == "node" else f"{kind} {', '.join(names)}"
             hint = f" Of these {', '.join(stuck)} wait for it by name: cancel or change them." if stuck else ""
             module.warn(
-                f"{what} has left the cluster file but stays until its jobs end: {', '.join(jobs)}. Run again then.{hint}"
+                f"{what} has left the cluster file but stays until its jobs end (ids {', '.join(jobs)}). Run again then.{hint}"
             )
 
 

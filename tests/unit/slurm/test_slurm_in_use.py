@@ -120,10 +120,10 @@ def test_what_jobs_need_stays_and_is_told_in_a_line_per_set_of_jobs(node: Node):
         "PartitionName=old Nodes=n3 Default=NO State=DRAIN Hidden=YES",
     ]
     assert node.warnings == [
-        "node n2 has left the cluster file but stays until its jobs end: 7, 8. Run again then. "
+        "node n2 has left the cluster file but stays until its jobs end (ids 7, 8). Run again then. "
         "Of these 8 wait for it by name: cancel or change them.",
-        "node n3 has left the cluster file but stays until its jobs end: 7. Run again then.",
-        "partition old has left the cluster file but stays until its jobs end: 7. Run again then.",
+        "node n3 has left the cluster file but stays until its jobs end (ids 7). Run again then.",
+        "partition old has left the cluster file but stays until its jobs end (ids 7). Run again then.",
     ]
 
 
