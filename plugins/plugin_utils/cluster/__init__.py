@@ -8,13 +8,29 @@ from pathlib import Path as FilePath
 from .build import build
 from .fields import Mistake, Mistakes, walk
 from .groups import groups_of
-from .model import Cluster, Fabric, Gpus, Host, Network, Nic, Node, Numa, Partition, Profile, Rack, Services, Slurm
+from .model import (
+    Cluster,
+    Fabric,
+    Gpus,
+    Host,
+    HostNic,
+    Network,
+    Nic,
+    Node,
+    Numa,
+    Partition,
+    Profile,
+    Rack,
+    Services,
+    Slurm,
+    Tenant,
+)
 from .reader import ClusterFileError, read
 from .schema import CLUSTER_FILE
 
 __all__ = [
-    "Cluster", "ClusterFileError", "Fabric", "Gpus", "Host", "Mistake", "Network", "Nic", "Node", "Numa", "Partition",
-    "Profile", "Rack", "Services", "Slurm", "groups_of", "load",
+    "Cluster", "ClusterFileError", "Fabric", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa", "Partition",
+    "Profile", "Rack", "Services", "Slurm", "Tenant", "groups_of", "load",
 ]  # fmt: skip
 
 _loaded: dict[tuple[str, int, int, int], Cluster] = {}

@@ -13,6 +13,17 @@ from hypothesis import strategies as st
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, groups_of, load
 
 BASE = yaml.safe_load(Path(__file__).with_name("base.yml").read_text(encoding="utf-8"))
+BASE["hosts"]["ctl1"]["nics"] = [{"name": "mlx5_0", "rail": 1, "purpose": "storage", "leaf": "leaf-r1", "port": 9}]
+BASE["racks"]["r1"]["nvlink_domain"] = 4
+BASE["fabric"] |= {
+    "leaves": ["svc1"],
+    "missing": ["leaf-r1:1"],
+    "spare": ["leaf-r1:[7-8]"],
+    "partitions": {
+        "red": {"pkey": 16, "members": ["gpu01", {"nodes": "ctl1", "membership": "both"}]},
+        "blue": {"pkey": 17, "members": ["all"]},
+    },
+}
 ODD = [
     None, True, 0, -1, 1, 99999, 10**30, 1.5, "", " ", "x", "X Y", "a[1-", "a[1-2]", "gpu01", "all", "rack:", ":", "10.0.0.300",
     "10.0.0.0/8", "0.0.0.0/0", "255.255.255.254", "::1", "0-9", "9-0", [], {}, [None], [[]], [{}], {"a": None}, {"": 1}, {1: 2},
@@ -63,3 +74,9 @@ def test_odd_values_are_mistakes(tmp_path, changes):
         assert set(groups_of(cluster)["bedplate"]) == set(cluster.machines)
         addresses = [machine.address for machine in cluster.machines.values()]
         assert len(set(addresses)) == len(addresses)
+
+
+def test_unchanged_it_is_right(tmp_path):
+    file = tmp_path / "x.bedplate.yml"
+    file.write_text(yaml.safe_dump(BASE), encoding="utf-8")
+    assert load(file).fabric.partitions[0].members == {"gpu01": "full", "ctl1": "both"}
