@@ -80,7 +80,11 @@ def main() -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for number, (name, text) in enumerate(seeds()):
         (corpus / f"seed-{number}").write_bytes(bytes([NAMES.index(name)]) + text.encode())
-    atheris.Setup([sys.argv[0], str(corpus), "-max_len=20000", *sys.argv[2:]], Finder(path), custom_mutator=mutate)
+    atheris.Setup(
+        [sys.argv[0], str(corpus), "-max_len=20000", f"-artifact_prefix={path}/", *sys.argv[2:]],
+        Finder(path),
+        custom_mutator=mutate,
+    )
     atheris.Fuzz()
 
 

@@ -55,6 +55,10 @@ class _Reader:
         self.entries: list[Entry] = []
         self.problems: list[Problem] = []
         self.open: Entry | None = None
+        # The first of each name and pkey, and the members of the open one with their lines.
+        self.by_name: dict[str, Entry] = {}
+        self.by_pkey: dict[int, Entry] = {}
+        self.listed: dict[str, int] = {}
         self.number = 0
         self.both = both
         self.plan = plan
@@ -130,7 +134,7 @@ class _Reader:
             self._flag(entry, flag)
         self._known(entry)
         self.entries.append(entry)
-        self.open = entry
+        self.open, self.listed = entry, {}
         if members := members.strip(" \t"):
             self._members(members)
 
@@ -156,13 +160,10 @@ class _Reader:
     def _known(self, entry: Entry) -> None:
         if len(entry.name) > LONGEST:
             self._wrong(f"the name {entry.name!r} has more than {LONGEST} signs, and OpenSM cuts it")
-        for other in self.entries:
-            if entry.pkey and other.pkey == entry.pkey:
-                self._wrong(
-                    f"pkey 0x{entry.pkey:04x} is that of {other.name} (line {other.line}): OpenSM makes them one"
-                )
-            elif other.name == entry.name:
-                self._wrong(f"the name {entry.name} is in line {other.line} already")
+        if entry.pkey and (other := self.by_pkey.setdefault(entry.pkey, entry)) is not entry:
+            self._wrong(f"pkey 0x{entry.pkey:04x} is that of {other.name} (line {other.line}): OpenSM makes them one")
+        elif (other := self.by_name.setdefault(entry.name, entry)) is not entry:
+            self._wrong(f"the name {entry.name} is in line {other.line} already")
 
     def _flag(self, entry: Entry, text: str) -> None:
         flag, equals, value = (word.strip(" \t") for word in text.partition("="))
@@ -211,11 +212,10 @@ class _Reader:
                 self.open.members.append(Member(known, membership if equals else default, self.number))
 
     def _twice(self, name: str) -> None:
-        assert self.open is not None
-        for member in self.open.members:
-            if member.name == name:
-                self._wrong(f"{name} is in line {member.line} already, and OpenSM takes what it finds last")
-                return
+        if name in self.listed:
+            self._wrong(f"{name} is in line {self.listed[name]} already, and OpenSM takes what it finds last")
+        else:
+            self.listed[name] = self.number
 
     def _membership(self, name: str, membership: str) -> None:
         self._if_both(membership)
