@@ -32,7 +32,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_opt
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import options as opensm_options
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import planned_pkeys
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.routing import Metrics, judge, measure
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.routing import Metrics, measure
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import (
     Simulation,
     SimulationError,
@@ -63,18 +63,20 @@ _LISTS = (
 )  # fmt: skip
 # Engines that prevent loops with several lanes, of which ibdmchk and our walk know nothing.
 _LANES = ("dfsssp", "lash")
-# How routing.judge begins.
-_IDLE, _BUSIEST, _SHIFT, _WAIT = r"^\d+ of \d+ directed links", "^the busiest link", "^shift by", "^links wait"
 
 
 @dataclass
 class Proof:
-    """What was found; no findings: the files do what the plan says. `engine` and `metrics` are what OpenSM made."""
+    """What was found; no findings: the files do what the plan says. `engine` and `metrics` are what OpenSM made.
+
+    `allowances` are the reasons why links cannot all carry the same on this plan; none for a regular one.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     engine: str = ""
     metrics: Metrics | None = None
     log: str = ""
+    allowances: list[str] = field(default_factory=list)
 
     @property
     def summary(self) -> str:
@@ -84,7 +86,8 @@ class Proof:
         if not self.metrics:
             return "nothing was simulated"
         done = f"{self.engine} routes {self.metrics.hcas} HCAs over {self.metrics.switches} switches"
-        return f"proved: {done}, busiest link {self.metrics.imbalance:.2f} times the mean"
+        why = f", the best that its cables allow ({few(self.allowances, 2)})" if self.allowances else ""
+        return f"proved: {done}, busiest link {self.metrics.imbalance:.2f} times the mean{why}"
 
 
 def prove(
@@ -258,17 +261,10 @@ class _Run:
         orders = {"ca": ca_order(text)} if text else {}
         use = counted if any(name in counted for name in names) else None
         self.found.metrics = metrics = measure(subnet, counted=use, orders=orders)
-        tiers = len({one.tier for one in opensm.switches(self.plan, self.plane)})
         ideal = Ideal(self.plan, self.plane)
-        wrong = judge(metrics, tiers=tiers, oversubscription=self.plan.oversubscription, order="ca" if text else "leaf")
-        heavy, idle = ideal.excess(metrics.loads)
-        # No engine does better on leaves with fewer HCAs than uplinks, or with two pods, half of whose ways end below the cores.
-        fine = {_IDLE: not idle, _BUSIEST: not heavy, _WAIT: self.found.engine in _LANES}
-        if self.plan.kind == "dragonfly":
-            fine = {**fine, _IDLE: True, _BUSIEST: True, _SHIFT: True}
-        for one in wrong:
-            if not any(allowed and re.search(sign, one) for sign, allowed in fine.items()):
-                self.effect(ROUTES, one)
+        self.found.allowances = ideal.irregular()
+        for one in ideal.judged(metrics, order="ca" if text else "leaf", lanes=self.found.engine in _LANES):
+            self.effect(ROUTES, one)
 
     def _checked(self, fabric: Simulation, seconds: float) -> None:
         """Ask ibdmchk, whose verdict is its text: it dies at its end, always."""

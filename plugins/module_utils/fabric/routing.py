@@ -250,6 +250,11 @@ def _sweep(marks: Mapping[int, int], levels: dict[int, dict[int, int]], link: in
     return most
 
 
+def limit(tiers: int) -> float:
+    """Return the load of the busiest link to the mean of all that is allowed: ways inside a pod spare the cores."""
+    return 1.01 if tiers < 3 else 1.2
+
+
 def judge(metrics: Metrics, *, tiers: int, oversubscription: float = 1.0, order: str = "leaf") -> list[str]:
     """Return what is wrong with routes of a tree; `order` is that of the shifts that must be perfect (ftree's own, where it is known)."""
     wrong = []
@@ -257,9 +262,10 @@ def judge(metrics: Metrics, *, tiers: int, oversubscription: float = 1.0, order:
         wrong.append(f"{metrics.unreachable} pairs of HCAs cannot reach each other: {'; '.join(metrics.examples[:3])}")
     if metrics.idle:
         wrong.append(f"{len(metrics.idle)} of {metrics.links} directed links carry nothing: {_few(metrics.idle)}")
-    limit = 1.01 if tiers < 3 else 1.2
-    if metrics.imbalance > limit:
-        text = f"the busiest link has {metrics.imbalance:.2f} times the mean load, and at most {limit} is allowed"
+    if metrics.imbalance > limit(tiers):
+        text = (
+            f"the busiest link has {metrics.imbalance:.2f} times the mean load, and at most {limit(tiers)} is allowed"
+        )
         wrong.append(f"{text}: {metrics.busiest}")
     shift, ideal = metrics.shifts[order], math.ceil(oversubscription)
     if shift.worst > ideal:

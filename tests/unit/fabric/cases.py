@@ -48,7 +48,7 @@ def rail_partial_planned() -> Plan:
 
 
 def planes() -> Plan:
-    shape = Shape(ports=16, spines=["s0", "s1", "s2", "s3"], uplinks=2)
+    shape = Shape(ports=16, spines=["s0", "s1", "s2", "s3"], uplinks=2, oversubscription=2)
     return rail_only(hosts(8, 2, 4), shape)
 
 

@@ -18,80 +18,23 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model impo
     Hca,
     Link,
     Partition,
-    Plan,
-    SubnetManager,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import with_guids
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import from_data, to_data
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import Proof, prove
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import prove
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import (
     TOOLS,
     SimulationError,
     local_conf,
-    missing_tools,
     simulated_plan,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_proof import prove_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import conf, shown, tree
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
-    Host,
-    Nic,
-    Shape,
-    rail_optimised,
-    three_tier,
-)
-from tests.unit.fabric.cases import CASES
+from tests.unit.fabric.gate import SMALL, Files, made, rails, real, root_dropped, slurm, texts, tiers
 from tests.unit.fabric.test_opensm import fabric as with_storage
 
-Files = dict[str, str]
 ROOT = Path(__file__).parents[3]
-
-
-def real(test: Callable[..., None]) -> Callable[..., None]:
-    """Mark a test that routes with OpenSM: make test runs it, and make test-fast does not."""
-    marked: Callable[..., None] = pytest.mark.simulation(pytest.mark.tools(*TOOLS)(test))
-    return marked
-
-
-slurm = pytest.mark.tools("slurmctld", "scontrol")
-
-
-def rails(hosts: int, rails: int, per_unit: int, spines: int) -> Plan:
-    """Rail-optimised units, as many uplinks as hosts on a leaf, and two tenants."""
-    nics = [Nic(f"mlx5_{rail}", rail) for rail in range(rails)]
-    listed = [Host(f"gpu{n}", nics, f"r{n // per_unit}", f"u{n // per_unit}") for n in range(hosts)]
-    names = [f"s{n}" for n in range(1, spines + 1)]
-    plan = rail_optimised(listed, Shape(ports=64, speed="HDR", spines=names, uplinks=per_unit, spine_rack="net"))
-    half = hosts // 2
-    plan.partitions = [
-        Partition("red", 1, {f"gpu{n}": "full" for n in range(half)}),
-        Partition("blue", 2, {f"gpu{n}": "full" for n in range(half, hosts)}),
-    ]
-    plan.managers = [SubnetManager("gpu0 mlx5_0", 15)]
-    return simulated_plan(plan)
-
-
-SMALL = rails(hosts=8, rails=2, per_unit=4, spines=4)
-
-
-def made(plan: Plan, *engines: str) -> Files:
-    return opensm.files(plan, plan.managers[0], Choices(engines=engines))
-
-
-def texts(found: Proof, *kinds: str) -> str:
-    return "\n".join(f"{one.kind}: {one}" for one in found.findings if not kinds or one.kind in kinds)
-
-
-@real
-@pytest.mark.parametrize("plan", [SMALL, rails(32, 8, 8, 8), rails(128, 8, 32, 32)], ids=["16", "256", "1024"])
-def test_a_plan_is_proved(plan: Plan):
-    found = prove(plan, "", made(plan))
-    assert texts(found) == ""
-    assert found.engine == "ftree"
-    assert found.metrics is not None
-    assert (found.metrics.hcas, found.metrics.unreachable, found.metrics.idle) == (len(plan.hcas), 0, [])
-    assert found.summary.startswith(f"proved: ftree routes {len(plan.hcas)} HCAs over {len(plan.switches)} switches")
 
 
 @real
@@ -104,28 +47,12 @@ def test_files_are_made_where_there_are_none_yet():
 
 
 @real
-@pytest.mark.parametrize(
-    "name", ["rail_partial", "compute_storage", "storage_ufm", "three_level", "dragonfly", "one_leaf"]
-)
-def test_a_plan_whose_uplinks_cannot_all_be_used_is_no_finding(name: str):
-    assert texts(prove(CASES[name].plan(), "")) == ""
-
-
-@real
 def test_storage_has_lanes_of_its_own_and_routes_of_compute_are_judged():
     plan = with_storage()
     found = prove(plan, "", opensm.files(with_guids(plan), plan.managers[0], Choices(qos=QOS)))
     assert texts(found) == ""
     assert found.metrics is not None
     assert found.metrics.hcas == 16
-
-
-@real
-def test_a_leaf_with_too_few_uplinks_is_named():
-    links = [link for link in SMALL.links if (link.a, link.b) not in {("leaf-u0-r0", "s3"), ("leaf-u0-r0", "s4")}]
-    plan = replace(SMALL, links=links)
-    cause = "rack r0, leaf-u0-r0: 4 HCAs share 2 uplinks, and the plan allows 1 to one"
-    assert cause in texts(prove(plan, "", made(plan)), proof.ROUTES)
 
 
 @real
@@ -138,10 +65,6 @@ def test_guids_on_record_are_kept_where_node_and_port_have_one_and_all_follow_ea
     files = made(plan)
     assert "0x9c0591030001a000" in files[opensm.COMPUTE_LIST]
     assert texts(prove(plan, "", files)) == ""
-
-
-def root_dropped(files: Files) -> None:
-    files[opensm.ROOTS] = "\n".join(files[opensm.ROOTS].split("\n")[:-2]) + "\n"
 
 
 def zero_x_stripped(files: Files) -> None:
@@ -157,10 +80,13 @@ def node_guids(files: Files) -> None:
     files[opensm.COMPUTE_LIST] = "".join(f"0x{one.guid}\n" for one in SMALL.hcas.values())
 
 
+BROKEN = f"0x{SMALL.hcas['gpu1 mlx5_0'].port_guid[:-1]}g"
+
+
 def malformed_partition(files: Files) -> None:
     guid = SMALL.hcas["gpu1 mlx5_0"].port_guid
     assert f"0x{guid}" in files[opensm.PARTITIONS]
-    files[opensm.PARTITIONS] = files[opensm.PARTITIONS].replace(f"0x{guid}", f"0x{guid[:-1]}g")
+    files[opensm.PARTITIONS] = files[opensm.PARTITIONS].replace(f"0x{guid}", BROKEN)
 
 
 def unknown_option(files: Files) -> None:
@@ -176,7 +102,7 @@ MUTANTS: dict[str, tuple[Callable[[Files], None], str, str]] = {
     "0x stripped": (zero_x_stripped, proof.LOG, "is no GUID; allowed: 0x and at most 16 hexadecimal digits"),
     "wrong tier": (wrong_tier, proof.ENGINE, "leaf-u0-r0, which is not of the top tier"),
     "node GUIDs": (node_guids, proof.ENGINE, "its node GUID; the port GUID is to be here"),
-    "malformed partition GUID": (malformed_partition, proof.PKEYS, "partitions.conf"),
+    "malformed partition GUID": (malformed_partition, proof.PKEYS, BROKEN),
     "unknown option": (unknown_option, proof.LOG, "opensm.conf: OpenSM does not know the option sweep_intervall"),
     "list is not there": (absent_option_file, proof.LOG, "root_guid_file names root_guid.conf, which is not among"),
 }
@@ -209,11 +135,7 @@ def test_lanes_that_opensm_does_not_set_up_are_told():
 
 @real
 def test_roots_of_the_wrong_tier_cut_a_three_tier_fabric_in_two():
-    hosts = [Host(f"gpu{n}", [Nic("mlx5_0")], f"r{n // 4}", f"p{n // 16}", f"l{n // 4}") for n in range(32)]
-    spines, cores = [f"s{n}" for n in range(8)], [f"c{n}" for n in range(4)]
-    plan = three_tier(hosts, Shape(ports=16, spines=spines, cores=cores, uplinks=4, spine_rack="net"))
-    plan.managers = [SubnetManager("gpu0 mlx5_0", 15)]
-    plan = simulated_plan(plan)
+    plan = tiers(pods=2, leaves=4, each=4, cores=4)
     files = made(plan)
     assert texts(prove(plan, "", files)) == ""
     files[opensm.ROOTS] = "".join(f"0x{one.guid}\n" for one in plan.switches.values() if one.tier == 2)
@@ -279,15 +201,6 @@ def test_a_plan_of_which_no_files_can_be_made_is_a_finding():
 def test_a_tool_that_hangs_is_ended(tmp_path):
     with pytest.raises(SimulationError, match=r"sleep 9 did not end in 0\.1 s"):
         simulation.execute(["sleep", "9"], tmp_path, {"PATH": "/bin"}, 0.1)
-
-
-def test_missing_tools_are_one_error_with_the_packages(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(simulation, "_PATH", "/nonexistent")
-    assert missing_tools() == (
-        f"{', '.join(TOOLS)} not installed, so nothing can be simulated: "
-        "apt-get install ibsim-utils ibutils infiniband-diags opensm"
-    )
-    assert [one.kind for one in prove(SMALL, "").findings] == [proof.TOOLS]
 
 
 @pytest.mark.tools(*TOOLS)

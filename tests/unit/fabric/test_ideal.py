@@ -1,0 +1,89 @@
+"""What is allowed of routes: on a regular plan nothing but the limits; on others what their cables make necessary, and no more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ideal import Ideal
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.routing import Metrics, Shift
+from tests.unit.fabric.cases import CASES
+from tests.unit.fabric.gate import SMALL, left_out, tiers
+
+REGULAR = ("rail_full", "rail_only_spines", "oversubscribed", "nvlink_racks", "one_leaf", "two_fabrics")
+
+
+def loaded(plan: Plan, load: int, odd: dict[str, int] | None = None) -> Metrics:
+    """All links between switches with one load each way, but odd ones."""
+    loads = {}
+    for link in plan.links:
+        if link.kind != "host" and not link.missing:
+            ends = (f"{link.a} port {link.a_port}", f"{link.b} port {link.b_port}")
+            loads |= {" to ".join(ends): load, " to ".join(ends[::-1]): load}
+    loads |= odd or {}
+    mean = sum(loads.values()) / len(loads)
+    most = max(loads, key=loads.__getitem__)
+    idle = [name for name, one in loads.items() if not one]
+    return Metrics(16, 8, len(loads), 0, [], loads[most] / mean, most, idle, {"leaf": Shift(1, 1.0, 0)}, [], loads)
+
+
+@pytest.mark.parametrize("name", REGULAR)
+def test_a_regular_plan_has_no_allowances(name: str):
+    plan = CASES[name].plan()
+    assert [Ideal(plan, plane).irregular() for plane in plan.planes] == [[]] * len(plan.planes)
+
+
+def test_pods_enough_leave_the_limit_of_three_tiers_as_it_is():
+    assert Ideal(tiers(4, 2, 4, 4), "").irregular() == []
+    assert Ideal(tiers(3, 1, 4, 4), "").irregular() == []
+
+
+@pytest.mark.parametrize(
+    ("load", "says"), [(12, ""), (13, "the busiest link has 1.08 times"), (0, "1 of 32 directed links carry")]
+)
+def test_on_a_regular_plan_a_link_that_is_heavy_or_idle_is_told(load: int, says: str):
+    wrong = Ideal(SMALL, "").judged(loaded(SMALL, 12, {"leaf-u0-r0 port 5 to s1 port 1": load}))
+    assert "; ".join(wrong).startswith(says)
+    assert bool(wrong) is bool(says)
+
+
+def test_on_a_regular_plan_a_shift_may_be_the_oversubscription_and_no_more():
+    metrics = loaded(SMALL, 12)
+    metrics.shifts["leaf"] = Shift(2, 1.5, 3, "a link", 4)
+    assert Ideal(SMALL, "").judged(metrics) == ["shift by 4 puts 2 flows on one link, and 1 would do: a link"]
+    assert Ideal(replace(SMALL, oversubscription=2), "").judged(metrics) == []
+
+
+def test_what_the_plan_leaves_out_allows_one_flow_more_for_each_hca_that_it_moves():
+    plan = left_out(SMALL, 0)
+    metrics = loaded(plan, 12, {"leaf-u0-r0 port 6 to s2 port 1": 24})
+    for worst, fine in ((2, True), (3, False)):
+        metrics.shifts["leaf"] = Shift(worst, 1.5, 3)
+        assert (Ideal(plan, "").judged(metrics) == []) is fine
+    # A link of another leaf: a way to each of 12 HCAs for each of its 4, and the one that is moved.
+    assert Ideal(plan, "").excess({"leaf-u1-r0 port 5 to s1 port 3": 4 * (3 + 1)}) == ([], [])
+    assert Ideal(plan, "").excess({"leaf-u1-r0 port 5 to s1 port 3": 4 * (3 + 1) + 1})[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("rail_partial", "most leaves have 4 HCAs on 4 uplinks, and rack r0, leaf-su00-r1 has 3 on 4"),
+        ("compute_storage", "no compute HCA is on sw-storage"),
+        ("three_level", "2 HCAs of a leaf cannot be spread evenly over 4 uplinks"),
+        ("mixed_depth", "compute HCAs are on spine0, above the leaves"),
+        ("cores_by_rail", "of 2 pods so many ways end below the cores that 1.27 times the mean is the best"),
+        ("names", "all HCAs are on one leaf, so nothing goes up"),
+        ("dragonfly", "a dragonfly is no tree"),
+    ],
+)
+def test_why_no_engine_can_load_all_links_alike(name: str, why: str):
+    assert Ideal(CASES[name].plan(), "").irregular() == [why]
+
+
+def test_uneven_cables_are_named():
+    links = [replace(link, b="s1") if (link.a, link.b) == ("leaf-u0-r0", "s2") else link for link in SMALL.links]
+    (told,) = Ideal(replace(SMALL, links=links), "").irregular()
+    assert told == "cables of rack r0, leaf-u0-r0, rack net, s1 and 1 more are not spread evenly"
