@@ -48,6 +48,10 @@ DOWNLOADED = (
     "python3-pymysql",
     "libpam-slurm-adopt",
     "chrony",
+    "opensm",
+    "logrotate",
+    # For molecule/opensm, whose fabric is simulated.
+    "ibsim-utils",
 )
 """What the roles install. The .deb files lie in apt's cache: the installation is real, quick, and needs no network."""
 

@@ -18,14 +18,15 @@ Ask = Callable[..., str]
 
 def pkeys(ask: Ask, planned: Mapping[str, Sequence[int]], ports: Mapping[str, tuple[str, int]]) -> Iterator[str]:
     """Yield the ports whose P_Keys are not as planned; `ports` are port GUID -> name and LID. One of each set of P_Keys is asked first."""
-    for guid in _sample(planned, ports):
+    for guid in sample(planned, ports):
         name, lid = ports[guid]
         held = sorted(int(word, 16) for word in _KEY.findall(ask("pkeys", str(lid))) if int(word, 16))
         if held != sorted(planned[guid]):
             yield f"{name} holds {_keys(held)} and not {_keys(planned[guid])}"
 
 
-def _sample(planned: Mapping[str, Sequence[int]], ports: Iterable[str]) -> list[str]:
+def sample(planned: Mapping[str, Sequence[int]], ports: Iterable[str]) -> list[str]:
+    """Return the ports that are read back: one of each set of P_Keys, and a few more."""
     listed = list(ports)
     first = {tuple(planned[guid]): guid for guid in reversed(listed)}
     return list(dict.fromkeys([*first.values(), *listed]))[: max(_LEAST, min(_MOST, len(first)))]

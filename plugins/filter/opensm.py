@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""The subnet managers of the cluster file; documented one by one in the .yml files beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, ordered
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import judge
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import compared, managers
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+
+Choices = Mapping[str, Any]
+
+
+@contextmanager
+def _said(name: str) -> Iterator[None]:
+    """Turn what is wrong with a plan or a choice into the filter's error."""
+    try:
+        yield
+    except ValueError as error:
+        raise AnsibleFilterError(f"{name}: {error}") from None
+
+
+def opensm_files(path: object, host: str, choices: Choices | None = None) -> list[dict[str, str]]:
+    """Return OpenSM's files of a host, as entries of bedplate.cluster.files."""
+    cluster = cluster_of(path, "opensm_files")
+    with _said("opensm_files"):
+        return managers.files(cluster, host, choices or {})
+
+
+def opensm_units(
+    path: object, host: str, choices: Choices | None = None, drop_ins: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the units of a host, as bedplate.cluster.units takes them."""
+    cluster = cluster_of(path, "opensm_units")
+    with _said("opensm_units"):
+        return managers.units(cluster, host, choices or {}, drop_ins or {})
+
+
+def opensm_proof(path: object, choices: Choices | None = None) -> dict[str, Any]:
+    """Return what is to be proved before OpenSM's files may land."""
+    cluster = cluster_of(path, "opensm_proof")
+    with _said("opensm_proof"):
+        return managers.proof(cluster, choices or {})
+
+
+def opensm_asked(path: object, host: str, choices: Choices | None = None) -> list[dict[str, Any]]:
+    """Return what to ask a host for."""
+    cluster = cluster_of(path, "opensm_asked")
+    with _said("opensm_asked"):
+        return managers.asked(cluster, host, choices or {})
+
+
+def opensm_verdict(path: object, told: Mapping[str, Any], choices: Choices | None = None) -> dict[str, Any]:
+    """Return the comparison of what hosts told with the plan."""
+    cluster = cluster_of(path, "opensm_verdict")
+    with _said("opensm_verdict"):
+        wanted = managers.wanted(cluster, choices or {})
+    findings: list[Finding] = []
+    lines = []
+    for plane in wanted:
+        facts = {host: _of(plane.plane, result) for host, result in told.items()}
+        found = judge(plane, facts)
+        findings += found
+        if not found:
+            master, *standbys = plane.managers
+            lines.append(f"{plane.name}: {master.hca} is master with {plane.engine}, {len(standbys)} standby")
+    listed = ordered(findings)
+    summary = "; ".join(lines) if not listed else f"{len(listed)} findings on the subnet managers"
+    failed = any(one.severity == ERROR for one in listed)
+    return {
+        "failed": failed,
+        "summary": summary,
+        "table": compared.table(listed, summary),
+        "findings": [asdict(one) for one in listed],
+    }
+
+
+def _of(plane: str, result: object) -> Mapping[str, Any] | None:
+    """Return the facts of a plane of what opensm_facts returned on a host; None where it returned nothing."""
+    planes = result.get("planes") if isinstance(result, Mapping) else None
+    return next((facts for facts in planes or () if facts["plane"] == plane), None)
+
+
+class FilterModule:
+    """The filters."""
+
+    def filters(self) -> dict[str, Callable[..., object]]:
+        """Return filter name -> function."""
+        return {
+            "opensm_files": opensm_files,
+            "opensm_units": opensm_units,
+            "opensm_proof": opensm_proof,
+            "opensm_asked": opensm_asked,
+            "opensm_verdict": opensm_verdict,
+        }

@@ -1,0 +1,200 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Ask a host and its planes about their subnet managers."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: opensm_facts
+short_description: Ask a host and its planes about their subnet managers
+version_added: 0.1.0
+description:
+  - Asks systemd for the units of OpenSM, C(ibstat) for the ports of this host, C(sminfo) and C(saquery) for the subnet managers of each
+    plane, C(smpquery) for the P_Keys that ports hold, and OpenSM's log for its state, its routing engine and its errors.
+  - Each subnet manager is asked itself, for the master looks at the states of the others in its sweeps only.
+  - Judges nothing, and fails for nothing that it finds. P(bedplate.cluster.opensm_verdict#filter) compares it with the plan.
+  - Changes nothing. Needs root and the package infiniband-diags.
+options:
+  planes:
+    description: What to ask for, as P(bedplate.cluster.opensm_asked#filter) returns it.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      plane: {description: Name of the plane., type: str, required: true}
+      guid: {description: GUID of the port that OpenSM uses., type: str, required: true}
+      unit: {description: Its unit., type: str, required: true}
+      log: {description: Its log., type: str, required: true}
+      expected: {description: The state that it is to have., type: str, choices: [master, standby], required: true}
+      ports: {description: GUIDs of the ports whose P_Keys are asked for., type: list, elements: str, default: []}
+  wait:
+    description:
+      - For how long to look again until each subnet manager of this host has the expected state, or is master or standby at all with
+        O(settled), in seconds. A standby takes over some five seconds after the master has gone.
+    type: int
+    default: 0
+  settled:
+    description: Look only for whether each subnet manager of this host is master or standby, and for nothing else.
+    type: bool
+    default: false
+  errors_minutes:
+    description: Errors in the log that are older do not count.
+    type: int
+    default: 60
+author: The bedplate authors
+attributes:
+  check_mode: {support: full, description: It asks in check mode as well since it changes nothing.}
+seealso:
+  - plugin: bedplate.cluster.opensm_verdict
+    plugin_type: filter
+"""
+
+EXAMPLES = r"""
+- name: Ask for the subnet managers
+  bedplate.cluster.opensm_facts:
+    planes: "{{ bedplate_cluster_file | bedplate.cluster.opensm_asked(inventory_hostname) }}"
+  register: told
+# => told.planes[0].managers: [{guid: 021a63afd8682301, lid: 1, priority: 15, state: master}, ...]
+"""
+
+RETURN = r"""
+settled: {description: Whether each subnet manager of this host is master or standby., type: bool, returned: always}
+planes:
+  description: What is known of each plane.
+  type: list
+  elements: dict
+  returned: always
+  contains:
+    plane: {description: Its name., type: str, sample: ""}
+    unit: {description: What systemd says of the unit., type: str, sample: active}
+    port: {description: "Adapter and port of the GUID; empty where the host has no such port.", type: list, sample: [mlx5_0, "1"]}
+    ports: {description: GUIDs of all ports of the host., type: list, sample: ["021a63afd8682301"]}
+    managers: {description: All subnet managers of the plane., type: list, sample: [{guid: 021a63afd8682301, state: master}]}
+    log: {description: "What the log tells: state, engine, up, partitions, errors, last.", type: dict, sample: {engine: ftree}}
+    pkeys: {description: Port GUID to the P_Keys it holds., type: dict, sample: {021a63afd8682301: [65535]}}
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import sm_log, sm_tools
+
+# Seconds that each question has, and bytes of a log that are read.
+_DEADLINE, _MOST = 20, 8 << 20
+_SETTLED = (sm_log.MASTER, sm_log.STANDBY)
+
+
+class Asker:
+    """Asks this host."""
+
+    def __init__(self, module: AnsibleModule) -> None:
+        self.module = module
+        self.within = timedelta(minutes=module.params["errors_minutes"])
+
+    def run(self, *command: str) -> str:
+        """Return what a tool prints; "" when it fails."""
+        line = ["timeout", str(_DEADLINE), *command]
+        rc, out, _err = self.module.run_command(line, environ_update={"LC_ALL": "C"})
+        return str(out) if rc == 0 else ""
+
+    def unit(self, name: str) -> str:
+        """Return what systemd says of a unit."""
+        said = self.run("systemctl", "show", "--property=LoadState,ActiveState,SubState", name)
+        found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+        if found.get("LoadState") in (None, "not-found"):
+            return ""
+        active = found.get("ActiveState", "")
+        return active if active in ("active", "inactive", "failed") else f"{active} ({found.get('SubState')})"
+
+    def log(self, path: str) -> sm_log.Said:
+        """Return what a log tells; the one before is read as well where this one does not go back to the start."""
+        texts = [_tail(Path(one)) for one in (path, f"{path}.1")]
+        text = texts[0] if "-> OpenSM " in texts[0] else texts[1] + texts[0]
+        return sm_log.read(text, datetime.now(), self.within)
+
+    def state(self, plane: Mapping[str, Any]) -> str:
+        """Return the state of this host's SM of a plane; "" when it does not run."""
+        return self.log(plane["log"]).state if self.unit(plane["unit"]) == "active" else ""
+
+    def facts(self, plane: Mapping[str, Any], local: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+        """Return all that is known of a plane."""
+        port = local.get(plane["guid"], ())
+        managers = sm_tools.managers(self.run, port) if port else []
+        return {
+            "plane": plane["plane"],
+            "unit": self.unit(plane["unit"]),
+            "port": list(port),
+            "ports": list(local),
+            "managers": [asdict(one) for one in managers],
+            "log": asdict(self.log(plane["log"])),
+            "pkeys": sm_tools.pkeys(self.run, port, plane["ports"]) if port and managers else {},
+        }
+
+
+def _tail(path: Path) -> str:
+    """Return the end of a log; "" when there is none."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - _MOST))
+            return stream.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def wait(asker: Asker, planes: list[dict[str, Any]], seconds: int, settled: bool) -> bool:
+    """Look until each SM has its state, at most so long; return whether each is master or standby."""
+    deadline = time.monotonic() + seconds
+    while True:
+        states = [asker.state(plane) for plane in planes]
+        wanted = [plane["expected"].upper() for plane in planes]
+        is_settled = all(state in _SETTLED for state in states)
+        if (is_settled if settled else states == wanted) or time.monotonic() >= deadline:
+            return is_settled
+        time.sleep(0.5)
+
+
+def main() -> None:
+    """Run the module."""
+    suboptions = {
+        "plane": {"type": "str", "required": True},
+        "guid": {"type": "str", "required": True},
+        "unit": {"type": "str", "required": True},
+        "log": {"type": "str", "required": True},
+        "expected": {"type": "str", "choices": ["master", "standby"], "required": True},
+        "ports": {"type": "list", "elements": "str", "default": []},
+    }
+    module = AnsibleModule(
+        argument_spec={
+            "planes": {"type": "list", "elements": "dict", "required": True, "options": suboptions},
+            "wait": {"type": "int", "default": 0},
+            "settled": {"type": "bool", "default": False},
+            "errors_minutes": {"type": "int", "default": 60},
+        },
+        supports_check_mode=True,
+    )
+    asker = Asker(module)
+    planes = module.params["planes"]
+    settled = wait(asker, planes, 0 if module.check_mode else module.params["wait"], module.params["settled"])
+    if module.params["settled"]:
+        module.exit_json(changed=False, settled=settled, planes=[])
+    if missing := [tool for tool in ("ibstat", "sminfo", "saquery", "smpquery") if not module.get_bin_path(tool)]:
+        if not module.check_mode:
+            module.fail_json(
+                msg=f"{', '.join(missing)} not installed on this host: run playbooks/interconnect.yml first"
+            )
+        module.exit_json(
+            changed=False, settled=False, planes=[], msg="not asked: infiniband-diags is not installed yet"
+        )
+    local = sm_tools.local_ports(asker.run("ibstat"))
+    module.exit_json(changed=False, settled=settled, planes=[asker.facts(plane, local) for plane in planes])
+
+
+if __name__ == "__main__":
+    main()

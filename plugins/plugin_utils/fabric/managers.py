@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The subnet managers of a cluster as they are deployed: files and units of a host, what is to be proved before, what is read back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import OF_FILES, check
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Plan, SubnetManager
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices, engines_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import planned_pkeys
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import to_data
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.readback import sample
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import simulated_plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import Manager, Wanted
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import Beside
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+
+from .artefacts import INFINIBAND, directory, planned
+
+CONFIGURATION, LOGS, CACHE = "/etc/opensm", "/var/log/opensm", "/var/cache/opensm"
+PROGRAM, TEMPLATE = "/usr/sbin/opensm", "/etc/systemd/system/opensm-plane@.service"
+# Says which plan was proved before the files came.
+PROVED = f"{CONFIGURATION}/proved"
+# What OpenSM reads again when it is sent HUP. The rest it has read at its start, or it keeps the routes it has made of it.
+RELOADED = (opensm.PARTITIONS, opensm.POLICY)
+_CHOICES = ("routing_engines", "no_fallback", "options")
+
+
+class ManagersError(ValueError):
+    """Subnet managers that cannot be deployed, with every reason on a line of its own."""
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An OpenSM: its plane, and its files, name to text. `files` are below `at`."""
+
+    plane: str
+    manager: SubnetManager
+    files: dict[str, str]
+
+    @property
+    def at(self) -> str:
+        """Return the directory of its files."""
+        return f"{CONFIGURATION}/{directory(self.plane)}"
+
+    @property
+    def unit(self) -> str:
+        """Return its unit."""
+        return f"opensm-plane@{directory(self.plane)}.service"
+
+
+def plan_of(cluster: Cluster) -> Plan:
+    """Return the plan with its subnet managers; raises what `planned` raises, and ManagersError where no OpenSM could manage it."""
+    work = planned(cluster)
+    if work.plan.technology != INFINIBAND:
+        raise ManagersError(
+            f"{cluster.path}: fabric.technology is {work.plan.technology}, which has no subnet managers; take services.subnet_managers out"
+        )
+    return work.plan
+
+
+def instances(cluster: Cluster, plan: Plan, host: str, given: Mapping[str, Any]) -> list[Instance]:
+    """Return the OpenSMs of a host, one for each plane; ManagersError names all mistakes."""
+    found, wrong = [], []
+    mine = [one for one in plan.managers if plan.hcas[one.hca].host == host]
+    if not mine:
+        raise ManagersError(
+            f"{cluster.path}: {host} is to run OpenSM and has no HCA in the plan. Have a host with `nics` in services.subnet_managers"
+        )
+    for manager in mine:
+        plane = plan.hcas[manager.hca].plane
+        try:
+            found.append(Instance(plane, manager, opensm.files(plan, manager, _choices(plan, plane, given))))
+        except ValueError as error:
+            wrong += str(error).split("\n")
+    if wrong:
+        raise ManagersError("\n".join(dict.fromkeys(wrong)))
+    written = {one.plane: one.files for one in found}
+    problems = [one for one in check(plan, Beside(files=written), OF_FILES) if one.severity == "error"]
+    if problems:
+        raise ManagersError("\n".join(map(str, problems)))
+    return found
+
+
+def _choices(plan: Plan, plane: str, given: Mapping[str, Any]) -> Choices:
+    if unknown := sorted(set(given) - set(_CHOICES)):
+        raise ManagersError(f"{', '.join(unknown)} is nothing that can be chosen; allowed: {', '.join(_CHOICES)}")
+    name = directory(plane)
+    stores = any(hca.purpose == STORAGE and hca.plane == plane for hca in plan.hcas.values())
+    return Choices(
+        engines=tuple(map(str, given.get("routing_engines") or ())),
+        no_fallback=bool(given.get("no_fallback", False)),
+        qos=QOS if stores else (),
+        directory=f"{CONFIGURATION}/{name}",
+        log=f"{LOGS}/{name}/opensm.log",
+        dumps=f"{LOGS}/{name}",
+        extra=tuple((str(key), _word(value)) for key, value in (given.get("options") or {}).items()),
+    )
+
+
+def _word(value: object) -> str:
+    """Return a value as OpenSM reads it; YAML has made booleans of TRUE and FALSE."""
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
+def files(cluster: Cluster, host: str, given: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Return the entries of bedplate.cluster.files: OpenSM's files of every plane of a host."""
+    found = []
+    for one in instances(cluster, plan_of(cluster), host, given):
+        found += [{"path": f"{one.at}/{name}", "content": text} for name, text in sorted(one.files.items())]
+    return found
+
+
+def units(cluster: Cluster, host: str, given: Mapping[str, Any], drop_ins: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the units of bedplate.cluster.units: an OpenSM for every plane of a host."""
+    found: list[dict[str, Any]] = []
+    for one in instances(cluster, plan_of(cluster), host, given):
+        again = [name for name in RELOADED if name in one.files]
+        restarts = [f"{one.at}/{name}" for name in sorted(one.files) if name not in again]
+        more = [f"/etc/systemd/system/{one.unit}.d/{name}" for name in drop_ins]
+        found.append(
+            {
+                "name": one.unit,
+                "enabled": True,
+                "state": "started",
+                "drop_ins": dict(drop_ins),
+                "restart_after": [PROGRAM, TEMPLATE, *restarts, *more],
+                "reload_after": [f"{one.at}/{name}" for name in again],
+                "reload_command": ["systemctl", "reload", one.unit],
+            }
+        )
+    return found
+
+
+def proof(cluster: Cluster, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is to be proved of the masters' files: `plan` and `planes` for bedplate.cluster.fabric_simulation, and `digest`.
+
+    The digest is that of all that is proved: the same one needs no second proof.
+    """
+    plan = plan_of(cluster)
+    files: dict[str, dict[str, str]] = {}
+    for host in dict.fromkeys(plan.hcas[one.hca].host for one in plan.managers):
+        for one in instances(cluster, plan, host, given):
+            files.setdefault(one.plane, one.files)
+    # Named as the simulation has them: it gives an HCA's port its node's GUID + 1. OpenSM's files hold no node GUIDs of HCAs.
+    found = {
+        "plan": to_data(simulated_plan(plan)),
+        "planes": [{"plane": plane, "files": texts} for plane, texts in files.items()],
+    }
+    return {**found, "digest": hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}
+
+
+def wanted(cluster: Cluster, given: Mapping[str, Any]) -> list[Wanted]:
+    """Return what is to be read back of every plane with a subnet manager."""
+    plan = plan_of(cluster)
+    found = []
+    for plane in plan.planes:
+        managers = [one for one in plan.managers if plan.hcas[one.hca].plane == plane]
+        if not managers:
+            continue
+        chosen = _choices(plan, plane, given)
+        master = plan.hcas[managers[0].hca].port_guid
+        keys = planned_pkeys(plan, plane, master)
+        found.append(
+            Wanted(
+                plane=plane,
+                name=f"plane {plane}" if plane else plan.name,
+                managers=[_manager(plan, one) for one in managers],
+                engine=(chosen.engines or engines_of(plan, plane))[0],
+                pkeys={guid: keys[guid] for guid in sample(keys, keys)},
+                names={guid_of(one.port_guid): one.name for one in plan.hcas.values() if one.plane == plane},
+            )
+        )
+    return found
+
+
+def _manager(plan: Plan, one: SubnetManager) -> Manager:
+    hca = plan.hcas[one.hca]
+    unit = f"opensm-plane@{directory(hca.plane)}.service"
+    log = f"{LOGS}/{directory(hca.plane)}/opensm.log"
+    return Manager(hca.host, hca.name, guid_of(hca.port_guid), one.priority, unit, log)
+
+
+def asked(cluster: Cluster, host: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the planes of a host as bedplate.cluster.opensm_facts takes them."""
+    found = []
+    for one in wanted(cluster, given):
+        for number, manager in enumerate(one.managers):
+            if manager.host == host:
+                known = {key: value for key, value in asdict(manager).items() if key in ("guid", "unit", "log")}
+                expected = "standby" if number else "master"
+                found.append({"plane": one.plane, **known, "expected": expected, "ports": list(one.pkeys)})
+    return found
