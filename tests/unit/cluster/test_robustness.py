@@ -79,4 +79,5 @@ def test_odd_values_are_mistakes(tmp_path, changes):
 def test_unchanged_it_is_right(tmp_path):
     file = tmp_path / "x.bedplate.yml"
     file.write_text(yaml.safe_dump(BASE), encoding="utf-8")
-    assert load(file).fabric.partitions[0].members == {"gpu01": "full", "ctl1": "both"}
+    (red,) = [one for one in load(file).fabric.partitions if one.name == "red"]
+    assert red.members == {"gpu01": "full", "ctl1": "both"}
