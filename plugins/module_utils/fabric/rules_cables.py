@@ -204,29 +204,38 @@ def oversubscription(view: View) -> Iterator[Problem]:
     """P4: a switch has enough cables up for those from below; subnet managers and the like load none."""
     if not view.is_tree:
         return
-    idle = Counter(
-        end[0]
-        for name, link in view.cable.items()
-        if not link.missing and view.plan.hcas[name].purpose == MANAGEMENT
-        for end in link.ends
-    )
     tops, allowed = view.tops(), view.plan.oversubscription
-    compute = {
-        end[0] for name, link in view.cable.items() if view.plan.hcas[name].purpose == COMPUTE for end in link.ends
-    }
+    down, without_storage = _load(view)
     for switch in view.plan.switches.values():
-        down = view.hosts[switch.name] - idle[switch.name] + view.below[switch.name]
+        load = down[switch.name]
         up = sum(view.present.get(switch.name, {}).values())
         meant = sum(view.planned.get(switch.name, {}).values())
         # A switch without any is P5's.
-        if switch.tier >= tops[switch.plane] or not up or down <= allowed * up:
+        if switch.tier >= tops[switch.plane] or not up or load <= allowed * up:
             continue
-        text = f"{down} cables from below and {up} up are {down / up:.2f} to 1, and {allowed:g} to 1 is allowed"
+        text = f"{load} cables from below and {up} up are {load / up:.2f} to 1, and {allowed:g} to 1 is allowed"
         # Storage takes fewer uplinks as a rule; it is told all the same.
-        purposely = down <= allowed * meant or (switch.tier == 1 and switch.name not in compute)
+        purposely = load <= allowed * meant or without_storage[switch.name] <= allowed * up
         yield problem(
             "P4", view.plan.where(switch.name), text + _missing(meant - up), "warning" if purposely else "error"
         )
+
+
+def _load(view: View) -> tuple[Counter[str], Counter[str]]:
+    """Return switch -> cables from below that carry load, and those without leaves that hold storage alone."""
+    purposes: dict[str, Counter[str]] = {}
+    for name, link in view.cable.items():
+        leaf = link.b if link.a == name else link.a
+        purposes.setdefault(leaf, Counter())[view.plan.hcas[name].purpose] += not link.missing
+    down = Counter({leaf: sum(found.values()) - found[MANAGEMENT] for leaf, found in purposes.items()})
+    light = {leaf for leaf, found in purposes.items() if not found[COMPUTE]}
+    part = Counter({leaf: 0 if leaf in light else count for leaf, count in down.items()})
+    idle = {leaf for leaf in light if not down[leaf]}
+    for low, above in view.present.items():
+        for high, cables in above.items():
+            down[high] += 0 if low in idle else cables
+            part[high] += 0 if low in light else cables
+    return down, part
 
 
 def pairs(view: View) -> Iterator[Problem]:

@@ -1,0 +1,172 @@
+"""NVLink domains of the cluster file: domains of the plan, and blocks for Slurm, by its release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_proof
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Domain
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts import PlanError, artefacts
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import domains_of, plan_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.proofs import proofs
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topologies import topologies
+
+# Four racks of a GB200 NVL72 each, on one unit of one rail; CPU nodes beside them where a test wants such.
+TEXT = """\
+plugin: bedplate.cluster.racks
+site: nv
+cluster: nv
+networks:
+  management: {cidr: 10.20.0.0/22}
+profiles:
+  gb200: {gpus: {model: gb200, count: 4}, sockets: 2, cores_per_socket: 72, memory_mib: 880000, nvlink_domain: 18,
+          nics: {name: mlx5_0, rail: 0}}
+  cpu: {sockets: 2, cores_per_socket: 64, memory_mib: 500000, nics: {name: mlx5_0, rail: 0}}
+racks:
+  n[1-4]: {leaf: su1, nodes: "n[01-72]", profile: gb200}
+hosts:
+  ctl1: {address: 10.20.3.11}
+services: {controllers: ctl1}
+partitions:
+  train: {nodes: all}
+fabric: {kind: rail-optimised, spines: "s[1-2]", switch_ports: 160}
+"""
+MIXED = ("hosts:\n", '  c: {leaf: su1, nodes: "cpu[1-2]", profile: cpu}\nhosts:\n')
+BLOCKS = [("n1", "n[01-18]"), ("n2", "n[19-36]"), ("n3", "n[37-54]"), ("n4", "n[55-72]")]
+CONF = (
+    "# slurm.conf: TopologyPlugin=topology/block\n"
+    + "".join(f"BlockName={name} Nodes={nodes}\n" for name, nodes in BLOCKS)
+    + "BlockSizes=18,36,72\n"
+)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Callable[..., Cluster]:
+    def make(*edits: tuple[str, str]) -> Cluster:
+        text = TEXT
+        for old, new in edits:
+            assert old in text
+            text = text.replace(old, new)
+        path = tmp_path / "nv.bedplate.yml"
+        path.write_text(text)
+        return load(path)
+
+    return make
+
+
+def of_yaml(text: str) -> dict[str, tuple[bool, str]]:
+    return {
+        one["topology"]: (one["cluster_default"], "block" if "block" in one else "tree") for one in yaml.safe_load(text)
+    }
+
+
+def test_blocks_are_the_topology_where_all_nodes_have_one(site):
+    files = artefacts(site(), "24.11")
+    assert files["slurm/topology.conf"] == CONF
+    assert "slurm/topology.yaml" not in files
+
+
+def test_from_25_05_on_there_is_the_tree_beside_them(site):
+    files = artefacts(site(), "25.05")
+    assert files["slurm/topology.conf"] == CONF
+    assert of_yaml(files["slurm/topology.yaml"]) == {"block": (True, "block"), "tree": (False, "tree")}
+    (first, _tree) = yaml.safe_load(files["slurm/topology.yaml"])
+    assert first["block"]["block_sizes"] == [18, 36, 72]
+    assert [(one["block"], one["nodes"]) for one in first["block"]["blocks"]] == BLOCKS
+
+
+def test_nodes_outside_are_in_the_tree_which_goes_first(site):
+    files = artefacts(site(MIXED), "25.05")
+    assert files["slurm/topology.conf"].startswith("# slurm.conf: TopologyPlugin=topology/tree\n")
+    assert of_yaml(files["slurm/topology.yaml"]) == {"tree": (True, "tree"), "block": (False, "block")}
+    assert "SwitchName=su1-r0 Nodes=cpu[1-2],n[01-72]\n" in files["slurm/topology.conf"]
+
+
+@pytest.mark.parametrize(
+    ("version", "edits", "said", "advice"),
+    [
+        ("22.05", (), "Slurm 22.05 knows no blocks, so Slurm is told the tree alone", "take Slurm 24.05 or newer"),
+        ("22.05", (MIXED,), "Slurm 22.05 knows no blocks", "take Slurm 25.05 or newer"),
+        ("24.11", (MIXED,), "cpu[1-2] are in none, and Slurm 24.11 has one topology", "take Slurm 25.05 or newer"),
+    ],
+)
+def test_where_slurm_takes_no_blocks_it_gets_the_tree_and_that_is_said(site, version, edits, said, advice):
+    cluster = site(*edits)
+    files = artefacts(cluster, version)
+    assert files["slurm/topology.conf"].startswith("# slurm.conf: TopologyPlugin=topology/tree\n")
+    assert said in files["fabric.html"]
+    assert advice in files["fabric.html"]
+    assert "blocks" not in proofs(cluster, version)["slurm"]
+
+
+def test_domains_are_as_many_as_whole_ones_fit_into_a_rack(site):
+    half = site(("nvlink_domain: 18", "nvlink_domain: 9"))
+    assert domains_of(half)[:2] == [
+        Domain("n1-1", tuple(f"n{n:02}" for n in range(1, 10)), "n1", 9),
+        Domain("n1-2", tuple(f"n{n:02}" for n in range(10, 19)), "n1", 9),
+    ]
+    of_rack = site(("nvlink_domain: 18,\n", "\n"), ("profile: gb200}", "profile: gb200, nvlink_domain: 18}"), MIXED)
+    assert [(one.name, len(one.hosts), one.expected) for one in domains_of(of_rack)] == [
+        (f"n{n}", 18, 18) for n in range(1, 5)
+    ]
+    assert domains_of(site(("nvlink_domain: 18,\n", "\n"))) == []
+
+
+def test_a_domain_that_is_not_whole_is_told_of_and_can_be_meant(site):
+    short = ('n[1-4]: {leaf: su1, nodes: "n[01-72]"', 'n[1-4]: {leaf: su1, nodes: "n[01-68]"')
+    with pytest.raises(PlanError) as error:
+        artefacts(site(short))
+    assert "rack n1, n1: 17 hosts, and 18 are to be in it [P12]" in str(error.value)
+    meant = artefacts(site(short, ("profile: gb200}", "profile: gb200, nvlink_domain: 17}")), "24.11")
+    assert "BlockSizes=17,34,68\n" in meant["slurm/topology.conf"]
+
+
+def test_racks_out_of_order_are_told_of(site):
+    racks = (
+        '  n2: {leaf: su1, nodes: "n[19-36]", profile: gb200}\n  n1: {leaf: su1, nodes: "n[01-18]", profile: gb200}\n'
+    )
+    with pytest.raises(
+        PlanError, match=r"rack n1, n1: comes after n2 of rack n2: Slurm makes larger blocks .* \[P12\]"
+    ):
+        artefacts(site(('  n[1-4]: {leaf: su1, nodes: "n[01-72]", profile: gb200}\n', racks)))
+
+
+def test_a_plan_without_domains_has_its_tree_alone(site):
+    cluster = site(("nvlink_domain: 18,\n", "\n"))
+    found = topologies(cluster, plan_of(cluster), "25.05")
+    assert (list(found.named), found.blocks) == (["default"], None)
+
+
+@pytest.mark.parametrize(
+    ("version", "lines", "said", "found"),
+    [
+        ("22.05.8", [], "blocks of NVLink domains not proved: slurmctld 22.05.8 of this host knows none", []),
+        ("24.11.5", [f"BlockName={name} BlockIndex=0 Nodes={nodes} BlockSize=18" for name, nodes in BLOCKS],
+         "slurmctld takes the blocks", []),
+        ("24.11.5", [f"BlockName={name} BlockIndex=0 Nodes={nodes} BlockSize=18" for name, nodes in [*BLOCKS[:2], ("n3", "n[37-53]")]],
+         "slurmctld takes the blocks",
+         ["topology.conf, block n3: slurmctld has the nodes n[37-53], and the plan has n[37-54]",
+          "topology.conf, block n4: slurmctld does not show it, and the plan has n[55-72]"]),
+    ],
+)  # fmt: skip
+def test_blocks_are_proved_by_a_slurmctld_that_knows_them(site, monkeypatch, version, lines, said, found):
+    blocks = proofs(site(), "24.11")["slurm"]["blocks"]
+    asked = []
+
+    def run(files, deadline):
+        asked.append(files)
+        return SimpleNamespace(
+            tested=True, accepted=bool(lines), version=version, topology=lines, errors=[], message=""
+        )
+
+    monkeypatch.setattr(slurm_proof.config_test, "run", run)
+    wrong, word = slurm_proof.prove_blocks(blocks["topology"], blocks["shown"], blocks["options"])
+    assert word == said
+    assert [str(one) for one in wrong] == found
+    assert "TopologyPlugin=topology/block\nNodeName=n[01-72] " in asked[0]["slurm.conf"]
