@@ -121,13 +121,13 @@ def parse(lines: Iterable[str]) -> Discovery:
         if first == "#":
             if match := _ORIGIN.match(line):
                 found.origin = guid_of(match[1])
-        elif not line.strip() or _HEADING.fullmatch(line):
-            # A port that follows belongs to no node.
-            node = None
         elif match := _GLOBAL.match(line):
+            # A port that follows belongs to no node.
             node = None
             if match[1] == "sysimgguid":
                 system = guid_of(match[2])
+        elif not line.strip() or _HEADING.fullmatch(line):
+            node = None
         elif (match := _NODE.match(line)) and (new := _node(match, number, system)):
             node, system = new, ""
             told.append(node)
