@@ -1,9 +1,188 @@
-"""Two subnet managers of one plane."""
+"""Two real subnet managers on one simulated fabric: who is master, who takes over, and what `verify` says of it."""
 
 from __future__ import annotations
 
-testinfra_hosts = ["ansible://subnet_managers"]
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.paths import ROOT
+from lab.scenario_run import recap, run, ssh
+
+testinfra_hosts = ["local://"]
+
+SCENARIO = Path(__file__).parents[1]
+CLUSTER = SCENARIO / "opensm.bedplate.yml"
+UNIT, LOG = "opensm-plane@fabric.service", "/var/log/opensm/fabric/opensm.log"
+MASTER, STANDBY = "sm1", "sm2"
 
 
-def test_it_runs(host):
-    assert host.service("opensm-plane@fabric.service").is_running
+def on(machine: str, command: str) -> str:
+    """Run a command that is to work on a machine; return what it prints."""
+    done = ssh("opensm", "root", machine, command)
+    assert done.returncode == 0, f"{machine}: {command}: {done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def play(name: str, **variables: object) -> subprocess.CompletedProcess[str]:
+    arguments = ["--limit=subnet_managers", f"--extra-vars={json.dumps(variables)}"]
+    return run("opensm", ROOT / f"playbooks/{name}.yml", CLUSTER, *arguments)
+
+
+def verdict(wait: int = 12) -> str:
+    """Return what verify.yml says, with `green: ` or `red: ` before it."""
+    done = play("verify", opensm_verify_timeout=wait)
+    text = " ".join((done.stdout + done.stderr).split())
+    return f"{'red' if done.returncode else 'green'}: {text}"
+
+
+def apply(**variables: object) -> dict[str, dict[str, int]]:
+    """Run interconnect.yml; return what it says of each host."""
+    done = play("interconnect", **variables)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return recap(done.stdout)
+
+
+def started(machine: str) -> int:
+    return int(on(machine, f"systemctl show --property=ActiveEnterTimestampMonotonic --value {UNIT}"))
+
+
+def read_again(machine: str, text: str, path: str = "partitions.conf") -> None:
+    """Write a file of OpenSM by hand, and have the running one read it."""
+    on(machine, f"cat > /etc/opensm/fabric/{path} <<'END'\n{text}END\nsystemctl reload {UNIT}; sleep 2")
+
+
+@pytest.fixture
+def restored():
+    """Bring back what the plan says, whatever the test did."""
+    yield
+    for machine in (STANDBY, MASTER):
+        on(machine, f"systemctl reset-failed {UNIT}; systemctl start {UNIT}")
+    apply()
+    assert verdict().startswith("green")
+
+
+def test_each_runs_on_the_port_of_the_plan_alone():
+    guids = json.loads((SCENARIO / "opensm.guids.json").read_text())
+    for machine in (MASTER, STANDBY):
+        bound = on(machine, f"grep --count 'Setting IS_SM on port {guids[f'{machine} mlx5_0']['port']}' {LOG}")
+        assert int(bound) >= 1
+        assert on(machine, "pgrep --count --exact opensm").strip() == "1"
+        assert on(machine, "systemctl is-enabled opensm.service || true").strip() == "masked"
+        assert on(machine, f"systemctl is-enabled {UNIT}").strip() == "enabled"
+
+
+def test_verify_is_green_and_says_who_is_master():
+    assert "molecule: sm1 mlx5_0 is master with ftree, 1 standby" in verdict()
+
+
+def test_the_standby_takes_over_and_verify_says_so(restored):
+    on(MASTER, f"systemctl stop {UNIT}")
+    said = verdict()
+    assert said.startswith("red")
+    assert (
+        "the master is sm2 mlx5_0 (0x02d6019952577601) with priority 14; planned is sm1 mlx5_0 with priority 15" in said
+    )
+    assert f"sm1, molecule: {UNIT} is inactive" in said
+    assert "SMINFO_MASTER" in on(STANDBY, "sminfo")
+    on(MASTER, f"systemctl start {UNIT}")
+    said = verdict()
+    assert said.startswith("green"), said
+    assert "priority 15 state 3 SMINFO_MASTER" in on(STANDBY, "sminfo")
+
+
+def test_a_master_that_is_killed_comes_back():
+    before = started(MASTER)
+    on(MASTER, f"systemctl kill --signal=KILL {UNIT}")
+    time.sleep(6)
+    said = verdict(30)
+    assert said.startswith("green"), said
+    assert started(MASTER) > before
+
+
+def test_a_standby_that_is_gone_is_told_of(restored):
+    on(STANDBY, f"systemctl stop {UNIT}")
+    said = verdict(1)
+    assert said.startswith("red")
+    assert "sm2 mlx5_0 is to be standby, and is no subnet manager now" in said
+
+
+def test_partitions_that_opensm_drops_turn_verify_red_and_are_mended_without_a_restart():
+    before = started(MASTER)
+    read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\ntenant=0x0001 : 0xzz=full ;\n")
+    said = verdict()
+    assert said.startswith("red")
+    assert "OpenSM drops partitions.conf, so every port reaches every other: line 2: bad PortGUID" in said
+    assert apply()[MASTER]["changed"] == 2
+    said = verdict()
+    assert said.startswith("green"), said
+    assert started(MASTER) == before
+
+
+def test_other_pkeys_than_planned_turn_verify_red():
+    read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\n")
+    said = verdict()
+    assert said.startswith("red")
+    assert "sm2 mlx5_0 (0x02d6019952577601) holds 0x7fff and not 0xffff" in said
+    apply()
+    assert verdict().startswith("green")
+
+
+def test_another_engine_than_planned_turns_verify_red(restored):
+    on(
+        MASTER,
+        f"sed -i 's/^routing_engine .*/routing_engine minhop/' /etc/opensm/fabric/opensm.conf; systemctl restart {UNIT}",
+    )
+    said = verdict()
+    assert said.startswith("red")
+    assert "routing engine ftree is asked for, and minhop is in effect" in said
+
+
+def test_another_priority_than_planned_turns_verify_red(restored):
+    on(STANDBY, f"sed -i 's/^sm_priority .*/sm_priority 3/' /etc/opensm/fabric/opensm.conf; systemctl restart {UNIT}")
+    said = verdict()
+    assert said.startswith("red")
+    assert "sm2 mlx5_0 has priority 3, and 14 is planned" in said
+
+
+def test_changed_options_restart_the_standby_first(restored):
+    before = {machine: started(machine) for machine in (MASTER, STANDBY)}
+    apply(opensm_options={"max_wire_smps": 16}, opensm_drop_ins={"nice.conf": "[Service]\nNice=-5\n"})
+    after = {machine: started(machine) for machine in (MASTER, STANDBY)}
+    assert before[STANDBY] < after[STANDBY] < after[MASTER]
+    for machine in (MASTER, STANDBY):
+        assert "max_wire_smps 16" in on(machine, "cat /etc/opensm/fabric/opensm.conf")
+        assert on(machine, f"systemctl show --property=Nice --value {UNIT}").strip() == "-5"
+    said = verdict()
+    assert said.startswith("green"), said
+
+
+def test_files_that_fail_the_proof_do_not_land():
+    before = on(MASTER, "cat /etc/opensm/fabric/opensm.conf")
+    done = play("interconnect", opensm_options={"root_guid_file": "/etc/opensm/nothing"})
+    assert done.returncode != 0
+    assert "routing engine ftree is asked for, and" in " ".join((done.stdout + done.stderr).split())
+    assert on(MASTER, "cat /etc/opensm/fabric/opensm.conf") == before
+
+
+def test_an_option_that_opensm_does_not_know_is_refused():
+    done = play("interconnect", opensm_options={"max_wire_smp": 16})
+    assert done.returncode != 0
+    assert "did you mean max_wire_smps?" in done.stdout + done.stderr
+
+
+def test_a_rotated_log_is_left_and_still_tells():
+    on(MASTER, "logrotate --force /etc/logrotate.d/opensm-plane")
+    on(MASTER, f"test -s {LOG}.1 && systemctl reload {UNIT} && sleep 2 && grep --quiet 'SUBNET UP' {LOG}")
+    said = verdict()
+    assert said.startswith("green"), said
+
+
+def test_nothing_is_left_to_do():
+    assert {name: counts["changed"] for name, counts in apply().items() if name != "localhost"} == {
+        MASTER: 0,
+        STANDBY: 0,
+    }
