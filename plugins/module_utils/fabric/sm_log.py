@@ -49,11 +49,16 @@ def read(text: str, now: datetime, within: timedelta) -> Said:
     sweeps = [number for number, line in enumerate(lines) if any(word in line for word in _SWEPT)]
     found.up = bool(sweeps) and _SWEPT[0] in lines[sweeps[-1]]
     found.partitions = _dropped(lines[sweeps[-2] :] if len(sweeps) > 1 else lines)
-    for line in lines[begun:]:
-        if (match := _ERR.search(line)) and _recent(line, now, within):
+    for line, after in zip(lines[begun:], [*lines[begun + 1 :], ""]):
+        if (match := _ERR.search(line)) and not _poll(line, after) and _recent(line, now, within):
             found.errors[match[1]] = found.errors.get(match[1], 0) + 1
             found.last = match[0].strip()
     return found
+
+
+def _poll(line: str, after: str) -> bool:
+    """Tell whether an SM only was asked for its state in vain: it was being started again, or is gone, which it is better asked itself."""
+    return "(SMInfo)" in line or ("ERR 5411" in line and "Attr 0x20" in after)
 
 
 def _last(lines: Sequence[str], sign: re.Pattern[str]) -> int:

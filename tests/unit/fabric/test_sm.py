@@ -22,8 +22,10 @@ Nov 21 15:13:33 108781 [E3A9A6C0] 0x80 -> Entering STANDBY state
 """
 TIMEOUT = """\
 Nov 21 15:14:36 978306 [4A7EC6C0] 0x01 -> log_send_error: ERR 5411: DR SMP Send completed with error (IB_TIMEOUT) -- dropping
-Nov 21 15:14:36 978335 [4A7EC6C0] 0x01 -> sm_mad_ctrl_send_err_cb: ERR 3113: MAD completed in error (IB_TIMEOUT): SubnGet(SMInfo)
+\t\t\tMethod 0x1, Attr 0x11, TID 0x12ee
+Nov 21 15:14:36 978335 [4A7EC6C0] 0x01 -> sm_mad_ctrl_send_err_cb: ERR 3113: MAD completed in error (IB_TIMEOUT): SubnGet(NodeInfo)
 """
+POLL = TIMEOUT.replace("0x11", "0x20").replace("NodeInfo", "SMInfo")
 MASTER = """\
 Nov 21 15:14:41 979733 [4E7F46C0] 0x80 -> Entering DISCOVERING state
 Nov 21 15:14:41 985019 [4B7EE6C0] 0x80 -> Entering MASTER state
@@ -80,7 +82,12 @@ def test_errors_from_before_it_became_master_are_over():
     assert read(START + TIMEOUT + MASTER + ROUTED).errors == {}
     said = read(START + MASTER + ROUTED + TIMEOUT + TIMEOUT)
     assert said.errors == {"ERR 5411": 2, "ERR 3113": 2}
-    assert said.last == "ERR 3113: MAD completed in error (IB_TIMEOUT): SubnGet(SMInfo)"
+    assert said.last == "ERR 3113: MAD completed in error (IB_TIMEOUT): SubnGet(NodeInfo)"
+
+
+def test_a_poll_that_the_master_missed_while_it_was_restarted_is_no_error():
+    assert read(START + POLL).errors == {}
+    assert read(START + POLL + TIMEOUT + POLL).errors == {"ERR 5411": 1, "ERR 3113": 1}
 
 
 @pytest.mark.parametrize(
