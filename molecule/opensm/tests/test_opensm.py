@@ -47,6 +47,7 @@ def apply(**variables: object) -> dict[str, dict[str, int]]:
 
 
 def started(machine: str) -> int:
+    """Return when the unit was started, by the clock that all containers share."""
     return int(on(machine, f"systemctl show --property=ActiveEnterTimestampMonotonic --value {UNIT}"))
 
 
@@ -59,17 +60,14 @@ def read_again(machine: str, text: str, path: str = "partitions.conf") -> None:
 def restored():
     """Bring back what the plan says, whatever the test did."""
     yield
-    for machine in (STANDBY, MASTER):
-        on(machine, f"systemctl reset-failed {UNIT}; systemctl start {UNIT}")
     apply()
-    assert verdict().startswith("green")
 
 
 def test_each_runs_on_the_port_of_the_plan_alone():
     guids = json.loads((SCENARIO / "opensm.guids.json").read_text())
     for machine in (MASTER, STANDBY):
-        bound = on(machine, f"grep --count 'Setting IS_SM on port {guids[f'{machine} mlx5_0']['port']}' {LOG}")
-        assert int(bound) >= 1
+        port = guids[f"{machine} mlx5_0"]["port"]
+        assert int(on(machine, f"grep --count 'Setting IS_SM on port {port}' {LOG}")) >= 1
         assert on(machine, "pgrep --count --exact opensm").strip() == "1"
         assert on(machine, "systemctl is-enabled opensm.service || true").strip() == "masked"
         assert on(machine, f"systemctl is-enabled {UNIT}").strip() == "enabled"
@@ -79,17 +77,18 @@ def test_verify_is_green_and_says_who_is_master():
     assert "molecule: sm1 mlx5_0 is master with ftree, 1 standby" in verdict()
 
 
-def test_the_standby_takes_over_and_verify_says_so(restored):
+def test_the_standby_takes_over_and_verify_says_so():
     on(MASTER, f"systemctl stop {UNIT}")
-    said = verdict()
-    assert said.startswith("red")
-    assert (
-        "the master is sm2 mlx5_0 (0x02d6019952577601) with priority 14; planned is sm1 mlx5_0 with priority 15" in said
-    )
-    assert f"sm1, molecule: {UNIT} is inactive" in said
-    assert "SMINFO_MASTER" in on(STANDBY, "sminfo")
-    on(MASTER, f"systemctl start {UNIT}")
-    said = verdict()
+    try:
+        said = verdict()
+        assert said.startswith("red")
+        planned = "planned is sm1 mlx5_0 with priority 15"
+        assert f"the master is sm2 mlx5_0 (0x02d6019952577601) with priority 14; {planned}" in said
+        assert f"sm1, molecule: {UNIT} is inactive" in said
+        assert "SMINFO_MASTER" in on(STANDBY, "sminfo")
+    finally:
+        on(MASTER, f"systemctl start {UNIT}")
+    said = verdict(30)
     assert said.startswith("green"), said
     assert "priority 15 state 3 SMINFO_MASTER" in on(STANDBY, "sminfo")
 
@@ -97,62 +96,51 @@ def test_the_standby_takes_over_and_verify_says_so(restored):
 def test_a_master_that_is_killed_comes_back():
     before = started(MASTER)
     on(MASTER, f"systemctl kill --signal=KILL {UNIT}")
-    time.sleep(6)
-    said = verdict(30)
-    assert said.startswith("green"), said
-    assert started(MASTER) > before
+    deadline = time.monotonic() + 60
+    while started(MASTER) <= before or "priority 15 state 3" not in ssh("opensm", "root", STANDBY, "sminfo").stdout:
+        assert time.monotonic() < deadline
+        time.sleep(1)
 
 
-def test_a_standby_that_is_gone_is_told_of(restored):
+def test_a_standby_that_is_gone_is_told_of():
     on(STANDBY, f"systemctl stop {UNIT}")
-    said = verdict(1)
+    try:
+        said = verdict(0)
+    finally:
+        on(STANDBY, f"systemctl start {UNIT}")
     assert said.startswith("red")
     assert "sm2 mlx5_0 is to be standby, and is no subnet manager now" in said
 
 
-def test_partitions_that_opensm_drops_turn_verify_red_and_are_mended_without_a_restart():
+def test_wrong_partitions_turn_verify_red_and_are_mended_without_a_restart():
     before = started(MASTER)
     read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\ntenant=0x0001 : 0xzz=full ;\n")
     said = verdict()
     assert said.startswith("red")
     assert "OpenSM drops partitions.conf, so every port reaches every other: line 2: bad PortGUID" in said
+    read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\n")
+    said = verdict()
+    assert said.startswith("red")
+    assert "sm2 mlx5_0 (0x02d6019952577601) holds 0x7fff and not 0xffff" in said
     assert apply()[MASTER]["changed"] == 2
     said = verdict()
     assert said.startswith("green"), said
     assert started(MASTER) == before
 
 
-def test_other_pkeys_than_planned_turn_verify_red():
-    read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\n")
-    said = verdict()
-    assert said.startswith("red")
-    assert "sm2 mlx5_0 (0x02d6019952577601) holds 0x7fff and not 0xffff" in said
-    apply()
-    assert verdict().startswith("green")
-
-
-def test_another_engine_than_planned_turns_verify_red(restored):
-    on(
-        MASTER,
-        f"sed -i 's/^routing_engine .*/routing_engine minhop/' /etc/opensm/fabric/opensm.conf; systemctl restart {UNIT}",
-    )
+def test_another_engine_and_priority_than_planned_turn_verify_red(restored):
+    conf = "/etc/opensm/fabric/opensm.conf"
+    on(STANDBY, f"sed -i 's/^sm_priority .*/sm_priority 3/' {conf} && systemctl restart {UNIT}")
+    on(MASTER, f"sed -i 's/^routing_engine .*/routing_engine minhop/' {conf} && systemctl restart {UNIT}")
     said = verdict()
     assert said.startswith("red")
     assert "routing engine ftree is asked for, and minhop is in effect" in said
-
-
-def test_another_priority_than_planned_turns_verify_red(restored):
-    on(STANDBY, f"sed -i 's/^sm_priority .*/sm_priority 3/' /etc/opensm/fabric/opensm.conf; systemctl restart {UNIT}")
-    said = verdict()
-    assert said.startswith("red")
     assert "sm2 mlx5_0 has priority 3, and 14 is planned" in said
 
 
 def test_changed_options_restart_the_standby_first(restored):
-    before = {machine: started(machine) for machine in (MASTER, STANDBY)}
     apply(opensm_options={"max_wire_smps": 16}, opensm_drop_ins={"nice.conf": "[Service]\nNice=-5\n"})
-    after = {machine: started(machine) for machine in (MASTER, STANDBY)}
-    assert before[STANDBY] < after[STANDBY] < after[MASTER]
+    assert started(STANDBY) < started(MASTER)
     for machine in (MASTER, STANDBY):
         assert "max_wire_smps 16" in on(machine, "cat /etc/opensm/fabric/opensm.conf")
         assert on(machine, f"systemctl show --property=Nice --value {UNIT}").strip() == "-5"
@@ -170,12 +158,6 @@ def test_files_that_fail_the_proof_do_not_land():
     assert on(MASTER, "cat /etc/opensm/fabric/opensm.conf") == before
 
 
-def test_an_option_that_opensm_does_not_know_is_refused():
-    done = play("interconnect", opensm_options={"max_wire_smp": 16})
-    assert done.returncode != 0
-    assert "did you mean max_wire_smps?" in done.stdout + done.stderr
-
-
 def test_a_rotated_log_is_left_and_still_tells():
     on(MASTER, "logrotate --force /etc/logrotate.d/opensm-plane")
     on(MASTER, f"test -s {LOG}.1 && systemctl reload {UNIT} && sleep 2 && grep --quiet 'SUBNET UP' {LOG}")
@@ -184,7 +166,5 @@ def test_a_rotated_log_is_left_and_still_tells():
 
 
 def test_nothing_is_left_to_do():
-    assert {name: counts["changed"] for name, counts in apply().items() if name != "localhost"} == {
-        MASTER: 0,
-        STANDBY: 0,
-    }
+    changed = {name: counts["changed"] for name, counts in apply().items() if name != "localhost"}
+    assert changed == {MASTER: 0, STANDBY: 0}
