@@ -1,0 +1,132 @@
+"""The module that asks a host for its subnet managers: whom it asks, how long it waits, and what it says of silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.modules import opensm_facts
+
+Run = Callable[..., dict[str, Any]]
+ONE, TWO = "021d6a2cd3704201", "02d6019952577601"
+UNIT = "opensm-plane@fabric.service"
+SHOW = f"systemctl show --property=LoadState,ActiveState,SubState {UNIT}"
+SMINFO = "sminfo: sm lid 1 sm guid 0x21d6a2cd3704201, activity count 4 priority 15 state 3 SMINFO_MASTER\n"
+ANSWERS = {
+    SHOW: "LoadState=loaded\nActiveState=active\nSubState=running\n",
+    "ibstat": f"CA 'mlx5_4'\n\tPort 1:\n\t\tPort GUID: 0x{ONE}\n",
+    "sminfo -C mlx5_4 -P 1": SMINFO,
+    f"smpquery -C mlx5_4 -P 1 -G pkeys 0x{TWO} 1": "   0: 0x7fff 0x8005 0x0000\n",
+}
+
+
+def log(state: str) -> str:
+    """Return a log of now: the module counts errors of the last hour."""
+    now = datetime.now().strftime("%b %d %H:%M:%S")
+    lines = [
+        "-> OpenSM 3.3.23",
+        f"-> Entering {state} state",
+        "-> osm_ucast_mgr_process: ftree tables configured on all switches",
+    ]
+    return "".join(f"{now} 1 [1] 0x01 {line}\n" for line in [*lines, "-> x: ERR 7505: no", "-> SUBNET UP"])
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Return a function that runs the module with prepared answers (command -> what it prints; none: it fails) and a log."""
+
+    def call(
+        answers: dict[str, str], text: str = "", *, check: bool = False, tools: bool = True, **params: Any
+    ) -> dict[str, Any]:
+        path = tmp_path / "opensm.log"
+        path.write_text(text)
+        plane = {"plane": "", "guid": ONE, "unit": UNIT, "log": str(path), "expected": "master", "ports": [TWO]}
+
+        class Fake:
+            def __init__(self, **_arguments: Any) -> None:
+                self.params = {"planes": [plane], "wait": 0, "settled": False, "errors_minutes": 60, **params}
+                self.check_mode = check
+
+            def get_bin_path(self, name: str) -> str | None:
+                return name if tools else None
+
+            def run_command(self, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+                assert line[0] == "timeout"
+                answer = answers.get(" ".join(line[2:]))
+                return (1, "half an answer", "no") if answer is None else (0, answer, "")
+
+            def exit_json(self, **result: Any) -> None:
+                found.update(result)
+                raise SystemExit
+
+            def fail_json(self, **result: Any) -> None:
+                self.exit_json(failed=True, **result)
+
+        found: dict[str, Any] = {}
+        monkeypatch.setattr(opensm_facts, "AnsibleModule", Fake)
+        with pytest.raises(SystemExit):
+            opensm_facts.main()
+        return found
+
+    return call
+
+
+def test_all_that_is_known_of_a_plane(run: Run):
+    found = run(ANSWERS, log("MASTER"))
+    (plane,) = found["planes"]
+    assert (found["changed"], found["settled"]) == (False, True)
+    assert (plane["unit"], plane["port"], plane["ports"]) == ("active", ["mlx5_4", "1"], [ONE])
+    assert plane["managers"] == [{"guid": ONE, "lid": 1, "priority": 15, "state": "master"}]
+    assert plane["pkeys"] == {TWO: [0x7FFF, 0x8005]}
+    assert (plane["log"]["state"], plane["log"]["engine"], plane["log"]["errors"]) == (
+        "MASTER",
+        "ftree",
+        {"ERR 7505": 1},
+    )
+
+
+def test_the_log_before_is_read_where_this_one_was_just_begun(run: Run, tmp_path: Path):
+    (tmp_path / "opensm.log.1").write_text(log("MASTER"))
+    (plane,) = run(ANSWERS, "Nov 21 15:48:45 319595 [672076C0] 0x02 -> SUBNET UP\n")["planes"]
+    assert (plane["log"]["state"], plane["log"]["engine"]) == ("MASTER", "ftree")
+
+
+def test_silence_is_no_error_of_the_module(run: Run):
+    (plane,) = run({})["planes"]
+    assert (plane["unit"], plane["port"], plane["managers"], plane["pkeys"]) == ("", [], [], {})
+    (plane,) = run({**ANSWERS, SHOW: "LoadState=loaded\nActiveState=activating\nSubState=auto-restart\n"})["planes"]
+    assert plane["unit"] == "activating (auto-restart)"
+
+
+def test_it_waits_for_the_expected_state_or_for_any(run: Run, monkeypatch: pytest.MonkeyPatch):
+    slept: list[float] = []
+    monkeypatch.setattr(opensm_facts.time, "sleep", slept.append)
+    clock = iter(range(100))
+    monkeypatch.setattr(opensm_facts.time, "monotonic", lambda: next(clock))
+    assert run(ANSWERS, log("STANDBY"), wait=5)["settled"]
+    assert len(slept) == 4
+    slept.clear()
+    assert run(ANSWERS, log("STANDBY"), wait=5, settled=True) == {"changed": False, "settled": True, "planes": []}
+    assert run(ANSWERS, log("MASTER"), wait=5)["settled"]
+    assert slept == []
+    assert not run({**ANSWERS, SHOW: "LoadState=loaded\nActiveState=failed\n"}, log("MASTER"), wait=5, settled=True)[
+        "settled"
+    ]
+    assert slept
+    slept.clear()
+    assert not run(ANSWERS, log("DISCOVERING"), wait=5, check=True)["settled"]
+    assert slept == []
+
+
+def test_tools_that_are_missing_are_named_but_not_in_check_mode(run: Run):
+    found = run({}, tools=False)
+    assert found["failed"]
+    assert (
+        found["msg"]
+        == "ibstat, sminfo, saquery, smpquery not installed on this host: run playbooks/interconnect.yml first"
+    )
+    assert run({}, tools=False, check=True)["planes"] == []

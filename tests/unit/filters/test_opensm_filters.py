@@ -1,0 +1,100 @@
+"""The filters on subnet managers, called as templates call them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.errors import AnsibleError
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
+
+ROOT = Path(__file__).parents[3]
+SCENARIO = ROOT / "molecule/opensm/opensm.bedplate.yml"
+RACK = ROOT / "inventories/examples/rack-4/rack-4.bedplate.yml"
+CALLS = {
+    "opensm_files": "('sm1')",
+    "opensm_units": "('sm1')",
+    "opensm_proof": "",
+    "opensm_asked": "('sm1')",
+    "opensm_verdict": "({})",
+}
+SM1, SM2 = "021d6a2cd3704201", "02d6019952577601"
+
+
+def template(expression: str, path: object = str(SCENARIO), **variables: Any) -> Any:
+    templar = Templar(DataLoader(), variables={"bedplate_cluster_file": path, **variables})
+    return templar.template(trust_as_template("{{ " + expression + " }}"))
+
+
+def call(name: str, path: object) -> Any:
+    return template(f"bedplate_cluster_file | bedplate.cluster.{name}{CALLS[name]}", path)
+
+
+def test_these_are_the_filters_of_the_file():
+    source = (ROOT / "plugins/filter/opensm.py").read_text()
+    assert sorted(re.findall(r'^ {12}"(\w+)": ', source, re.MULTILINE)) == sorted(CALLS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_examples_of_the_documentation(name: str):
+    text = yaml.safe_load((ROOT / f"plugins/filter/{name}.yml").read_text())["EXAMPLES"]
+    shown = re.findall(r"((?:^ *# => .*\n)+)", text, re.MULTILINE)
+    for task, lines in zip(yaml.safe_load(text), shown, strict=True):
+        wanted = re.sub(r"^ *# => ", "", lines, flags=re.MULTILINE)
+        message = trust_as_template(task["ansible.builtin.debug"]["msg"])
+        result = Templar(DataLoader(), variables={"bedplate_cluster_file": str(SCENARIO)}).template(message)
+        assert result == yaml.safe_load(wanted)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_is_wrong_is_said_with_the_name_of_the_filter(name: str):
+    with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
+        call(name, 7)
+    with pytest.raises(AnsibleError, match=f"{name}: .*rack-4.bedplate.yml: there is no section `fabric`"):
+        call(name, str(RACK))
+
+
+def facts(state: str, **changed: Any) -> dict[str, Any]:
+    log = {"state": state, "engine": "ftree", "up": True, "partitions": "", "errors": {}, "last": ""}
+    seen = [{"guid": SM1, "priority": 15, "state": "master"}, {"guid": SM2, "priority": 14, "state": "standby"}]
+    plane = {
+        "plane": "",
+        "unit": "active",
+        "port": ["mlx5_0", "1"],
+        "ports": [],
+        "managers": seen,
+        "log": log,
+        "pkeys": {SM1: [65535], SM2: [65535]},
+    }
+    return {"planes": [{**plane, **changed}]}
+
+
+def verdict(told: dict[str, Any]) -> Any:
+    return template("bedplate_cluster_file | bedplate.cluster.opensm_verdict(told)", told=told)
+
+
+def test_the_verdict_on_what_is_as_planned():
+    found = verdict({"sm1": facts("MASTER"), "sm2": facts("STANDBY")})
+    assert (found["failed"], found["findings"]) == (False, [])
+    assert found["table"] == found["summary"] == "molecule: sm1 mlx5_0 is master with ftree, 1 standby"
+
+
+def test_the_verdict_on_a_host_that_failed_or_was_not_reached():
+    for told in (
+        {"sm1": facts("MASTER")},
+        {"sm1": facts("MASTER"), "sm2": {"unreachable": True}},
+        {"sm1": facts("MASTER"), "sm2": {}},
+    ):
+        found = verdict(told)
+        assert found["failed"]
+        assert "ERROR    host  sm2, molecule: the host was not reached" in found["table"]
+
+
+def test_a_warning_fails_nothing():
+    found = verdict({"sm1": facts("MASTER", pkeys={SM1: [65535]}), "sm2": facts("STANDBY", pkeys={})})
+    assert not found["failed"]
+    assert [one["severity"] for one in found["findings"]] == ["warning"]
