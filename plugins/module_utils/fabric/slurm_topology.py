@@ -21,6 +21,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import f
 
 # First versions that take it.
 BLOCK, YAML = (24, 5), (25, 5)
+# Options of slurm.conf that go with blocks.
+OF_BLOCKS = {"TopologyPlugin": "topology/block"}
 _SUFFIXES, _SMALL_BLOCKS = (23, 11), (25, 5)
 _PLAIN_YAML = (26, 5)
 # Kind of fabric -> TopologyParam of slurm.conf.
@@ -57,7 +59,7 @@ class Topology:
     @property
     def options(self) -> dict[str, str]:
         """Return the options of slurm.conf that go with it."""
-        found = {"TopologyPlugin": "topology/block" if self.blocks else "topology/tree"}
+        found = dict(OF_BLOCKS) if self.blocks else {"TopologyPlugin": "topology/tree"}
         return {**found, "TopologyParam": self.param} if self.param else found
 
 

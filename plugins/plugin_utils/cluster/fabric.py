@@ -27,6 +27,9 @@ def fabric_of(
 ) -> Fabric | None:
     """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
     if not data or not any(path[:1] == ("fabric",) and len(path) == 2 for path in mistakes.lines):
+        data = None
+    _check_domains(profiles, data["kind"] if data else None, mistakes)
+    if data is None:
         return None
     switches = {tier: _switches(data[tier], tier, mistakes) for tier in _TIERS}
     for name in switches["cores"]:
@@ -54,6 +57,19 @@ def fabric_of(
 def in_fabric(profile: Profile, kind: str) -> bool:
     """Tell whether the nodes of a profile have adapters in a fabric of this kind."""
     return any(nic.rail is not None or kind not in BY_UNIT for nic in profile.nics)
+
+
+def _check_domains(profiles: Mapping[str, Profile], kind: str | None, mistakes: Mistakes) -> None:
+    """Note NVLink domains of which Slurm would not be told: they are a part of the plan of the fabric."""
+    for profile in profiles.values():
+        path: Path = ("profiles", profile.name, "nvlink_domain")
+        if profile.nvlink_domain and kind is None:
+            mistakes.add(path, "Slurm is told of it with the topology alone, and there is no `fabric`. State one.")
+        elif profile.nvlink_domain and kind and not in_fabric(profile, kind):
+            rail = " with a rail" if kind in BY_UNIT else ""
+            mistakes.add(
+                path, f"no NIC{rail} of the profile is in the fabric, whose plan has the domains. Name its `nics`."
+            )
 
 
 def _switches(listed: list[str], tier: str, mistakes: Mistakes) -> dict[str, None]:

@@ -9,6 +9,9 @@ from typing import Any
 
 from .fields import near
 
+# The release of Slurm from which on topology/block is as it is written here.
+BLOCKS = "24.05"
+
 
 @dataclass(frozen=True, slots=True)
 class Network:
@@ -114,6 +117,12 @@ class Node:
     state: str | None
     reason: str | None
 
+    @property
+    def nvlink_domain(self) -> int | None:
+        """Return how many nodes its NVLink domain is to have; what the rack says goes for nodes with GPUs."""
+        of_profile, of_rack = self.profile.nvlink_domain, self.rack.nvlink_domain
+        return of_rack if of_rack and (of_profile or self.profile.gpus) else of_profile
+
 
 @dataclass(frozen=True, slots=True)
 class Host:
@@ -218,6 +227,19 @@ class Cluster:
     def machines(self) -> dict[str, Node | Host]:
         """Every machine by name: hosts, then nodes in file order."""
         return {**self.hosts, **{node.name: node for node in self.nodes}}
+
+    @cached_property
+    def has_domains(self) -> bool:
+        """Whether there is an NVLink domain of several nodes."""
+        of_profile = any(profile.nvlink_domain for profile in self.profiles.values())
+        stated = of_profile or any(rack.nvlink_domain for rack in self.racks.values())
+        return stated and any(node.nvlink_domain for node in self.nodes)
+
+    @cached_property
+    def has_blocks(self) -> bool:
+        """Whether Slurm is told NVLink domains as blocks, and no tree: it takes them, and no node is outside."""
+        takes = self.fabric is not None and self.slurm.version >= BLOCKS and self.has_domains
+        return takes and all(node.nvlink_domain for node in self.nodes)
 
     @cached_property
     def sackd_hosts(self) -> tuple[str, ...]:

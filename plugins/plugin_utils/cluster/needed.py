@@ -37,7 +37,8 @@ def check_needed(cluster: Cluster, mistakes: Mistakes) -> None:
     conditions = {
         "rest": bool(cluster.services.rest),
         "gpus": any(profile.gpus for profile in cluster.profiles.values()),
-        "fabric": cluster.fabric is not None,
+        "tree": cluster.fabric is not None and not cluster.has_blocks,
+        "blocks": cluster.has_blocks,
         "database": bool(cluster.services.database),
     }
     # An option that is wrong in itself is one mistake, not two.

@@ -139,12 +139,9 @@ def _leave_out(plan: Plan, fabric: Fabric, wrong: _Wrong) -> None:
 def domains_of(cluster: Cluster) -> list[Domain]:
     """Return the NVLink domains: the nodes of a rack whose profile has one, or as many of that size as they make."""
     members: dict[tuple[str, int], list[str]] = {}
-    profiles, racks = cluster.profiles.values(), cluster.racks.values()
-    if any(one.nvlink_domain for one in profiles) or any(one.nvlink_domain for one in racks):
-        for node in cluster.nodes:
-            size, of_rack = node.profile.nvlink_domain, node.rack.nvlink_domain
-            if size := of_rack if of_rack and (size or node.profile.gpus) else size:
-                members.setdefault((node.rack.name, size), []).append(node.name)
+    for node in cluster.nodes if cluster.has_domains else ():
+        if size := node.nvlink_domain:
+            members.setdefault((node.rack.name, size), []).append(node.name)
     found = []
     for (rack, size), names in members.items():
         # What is too few or too many by some nodes is no second domain: P12 tells of it.

@@ -35,8 +35,11 @@ class Topologies:
         return next(iter(self.named.values()))
 
 
-def topologies(cluster: Cluster, plan: Plan, version: str) -> Topologies:
-    """Return the topologies for a release of Slurm; TopologyError for a release that is none."""
+def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True) -> Topologies:
+    """Return the topologies for a release of Slurm; TopologyError for a release that is none.
+
+    Without `several` they are those of a topology.conf, which has one.
+    """
     nodes = [node.name for node in cluster.nodes]
     tree = slurm_topology.tree(plan, nodes=nodes, top=cluster.fabric.top if cluster.fabric else "top")
     found = Topologies(tree, named={"default": tree}, findings=list(tree.findings))
@@ -45,6 +48,8 @@ def topologies(cluster: Cluster, plan: Plan, version: str) -> Topologies:
     number = slurm_topology.release(version)
     members = {host for domain in plan.domains for host in domain.hosts}
     outside = [name for name in nodes if name not in members]
+    if not several and outside:
+        return found
     if why := _no_blocks(number, version, outside):
         text = f"{why}, so Slurm is told the tree alone, and may spread a job over NVLink domains"
         found.findings.append(Finding("topology", WARNING, "NVLink domains", text, _advice(number, outside)))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm's topology: that of the planned fabric, or a leaf switch for each rack where no profile states the NICs of one."""
+"""Slurm's topology: that of the planned fabric, or a leaf switch for each rack where no profile states the NICs of one.
+
+Where all nodes are in NVLink domains, these are its blocks.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slu
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Switch, Topology
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topologies import topologies
 
 
 def options(cluster: Cluster) -> dict[str, str]:
@@ -16,6 +20,8 @@ def options(cluster: Cluster) -> dict[str, str]:
     """
     if cluster.fabric is None:
         return {}
+    if cluster.has_blocks:
+        return dict(slurm_topology.OF_BLOCKS)
     return Topology(param=slurm_topology.PARAMS.get(cluster.fabric.kind, "") if _has_nics(cluster) else "").options
 
 
@@ -25,7 +31,7 @@ def topology_of(cluster: Cluster) -> Topology:
         return Topology()
     if not _has_nics(cluster):
         return _of_racks(cluster, cluster.fabric.top)
-    return slurm_topology.tree(plan_of(cluster), nodes=[node.name for node in cluster.nodes], top=cluster.fabric.top)
+    return topologies(cluster, plan_of(cluster), cluster.slurm.version, several=False).first
 
 
 def _has_nics(cluster: Cluster) -> bool:

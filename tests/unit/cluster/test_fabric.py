@@ -99,3 +99,15 @@ def test_nvlink_domains_are_of_profiles_and_racks(bench):
     )
     assert (cluster.profiles["gpu8"].nvlink_domain, cluster.profiles["cpu"].nvlink_domain) == (18, None)
     assert (cluster.racks["r1"].nvlink_domain, cluster.racks["b1"].nvlink_domain) == (4, None)
+
+
+def test_an_nvlink_domain_without_a_fabric_is_a_mistake(bench):
+    error = bench.error(
+        ("    features: [hbm3]", "    nvlink_domain: 18"), ("fabric:\n  spines: [spine1, spine2]\n  rails: 2\n", "")
+    )
+    assert [(one.where, one.message) for one in error.mistakes] == [
+        (
+            "profiles.gpu8.nvlink_domain",
+            "Slurm is told of it with the topology alone, and there is no `fabric`. State one.",
+        )
+    ]

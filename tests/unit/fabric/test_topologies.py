@@ -11,11 +11,12 @@ import yaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_proof
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Domain
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts import PlanError, artefacts
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import domains_of, plan_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.proofs import proofs
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topologies import topologies
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
 
 # Four racks of a GB200 NVL72 each, on one unit of one rail; CPU nodes beside them where a test wants such.
 TEXT = """\
@@ -170,3 +171,34 @@ def test_blocks_are_proved_by_a_slurmctld_that_knows_them(site, monkeypatch, ver
     assert word == said
     assert [str(one) for one in wrong] == found
     assert "TopologyPlugin=topology/block\nNodeName=n[01-72] " in asked[0]["slurm.conf"]
+
+
+@pytest.mark.parametrize(
+    ("version", "edits", "plugin"),
+    [
+        ("24.11", (), "block"),
+        ("25.05", (), "block"),
+        ("22.05", (), "tree"),
+        ("24.11", (MIXED,), "tree"),
+        ("25.05", (MIXED,), "tree"),
+    ],
+)
+def test_what_is_deployed_is_what_is_planned(site, version, edits, plugin):
+    cluster = site(("fabric:", f'slurm: {{version: "{version}"}}\nfabric:'), *edits)
+    files = render.slurm_files(cluster)
+    assert f"TopologyPlugin=topology/{plugin}\n" in files["slurm.conf"]
+    planned = artefacts(cluster)["slurm/topology.conf"]
+    for line in files["topology.conf"].splitlines():
+        assert line.startswith("#") or f"{line}\n" in planned
+    assert ("BlockSizes=18,36,72" in files["topology.conf"]) is (plugin == "block")
+    assert (render.expected(cluster)["topology"] == {}) is (plugin == "block")
+
+
+@pytest.mark.parametrize(
+    ("version", "edits", "allowed"), [("24.11", (), "block"), ("22.05", (), "tree"), ("24.11", (MIXED,), "tree")]
+)
+def test_another_plugin_than_that_of_the_topology_is_a_mistake(site, version, edits, allowed):
+    other = "tree" if allowed == "block" else "block"
+    options = f'slurm: {{version: "{version}", options: {{TopologyPlugin: topology/{other}}}}}'
+    with pytest.raises(ClusterFileError, match=rf"slurm.options.TopologyPlugin: .* Allowed: topology/{allowed}\."):
+        site(("fabric:", f"{options}\nfabric:"), *edits)
