@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`python -m benchmarks [inventory|primitives|roles]...`: the budgets of docs/performance.md and what is measured beside each."""
+"""`python -m benchmarks [inventory|primitives|fabric|roles]...`: the budgets of docs/performance.md and what is measured beside each."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from benchmarks import inventory, primitives, roles
+from benchmarks import fabric, inventory, primitives, roles
 from benchmarks.process import HEAD, BenchmarkError
 
-ALL = {"inventory": inventory.rows, "primitives": primitives.rows, "roles": roles.rows}
+ALL = {"inventory": inventory.rows, "primitives": primitives.rows, "fabric": fabric.rows, "roles": roles.rows}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -11,11 +11,11 @@ import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Link, Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Link, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import natural
 
 # Rack -> its row, and its number in the row.
@@ -67,8 +67,7 @@ class Room:
         return self.buy((2 * self.rise + across + along) * (1 + self.slack))
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """A cable. `a` is the lower end; a port is the number of a switch's or the device of a host's; `cage` is cage/lane as printed."""
 
     cable: str
@@ -116,46 +115,38 @@ class _Writer:
         self.known: dict[tuple[str, str], float | None] = {}
 
     def row(self, link: Link) -> Row:
-        low, high = link.ends
-        a_rack, a_device, a_port, a_cage = self._end(low)
-        b_rack, b_device, b_port, b_cage = self._end(high)
-        a, b = self._place(a_rack, a_device, a_port, a_cage), self._place(b_rack, b_device, b_port, b_cage)
-        hca = self.plan.hcas.get(link.a) or self.plan.hcas.get(link.b)
-        switches = [self.plan.switches[name] for name in (link.a, link.b) if name in self.plan.switches]
-        planes = {switch.plane for switch in switches}
-        rails = {hca.rail} if hca else {switch.rail for switch in switches if switch.rail is not None}
-        rail = rails.pop() if len(rails) == 1 else None
+        one, other = self.plan.switches.get(link.a), self.plan.switches.get(link.b)
+        hca = None if one and other else self.plan.hcas.get(link.b if one else link.a)
+        a_rack, a_device, a_port, a_cage, a = self._end(link.a, link.a_port, one)
+        b_rack, b_device, b_port, b_cage, b = self._end(link.b, link.b_port, other)
+        switches = [switch for switch in (one, other) if switch]
+        plane = switches[0].plane if switches and switches[0].plane == switches[-1].plane else ""
+        rails = [hca.rail] if hca else [switch.rail for switch in switches if switch.rail is not None]
+        rail = rails[0] if rails and rails[0] == rails[-1] else None
         return Row(
-            cable=f"{link.b}:{link.b_port}",
-            state=LEAVE_OUT if link.missing else INSTALL,
-            kind=link.kind,
-            purpose=hca.purpose if hca else BETWEEN_SWITCHES,
-            plane=planes.pop() if len(planes) == 1 else "",
-            rail="" if rail is None else str(rail),
-            a_rack=a_rack,
-            a_device=a_device,
-            a_port=a_port,
-            a_cage=a_cage,
-            a_label=f"{a} > {b}",
-            b_rack=b_rack,
-            b_device=b_device,
-            b_port=b_port,
-            b_cage=b_cage,
-            b_label=f"{b} > {a}",
-            length_m=self._length(link, a_rack, b_rack),
-            part=link.part,
+            f"{link.b}:{link.b_port}",
+            LEAVE_OUT if link.missing else INSTALL,
+            link.kind,
+            hca.purpose if hca else BETWEEN_SWITCHES,
+            plane,
+            "" if rail is None else str(rail),
+            *(a_rack, a_device, a_port, a_cage, f"{a} > {b}"),
+            *(b_rack, b_device, b_port, b_cage, f"{b} > {a}"),
+            self._length(link, a_rack, b_rack),
+            link.part,
         )
 
-    def _end(self, end: End) -> tuple[str, str, str, str]:
-        name, port = end
-        if switch := self.plan.switches.get(name):
-            return switch.rack, name, str(port), switch.cage(port) if switch.lanes > 1 else ""
-        hca = self.plan.hcas[name]
-        return hca.rack, hca.host, hca.device if port == 1 else f"{hca.device}/{port}", ""
-
-    @staticmethod
-    def _place(rack: str, device: str, port: str, cage: str) -> str:
-        return " ".join(word for word in (rack, device, cage or port) if word)
+    def _end(self, name: str, port: int, switch: Switch | None) -> tuple[str, str, str, str, str]:
+        """Return rack, device, port, cage and label of an end."""
+        if switch:
+            rack, device, shown = switch.rack, name, str(port)
+            cage = switch.cage(port) if switch.lanes > 1 else ""
+        else:
+            hca = self.plan.hcas[name]
+            rack, device, cage = hca.rack, hca.host, ""
+            shown = hca.device if port == 1 else f"{hca.device}/{port}"
+        label = f"{device} {cage or shown}"
+        return rack, device, shown, cage, f"{rack} {label}" if rack else label
 
     def _length(self, link: Link, one: str, other: str) -> str:
         if link.length is not None:
@@ -185,11 +176,13 @@ def _in_order(item: tuple[tuple[str, str, str, str], int]) -> tuple[str, str, fl
 def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] = Row) -> str:
     """Return rows or items as CSV with a header, which there is without any of them too; no cell is a formula to a spreadsheet."""
     text = io.StringIO()
-    names = [one.name for one in fields(sort)]
     writer = csv.writer(text, lineterminator="\n")
+    names = list(sort.__annotations__)
     writer.writerow(names)
-    values = attrgetter(*names)
-    writer.writerows([_plain(value) for value in values(one)] for one in listed)
+    cells = list(map(attrgetter(*names), listed))
+    # Each is changed only where one of them may be a formula.
+    formulas = any(cell.startswith(_FORMULA) for cell in {str(cell) for row in cells for cell in row})
+    writer.writerows([[_plain(cell) for cell in row] for row in cells] if formulas else cells)
     return text.getvalue()
 
 

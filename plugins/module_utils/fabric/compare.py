@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import Seen, bind, learned
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cabling import Words, chains
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
     ERROR,
@@ -56,6 +57,7 @@ def compare(plan: Plan, discoveries: Mapping[str, Discovery]) -> list[Finding]:
     return comparison(plan, discoveries).findings
 
 
+@bulk
 def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
     """Compare, and return also what is right. A plane may be discovered from several nodes, under any names."""
     seen = bind(plan, discoveries)

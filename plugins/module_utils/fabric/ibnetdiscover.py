@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
+
 SWITCH, CA, ROUTER = "switch", "ca", "router"
 _KINDS = {"Switch": SWITCH, "Ca": CA, "Rt": ROUTER}
 _LETTERS = {"S": SWITCH, "H": CA, "R": ROUTER}
@@ -107,6 +109,7 @@ def guid_of(text: str) -> str:
     return (text[2:] if text.startswith("0x") else text).zfill(16)
 
 
+@bulk
 def parse(lines: Iterable[str]) -> Discovery:
     """Read the whole output; lines end at line feeds only, so split with `text.split(chr(10))` and not with `splitlines`."""
     found = Discovery()

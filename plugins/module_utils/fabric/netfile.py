@@ -19,7 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdisco
     Node,
     guid_of,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Plan, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Plan, Switch, by_switch
 
 # Signs of a NodeDescription.
 LONGEST = 64
@@ -59,10 +59,12 @@ def with_guids(plan: Plan) -> Plan:
         guid = guid_of(thing.guid) if thing.guid else made_guid(thing.name, taken)
         taken.add(guid)
         if isinstance(thing, Switch):
-            full.add(replace(thing, guid=guid))
+            full.add(thing if thing.guid == guid else replace(thing, guid=guid))
         else:
             port = guid_of(thing.port_guid) if thing.port_guid else f"{int(guid, 16) + 1:016x}"
-            full.add(replace(thing, guid=guid, port_guid=port))
+            full.add(
+                thing if (thing.guid, thing.port_guid) == (guid, port) else replace(thing, guid=guid, port_guid=port)
+            )
     return full
 
 
@@ -147,13 +149,18 @@ def netfile(plan: Plan, *, plane: str | None = None, ndr: bool = False) -> str:
     lines.append(f"width={_WIDTHS.get(plan.width, 2) | 1}")
     extended = _EXTENDED.get(speed, 0)
     lines += [f"speed={_PLAIN.get(speed, 4) * 2 - 1}", f"extspeed={max(0, extended * 2 - 1)}"]
-    discovery = discovery_of(full, plane)
-    for node in discovery.nodes.values():
-        word = "switchguid" if node.kind == SWITCH else "caguid"
-        lines += ["", f"{word}=0x{node.guid}"]
-        lines.append(f'{_WORDS[node.kind]}\t{node.ports} "{_LETTERS[node.kind]}-{node.guid}"\t\t# "{node.description}"')
-        for port, cable in sorted(node.cables.items()):
-            lines.append(f'[{port}]\t"{_LETTERS[cable.kind]}-{cable.guid}"[{cable.port}]')
+    things: list[Switch | Hca] = [*full.switches.values(), *full.hcas.values()]
+    ids = {
+        thing.name: f'"{"S" if isinstance(thing, Switch) else "H"}-{thing.guid}"'
+        for thing in things
+        if plane is None or thing.plane == plane
+    }
+    ports = by_switch(link for link in full.present if link.a in ids and link.b in ids)
+    for name, own in ids.items():
+        switch = full.switches.get(name)
+        head = f"Switch\t{switch.ports}" if switch else "Ca\t1"
+        lines += ["", f"{'switchguid' if switch else 'caguid'}=0x{own[3:-1]}", f'{head} {own}\t\t# "{name}"']
+        lines += [f"[{port}]\t{ids[far]}[{there}]" for port, (far, there) in sorted(ports.get(name, {}).items())]
     return "\n".join(lines) + "\n"
 
 

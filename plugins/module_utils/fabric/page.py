@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from operator import attrgetter
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cables import Item, Row, bill
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
@@ -26,7 +26,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture im
 
 _GRAVITY = (INFO, WARNING, ERROR)
 # Of a cable's row, what the page shows; with it go the kinds of the findings at its ends.
-_COLUMNS = ("cable", "state", "kind", "purpose", "rail", "a_label", "length_m", "part")
+_COLUMNS = attrgetter("cable", "state", "kind", "purpose", "rail", "a_label", "length_m", "part")
 
 _STYLE = """
 body { font: 15px/1.45 sans-serif; color: #1c2226; margin: 0 auto; max-width: 2200px; padding: 0 24px 48px; }
@@ -159,7 +159,7 @@ def _bill(items: Iterable[Item]) -> str:
     listed = list(items)
     lines = (_line(one.kind, one.purpose, one.speed, one.length_m, one.part, one.count) for one in listed)
     total = f"<p>{sum(one.count for one in listed)} cables in all.</p>\n"
-    return f'<h2 id="bill">Bill of cables</h2>\n{_table([one.name for one in fields(Item)], lines)}{total}'
+    return f'<h2 id="bill">Bill of cables</h2>\n{_table(Item.__annotations__, lines)}{total}'
 
 
 def _cables(plan: Plan, cables: Iterable[Row], findings: Iterable[Finding]) -> str:
@@ -169,8 +169,8 @@ def _cables(plan: Plan, cables: Iterable[Row], findings: Iterable[Finding]) -> s
             told.setdefault(end, {})[finding.kind] = None
     lines = []
     for link, row in zip(plan.links, cables):
-        kinds = {kind: None for end in link.ends for kind in told.get(end, ())}
-        lines.append([*(str(getattr(row, column)) for column in _COLUMNS), ", ".join(kinds)])
+        kinds = {kind: None for end in link.ends for kind in told.get(end, ())} if told else {}
+        lines.append([*_COLUMNS(row), ", ".join(kinds)])
     heads = "".join(
         f"<th>{name}</th>"
         for name in ("cable", "state", "kind", "purpose", "rail", "ends", "metres", "part", "findings")

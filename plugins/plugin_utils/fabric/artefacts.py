@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, netfile, opensm, slurm_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import OF_FILES, check
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding, ordered
@@ -92,6 +93,7 @@ def _managers(cluster: Cluster, plan: Plan) -> tuple[list[SubnetManager], dict[s
     return found, notes
 
 
+@bulk
 def artefacts(
     cluster: Cluster, slurm_version: str | None = None, discoveries: Mapping[str, Discovery] | None = None
 ) -> dict[str, str]:

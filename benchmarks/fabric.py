@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the fabric costs: 16,384 HCAs planned, checked, compared and written; the output of ibnetdiscover for half of them read.
+
+Nothing is run but bedplate's own Python, so the seconds are CPU seconds of this process. A loop of additions is measured beside them, for
+the same machine is twice as fast at one time as at another.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from benchmarks.process import ROOT, Row
+
+sys.path.insert(0, str(ROOT / "collections"))
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery, parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
+    discovery_of,
+    ibnetdiscover_text,
+    with_guids,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts import artefacts
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
+
+T = TypeVar("T")
+RAILS, UNIT = 8, 32
+READ, WRITTEN = 0.5, 5.0
+SITE = """\
+plugin: bedplate.cluster.racks
+site: large
+cluster: large
+domain: large.example.org
+networks:
+  management: {{cidr: 10.64.0.0/16, gateway: 10.64.0.1, start: 10.64.1.1}}
+profiles:
+  b200x8:
+    gpus: {{model: b200, count: 8, detect: nvidia}}
+    sockets: 2
+    cores_per_socket: 56
+    threads_per_core: 2
+    memory_mib: 2063000
+    nics:
+{nics}
+racks:
+{racks}
+hosts:
+  ctl1: {{address: 10.64.0.11}}
+services: {{controllers: [ctl1], subnet_managers: [gpu00001, gpu00002]}}
+partitions:
+  gpu: {{nodes: all, default: true}}
+slurm: {{version: "25.05"}}
+fabric: {{kind: rail-optimised, spines: "spine[001-{spines}]", cores: "core[001-{cores}]", rails: {rails}, uplinks: 32, switch_ports: 64}}
+"""
+
+
+def site(directory: Path, hosts: int) -> Cluster:
+    """Return a cluster of scalable units of 32 hosts with eight rails, below two tiers of switches."""
+    nics = "\n".join(f"      - {{name: mlx5_{rail}, rail: {rail}}}" for rail in range(RAILS))
+    racks = "\n".join(
+        f'  r{unit:02}-[1-8]: {{row: R{unit // 8}, leaf: su{unit:02}, nodes: "gpu[{first:05}-{first + UNIT - 1:05}]", profile: b200x8}}'
+        for unit, first in enumerate(range(1, hosts + 1, UNIT))
+    )
+    # As NVIDIA's tables have it: a spine for every 32 HCAs, half as many cores.
+    switches = hosts * RAILS // 32
+    text = SITE.format(nics=nics, racks=racks, spines=f"{switches:03}", cores=f"{switches // 2:03}", rails=RAILS)
+    path = directory / "large.bedplate.yml"
+    path.write_text(text)
+    cluster = load(path)
+    plan = with_guids(plan_of(cluster))
+    record.path_of(cluster.path).write_text(record.text_of(record.record_of(plan)))
+    return cluster
+
+
+def cpu(work: Callable[[], T]) -> tuple[float, T]:
+    """Return the CPU seconds that something takes, and what it returns."""
+    start = time.process_time()
+    result = work()
+    return time.process_time() - start, result
+
+
+def additions() -> int:
+    """Add ten million numbers, one by one."""
+    total = 0
+    for number in range(10_000_000):
+        total += number
+    return total
+
+
+def rows(runs: int = 3) -> Iterator[Row]:
+    """Measure; of several runs the median counts."""
+    yield _row("a loop of ten million additions", [cpu(additions)[0] for _run in range(runs)])
+    with tempfile.TemporaryDirectory(prefix="bedplate-benchmark-") as name:
+        yield from _read(site(Path(name), 1024), runs)
+        yield from _written(site(Path(name), 2048), runs)
+
+
+def _read(cluster: Cluster, runs: int) -> Iterator[Row]:
+    text = ibnetdiscover_text(discovery_of(with_guids(plan_of(cluster))))
+    lines = text.split("\n")
+    yield _size(f"ibnetdiscover of 8,192 HCAs, {len(lines):,} lines", text)
+    yield _row("it is read", [cpu(lambda: parse(text.split("\n")))[0] for _run in range(runs)], READ)
+
+
+def _written(cluster: Cluster, runs: int) -> Iterator[Row]:
+    seen: dict[str, Discovery] = {"": discovery_of(with_guids(plan_of(cluster)))}
+    measured = [cpu(lambda: artefacts(cluster, discoveries=seen)) for _run in range(runs)]
+    files = measured[0][1]
+    yield _size(f"{len(files)} files of 16,384 HCAs", "".join(files.values()))
+    for what, text in sorted(files.items(), key=lambda pair: -len(pair[1]))[:4]:
+        yield _size(f"  {what}", text)
+    times = [seconds for seconds, _files in measured]
+    yield _row("they are planned, checked, compared and written", times, WRITTEN)
+
+
+def _size(what: str, text: str) -> Row:
+    return Row(what, len(text.encode()) / 1e6, "MB")
+
+
+def _row(what: str, times: list[float], budget: float | None = None) -> Row:
+    middle = sorted(times)[len(times) // 2]
+    return Row(what, middle, "CPU-s", budget, f"{min(times):.2f}-{max(times):.2f}")
