@@ -297,7 +297,7 @@ _FABRIC = {
         "Ports that a cage of the switch holds, 2 on a Quantum-2.", "int", default=1, minimum=1, maximum=8
     ),
     "uplinks": Field(
-        "Cables up from each leaf, a multiple of its spines; by default as few as make no leaf oversubscribed.",
+        "Cables up from each leaf, a multiple of its spines; by default as few as make no leaf oversubscribed by its nodes.",
         "int",
         minimum=1,
     ),
