@@ -73,6 +73,11 @@ def test_each_runs_on_the_port_of_the_plan_alone():
         assert on(machine, f"systemctl is-enabled {UNIT}").strip() == "enabled"
 
 
+def test_ports_hold_the_pkeys_of_the_plan():
+    port = json.loads((SCENARIO / "opensm.guids.json").read_text())["sm2 mlx5_0"]["port"]
+    assert on(MASTER, f"smpquery -G pkeys {port} 1 | head -1 | tr -s ' '").strip() == "0: 0xffff 0x8001" + 6 * " 0x0000"
+
+
 def test_verify_is_green_and_says_who_is_master():
     assert "molecule: sm1 mlx5_0 is master with ftree, 1 standby" in verdict()
 
@@ -121,7 +126,7 @@ def test_wrong_partitions_turn_verify_red_and_are_mended_without_a_restart():
     read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\n")
     said = verdict()
     assert said.startswith("red")
-    assert "sm2 mlx5_0 (0x02d6019952577601) holds 0x7fff and not 0xffff" in said
+    assert "sm2 mlx5_0 (0x02d6019952577601) holds 0x7fff and not 0x8001 0xffff" in said
     assert apply()[MASTER]["changed"] == 2
     said = verdict()
     assert said.startswith("green"), said

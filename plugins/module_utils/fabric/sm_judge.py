@@ -188,9 +188,9 @@ class _Plane:
         for guid, one in seen.items():
             if guid not in self.planned and one["state"] != "master":
                 text = f"{self._name(guid)} is a subnet manager ({one['state']}, priority {one['priority']}) that is not planned"
-                yield self._error(
-                    SM, self.wanted.name, text, "stop it, or name its host in services.subnet_managers", WARNING
-                )
+                left = "on a host that has left: `systemctl disable --now 'opensm-plane@*'`"
+                action = f"stop it ({left}), or name its host in services.subnet_managers"
+                yield self._error(SM, self.wanted.name, text, action, WARNING)
 
     def _pkeys(self) -> Iterator[Finding]:
         held: dict[str, Sequence[int]] = {}

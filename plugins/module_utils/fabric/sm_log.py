@@ -13,6 +13,8 @@ _START = re.compile(r"-> OpenSM \d")
 _STATE = re.compile(r"-> Entering (\w+) state")
 _ENGINE = re.compile(r"ucast_mgr_process: (\S+) tables configured on all switches")
 _ERR = re.compile(r"\b(ERR \w+): (.*)")
+# Numbers of osm_sa_*.c: somebody asked for a path or a group that is not to be had, as hosts of two partitions do of each other.
+_ASKED = re.compile(r"ERR (14|18|1A|1B|1D|1F|21|24|26|28|2A|43|44|45|46|4A|4C|53)")
 _TIME = re.compile(r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \d+ \[")
 _DROPPED = "retrying with default config"
 _REFUSED = re.compile(r"PARSE ERROR: (.*)")
@@ -50,7 +52,8 @@ def read(text: str, now: datetime, within: timedelta) -> Said:
     found.up = bool(sweeps) and _SWEPT[0] in lines[sweeps[-1]]
     found.partitions = _dropped(lines[sweeps[-2] :] if len(sweeps) > 1 else lines)
     for line, after in zip(lines[begun:], [*lines[begun + 1 :], ""]):
-        if (match := _ERR.search(line)) and not _poll(line, after) and _recent(line, now, within):
+        match = _ERR.search(line)
+        if match and not _ASKED.match(match[1]) and not _poll(line, after) and _recent(line, now, within):
             found.errors[match[1]] = found.errors.get(match[1], 0) + 1
             found.last = match[0].strip()
     return found

@@ -72,7 +72,8 @@ def instances(cluster: Cluster, plan: Plan, host: str, given: Mapping[str, Any])
     mine = [one for one in plan.managers if plan.hcas[one.hca].host == host]
     if not mine:
         raise ManagersError(
-            f"{cluster.path}: {host} is to run OpenSM and has no HCA in the plan. Have a host with `nics` in services.subnet_managers"
+            f"{cluster.path}: {host} is to run OpenSM and has no HCA in the plan; state its `nics` under `hosts`, "
+            "or, for a node of a rack, in its profile"
         )
     for manager in mine:
         plane = plan.hcas[manager.hca].plane
@@ -145,14 +146,14 @@ def proof(cluster: Cluster, given: Mapping[str, Any]) -> dict[str, Any]:
     The digest is that of all that is proved: the same one needs no second proof.
     """
     plan = plan_of(cluster)
+    masters = {plan.hcas[one.hca].plane: plan.hcas[one.hca].host for one in reversed(plan.managers)}
     files: dict[str, dict[str, str]] = {}
-    for host in dict.fromkeys(plan.hcas[one.hca].host for one in plan.managers):
-        for one in instances(cluster, plan, host, given):
-            files.setdefault(one.plane, one.files)
+    for host in dict.fromkeys(masters.values()):
+        files |= {one.plane: one.files for one in instances(cluster, plan, host, given) if masters[one.plane] == host}
     # Named as the simulation has them: it gives an HCA's port its node's GUID + 1. OpenSM's files hold no node GUIDs of HCAs.
     found = {
         "plan": to_data(simulated_plan(plan)),
-        "planes": [{"plane": plane, "files": texts} for plane, texts in files.items()],
+        "planes": [{"plane": plane, "files": files[plane]} for plane in plan.planes if plane in files],
     }
     return {**found, "digest": hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}
 

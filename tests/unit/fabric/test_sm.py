@@ -85,6 +85,11 @@ def test_errors_from_before_it_became_master_are_over():
     assert said.last == "ERR 3113: MAD completed in error (IB_TIMEOUT): SubnGet(NodeInfo)"
 
 
+def test_what_hosts_ask_for_in_vain_is_no_error():
+    line = "Nov 21 15:14:50 1 [1] 0x01 -> pr_rcv_get_path_parms: ERR 1F1B: Ports src and dst do not have any shared PKeys\n"
+    assert read(START + MASTER + ROUTED + line).errors == {}
+
+
 def test_a_poll_that_the_master_missed_while_it_was_restarted_is_no_error():
     assert read(START + POLL).errors == {}
     assert read(START + POLL + TIMEOUT + POLL).errors == {"ERR 5411": 1, "ERR 3113": 1}

@@ -68,7 +68,7 @@ def facts(state: str, **changed: Any) -> dict[str, Any]:
         "ports": [],
         "managers": seen,
         "log": log,
-        "pkeys": {SM1: [65535], SM2: [65535]},
+        "pkeys": {SM1: [65535], SM2: [0x8001, 65535]},
     }
     return {"planes": [{**plane, **changed}]}
 
