@@ -111,3 +111,14 @@ def test_an_nvlink_domain_without_a_fabric_is_a_mistake(bench):
             "Slurm is told of it with the topology alone, and there is no `fabric`. State one.",
         )
     ]
+
+
+def test_what_a_rack_says_of_nvlink_is_of_its_nodes_with_gpus(bench):
+    nodes = (
+        "    nodes: gpu[01-04]\n",
+        "    nodes: [{names: 'gpu[01-04]'}, {names: 'x[1-2]', profile: cpu}]\n    nvlink_domain: 4\n",
+    )
+    cluster = bench.load(nodes)
+    assert [node.nvlink_domain for node in cluster.nodes if node.rack.name == "r1"] == [4, 4, 4, 4, None, None]
+    assert (cluster.has_domains, cluster.has_blocks) == (True, False)
+    assert not bench.load().has_domains
