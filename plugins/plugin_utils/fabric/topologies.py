@@ -10,14 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_topology
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import INFO, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import Names
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Switch, Topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fabric import in_fabric
 
 # From here on topology.yaml has several topologies.
 SEVERAL = slurm_topology.YAML
+# The switch of nodes that have no adapter in the fabric.
+_OUTSIDE = "no-fabric"
 
 
 @dataclass
@@ -41,7 +45,7 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
     Without `several` they are those of a topology.conf, which has one.
     """
     nodes = [node.name for node in cluster.nodes]
-    tree = slurm_topology.tree(plan, nodes=nodes, top=cluster.fabric.top if cluster.fabric else "top")
+    tree = _tree(cluster, plan)
     found = Topologies(tree, named={"default": tree}, findings=list(tree.findings))
     if not plan.domains:
         return found
@@ -63,6 +67,25 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
     else:
         found.named = {"tree": tree, "block": found.blocks} if outside else {"block": found.blocks, "tree": tree}
     return found
+
+
+def _tree(cluster: Cluster, plan: Plan) -> Topology:
+    """Return the tree, with a switch by itself for nodes that are meant to have no adapter in the fabric.
+
+    Slurm starts no job on several nodes that are below no switch. Nothing joins it with the tree, as no cable of the fabric does.
+    """
+    top, kind = (cluster.fabric.top, cluster.fabric.kind) if cluster.fabric else ("top", "")
+    inside = {node.name: in_fabric(node.profile, kind) for node in cluster.nodes}
+    tree = slurm_topology.tree(plan, nodes=[name for name, there in inside.items() if there], top=top)
+    if without := tuple(name for name, there in inside.items() if not there):
+        names = Names()
+        for switch in tree.switches:
+            names.take(switch.name)
+        name = names.take(_OUTSIDE)
+        tree.switches.insert(0, Switch(name, 0, without, (), without, (name,)))
+        text = f"{fold(without)} have no NIC in the fabric: Slurm has them below {name}, which nothing joins with the others"
+        tree.findings.append(Finding("topology", INFO, name, text))
+    return tree
 
 
 def _no_blocks(number: tuple[int, int], version: str, outside: Sequence[str]) -> str:

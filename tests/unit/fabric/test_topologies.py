@@ -202,3 +202,22 @@ def test_another_plugin_than_that_of_the_topology_is_a_mistake(site, version, ed
     options = f'slurm: {{version: "{version}", options: {{TopologyPlugin: topology/{other}}}}}'
     with pytest.raises(ClusterFileError, match=rf"slurm.options.TopologyPlugin: .* Allowed: topology/{allowed}\."):
         site(("fabric:", f"{options}\nfabric:"), *edits)
+
+
+def test_nodes_without_a_nic_in_the_fabric_have_a_switch_that_nothing_joins(site):
+    without = ("nics: {name: mlx5_0, rail: 0}}\nracks", "nics: {name: mlx5_0}}\nracks")
+    files = artefacts(site(MIXED, without), "24.11")
+    assert "SwitchName=no-fabric Nodes=cpu[1-2]\n" in files["slurm/topology.conf"]
+    assert "SwitchName=spine Switches=su1-r0\n" in files["slurm/topology.conf"]
+    assert "cpu[1-2] have no NIC in the fabric: Slurm has them below no-fabric" in files["fabric.html"]
+    named = artefacts(site(MIXED, without, ("spines:", "top: no-fabric, spines:")), "24.11")
+    assert "SwitchName=no-fabric-2 Nodes=cpu[1-2]\n" in named["slurm/topology.conf"]
+
+
+@pytest.mark.tools("slurmctld", "scontrol")
+def test_slurmctld_takes_a_switch_that_nothing_joins(site):
+    slurm = proofs(site(MIXED, ("nics: {name: mlx5_0, rail: 0}}\nracks", "nics: {name: mlx5_0}}\nracks")), "22.05")[
+        "slurm"
+    ]
+    assert "no-fabric" in slurm["shown"]
+    assert slurm_proof.prove_topology(slurm["topology"], slurm["shown"], slurm["options"]) == []
