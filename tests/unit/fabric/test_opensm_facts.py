@@ -57,7 +57,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
             def run_command(self, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
                 assert line[0] == "timeout"
                 answer = answers.get(" ".join(line[2:]))
-                return (1, "half an answer", "no") if answer is None else (0, answer, "")
+                return (1, "LoadState=loaded\nActiveState=active\n", "no") if answer is None else (0, answer, "")
 
             def exit_json(self, **result: Any) -> None:
                 found.update(result)
