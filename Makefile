@@ -52,7 +52,7 @@ unit: venv tools  ## Unit tests
 	pytest -n 2 -m "not simulation" tests/unit
 
 .PHONY: simulation
-simulation: venv tools  ## Plans routed by the real OpenSM on simulated fabrics of up to 1,024 HCAs
+simulation: venv tools  ## Fabrics of up to 1,024 HCAs through the real OpenSM, and through the playbooks
 	pytest -n 2 -m simulation tests/unit
 
 .PHONY: test-fast
@@ -79,8 +79,8 @@ test-full: venv tools  ## Topologies against Slurm 24.11 and 26.05, from Debian'
 	pytest -m full -rs --durations=0 tests/unit
 
 .PHONY: nightly
-nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (some minutes)
-	pytest -m nightly -rs --durations=0 tests/unit
+nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minutes of CPU)
+	pytest -m nightly -rsA -o faulthandler_timeout=7200 tests/unit
 
 .PHONY: bench
 bench: venv  ## Measure the budgets of docs/performance.md

@@ -431,6 +431,7 @@ def test_every_rule_has_a_plan_or_a_file_that_breaks_it():
     assert set(RULES) == broken | {"P11"}
 
 
+@pytest.mark.simulation
 def test_a_large_plan_is_checked_in_little_time():
     """4,096 HCAs; 16,384 take 0.7 s."""
     shape = Shape(ports=64, uplinks=32, spines=[f"s{n}" for n in range(128)], cores=[f"c{n}" for n in range(64)])

@@ -178,6 +178,7 @@ def test_port_below_no_node_is_not_read():
     assert [number for number, _ in found.unread] == [1, 4, 5, 6]
 
 
+@pytest.mark.simulation
 def test_4096_hcas_are_read_in_a_moment():
     nics = [Nic(f"mlx5_{n}", n) for n in range(8)]
     hosts = [Host(f"gpu{n:04}", nics, unit=f"su{n // 32}") for n in range(512)]

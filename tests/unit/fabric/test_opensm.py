@@ -233,6 +233,7 @@ def test_options_are_those_that_opensm_writes(tmp_path: Path):
     assert {line.split()[0] for line in lines if line and line[0] != "#"} >= OPTIONS
 
 
+@pytest.mark.simulation
 @pytest.mark.tools(*TOOLS)
 def test_opensm_takes_the_files_and_routes_without_a_flaw(tmp_path: Path):
     choices = Choices(no_fallback=True, qos=QOS, directory=str(tmp_path), log=str(tmp_path / "l"), dumps=str(tmp_path))
@@ -264,6 +265,7 @@ def test_opensm_takes_the_files_and_routes_without_a_flaw(tmp_path: Path):
     assert judge(found, tiers=2, order="ca") == []
 
 
+@pytest.mark.simulation
 @pytest.mark.tools(*TOOLS)
 def test_every_list_that_is_wrong_shows_in_the_routes(tmp_path: Path):
     """Without the list that was written, OpenSM says nothing; the metrics do."""
@@ -278,6 +280,7 @@ def test_every_list_that_is_wrong_shows_in_the_routes(tmp_path: Path):
     assert len(found.idle) == 16
 
 
+@pytest.mark.simulation
 @pytest.mark.tools(*TOOLS)
 def test_what_is_said_of_partitions_is_what_opensm_does(tmp_path: Path):
     (tmp_path / "opensm.conf").write_text(f"force_log_flush TRUE\npartition_config_file {tmp_path}/p.conf\n")

@@ -316,6 +316,7 @@ def books(*names: str) -> list[str]:
     return [f"playbooks/{name}.yml" for name in names]
 
 
+@pytest.mark.simulation
 def test_from_plan_to_record_and_again(tmp_path: Path):
     # The inventory is a directory, as in README.md: what is written beside the cluster file must not be read as inventory.
     site = tmp_path / "site"
@@ -339,6 +340,7 @@ def test_from_plan_to_record_and_again(tmp_path: Path):
     assert {"opensm/fabric/root_guid.conf", "opensm/fabric/cn_guid.conf"} < set(shown)
 
 
+@pytest.mark.simulation
 def test_a_fault_fails_the_run_and_leaves_its_files(tmp_path: Path):
     found = cluster(tmp_path)
     discovery = seen(found)
@@ -355,6 +357,7 @@ def test_a_fault_fails_the_run_and_leaves_its_files(tmp_path: Path):
     assert not (tmp_path / "pod.guids.json").exists()
 
 
+@pytest.mark.simulation
 def test_mistakes_end_the_run_before_anything_is_written(tmp_path: Path):
     found = cluster(tmp_path, ("uplinks: 32", "uplinks: 8"))
     done = play(*books("fabric"), "-i", found.path)

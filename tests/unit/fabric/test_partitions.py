@@ -230,6 +230,7 @@ def test_both_is_two_pkeys_and_needs_an_option_of_opensm():
     assert check(plan, Beside(files={"": {"partitions.conf": text}}), ["P10"]) == []
 
 
+@pytest.mark.simulation
 def test_partition_of_16384_ports_is_read_in_a_moment():
     guids = [f"0x{number:016x}" for number in range(1, 16385)]
     text = f"red=0x0001 : {chr(10).join(guids)} ;\n"
