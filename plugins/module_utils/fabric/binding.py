@@ -273,16 +273,10 @@ class _Binder:
             if box.kind == CA and box.port_guid:
                 seen.port_guids[name] = box.port_guid
 
-        def end(port: Port) -> End | None:
-            return (names[port[0]], port[1]) if port[0] in names else None
-
-        for near, far in self.sight.cables.items():
-            one, other = end(near), end(far)
-            if one and other:
-                seen.ports[one] = other
-        for near, rate in self.sight.rates.items():
-            if one := end(near):
-                seen.rates[one] = rate
+        ports = self.sight.cables.keys() | self.sight.rates.keys()
+        ends: dict[Port, End] = {port: (names[port[0]], port[1]) for port in ports if port[0] in names}
+        seen.ports = {ends[near]: ends[far] for near, far in self.sight.cables.items() if near in ends and far in ends}
+        seen.rates = {ends[near]: rate for near, rate in self.sight.rates.items() if near in ends}
 
     def _add(self, kind: str, severity: str, where: str, text: str, action: str, *ends: End) -> None:
         self.seen.findings.append(Finding(kind, severity, where, text, action, ends))

@@ -43,7 +43,8 @@ def check(plan: Plan, beside: Beside = _NOTHING, names: Iterable[str] = tuple(RU
 
     `names` are the rules that are looked at, such as `OF_FILES` where the others have been before.
     """
-    view = View(plan, beside)
+    names = tuple(names)
+    view = View(plan, beside, counted=not set(names) <= set(OF_FILES))
     return sorted(_found(view, names), key=lambda one: one.severity != "error")
 
 

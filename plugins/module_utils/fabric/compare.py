@@ -146,10 +146,8 @@ class _Comparer:
                 action = "discover again; a port that keeps silent has trouble"
                 self._add("half-seen", WARNING, place(other, self.plan), text, action, low, high)
                 fine = False
-            slow = [
-                rate for rate in (self.seen.rates.get(low), self.seen.rates.get(high)) if rate and slower(rate, wanted)
-            ]
-            if slow:
+            rates = (self.seen.rates.get(low, wanted), self.seen.rates.get(high, wanted))
+            if rates != (wanted, wanted) and (slow := [rate for rate in rates if slower(rate, wanted)]):
                 text = f"the cable to {place(low, self.plan)} runs at {''.join(slow[0])}, planned is {''.join(wanted)}"
                 action = "reseat the cable at both ends, then replace it"
                 self._add("slow", ERROR, place(high, self.plan), text, action, low, high)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
 
@@ -99,6 +100,8 @@ class Discovery:
         return [node for node in self.nodes.values() if node.kind == SWITCH]
 
 
+# Of a large fabric, each GUID is asked for many times.
+@lru_cache(maxsize=1 << 16)
 def guid_of(text: str) -> str:
     """Return a GUID as 16 hex digits in lower case.
 

@@ -89,7 +89,7 @@ def _interfaces(found: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
             yield one["name"], one
         else:
             for name, told in one.items():
-                for each in _listed(told):
+                for each in _listed(told) or [{}]:
                     yield str(name), each
 
 

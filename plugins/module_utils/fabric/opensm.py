@@ -47,9 +47,12 @@ def leaf_major(plan: Plan, plane: str | None = None) -> list[Hca]:
     UpDn and MinHop route HCAs in this order; host by host, as rails have them, the busiest link has 5 to 6 times its share.
     """
     number = {name: index for index, name in enumerate(plan.switches)}
-    places = plan.leaf_of()
-    chosen = [hca for hca in plan.hcas.values() if hca.name in places and (plane is None or hca.plane == plane)]
-    return sorted(chosen, key=lambda hca: (number.get(places[hca.name][0], -1), places[hca.name][1], hca.name))
+    found = []
+    for name, (leaf, port) in plan.leaf_of().items():
+        hca = plan.hcas[name]
+        if plane is None or hca.plane == plane:
+            found.append((number.get(leaf, -1), port, name, hca))
+    return [hca for _number, _port, _name, hca in sorted(found, key=lambda one: one[:3])]
 
 
 def roots(plan: Plan, plane: str | None = None) -> str:

@@ -31,6 +31,7 @@ def ends(view: View) -> Iterator[Problem]:
     """P1: both ends of a cable exist, and no port has two cables."""
     taken: dict[End, Link] = {}
     for link in view.plan.links:
+        both = link.ends
         if link.a == link.b:
             yield problem("P1", view.port((link.a, link.a_port)), f"a cable from {link.a} to itself")
             continue
@@ -38,7 +39,7 @@ def ends(view: View) -> Iterator[Problem]:
             yield problem(
                 "P1", view.port((link.a, link.a_port)), f"a cable to {view.port((link.b, link.b_port))}: both are HCAs"
             )
-        for end, other in zip(link.ends, link.ends[::-1]):
+        for end, other in (both, both[::-1]):
             name, port = end
             thing = view.plan.switches.get(name) or view.plan.hcas.get(name)
             if thing is None:
@@ -81,14 +82,12 @@ def names(view: View) -> Iterator[Problem]:
     racks = {hca.host: hca.rack for hca in plan.hcas.values()}
     for what, found in (("switch", list(plan.switches)), ("host", list(hosts)), ("HCA", list(plan.hcas))):
         for name in found:
-            where = plan.where(name) if what != "host" else (f"rack {racks[name]}, {name}" if racks[name] else name)
-            if name.lower() in seen:
-                other = seen[name.lower()]
-                yield problem(
-                    "P2", where, f"{what} {name} has the name of {other}; upper and lower case are not told apart"
-                )
-            seen.setdefault(name.lower(), f"{what} {name}")
-            yield from (problem("P2", where, text) for text in _name(name, what))
+            wrong = list(_name(name, what))
+            if (other := seen.setdefault(name.lower(), f"{what} {name}")) != f"{what} {name}":
+                wrong.insert(0, f"{what} {name} has the name of {other}; upper and lower case are not told apart")
+            for text in wrong:
+                where = plan.where(name) if what != "host" else f"rack {racks[name]}, {name}" if racks[name] else name
+                yield problem("P2", where, text)
     named: list[tuple[str, Switch | Hca]] = [*plan.switches.items(), *plan.hcas.items()]
     for key, thing in named:
         if key != thing.name:
@@ -116,14 +115,15 @@ def guids(view: View) -> Iterator[Problem]:
         for sort, text, seen in values:
             if not text:
                 continue
-            where, guid = view.plan.where(thing.name), guid_of(text)
+            guid = guid_of(text)
             if not valid(text):
                 yield problem(
                     "P2",
-                    where,
+                    view.plan.where(thing.name),
                     f"its {sort} GUID {text!r} is none; allowed: at most 16 hexadecimal digits, not all 0 or f",
                 )
             elif guid in seen:
+                where = view.plan.where(thing.name)
                 yield problem("P2", where, f"has the {sort} GUID {guid} of {view.plan.where(seen[guid])}")
             else:
                 seen[guid] = thing.name

@@ -52,17 +52,20 @@ def lists(view: View) -> Iterator[Problem]:
         for plane, file, text in _files(view, name):
             wanted = [hca for hca in leaf_major(view.plan, plane) if (hca.purpose == COMPUTE) == compute]
             what = "compute HCAs" if compute else "HCAs that are not of compute"
-            yield from _listed(view, file, text, wanted, what)
+            found, wrong = read_guids(text, file, "P8")
+            yield from wrong
+            yield from _listed(view, file, found, wanted, what)
 
 
 def order_file(view: View) -> Iterator[Problem]:
     """P8: guid_routing_order.conf is the port GUIDs of all HCAs, leaf by leaf."""
     for plane, file, text in _files(view, ORDER):
         wanted = leaf_major(view.plan, plane)
-        yield from _listed(view, file, text, wanted, "HCAs")
+        found, wrong = read_guids(text, file, "P8")
+        yield from wrong
+        yield from _listed(view, file, found, wanted, "HCAs")
         leaf_of = view.plan.leaf_of()
         leaves = {guid_of(hca.port_guid): leaf_of[hca.name][0] for hca in wanted}
-        found, _wrong = read_guids(text, file, "P8")
         left: set[str] = set()
         before = ""
         for guid, line in found.items():
@@ -75,15 +78,12 @@ def order_file(view: View) -> Iterator[Problem]:
             before = leaf
 
 
-def _listed(view: View, file: str, text: str, wanted: Iterable[Hca], what: str) -> Iterator[Problem]:
-    found, wrong = read_guids(text, file, "P8")
-    yield from wrong
+def _listed(view: View, file: str, found: Mapping[str, int], wanted: Iterable[Hca], what: str) -> Iterator[Problem]:
     ports = {guid_of(hca.port_guid): hca for hca in wanted}
-    every = {guid_of(hca.port_guid): hca for hca in view.plan.hcas.values() if hca.port_guid}
-    nodes = {guid_of(thing.guid): thing for thing in view.things() if thing.guid}
-    for guid, line in found.items():
-        if guid in ports:
-            continue
+    strange = [guid for guid in found if guid not in ports]
+    every = {guid_of(hca.port_guid): hca for hca in view.plan.hcas.values() if strange and hca.port_guid}
+    nodes = {guid_of(thing.guid): thing for thing in view.things() if strange and thing.guid}
+    for guid in strange:
         if guid in every:
             said = f"is {view.plan.where(every[guid].name)}, which does not belong to {what} of this plane"
         elif guid in nodes:
@@ -92,7 +92,7 @@ def _listed(view: View, file: str, text: str, wanted: Iterable[Hca], what: str) 
             said = f"is {view.plan.where(thing.name)}, {kind}"
         else:
             said = "is nothing in the plan"
-        yield problem("P8", f"{file} line {line}", f"0x{guid} {said}")
+        yield problem("P8", f"{file} line {found[guid]}", f"0x{guid} {said}")
     if lost := [view.plan.where(hca.name) for guid, hca in ports.items() if guid not in found]:
         yield problem("P8", file, f"{len(lost)} of {len(ports)} {what} are not in it: {few(lost)}")
 

@@ -48,7 +48,7 @@ class Wrong:
 
 def attach(plan: Plan, servers: Sequence[Server], leaves: Sequence[str] = ()) -> list[Wrong]:
     """Add the servers' HCAs to a plan, and `leaves` that are theirs alone; return all that is wrong, and [] when all plug in."""
-    return _Attaching(plan, servers, leaves).go()
+    return _Attaching(plan, servers, leaves).go() if servers or leaves else []
 
 
 @dataclass

@@ -56,10 +56,12 @@ def merge(discoveries: Mapping[str, Discovery]) -> Sight:
                 doubles.add(node.guid)
                 continue
             for port, cable in node.cables.items():
-                if claims.setdefault((node.guid, port), (cable.guid, cable.port)) != (cable.guid, cable.port):
+                near, far = (node.guid, port), (cable.guid, cable.port)
+                if claims.setdefault(near, far) != far:
                     doubles.add(node.guid)
-                _named_by_others(sight, cable)
-                sight.rates.setdefault((node.guid, port), (cable.width, cable.speed))
+                if cable.guid not in sight.boxes:
+                    sight.boxes[cable.guid] = _named_by_others(cable)
+                sight.rates.setdefault(near, (cable.width, cable.speed))
         sight.findings += _complaints(name, discovery)
     owners = {box.port_guid: guid for guid, box in sight.boxes.items()}
     for name, discovery in discoveries.items():
@@ -85,28 +87,31 @@ def _box(sight: Sight, node: Node) -> Box | None:
     return known
 
 
-def _named_by_others(sight: Sight, cable: Cable) -> None:
-    if cable.guid not in sight.boxes:
-        port_guid = cable.port_guid if cable.port == 1 else ""
-        sight.boxes[cable.guid] = Box(cable.guid, cable.kind, cable.description, port_guid=port_guid)
+def _named_by_others(cable: Cable) -> Box:
+    port_guid = cable.port_guid if cable.port == 1 else ""
+    return Box(cable.guid, cable.kind, cable.description, port_guid=port_guid)
 
 
 def _pair(sight: Sight, claims: Mapping[Port, Port], doubles: set[str]) -> None:
     """Make cables of what the ends claim: those of which both tell, then those of which one tells and the other is silent."""
-    claimants: dict[Port, list[Port]] = {}
-    for near, far in claims.items():
-        claimants.setdefault(far, []).append(near)
-    doubles |= {far[0] for far, nears in claimants.items() if len(nears) > 1}
-    if doubles:
+    if doubles or len(set(claims.values())) < len(claims):
+        claimants: dict[Port, list[Port]] = {}
+        for near, far in claims.items():
+            claimants.setdefault(far, []).append(near)
+        doubles |= {far[0] for far, nears in claimants.items() if len(nears) > 1}
         sight.doubles.update((guid, []) for guid in sorted(doubles))
         for far, nears in claimants.items():
             if far[0] in doubles:
                 sight.doubles[far[0]].extend(nears)
+    apart = []
     for near, far in claims.items():
-        if claims.get(far) == near and near[0] not in doubles and far[0] not in doubles:
-            sight.cables[near] = far
-    for near, far in claims.items():
-        if near in sight.cables or far in sight.cables or near[0] in doubles or far[0] in doubles:
+        if near[0] not in doubles and far[0] not in doubles:
+            if claims.get(far) == near:
+                sight.cables[near] = far
+            else:
+                apart.append((near, far))
+    for near, far in apart:
+        if near in sight.cables or far in sight.cables:
             continue
         sight.cables[near], sight.cables[far] = far, near
         if sight.boxes[far[0]].told:

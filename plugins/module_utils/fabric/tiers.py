@@ -45,16 +45,18 @@ class Union:
 
     def find(self, thing: Hashable) -> Hashable:
         """Return what stands for the set of a thing."""
-        root = thing
-        while (above := self._parent.get(root, root)) != root:
-            root = above
-        while (above := self._parent.get(thing, thing)) != root:
-            self._parent[thing], thing = root, above
+        parent, root = self._parent, thing
+        while root in parent:
+            root = parent[root]
+        while thing != root:
+            parent[thing], thing = root, parent[thing]
         return root
 
     def join(self, one: Hashable, other: Hashable) -> None:
         """Make two sets one."""
-        self._parent[self.find(other)] = self.find(one)
+        root, below = self.find(one), self.find(other)
+        if root != below:
+            self._parent[below] = root
 
     def sets(self, things: Iterable[T]) -> list[list[T]]:
         """Return the things by set, in their order."""
@@ -100,8 +102,10 @@ class _Builder:
         current = self._leaves()
         fabric = Union()
         for one, others in self.near.items():
+            # Both are near each other.
             for other in others:
-                fabric.join(one, other)
+                if one < other:
+                    fabric.join(one, other)
         for leaf in current:
             for switch in leaf.switches:
                 fabric.join(leaf.switches[0], switch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Link, Plan, Problem, Switch
@@ -47,7 +47,14 @@ class View:
     # Cables within a tier.
     level: list[Link] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    # Rules that look at files alone need no cables counted.
+    counted: InitVar[bool] = True
+
+    def __post_init__(self, counted: bool) -> None:
+        if counted:
+            self._count()
+
+    def _count(self) -> None:
         switches, hcas = self.plan.switches, self.plan.hcas
         for link in self.plan.links:
             for one, other in ((link.a, link.b), (link.b, link.a)):
