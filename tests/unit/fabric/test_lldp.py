@@ -169,6 +169,10 @@ def test_what_is_no_answer_is_told_with_the_box(answer: dict[str, Any]):
     assert unread[0][1].startswith("sp1: ")
 
 
+def test_interface_that_is_no_map_is_told_of():
+    assert list(neighbours({"lldp": {"interface": [{"swp1": "gpu1"}]}})) == [("swp1", "", "", "")]
+
+
 @pytest.mark.parametrize("told", [{}, {"chassis": "gpu1"}, {"chassis": {"gpu1": {"id": {}}}, "port": "eth0"}])
 def test_interface_of_which_nothing_can_be_read_is_told_of(told: dict[str, Any]):
     answer = {"lldp": {"interface": {"swp1": told}}}
