@@ -145,7 +145,7 @@ def parse_partitions(text: str) -> dict[str, str]:
 
 
 def parse_topology(text: str) -> dict[str, dict[str, str]]:
-    """Parse `scontrol show topology` (tree) to switch -> level, folded nodes and folded switches below."""
+    """Parse `scontrol show topology` to switch -> level, folded nodes and folded switches below; a block is on the level `block`."""
     switches = {}
     for line in text.splitlines():
         pairs = pairs_of(line)
@@ -155,6 +155,8 @@ def parse_topology(text: str) -> dict[str, dict[str, str]]:
                 "nodes": _refold(pairs.get("Nodes", "")),
                 "switches": _refold(pairs.get("Switches", "")),
             }
+        elif "BlockName" in pairs:  # AggregatedBlock are lines that follow from these
+            switches[pairs["BlockName"]] = {"level": "block", "nodes": _refold(pairs.get("Nodes", "")), "switches": ""}
     return switches
 
 

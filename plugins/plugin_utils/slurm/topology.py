@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Switch, Topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topologies import topologies
@@ -49,10 +50,16 @@ def _of_racks(cluster: Cluster, top: str) -> Topology:
 
 
 def switches(cluster: Cluster) -> dict[str, dict[str, str]]:
-    """Return switch -> level, folded nodes (all below) and folded switches directly below, as Slurm reports them."""
+    """Return switch -> level, folded nodes (all below) and folded switches directly below, as Slurm reports them.
+
+    A block is on the level `block`.
+    """
+    topology = topology_of(cluster)
+    shown = slurm_topology.shown(topology).items()
+    blocks = {name: ("block", fold(nodes), "") for name, nodes in topology.blocks.items()}
     return {
         name: {"level": str(level), "nodes": nodes, "switches": below}
-        for name, (level, nodes, below) in slurm_topology.shown(topology_of(cluster)).items()
+        for name, (level, nodes, below) in (blocks.items() or shown)
     }
 
 

@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan impor
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.proofs import proofs
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topologies import topologies
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.render import expected
 
 # Four racks of a GB200 NVL72 each, on one unit of one rail; CPU nodes beside them where a test wants such.
 TEXT = """\
@@ -71,6 +72,12 @@ def test_blocks_are_the_topology_where_all_nodes_have_one(site):
     files = artefacts(site(), "24.11")
     assert files["slurm/topology.conf"] == CONF
     assert "slurm/topology.yaml" not in files
+
+
+def test_verify_expects_the_blocks(site):
+    assert expected(site())["topology"] == {
+        name: {"level": "block", "nodes": nodes, "switches": ""} for name, nodes in BLOCKS
+    }
 
 
 def test_from_25_05_on_there_is_the_tree_beside_them(site):

@@ -263,6 +263,14 @@ def test_topology():
         "SwitchName=leaf-r1 Level=0 LinkSpeed=1 Nodes=gpu[01-02]\n"
         "SwitchName=top Level=1 LinkSpeed=1 Nodes=gpu[01-04] Switches=leaf-r[1-2]\n"
     )
+    blocks = (
+        "BlockName=r1 BlockIndex=0 Nodes=n[01-18] BlockSize=18\nBlockName=r2 BlockIndex=1 Nodes=n[19-36] BlockSize=18\n"
+        "AggregatedBlock=r1,r2 BlockIndex=2 Nodes=n[01-36] BlockSize=36\n"
+    )
+    assert parse_topology(blocks) == {
+        "r1": {"level": "block", "nodes": "n[01-18]", "switches": ""},
+        "r2": {"level": "block", "nodes": "n[19-36]", "switches": ""},
+    }
     assert parse_topology(text)["top"] == {"level": "1", "nodes": "gpu[01-04]", "switches": "leaf-r[1-2]"}
 
 
