@@ -68,6 +68,16 @@ def test_what_the_plan_leaves_out_allows_one_flow_more_for_each_hca_that_it_move
 
 
 @pytest.mark.parametrize(
+    ("load", "says"), [(16, ""), (17, "the busiest link has"), (0, "1 of 30 directed links carry nothing: ")]
+)
+def test_on_an_irregular_plan_a_link_that_is_heavy_or_idle_without_need_is_told(load: int, says: str):
+    metrics = loaded(left_out(SMALL, 0), 12, {"leaf-u1-r0 port 5 to s1 port 3": load})
+    wrong = Ideal(left_out(SMALL, 0), "").judged(metrics)
+    assert bool(wrong) is bool(says)
+    assert "; ".join(wrong).startswith(says)
+
+
+@pytest.mark.parametrize(
     ("name", "why"),
     [
         ("rail_partial", "most leaves have 4 HCAs on 4 uplinks, and rack r0, leaf-su00-r1 has 3 on 4"),
