@@ -198,7 +198,8 @@ def test_what_is_deployed_is_what_is_planned(site, version, edits, plugin):
     for line in files["topology.conf"].splitlines():
         assert line.startswith("#") or f"{line}\n" in planned
     assert ("BlockSizes=18,36,72" in files["topology.conf"]) is (plugin == "block")
-    assert (render.expected(cluster)["topology"] == {}) is (plugin == "block")
+    levels = {one["level"] for one in render.expected(cluster)["topology"].values()}
+    assert levels == ({"block"} if plugin == "block" else {"0", "1"})
 
 
 @pytest.mark.parametrize(
