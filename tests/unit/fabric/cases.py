@@ -138,7 +138,7 @@ def oversubscribed() -> Plan:
 
 def roce() -> Plan:
     nics = [Nic(f"enp{n}s0f0", n) for n in range(2)]
-    shape = Shape(technology="ethernet", speed="400G", width="", ports=32, spines=["sw-agg1", "sw-agg2"], uplinks=4)
+    shape = Shape(technology="ethernet", speed="400G", width="", ports=32, spines=["sw-agg1", "sw-agg2"], uplinks=8)
     return leaf_spine([Host(f"gpu{n}", nics, f"r{n // 4}", leaf=f"tor{n // 4}") for n in range(8)], shape)
 
 
