@@ -50,6 +50,7 @@ class Seen:
     names: dict[str, str] = field(default_factory=dict)
     how: dict[str, str] = field(default_factory=dict)
     ports: dict[End, End] = field(default_factory=dict)
+    # Those that are not as planned.
     rates: dict[End, tuple[str, str]] = field(default_factory=dict)
     # Name -> GUID of the node, and of an HCA's port.
     guids: dict[str, str] = field(default_factory=dict)
@@ -273,10 +274,10 @@ class _Binder:
             if box.kind == CA and box.port_guid:
                 seen.port_guids[name] = box.port_guid
 
-        ports = self.sight.cables.keys() | self.sight.rates.keys()
-        ends: dict[Port, End] = {port: (names[port[0]], port[1]) for port in ports if port[0] in names}
+        ends: dict[Port, End] = {port: (names[port[0]], port[1]) for port in self.sight.cables if port[0] in names}
         seen.ports = {ends[near]: ends[far] for near, far in self.sight.cables.items() if near in ends and far in ends}
-        seen.rates = {ends[near]: rate for near, rate in self.sight.rates.items() if near in ends}
+        wanted = (self.plan.width, self.plan.speed)
+        seen.rates = {ends[near]: rate for near, rate in self.sight.rates.items() if rate != wanted and near in ends}
 
     def _add(self, kind: str, severity: str, where: str, text: str, action: str, *ends: End) -> None:
         self.seen.findings.append(Finding(kind, severity, where, text, action, ends))

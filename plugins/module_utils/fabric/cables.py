@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -181,7 +182,7 @@ def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] 
     writer.writerow(names)
     cells = list(map(attrgetter(*names), listed))
     # Each is changed only where one of them may be a formula.
-    formulas = any(cell.startswith(_FORMULA) for cell in {str(cell) for row in cells for cell in row})
+    formulas = any(str(cell).startswith(_FORMULA) for cell in set(chain.from_iterable(cells)))
     writer.writerows([[_plain(cell) for cell in row] for row in cells] if formulas else cells)
     return text.getvalue()
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import filterfalse
+from operator import attrgetter
 
 COMPUTE, STORAGE, MANAGEMENT = "compute", "storage", "management"
 
@@ -157,7 +159,7 @@ class Plan:
     @property
     def present(self) -> Iterator[Link]:
         """Yield the links whose cable is to be there."""
-        return (link for link in self.links if not link.missing)
+        return filterfalse(attrgetter("missing"), self.links)
 
     @property
     def tiers(self) -> int:

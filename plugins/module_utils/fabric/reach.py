@@ -152,11 +152,10 @@ class _Reacher:
 
 
 def components(ports: Mapping[End, End]) -> list[list[str]]:
-    """Return the sets of nodes that reach each other, each in the order of discovery."""
+    """Return the sets of nodes that reach each other, each in the order of discovery; `ports` has each cable both ways."""
     near: dict[str, set[str]] = {}
     for (one, _), (other, _) in ports.items():
         near.setdefault(one, set()).add(other)
-        near.setdefault(other, set()).add(one)
     left, found = dict.fromkeys(near), []
     while left:
         members: list[str] = []

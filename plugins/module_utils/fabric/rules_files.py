@@ -104,7 +104,8 @@ def partition_file(view: View) -> Iterator[Problem]:
         entries, wrong = parse(text, view.plan, both=partitions.both(view.plan))
         yield from wrong
         hcas = [hca for hca in view.plan.hcas.values() if hca.plane == plane and hca.port_guid]
-        masters = [one.hca for one in view.plan.managers if one.hca in {hca.name for hca in hcas}]
+        names = {hca.name for hca in hcas}
+        masters = [one.hca for one in view.plan.managers if one.hca in names]
         if not masters or wrong:
             continue
         master = view.plan.hcas[masters[0]].port_guid
