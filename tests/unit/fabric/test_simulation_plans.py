@@ -11,21 +11,31 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import pro
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Partition, Plan, SubnetManager
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import prove
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import TOOLS, simulated_plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_proof import prove_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import conf, shown, tree
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, rail_optimised
 from tests.unit.fabric.cases import CASES
-from tests.unit.fabric.gate import SMALL, left_out, made, rails, real, root_dropped, texts, tiers
+from tests.unit.fabric.gate import SMALL, left_out, made, rails, real, root_dropped, slurm, texts, tiers
 from tests.unit.fabric.test_opensm import fabric as with_storage
 
 
 @real
-@pytest.mark.parametrize("plan", [SMALL, rails(32, 8, 8, 8), rails(128, 8, 32, 32)], ids=["16", "256", "1024"])
-def test_a_plan_is_proved(plan: Plan):
+@slurm
+@pytest.mark.parametrize("numbers", [(8, 2, 4, 4), (32, 8, 8, 8), (128, 8, 32, 32)], ids=["16", "256", "1024"])
+def test_a_plan_is_proved(numbers: tuple[int, int, int, int]):
+    plan = rails(*numbers)
     found = prove(plan, "", made(plan))
-    assert texts(found) == ""
-    assert found.engine == "ftree"
+    assert (texts(found), found.allowances, found.engine) == ("", [], "ftree")
     assert found.metrics is not None
     assert (found.metrics.hcas, found.metrics.unreachable, found.metrics.idle) == (len(plan.hcas), 0, [])
+    assert (found.metrics.loop, found.metrics.imbalance) == ([], pytest.approx(1, abs=0.01))
+    assert {order: (one.worst, one.above_one) for order, one in found.metrics.shifts.items()} == {
+        "leaf": (1, 0),
+        "ca": (1, 0),
+    }
     assert found.summary.startswith(f"proved: ftree routes {len(plan.hcas)} HCAs over {len(plan.switches)} switches")
+    topology = tree(plan)
+    assert prove_topology(conf(topology, "22.05"), shown(topology), topology.options) == []
 
 
 REGULAR: dict[str, tuple[Callable[[], Plan], float, int]] = {
