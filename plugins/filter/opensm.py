@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -36,12 +36,16 @@ def opensm_files(path: object, host: str, choices: Choices | None = None) -> lis
 
 
 def opensm_units(
-    path: object, host: str, choices: Choices | None = None, drop_ins: Mapping[str, str] | None = None
+    path: object,
+    host: str,
+    choices: Choices | None = None,
+    drop_ins: Mapping[str, str] | None = None,
+    enabled: Collection[str] = (),
 ) -> list[dict[str, Any]]:
     """Return the units of a host, as bedplate.cluster.units takes them."""
     cluster = cluster_of(path, "opensm_units")
     with _said("opensm_units"):
-        return managers.units(cluster, host, choices or {}, drop_ins or {})
+        return managers.units(cluster, host, choices or {}, drop_ins or {}, enabled)
 
 
 def opensm_proof(path: object, choices: Choices | None = None) -> dict[str, Any]:

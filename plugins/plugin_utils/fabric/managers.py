@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ from .artefacts import INFINIBAND, directory, planned
 
 CONFIGURATION, LOGS, CACHE = "/etc/opensm", "/var/log/opensm", "/var/cache/opensm"
 PROGRAM, TEMPLATE = "/usr/sbin/opensm", "/etc/systemd/system/opensm-plane@.service"
+# Debian's unit, which starts an OpenSM on every port.
+OF_DEBIAN = "opensm.service"
 # Says which plan was proved before the files came.
 PROVED = f"{CONFIGURATION}/proved"
 # What OpenSM reads again when it is sent HUP. The rest it has read at its start, or it keeps the routes it has made of it.
@@ -119,10 +121,18 @@ def files(cluster: Cluster, host: str, given: Mapping[str, Any]) -> list[dict[st
     return found
 
 
-def units(cluster: Cluster, host: str, given: Mapping[str, Any], drop_ins: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the units of bedplate.cluster.units: an OpenSM for every plane of a host."""
-    found: list[dict[str, Any]] = []
-    for one in instances(cluster, plan_of(cluster), host, given):
+def units(
+    cluster: Cluster, host: str, given: Mapping[str, Any], drop_ins: Mapping[str, str], enabled: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return the units of bedplate.cluster.units: an OpenSM for every plane of a host, and none beside it.
+
+    `enabled` are instances that the host has; those of planes that are gone are stopped, as is Debian's own unit.
+    """
+    mine = instances(cluster, plan_of(cluster), host, given)
+    found: list[dict[str, Any]] = [{"name": OF_DEBIAN, "masked": True, "state": "stopped"}]
+    gone = sorted(set(enabled) - {one.unit for one in mine})
+    found += [{"name": name, "enabled": False, "state": "stopped", "drop_ins": {}} for name in gone]
+    for one in mine:
         again = [name for name in RELOADED if name in one.files]
         restarts = [f"{one.at}/{name}" for name in sorted(one.files) if name not in again]
         more = [f"/etc/systemd/system/{one.unit}.d/{name}" for name in drop_ins]

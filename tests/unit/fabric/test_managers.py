@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import from_data
@@ -83,7 +84,7 @@ def test_the_first_host_is_master_in_every_plane(tmp_path: Path):
 def test_a_change_restarts_opensm_unless_it_reads_the_file_again(tmp_path: Path):
     found = cluster(tmp_path)
     written = set(texts(managers.files(found, "n1", {})))
-    units = managers.units(found, "n1", {}, {"nice.conf": "[Service]\n"})
+    units = managers.units(found, "n1", {}, {"nice.conf": "[Service]\n"})[1:]
     assert [unit["name"] for unit in units] == ["opensm-plane@rail0.service", "opensm-plane@rail1.service"]
     reloaded = {path for unit in units for path in unit["reload_after"]}
     restarted = {path for unit in units for path in unit["restart_after"]}
@@ -92,6 +93,31 @@ def test_a_change_restarts_opensm_unless_it_reads_the_file_again(tmp_path: Path)
     assert not reloaded & restarted
     assert "/etc/systemd/system/opensm-plane@rail0.service.d/nice.conf" in restarted
     assert units[1]["reload_command"][-1] == "opensm-plane@rail1.service"
+
+
+def test_debians_own_opensm_is_stopped_as_ours_starts_and_not_before(tmp_path: Path):
+    assert managers.units(cluster(tmp_path), "n1", {}, {})[0] == {
+        "name": "opensm.service",
+        "masked": True,
+        "state": "stopped",
+    }
+    for task in yaml.safe_load((ROOT / "roles/opensm/tasks/packages.yml").read_text()):
+        assert not [one for one in task.get("bedplate.cluster.units", {}).get("units", ()) if "state" in one]
+
+
+def test_an_instance_of_a_plane_that_is_called_otherwise_now_is_stopped(tmp_path: Path):
+    there = ["opensm-plane@rail0.service", "opensm-plane@old.service"]
+    units = {one["name"]: one for one in managers.units(cluster(tmp_path), "n1", {}, {}, there)}
+    assert units["opensm-plane@old.service"] == {
+        "name": "opensm-plane@old.service",
+        "enabled": False,
+        "state": "stopped",
+        "drop_ins": {},
+    }
+    assert [name for name, one in units.items() if one["state"] == "started"] == [
+        "opensm-plane@rail0.service",
+        "opensm-plane@rail1.service",
+    ]
 
 
 def test_choices_are_in_the_files_and_in_what_is_asked_for(tmp_path: Path):
