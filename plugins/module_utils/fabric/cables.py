@@ -9,10 +9,10 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -25,6 +25,8 @@ INSTALL, LEAVE_OUT = "install", "leave out"
 BETWEEN_SWITCHES = "inter-switch"
 # What a spreadsheet would take for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+# Where one may be in a CSV, so that not every cell is looked at.
+_SUSPECT = re.compile(r'[,\n"][=+\-@\t\r]')
 
 
 @dataclass(frozen=True)
@@ -181,9 +183,10 @@ def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] 
     names = list(sort.__annotations__)
     writer.writerow(names)
     cells = list(map(attrgetter(*names), listed))
-    # Each is changed only where one of them may be a formula.
-    formulas = any(str(cell).startswith(_FORMULA) for cell in set(chain.from_iterable(cells)))
-    writer.writerows([[_plain(cell) for cell in row] for row in cells] if formulas else cells)
+    writer.writerows(cells)
+    if _SUSPECT.search(text.getvalue()):
+        text.seek(text.truncate(len(",".join(names)) + 1))
+        writer.writerows([_plain(cell) for cell in row] for row in cells)
     return text.getvalue()
 
 

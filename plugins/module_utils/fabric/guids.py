@@ -66,10 +66,8 @@ def read_guids(text: str, file: str, rule: str) -> tuple[dict[str, int], list[Pr
             problems.append(
                 Problem(rule, where, f"{words[0]!r} is no GUID; allowed: 0x and at most 16 hexadecimal digits")
             )
-        elif guid_of(words[0]) in found:
-            problems.append(Problem(rule, where, f"{words[0]} is in line {found[guid_of(words[0])]} already"))
-        else:
-            found[guid_of(words[0])] = number
+        elif (line_of := found.setdefault(guid_of(words[0]), number)) != number:
+            problems.append(Problem(rule, where, f"{words[0]} is in line {line_of} already"))
     return found, problems
 
 
