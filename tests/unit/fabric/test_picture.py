@@ -67,7 +67,9 @@ def parsed(plan: Plan, findings: tuple[Finding, ...] = ()) -> ElementTree.Elemen
     return ElementTree.fromstring(picture(plan, findings))
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.simulation if name == "128 racks" else ()) for name in PLANS]
+)
 def test_every_plan_has_a_picture_that_is_valid_complete_and_the_same_again(name: str):
     plan = built(name)
     svg = picture(plan)

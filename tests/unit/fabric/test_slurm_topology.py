@@ -261,9 +261,18 @@ def answer(slurm_conf: str, topology_conf: str) -> config_test.Result:
     return config_test.run({"slurm.conf": slurm_conf, "topology.conf": topology_conf})
 
 
+# Of the cases that are no trap for other tools, make test asks.
+COMMON = ("one_leaf", "oversubscribed", "roce", "cores_by_rail", "dragonfly_plus", "nvlink_racks", "damaged")
+
+
 @pytest.mark.tools("slurmctld", "scontrol")
 @pytest.mark.parametrize(
-    ("name", "live"), [*((name, False) for name in CASES), ("names", True), ("rail_unnamed", True)]
+    ("name", "live"),
+    [
+        *(pytest.param(name, False, marks=pytest.mark.simulation if name in COMMON else ()) for name in CASES),
+        ("names", True),
+        ("rail_unnamed", True),
+    ],
 )
 def test_slurmctld_takes_it_and_shows_the_plan(name: str, live: bool):
     # All the others as they are discovered, too, are asked of newer releases in test_slurm_releases.py.
