@@ -11,6 +11,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import TopologyError
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import TemplateError
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Retained, merged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
@@ -48,6 +49,15 @@ def slurm_daemons(path: object, in_use: InUse = None) -> dict[str, str]:
     return render.daemon_files(cluster_of(path, "slurm_daemons"), _kept(in_use, "slurm_daemons").slurm)
 
 
+def slurm_expected(path: object, topology: str = "") -> dict[str, object]:
+    """Return what slurmctld should report; `topology` as for `slurm_files`."""
+    cluster = cluster_of(path, "slurm_expected")
+    try:
+        return render.expected(cluster, topology)
+    except (TemplateError, TopologyError, HostlistError) as error:
+        raise AnsibleFilterError(f"slurm_expected: {error}") from None
+
+
 def slurm_wanted(path: object, unasked: bool = False) -> dict[str, object]:
     """Return the arguments of the module slurm_in_use."""
     return {**render.wanted(cluster_of(path, "slurm_wanted")), "unasked": unasked}
@@ -74,5 +84,5 @@ class FilterModule:
             "slurmdbd_conf": _plain("slurmdbd_conf", render.slurmdbd_conf),
             "slurm_daemons": slurm_daemons,
             "slurm_accounts": _plain("slurm_accounts", render.accounts),
-            "slurm_expected": _plain("slurm_expected", render.expected),
+            "slurm_expected": slurm_expected,
         }

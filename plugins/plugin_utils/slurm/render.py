@@ -21,10 +21,11 @@ JWT = {"AuthAltTypes": "auth/jwt", "AuthAltParameters": "jwt_key=/etc/slurm/jwt_
 SLURMCTLD_PORT = "6817"
 
 
-def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str, object]:
+def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_conf: str = "") -> dict[str, object]:
     """Return the global options of slurm.conf: what the cluster file implies, bedplate's defaults, the user's on top.
 
-    `slurm_extra` are lines kept for jobs; slurmctld refuses a node line with a Gres that GresTypes has not.
+    `slurm_extra` are lines kept for jobs; slurmctld refuses a node line with a Gres that GresTypes has not. `topology_conf` is the
+    text of one that replaces the plan's.
     """
     implied: dict[str, object] = {"ClusterName": cluster.name, **JWT}
     kept = _kept_gres(slurm_extra)
@@ -36,7 +37,7 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str
         implied["AccountingStorageHost"] = cluster.machine(cluster.services.database[0]).address
     if cluster.services.database and cluster.slurm.accounts:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
-    implied |= topology.options(cluster)
+    implied |= topology.options(cluster, topology_conf)
     options = merge({**implied, **defaults("slurm")}, cluster.slurm.options)
     key = next((name for name in options if name.lower() == "grestypes"), "GresTypes")
     types = [name for name in text_of(options.get(key, "")).split(",") if name]
@@ -77,7 +78,7 @@ def slurm_files(
         *slurm_extra,
     ]
     return {
-        "slurm.conf": file_of(slurm_options(cluster, slurm_extra), lines),
+        "slurm.conf": file_of(slurm_options(cluster, slurm_extra, topology_conf), lines),
         "gres.conf": file_of({}, [*nodes.gres_lines(cluster), *gres_extra]),
         "cgroup.conf": file_of(merge(defaults("cgroup"), cluster.slurm.cgroup)),
         "topology.conf": file_of({}, topology_conf.splitlines() or topology.lines(cluster)),
@@ -152,14 +153,14 @@ def accounts(cluster: Cluster) -> dict[str, object]:
     return {"cluster": cluster.name, "qos": cluster.slurm.qos, "accounts": cluster.slurm.accounts}
 
 
-def expected(cluster: Cluster) -> dict[str, object]:
-    """Return what slurmctld should report: groups of like nodes, partitions and switches."""
+def expected(cluster: Cluster, topology_conf: str = "") -> dict[str, object]:
+    """Return what slurmctld should report: groups of like nodes, partitions and switches (those of `topology_conf`, if there is one)."""
     return {
         "version": cluster.slurm.version,
         "node_count": len(cluster.nodes),
         "nodes": nodes.expected_nodes(cluster),
         "partitions": nodes.expected_partitions(cluster),
-        "topology": topology.switches(cluster),
+        "topology": topology.switches(cluster, topology_conf),
     }
 
 

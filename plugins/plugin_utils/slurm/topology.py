@@ -6,19 +6,29 @@ Where all nodes are in NVLink domains, these are its blocks.
 
 from __future__ import annotations
 
+import re
+
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Switch, Topology
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import parse
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topologies import topologies
 
+_HEAD = re.compile(r"# slurm\.conf: (Topology(?:Plugin|Param))=(\S+)", re.IGNORECASE)
 
-def options(cluster: Cluster) -> dict[str, str]:
-    """Return the options of slurm.conf that go with the topology.
 
-    They follow from the kind of the fabric alone: every node's slurmd has them, and none may cost the plan of the whole.
+def options(cluster: Cluster, own: str = "") -> dict[str, str]:
+    """Return the options of slurm.conf that go with the topology; `own` is the text of a topology.conf that replaces the plan's.
+
+    Of an own one its first lines say them, as bedplate writes them, or else what is in it does. The plan's follow from the kind of
+    the fabric alone: every node's slurmd has them, and none may cost the plan of the whole.
     """
+    if own:
+        blocks = any(line.lower().startswith("blockname") for line in own.splitlines())
+        plain = dict(slurm_topology.OF_BLOCKS) if blocks else Topology().options
+        return plain | {match[1]: match[2] for match in map(_HEAD.match, own.splitlines()) if match}
     if cluster.fabric is None:
         return {}
     if cluster.has_blocks:
@@ -49,18 +59,44 @@ def _of_racks(cluster: Cluster, top: str) -> Topology:
     return Topology([*leaves, Switch(top, 1, (), tuple(members), every, (top,))])
 
 
-def switches(cluster: Cluster) -> dict[str, dict[str, str]]:
+def switches(cluster: Cluster, own: str = "") -> dict[str, dict[str, str]]:
     """Return switch -> level, folded nodes (all below) and folded switches directly below, as Slurm reports them.
 
-    A block is on the level `block`.
+    A block is on the level `block`. `own` is as for `options`.
     """
-    topology = topology_of(cluster)
+    topology = _read(own, [node.name for node in cluster.nodes]) if own else topology_of(cluster)
     shown = slurm_topology.shown(topology).items()
     blocks = {name: ("block", fold(nodes), "") for name, nodes in topology.blocks.items()}
     return {
         name: {"level": str(level), "nodes": nodes, "switches": below}
         for name, (level, nodes, below) in (blocks.items() or shown)
     }
+
+
+def _read(text: str, known: list[str]) -> Topology:
+    """Return the topology of a topology.conf; Slurm leaves out the nodes that it does not know."""
+    rows = parse(text).lines
+    there = set(known)
+    named = {name: pairs for pairs in rows if (name := pairs.get("SwitchName"))}
+    made: dict[str, Switch] = {}
+
+    def make(name: str) -> Switch:
+        if name not in made:
+            nodes = tuple(node for node in expand(named[name].get("Nodes", "")) if node in there)
+            children = tuple(expand(named[name].get("Switches", "")))
+            below = [make(child) for child in children if child in named]
+            level = 1 + max((one.level for one in below), default=-1)
+            every = nodes or tuple(node for one in below for node in one.all_nodes)
+            made[name] = Switch(name, level, nodes, children, every, (name,))
+        return made[name]
+
+    found = Topology([make(name) for name in named])
+    found.blocks = {
+        name: [node for node in expand(pairs.get("Nodes", "")) if node in there]
+        for pairs in rows
+        if (name := pairs.get("BlockName"))
+    }
+    return found
 
 
 def lines(cluster: Cluster) -> list[str]:

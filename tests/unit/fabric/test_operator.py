@@ -100,13 +100,13 @@ def test_before_delivery_all_but_lists_of_guids_is_there_and_the_rest_is_told_of
     }  # fmt: skip
     told_of = files[f"opensm/fabric/{LEFT_OUT}"]
     assert "root_guid.conf needs node GUIDs, and 4 of 4 switches have none: spine01" in told_of
-    assert "ctl1, ctl2 of services.subnet_managers has no HCA in this plane of the plan" in told_of
+    assert "the cluster file names no services.subnet_managers" in told_of
     assert "    ALL=full,\n    SELF=full ;\n" in files["opensm/fabric/partitions.conf"]
 
 
 def test_with_guids_on_record_and_managers_of_the_plan_nothing_is_left_out(tmp_path: Path):
     edits = (
-        ("subnet_managers: [ctl1, ctl2]", "subnet_managers: [gpu001, gpu002]"),
+        ("  rest: ctl1\n", "  rest: ctl1\n  subnet_managers: [gpu001, gpu002]\n"),
         ("- {name: mlx5_7, rail: 7}", "- {name: mlx5_7, rail: 7}\n      - {name: mlx5_8}"),
         ("kind: rail-optimised, ", ""),
         ("uplinks: 32", "uplinks: 320, switch_ports: 640"),
@@ -277,7 +277,7 @@ def test_a_record_that_cannot_be_read_stops_everything(tmp_path: Path):
 
 
 def test_from_where_a_fabric_is_discovered(tmp_path: Path):
-    assert sources(cluster(tmp_path)) == [{"name": "ctl1", "lldp": False, "ports": [{}]}]
+    assert sources(cluster(tmp_path)) == [{"name": "gpu001", "lldp": False, "ports": [{}]}]
     edits = (("kind: rail-optimised, ", "kind: rail-only, "), ('"spine[01-04]"', '"spine[01-08]"'))
     ports = [{"plane": f"rail{n}", "ca": f"mlx5_{n}"} for n in range(8)]
     assert sources(cluster(tmp_path, *edits)) == [{"name": "gpu001", "lldp": False, "ports": ports}]

@@ -132,9 +132,8 @@ def test_jobs_are_asked_for_before_anything_changes():
 
 
 @pytest.mark.parametrize("own", ["", "SwitchName=all Nodes=gpu[01-04]\n"], ids=["planned", "own"])
-def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str, tmp_path: Path):
+def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str):
     """The expressions of roles/slurm/tasks/controller.yml, on a run's own host variables."""
-    (tmp_path / "topology.conf").write_text(own)
     tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
     expressions = next(task["vars"] for task in tasks if "__slurm_files" in task.get("vars", {}))
     loader = DataLoader()
@@ -153,7 +152,7 @@ def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str, tmp_
             **{key: trust_as_template(value) for key, value in expressions.items()},
             "hostvars": HostVars(inventory=inventory, variable_manager=variables, loader=loader),
             "slurm_cluster_file": str(LAB),
-            "slurm_controller_topology": str(tmp_path / "topology.conf") if own else "",
+            "__slurm_topology": own,
         }
         found.append(Templar(loader, variables=host).template(trust_as_template("{{ __slurm_files }}")))
     assert KEPT["slurm"][0] in found[0]["slurm.conf"]

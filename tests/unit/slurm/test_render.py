@@ -193,6 +193,31 @@ def test_the_topology_is_that_of_the_planned_fabric(lab: Variant):
         }
 
 
+OWN = """\
+# slurm.conf: TopologyPlugin=topology/tree
+# slurm.conf: TopologyParam=dragonfly
+SwitchName=a Nodes=gpu[01-03]
+SwitchName=b Nodes=gpu04,gone1
+SwitchName=all Switches=a,b
+"""
+
+
+def test_an_own_topology_brings_its_options_and_is_what_slurm_should_report(lab: Variant):
+    """Also on a site that plans no fabric: there nothing else would tell slurmctld to read the file."""
+    cluster = lab(lambda data: data.pop("fabric"))
+    text = render.slurm_files(cluster, topology_conf=OWN)["slurm.conf"]
+    assert "TopologyPlugin=topology/tree\n" in text
+    assert "TopologyParam=dragonfly\n" in text
+    assert render.expected(cluster, OWN)["topology"] == {
+        "a": {"level": "0", "nodes": "gpu[01-03]", "switches": ""},
+        "b": {"level": "0", "nodes": "gpu04", "switches": ""},
+        "all": {"level": "1", "nodes": "gpu[01-04]", "switches": "a,b"},
+    }
+    blocks = "BlockName=r1 Nodes=gpu[01-02]\nBlockName=r2 Nodes=gpu[03-04]\nBlockSizes=2\n"
+    assert "TopologyPlugin=topology/block\n" in render.slurm_files(cluster, topology_conf=blocks)["slurm.conf"]
+    assert set(render.expected(cluster, blocks)["topology"]) == {"r1", "r2"}
+
+
 def test_slurm_looks_for_gpus_itself_where_the_profile_says_so(lab: Variant):
     cluster = lab(profile(gpus={"model": "h100", "count": 8, "detect": "nvidia"}))
     assert body(render.slurm_files(cluster)["gres.conf"]) == ["NodeName=gpu[01-04] AutoDetect=nvidia"]
