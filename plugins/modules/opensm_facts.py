@@ -11,9 +11,11 @@ short_description: Ask a host and its planes about their subnet managers
 version_added: 0.1.0
 description:
   - Asks systemd for the units of OpenSM, C(ibstat) for the ports of this host, C(sminfo) and C(saquery) for the subnet managers of each
-    plane, C(smpquery) for the P_Keys that ports hold, and OpenSM's log for its state, its routing engine and its errors.
+    plane, C(smpquery) for the P_Keys that ports hold, and OpenSM's log for its routing engine and its errors, and for its state where
+    it does not tell itself.
   - Each subnet manager is asked itself, for the master looks at the states of the others in its sweeps only.
-  - Judges nothing, and fails for nothing that it finds. P(bedplate.cluster.opensm_verdict#filter) compares it with the plan.
+  - Judges nothing, and fails for nothing that it finds, but with O(settled). P(bedplate.cluster.opensm_verdict#filter) compares it with
+    the plan.
   - Changes nothing. Needs root and the package infiniband-diags.
 options:
   planes:
@@ -35,7 +37,7 @@ options:
     type: int
     default: 0
   settled:
-    description: Look only for whether each subnet manager of this host is master or standby, and for nothing else.
+    description: Look only for whether each subnet manager of this host is master or standby, and fail where one is not in time.
     type: bool
     default: false
   errors_minutes:
@@ -76,9 +78,10 @@ planes:
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +89,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import sm_log, sm_tools
 
-# Seconds that each question has, and bytes of a log that are read.
-_DEADLINE, _MOST = 20, 8 << 20
+# Seconds that each question has.
+_DEADLINE = 20
 _SETTLED = (sm_log.MASTER, sm_log.STANDBY)
 
 
@@ -115,13 +118,32 @@ class Asker:
 
     def log(self, path: str) -> sm_log.Said:
         """Return what a log tells; the one before is read as well where this one does not go back to the start."""
-        texts = [_tail(Path(one)) for one in (path, f"{path}.1")]
-        text = texts[0] if "-> OpenSM " in texts[0] else texts[1] + texts[0]
-        return sm_log.read(text, datetime.now(), self.within)
+        now, before = Path(path), Path(f"{path}.1")
+        if any(sm_log.STARTED in line for line in _lines(now)):
+            return sm_log.scan(_lines(now), datetime.now(), self.within)
+        return sm_log.scan(chain(_lines(before), _lines(now)), datetime.now(), self.within)
 
     def state(self, plane: Mapping[str, Any]) -> str:
-        """Return the state of this host's SM of a plane; "" when it does not run."""
-        return self.log(plane["log"]).state if self.unit(plane["unit"]) == "active" else ""
+        """Return the state of this host's SM of a plane; "" when it does not run, or neither it nor its log tells."""
+        if self.unit(plane["unit"]) != "active":
+            return ""
+        # A log that was rotated twice does not hold it any more; the SM itself knows.
+        return sm_tools.own_state(self.run, plane["guid"]).upper() or self.log(plane["log"]).state
+
+    def unsettled(self, plane: Mapping[str, Any], seconds: int) -> str:
+        """Return what to say of an SM that is neither master nor standby after so long; "" when it is."""
+        state, unit = self.state(plane), self.unit(plane["unit"])
+        if state in _SETTLED:
+            return ""
+        name = f"plane {plane['plane']}" if plane["plane"] else "the fabric"
+        said = self.log(plane["log"])
+        return (
+            f"{name}: {plane['unit']} is {unit or 'not there'}, and its subnet manager on port 0x{plane['guid']} is "
+            f"{state.lower() or 'silent'} after {seconds} s, neither master nor standby. "
+            f"{plane['log']} says: {said.last or 'no error'}. Is the port cabled and up (`ibstat`)? "
+            f"`journalctl -u {plane['unit']}` tells why it does not start. Then run playbooks/interconnect.yml again; "
+            "hosts whose turn had not come yet are as they were"
+        )
 
     def facts(self, plane: Mapping[str, Any], local: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
         """Return all that is known of a plane."""
@@ -133,19 +155,18 @@ class Asker:
             "port": list(port),
             "ports": list(local),
             "managers": [asdict(one) for one in managers],
-            "log": asdict(self.log(plane["log"])),
+            "log": {**asdict(self.log(plane["log"])), "state": self.state(plane)},
             "pkeys": sm_tools.pkeys(self.run, port, plane["ports"]) if port and managers else {},
         }
 
 
-def _tail(path: Path) -> str:
-    """Return the end of a log; "" when there is none."""
+def _lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a log, however long it is; none when there is no log."""
     try:
         with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - _MOST))
-            return stream.read().decode(errors="replace")
+            yield from stream
     except OSError:
-        return ""
+        return
 
 
 def wait(asker: Asker, planes: list[dict[str, Any]], seconds: int, settled: bool) -> bool:
@@ -183,6 +204,9 @@ def main() -> None:
     planes = module.params["planes"]
     settled = wait(asker, planes, 0 if module.check_mode else module.params["wait"], module.params["settled"])
     if module.params["settled"]:
+        if not settled and not module.check_mode:
+            texts = [asker.unsettled(plane, module.params["wait"]) for plane in planes]
+            module.fail_json(msg="\n".join(text for text in texts if text), settled=False, planes=[])
         module.exit_json(changed=False, settled=settled, planes=[])
     if missing := [tool for tool in ("ibstat", "sminfo", "saquery", "smpquery") if not module.get_bin_path(tool)]:
         if not module.check_mode:

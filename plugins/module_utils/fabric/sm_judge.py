@@ -102,6 +102,11 @@ class _Plane:
         if log["errors"]:
             errors = few((f"{name} {count} times" for name, count in log["errors"].items()), 4)
             yield self._error(LOG, where, f"OpenSM reports errors: {errors}; the last: {log['last']}", look)
+        if not log["state"]:
+            text = "neither OpenSM nor its log tells its state"
+            yield self._error(
+                LOG, where, text, f"is the port up (`ibstat`)? Then {look}, and `systemctl restart {manager.unit}`"
+            )
         if log["state"] != MASTER:
             return
         if log["partitions"]:

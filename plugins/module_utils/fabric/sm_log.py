@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -37,43 +37,98 @@ class Said:
     last: str = ""
 
 
+# What a line that matters holds; the rest of a log of a large fabric, which may be gigabytes, is passed over as bytes.
+_MARKS = tuple(
+    word.encode()
+    for word in (
+        "-> OpenSM ",
+        "-> Entering ",
+        " tables configured",
+        "ERR ",
+        "Attr 0x",
+        "PARSE ERROR",
+        _DROPPED,
+        *_SWEPT,
+    )
+)
+STARTED = _MARKS[0]
+
+
 def read(text: str, now: datetime, within: timedelta) -> Said:
     """Return what a log tells of the OpenSM that wrote its end; errors count since it got its state, `within` some time."""
-    lines = text.split("\n")
-    lines = lines[_last(lines, _START) :]
-    found = Said()
-    begun = 0
-    for number, line in enumerate(lines):
+    return scan((line.encode() for line in text.split("\n")), now, within)
+
+
+def scan(lines: Iterable[bytes], now: datetime, within: timedelta) -> Said:
+    """Return what `read` returns of lines that come one by one: nothing but the findings is kept of them."""
+    reader = _Reader(now, within)
+    for line in lines:
+        reader.take(line.decode(errors="replace").rstrip("\n") if any(mark in line for mark in _MARKS) else "")
+    reader.take("")
+    return reader.said()
+
+
+@dataclass
+class _Sweep:
+    """What was said of partitions.conf in a sweep."""
+
+    dropped: bool = False
+    reason: str = ""
+
+
+class _Reader:
+    def __init__(self, now: datetime, within: timedelta) -> None:
+        self.now, self.within = now, within
+        self._begin()
+
+    def _begin(self) -> None:
+        self.found = Said()
+        # The sweep that has ended, and what came after it.
+        self.sweeps = (_Sweep(), _Sweep())
+        self.last = ""
+
+    def take(self, line: str) -> None:
+        """Read the next line; one that is empty matters only as the one after an error."""
+        if self.last:
+            self._error(self.last, line)
+        self.last = line
+        if not line:
+            return
+        if _START.search(line):
+            self._begin()
+            self.last = line
         if match := _STATE.search(line):
-            found.state, begun = match[1], number
+            self.found.state, self.found.errors, self.found.last = match[1], {}, ""
         elif match := _ENGINE.search(line):
-            found.engine = match[1]
-    sweeps = [number for number, line in enumerate(lines) if any(word in line for word in _SWEPT)]
-    found.up = bool(sweeps) and _SWEPT[0] in lines[sweeps[-1]]
-    found.partitions = _dropped(lines[sweeps[-2] :] if len(sweeps) > 1 else lines)
-    for line, after in zip(lines[begun:], [*lines[begun + 1 :], ""]):
+            self.found.engine = match[1]
+        self._partitions(line)
+
+    def _partitions(self, line: str) -> None:
+        now = self.sweeps[1]
+        now.dropped |= _DROPPED in line
+        if match := _REFUSED.search(line):
+            now.reason = now.reason or match[1].strip()
+        if any(word in line for word in _SWEPT):
+            self.found.up = _SWEPT[0] in line
+            self.sweeps = (now, _Sweep())
+
+    def _error(self, line: str, after: str) -> None:
         match = _ERR.search(line)
-        if match and not _ASKED.match(match[1]) and not _poll(line, after) and _recent(line, now, within):
-            found.errors[match[1]] = found.errors.get(match[1], 0) + 1
-            found.last = match[0].strip()
-    return found
+        if match and not _ASKED.match(match[1]) and not _poll(line, after) and _recent(line, self.now, self.within):
+            self.found.errors[match[1]] = self.found.errors.get(match[1], 0) + 1
+            self.found.last = match[0].strip()
+
+    def said(self) -> Said:
+        """Return what was told, when all lines were taken."""
+        if any(sweep.dropped for sweep in self.sweeps):
+            reasons = [sweep.reason for sweep in self.sweeps if sweep.reason]
+            self.found.partitions = reasons[0] if reasons else "it says not why"
+        return self.found
 
 
 def _poll(line: str, after: str) -> bool:
     """Tell whether an SM only was asked for its state in vain: it was being started again, or is gone, which it is better asked itself."""
     return "(SMInfo)" in line or ("ERR 5411" in line and "Attr 0x20" in after)
-
-
-def _last(lines: Sequence[str], sign: re.Pattern[str]) -> int:
-    return max((number for number, line in enumerate(lines) if sign.search(line)), default=0)
-
-
-def _dropped(lines: Sequence[str]) -> str:
-    text = "\n".join(lines)
-    if _DROPPED not in text:
-        return ""
-    reason = _REFUSED.search(text)
-    return reason[1].strip() if reason else "it says not why"
 
 
 def _recent(line: str, now: datetime, within: timedelta) -> bool:

@@ -16,6 +16,7 @@ _SMINFO = re.compile(r"sm lid (\d+) sm guid 0x([0-9a-f]+), activity count \d+ pr
 _RECORD = re.compile(
     r"LID\.+(\d+)\s+SMInfo dump:\s+GUID\.+0x([0-9a-fA-F]+)\s(?:.*\n)*?.*Priority\.+(\d+)\s+SMState\.+(\d)"
 )
+_FIRST_MULTICAST = 0xC000
 _KEY = re.compile(r"0x([0-9a-f]{4})\b")
 
 # Name of a tool and what it takes -> what it prints; "" when it fails.
@@ -44,6 +45,29 @@ def local_ports(ibstat: str) -> dict[str, tuple[str, str]]:
         elif (match := re.match(r"\s*Port GUID:\s*(0x[0-9a-fA-F]+)", line)) and adapter and port:
             found[guid_of(match[1])] = (adapter, port)
     return found
+
+
+def lids(ibstat: str) -> dict[str, int]:
+    """Return port GUID -> LID of the ports that have one, of what `ibstat` prints."""
+    found, lid = {}, 0
+    for line in ibstat.splitlines():
+        if re.match(r"\s*(CA '|Port \d+:)", line):
+            lid = 0
+        elif match := re.match(r"\s*Base lid:\s*(\d+)", line):
+            lid = int(match[1])
+        elif (match := re.match(r"\s*Port GUID:\s*(0x[0-9a-fA-F]+)", line)) and 0 < lid < _FIRST_MULTICAST:
+            found[guid_of(match[1])] = lid
+    return found
+
+
+def own_state(run: Run, guid: str) -> str:
+    """Return the state that the SM on a port of this host tells of itself; "" where none answers, or the port has no LID yet."""
+    said = run("ibstat")
+    at, lid = local_ports(said).get(guid), lids(said).get(guid)
+    if not at or not lid:
+        return ""
+    found = sminfo(run("sminfo", "-C", at[0], "-P", at[1], str(lid)))
+    return found.state if found and found.guid == guid else ""
 
 
 def sminfo(text: str) -> Sm | None:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.modules import opensm_facts
 
 Run = Callable[..., dict[str, Any]]
 ONE, TWO = "021d6a2cd3704201", "02d6019952577601"
+RUN = Path(__file__).parents[3] / "roles/opensm/tasks/run.yml"
 UNIT = "opensm-plane@fabric.service"
 SHOW = f"systemctl show --property=LoadState,ActiveState,SubState {UNIT}"
 SMINFO = "sminfo: sm lid 1 sm guid 0x21d6a2cd3704201, activity count 4 priority 15 state 3 SMINFO_MASTER\n"
@@ -93,6 +95,28 @@ def test_the_log_before_is_read_where_this_one_was_just_begun(run: Run, tmp_path
     (tmp_path / "opensm.log.1").write_text(log("MASTER"))
     (plane,) = run(ANSWERS, "Nov 21 15:48:45 319595 [672076C0] 0x02 -> SUBNET UP\n")["planes"]
     assert (plane["log"]["state"], plane["log"]["engine"]) == ("MASTER", "ftree")
+
+
+def test_the_log_of_a_large_fabric_is_read_to_its_begin(run: Run):
+    noise = "Nov 21 15:48:45 319595 [672076C0] 0x02 -> osm_report_notice: of no interest\n"
+    (plane,) = run(ANSWERS, log("MASTER") + noise * (9 * 1024 * 1024 // len(noise)))["planes"]
+    assert (plane["log"]["state"], plane["log"]["engine"], plane["log"]["up"]) == ("MASTER", "ftree", True)
+
+
+def test_the_subnet_manager_itself_knows_its_state_where_the_log_has_lost_it(run: Run):
+    lid = {"ibstat": f"CA 'mlx5_4'\n\tPort 1:\n\t\tBase lid: 1\n\t\tPort GUID: 0x{ONE}\n"}
+    (plane,) = run({**ANSWERS, **lid, "sminfo -C mlx5_4 -P 1 1": SMINFO}, "")["planes"]
+    assert plane["log"]["state"] == "MASTER"
+
+
+def test_one_that_does_not_settle_is_named_with_its_state_its_log_and_what_to_do(run: Run):
+    found = run(ANSWERS, log("DISCOVERING"), settled=True)
+    assert found["failed"]
+    assert f"{UNIT} is active, and its subnet manager on port 0x{ONE} is discovering" in found["msg"]
+    assert "opensm.log says: ERR 7505: no." in found["msg"]
+    assert "run playbooks/interconnect.yml again" in found["msg"]
+    (task,) = [one for one in yaml.safe_load(RUN.read_text()) if "bedplate.cluster.opensm_facts" in one]
+    assert "failed_when" not in task
 
 
 def test_silence_is_no_error_of_the_module(run: Run):

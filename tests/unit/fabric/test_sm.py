@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
@@ -123,6 +124,33 @@ def test_partitions_that_are_dropped_are_told_of_until_the_next_sweep():
 def test_a_sweep_that_failed_is_no_subnet_that_is_up():
     assert not read(START + MASTER + ROUTED + "Nov 21 15:16:00 1 [1] 0x01 -> Errors during initialization\n").up
     assert read("") == sm_log.Said()
+
+
+def test_a_log_is_read_line_by_line_and_little_of_it_is_kept():
+    noise = b"Nov 21 15:14:41 1 [4B7EE6C0] 0x02 -> something that nobody looks for\n" * 8
+    lines = ((START + MASTER + ROUTED).encode(), *(noise for _ in range(4_000)), TIMEOUT.encode())
+    tracemalloc.start()
+    said = sm_log.scan((line for text in lines for line in text.splitlines(keepends=True)), NOW, HOUR)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+    assert (said.state, said.engine, said.up, said.errors) == ("MASTER", "ftree", True, {"ERR 5411": 1, "ERR 3113": 1})
+
+
+def test_the_state_that_a_subnet_manager_tells_of_itself():
+    stated = IBSTAT.replace("State: Active", "State: Active\n\t\tBase lid: 7").replace(
+        "Port 2:", "Port 2:\n\t\tBase lid: 65535"
+    )
+    assert sm_tools.lids(stated) == {ONE: 7}
+    calls = []
+
+    def run(*command: str) -> str:
+        calls.append(" ".join(command))
+        return stated if command[0] == "ibstat" else info(ONE, 7, 14, "standby")
+
+    assert sm_tools.own_state(run, ONE) == "standby"
+    assert calls == ["ibstat", "sminfo -C mlx5_0 -P 1 7"]
+    assert sm_tools.own_state(run, "021d6a2cd3704302") == ""
+    assert sm_tools.own_state(lambda *_: "", ONE) == ""
 
 
 def test_the_ports_of_a_host():
@@ -296,6 +324,7 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
         {"one": {"log": {"engine": "minhop"}}},
         ["error ctl1, pod: routing engine ftree is asked for, and minhop is in effect"],
     ),
+    ({"two": {"log": {"state": ""}}}, ["error ctl2, pod: neither OpenSM nor its log tells its state; is the port up"]),
     ({"one": {"log": {"engine": ""}}}, ["error ctl1, pod: routing engine ftree is asked for, and none is in effect"]),
     (
         {"one": {"log": {"up": False}}},
