@@ -61,13 +61,13 @@ def read_guids(text: str, file: str, rule: str) -> tuple[dict[str, int], list[Pr
         words = line.split("#")[0].split()
         if not words:
             continue
-        where = f"{file} line {number}"
+        wrong = ""
         if not _STRICT.match(words[0]):
-            problems.append(
-                Problem(rule, where, f"{words[0]!r} is no GUID; allowed: 0x and at most 16 hexadecimal digits")
-            )
-        elif (line_of := found.setdefault(guid_of(words[0]), number)) != number:
-            problems.append(Problem(rule, where, f"{words[0]} is in line {line_of} already"))
+            wrong = f"{words[0]!r} is no GUID; allowed: 0x and at most 16 hexadecimal digits"
+        elif (first := found.setdefault(guid_of(words[0]), number)) != number:
+            wrong = f"{words[0]} is in line {first} already"
+        if wrong:
+            problems.append(Problem(rule, f"{file} line {number}", wrong))
     return found, problems
 
 

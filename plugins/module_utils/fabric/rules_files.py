@@ -111,7 +111,7 @@ def partition_file(view: View) -> Iterator[Problem]:
         master = view.plan.hcas[masters[0]].port_guid
         held = partitions.pkeys_of(entries, (hca.port_guid for hca in hcas), master)
         planned = partitions.planned_pkeys(view.plan, plane, master)
-        for hca in hcas:
+        for hca in hcas if held != planned else ():
             mine, wanted = held[guid_of(hca.port_guid)], planned[guid_of(hca.port_guid)]
             if mine != wanted:
                 text = f"{file} gives it the P_Keys {_keys(mine)}, and the plan has {_keys(wanted)}"
