@@ -89,8 +89,8 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import sm_log, sm_tools
 
-# Seconds that each question has.
-_DEADLINE = 20
+# Seconds that each question has, and bytes of a log that are looked at together.
+_DEADLINE, _BLOCK = 20, 1 << 16
 _SETTLED = (sm_log.MASTER, sm_log.STANDBY)
 
 
@@ -119,16 +119,16 @@ class Asker:
     def log(self, path: str) -> sm_log.Said:
         """Return what a log tells; the one before is read as well where this one does not go back to the start."""
         now, before = Path(path), Path(f"{path}.1")
-        if any(sm_log.STARTED in line for line in _lines(now)):
-            return sm_log.scan(_lines(now), datetime.now(), self.within)
-        return sm_log.scan(chain(_lines(before), _lines(now)), datetime.now(), self.within)
+        if any(sm_log.STARTED in block for block in _blocks(now)):
+            return sm_log.scan(_blocks(now), datetime.now(), self.within)
+        return sm_log.scan(chain(_blocks(before), _blocks(now)), datetime.now(), self.within)
 
-    def state(self, plane: Mapping[str, Any]) -> str:
+    def state(self, plane: Mapping[str, Any], log: sm_log.Said | None = None) -> str:
         """Return the state of this host's SM of a plane; "" when it does not run, or neither it nor its log tells."""
         if self.unit(plane["unit"]) != "active":
             return ""
         # A log that was rotated twice does not hold it any more; the SM itself knows.
-        return sm_tools.own_state(self.run, plane["guid"]).upper() or self.log(plane["log"]).state
+        return sm_tools.own_state(self.run, plane["guid"]).upper() or (log or self.log(plane["log"])).state
 
     def unsettled(self, plane: Mapping[str, Any], seconds: int) -> str:
         """Return what to say of an SM that is neither master nor standby after so long; "" when it is."""
@@ -149,22 +149,24 @@ class Asker:
         """Return all that is known of a plane."""
         port = local.get(plane["guid"], ())
         managers = sm_tools.managers(self.run, port) if port else []
+        log = self.log(plane["log"])
         return {
             "plane": plane["plane"],
             "unit": self.unit(plane["unit"]),
             "port": list(port),
             "ports": list(local),
             "managers": [asdict(one) for one in managers],
-            "log": {**asdict(self.log(plane["log"])), "state": self.state(plane)},
+            "log": {**asdict(log), "state": self.state(plane, log)},
             "pkeys": sm_tools.pkeys(self.run, port, plane["ports"]) if port and managers else {},
         }
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a log, however long it is; none when there is no log."""
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Yield a log, however long it is, some lines at a time; nothing when there is no log."""
     try:
         with path.open("rb") as stream:
-            yield from stream
+            while lines := stream.readlines(_BLOCK):
+                yield b"".join(lines)
     except OSError:
         return
 

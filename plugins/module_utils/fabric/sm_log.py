@@ -56,16 +56,21 @@ STARTED = _MARKS[0]
 
 def read(text: str, now: datetime, within: timedelta) -> Said:
     """Return what a log tells of the OpenSM that wrote its end; errors count since it got its state, `within` some time."""
-    return scan((line.encode() for line in text.split("\n")), now, within)
+    return scan([text.encode()], now, within)
 
 
-def scan(lines: Iterable[bytes], now: datetime, within: timedelta) -> Said:
-    """Return what `read` returns of lines that come one by one: nothing but the findings is kept of them."""
+def scan(blocks: Iterable[bytes], now: datetime, within: timedelta) -> Said:
+    """Return what `read` returns of blocks of whole lines: nothing but the findings is kept of them."""
     reader = _Reader(now, within)
-    for line in lines:
-        reader.take(line.decode(errors="replace").rstrip("\n") if any(mark in line for mark in _MARKS) else "")
+    for block in blocks:
+        for line in block.splitlines() if _matters(block) else [b""]:
+            reader.take(line.decode(errors="replace") if line and _matters(line) else "")
     reader.take("")
     return reader.said()
+
+
+def _matters(text: bytes) -> bool:
+    return any(mark in text for mark in _MARKS)
 
 
 @dataclass

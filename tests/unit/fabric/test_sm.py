@@ -130,7 +130,7 @@ def test_a_log_is_read_line_by_line_and_little_of_it_is_kept():
     noise = b"Nov 21 15:14:41 1 [4B7EE6C0] 0x02 -> something that nobody looks for\n" * 8
     lines = ((START + MASTER + ROUTED).encode(), *(noise for _ in range(4_000)), TIMEOUT.encode())
     tracemalloc.start()
-    said = sm_log.scan((line for text in lines for line in text.splitlines(keepends=True)), NOW, HOUR)
+    said = sm_log.scan(iter(lines), NOW, HOUR)
     assert tracemalloc.get_traced_memory()[1] < 1 << 20
     tracemalloc.stop()
     assert (said.state, said.engine, said.up, said.errors) == ("MASTER", "ftree", True, {"ERR 5411": 1, "ERR 3113": 1})
