@@ -135,6 +135,7 @@ class _Comparer:
                 one, other = (self.seen.names[teller], port), (self.seen.names[silent], far)
                 half[one] = half[other] = (one, other)
         wanted = (self.plan.width, self.plan.speed)
+        unread: list[tuple[End, tuple[str, str]]] = []
         for link in self.links:
             low, high = link.ends
             if self.seen.ports.get(low) != high:
@@ -152,8 +153,19 @@ class _Comparer:
                 action = "reseat the cable at both ends, then replace it"
                 self._add("slow", ERROR, place(high, self.plan), text, action, low, high)
                 fine = False
+            elif rates != (wanted, wanted) and (odd := [rate for rate in rates if unreadable(rate)]):
+                unread.append((high, odd[0]))
             if fine:
                 self.ok.append(link)
+        self._unread_rates(unread)
+
+    def _unread_rates(self, unread: Sequence[tuple[End, tuple[str, str]]]) -> None:
+        """Say at how many cables nothing was compared, so that silence is no proof of their speed."""
+        if unread:
+            end, rate = unread[0]
+            text = f"the rate of {len(unread)} cables could not be read, such as {''.join(rate)} at {place(end, self.plan)}"
+            action = f"planned is {self.plan.width}{self.plan.speed}: discover with newer tools (rdma-core), or ask the switches"
+            self._add("unread", WARNING, self.plan.name, text, action)
 
     def _strangers(self) -> set[End]:
         """Report what the plan does not have, strangers that are joined with each other as one; return the ports of their cables."""
@@ -250,9 +262,14 @@ def slower(rate: tuple[str, str], wanted: tuple[str, str]) -> bool:
     if rate == wanted:
         return False
     lanes, speed = rate[0].rstrip("x"), _SPEEDS.get(rate[1])
-    if not lanes.isdigit() or speed is None or wanted[1] not in _SPEEDS:
-        return False
-    return int(lanes) < int(wanted[0].rstrip("x")) or speed < _SPEEDS[wanted[1]]
+    if lanes.isdigit() and int(lanes) < int(wanted[0].rstrip("x")):
+        return True
+    return lanes.isdigit() and speed is not None and wanted[1] in _SPEEDS and speed < _SPEEDS[wanted[1]]
+
+
+def unreadable(rate: tuple[str, str]) -> bool:
+    """Tell whether a rate was told and says nothing, as `4x???` of a tool that is older than the speed; LLDP tells none."""
+    return rate != ("", "") and (not rate[0].rstrip("x").isdigit() or rate[1] not in _SPEEDS)
 
 
 __all__: Sequence[str] = (

@@ -32,7 +32,7 @@ KINDS = {
     "isolated": "a switch or a whole host is not reached, with all that is behind it",
     "joined": "a cable joins planes that are to be separate",
     "partial": "a part of the fabric was not discovered, so nothing is known of it",
-    "unread": "lines of the discovery were not understood",
+    "unread": "lines of the discovery, or rates of cables, were not understood",
 }
 
 

@@ -39,6 +39,8 @@ class _Reacher:
             if name in plan.switches and name not in self.part_of:
                 self.part_of[name] = len(self.parts)
                 self.parts.append([name])
+        # Switches that only silent nodes could have told of.
+        self.unknown: set[str] = set()
         self.near: dict[str, set[str]] = {name: set() for name in plan.switches}
         self.behind: dict[str, list[str]] = {name: [] for name in plan.switches}
         for link in plan.present:
@@ -97,7 +99,7 @@ class _Reacher:
         """Switches that nobody sees. One that is behind others only is told of with those."""
         hidden = {name for name in absent if not any(other in self.part_of for other in self.near[name])}
         # Behind nodes that did not answer, nothing can be known.
-        unknown = self._behind_mute(absent)
+        unknown = self.unknown = self._behind_mute(absent)
         self._darken(unknown)
         left = dict.fromkeys(name for name in absent if name not in unknown)
         while left:
@@ -132,9 +134,20 @@ class _Reacher:
     def _mute(self) -> None:
         names = [name for name in (*self.plan.switches, *self.plan.hcas) if name in self.seen.mute]
         if names:
-            text = f"{len(names)} nodes are named by others and did not tell of themselves: {few(names)}; what is behind them is not known"
+            text = f"{len(names)} nodes are named by others and did not tell of themselves: {few(names)}; "
+            lost = self._unknown_cables()
+            text += f"of {lost} planned cables nothing is known" if lost else "what is behind them is not known"
             action = "the discovery was cut off, or they do not answer: discover again"
-            self._add("partial", self.plan.where(names[0]), text, action, names, WARNING)
+            self._add("partial", self.plan.where(names[0]), text, action, names, ERROR if lost else WARNING)
+
+    def _unknown_cables(self) -> int:
+        """Return of how many planned cables nobody told, since both ends kept silent, or are behind who did."""
+        silent, told, ports = self.seen.mute | self.unknown, self.seen.told, self.seen.ports
+        return sum(
+            1
+            for link in self.plan.present
+            if not {link.a, link.b} & told and {link.a, link.b} & silent and not ports.keys() & set(link.ends)
+        )
 
     def _seen(self, name: str) -> bool:
         return name in self.seen.told or name in self.seen.mute

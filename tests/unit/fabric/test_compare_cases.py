@@ -414,3 +414,35 @@ def test_guid_of_two_nodes_of_which_none_is_printed_is_told_of():
     (finding,) = comparison(PLAN, {"": parse(lines)}).findings
     assert (finding.kind, finding.where) == ("partial", "the discovery")
     assert "two nodes have the GUID 000000000000001f" in finding.text
+
+
+def test_cables_that_a_truncated_output_leaves_unknown_are_an_error():
+    w = world()
+    text = w.text("")
+    lines = text[: text.index("\nCa\t")].split("\n")
+    # As cut off behind the first switch, of which all cables are told.
+    first = [number for number, line in enumerate(lines) if line.startswith("Switch\t")][1]
+    result = comparison(w.plan, {"": parse(lines[: first - 4])})
+    (finding,) = result.findings
+    assert (finding.kind, finding.severity) == ("partial", "error")
+    assert finding.text.endswith(f"of {result.planned - len(result.ok)} planned cables nothing is known")
+
+
+def test_nodes_that_keep_silent_while_others_tell_of_all_their_cables_are_a_warning():
+    w = world()
+    w.mute.add("sp1")
+    (finding,) = compared(w).findings
+    assert (finding.kind, finding.severity) == ("partial", "warning")
+
+
+def test_rates_that_cannot_be_read_are_told_of():
+    w = world()
+    w.join(("gpu1 mlx5_0", 1), ("leaf-0-r0", 2), "4x", "???")
+    w.join(("gpu2 mlx5_0", 1), ("leaf-0-r0", 3), "??", "HDR")
+    assert told(w) == [
+        "unread: fabric: the rate of 2 cables could not be read, such as 4x??? at rack b0, leaf-0-r0 port 2; "
+        "planned is 4xHDR: discover with newer tools (rdma-core), or ask the switches"
+    ]
+    assert compared(w).findings[0].severity == "warning"
+    w.join(("gpu1 mlx5_0", 1), ("leaf-0-r0", 2), "1x", "???")
+    assert [one.kind for one in compared(w).findings] == ["slow", "unread"]
