@@ -28,7 +28,7 @@ def _said(name: str) -> Iterator[None]:
         raise AnsibleFilterError(f"{name}: {error}") from None
 
 
-def opensm_files(path: object, host: str, choices: Choices | None = None) -> list[dict[str, str]]:
+def opensm_files(path: object, host: str, choices: Choices | None = None) -> list[dict[str, Any]]:
     """Return OpenSM's files of a host, as entries of bedplate.cluster.files."""
     cluster = cluster_of(path, "opensm_files")
     with _said("opensm_files"):

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import GuidError, Want, missing_guids, valid
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import GuidError, Want, missing_guids
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, STORAGE, Plan, SubnetManager
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import both
@@ -48,6 +48,27 @@ _KNOWN = """
     vl_stall_count
 """
 OPTIONS = frozenset(_KNOWN.split())
+_FILES = "it is written of the plan, and proved with it; state the fabric otherwise"
+_LOGS = "it belongs to the plane, and its unit, logrotate and verify know it"
+# What follows from the plan or from another variable, so that an option of one's own would undo it: name -> what to do instead.
+OWN = {
+    "guid": "it is the port of the plan; replaced adapters are recorded by playbooks/fabric_compare.yml -e fabric_record=true",
+    "sm_priority": "the order of services.subnet_managers makes it, the first is master",
+    "routing_engine": "use opensm_routing_engines, and opensm_no_fallback",
+    "sm_inactive": "take the host out of services.subnet_managers",
+    "ignore_other_sm": "there is one master in a plane, and its standbys",
+    "log_file": _LOGS,
+    "accum_log_file": "logrotate rotates it: opensm_log_size, opensm_log_keep",
+    "log_max_size": "logrotate rotates it: opensm_log_size, opensm_log_keep",
+    "force_log_flush": "verify reads the log, which must not be minutes late",
+    "dump_files_dir": _LOGS,
+    "daemon": "systemd runs it as opensm-plane@PLANE.service; opensm_drop_ins changes that unit",
+    **dict.fromkeys(
+        ("root_guid_file", "cn_guid_file", "io_guid_file", "guid_routing_order_file", "node_name_map_name"), _FILES
+    ),
+    "partition_config_file": "use fabric.partitions of the cluster file",
+    "qos_policy_file": "HCAs with purpose storage in the cluster file have a lane of their own",
+}
 ENGINES = ("minhop", "updn", "dnup", "file", "ftree", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp")
 # On cables between groups these make credit loops, or find no tree.
 NOT_FOR_DRAGONFLY = ("ftree", "minhop", "updn", "dnup", "dor", "sssp", "torus-2QoS")
@@ -164,10 +185,10 @@ def _mistakes(plan: Plan, manager: SubnetManager, choices: Choices) -> list[str]
             near = difflib.get_close_matches(name, OPTIONS, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
             wrong.append(f"option {name!r} is not known to OpenSM 3.3.23, which would ignore it{hint}")
-        if "\n" in value or not value.strip():
-            wrong.append(f"option {name} is {value!r}; allowed: text on one line")
-    if dict(choices.extra).keys() & {"guid"} and not valid(dict(choices.extra)["guid"]):
-        wrong.append(f"option guid is {dict(choices.extra)['guid']!r}; allowed: a port GUID of the SM's host")
+        if name in OWN:
+            wrong.append(f"option {name} cannot be chosen: {OWN[name]}")
+        elif "\n" in value or not value.strip():
+            wrong.append(f"option {name} is {value!r}; allowed: text on one line; without it, OpenSM's default counts")
     return wrong + _lane_mistakes(choices)
 
 

@@ -109,7 +109,9 @@ def execute(command: list[str], directory: Path, environment: Mapping[str, str],
         try:
             printed, _none = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            raise SimulationError(f"{' '.join(command[:2])} did not end in {seconds:g} s; allow more time") from None
+            raise SimulationError(
+                f"{' '.join(command[:2])} did not end in {seconds:g} s; allow more time: opensm_prove_timeout for playbooks/interconnect.yml"
+            ) from None
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)

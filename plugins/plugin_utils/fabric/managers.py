@@ -32,6 +32,8 @@ OF_DEBIAN = "opensm.service"
 PROVED = f"{CONFIGURATION}/proved"
 # What OpenSM reads again when it is sent HUP. The rest it has read at its start, or it keeps the routes it has made of it.
 RELOADED = (opensm.PARTITIONS, opensm.POLICY)
+# Seconds that a tool may take for the proof; ibdmchk has taken some 15 minutes for 8,192 HCAs on two cores.
+_PROOF = 300
 _CHOICES = ("routing_engines", "no_fallback", "options")
 
 
@@ -109,15 +111,25 @@ def _choices(plan: Plan, plane: str, given: Mapping[str, Any]) -> Choices:
 
 
 def _word(value: object) -> str:
-    """Return a value as OpenSM reads it; YAML has made booleans of TRUE and FALSE."""
-    return str(value).upper() if isinstance(value, bool) else str(value)
+    """Return a value as OpenSM reads it; YAML has made booleans of TRUE and FALSE. "" for none, which is refused."""
+    if isinstance(value, bool):
+        return str(value).upper()
+    return str(value) if isinstance(value, (str, int, float)) else ""
 
 
-def files(cluster: Cluster, host: str, given: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Return the entries of bedplate.cluster.files: OpenSM's files of every plane of a host."""
-    found = []
+def _secret(name: object) -> bool:
+    """Tell whether an option is a key: sm_key, m_key, sa_key, cc_key."""
+    return str(name).endswith("_key")
+
+
+def files(cluster: Cluster, host: str, given: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the entries of bedplate.cluster.files: OpenSM's files of every plane of a host. One with a key is for root alone."""
+    found: list[dict[str, Any]] = []
     for one in instances(cluster, plan_of(cluster), host, given):
         found += [{"path": f"{one.at}/{name}", "content": text} for name, text in sorted(one.files.items())]
+        if any(_secret(name) for name in given.get("options") or ()):
+            (conf,) = (entry for entry in found if entry["path"] == f"{one.at}/{opensm.OPTIONS}")
+            conf |= {"sensitive": True, "mode": "0600"}
     return found
 
 
@@ -151,11 +163,14 @@ def units(
 
 
 def proof(cluster: Cluster, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is to be proved of the masters' files: `plan` and `planes` for bedplate.cluster.fabric_simulation, and `digest`.
+    """Return what is to be proved of the masters' files: `plan`, `planes`, `timeout` for bedplate.cluster.fabric_simulation; `digest`.
 
-    The digest is that of all that is proved: the same one needs no second proof.
+    The digest is that of all that is proved: the same one needs no second proof. A tool may take `timeout` seconds.
     """
     plan = plan_of(cluster)
+    # Keys change no route, and what is proved is in arguments and digests that others may read.
+    proved = {name: value for name, value in (given.get("options") or {}).items() if not _secret(name)}
+    given = {**given, "options": proved}
     masters = {plan.hcas[one.hca].plane: plan.hcas[one.hca].host for one in reversed(plan.managers)}
     files: dict[str, dict[str, str]] = {}
     for host in dict.fromkeys(masters.values()):
@@ -165,7 +180,8 @@ def proof(cluster: Cluster, given: Mapping[str, Any]) -> dict[str, Any]:
         "plan": to_data(simulated_plan(plan)),
         "planes": [{"plane": plane, "files": files[plane]} for plane in plan.planes if plane in files],
     }
-    return {**found, "digest": hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()}
+    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    return {**found, "digest": digest, "timeout": _PROOF + len(plan.hcas) // 4}
 
 
 def wanted(cluster: Cluster, given: Mapping[str, Any]) -> list[Wanted]:

@@ -133,6 +133,8 @@ def test_choices_are_in_the_files_and_in_what_is_asked_for(tmp_path: Path):
     ("given", "said"),
     [
         ({"options": {"max_wire_smp": 64}}, "did you mean max_wire_smps?"),
+        ({"options": {"max_wire_smps": None}}, "option max_wire_smps is ''; allowed: text on one line"),
+        ({"options": {"sm_priority": 3}}, "the order of services.subnet_managers makes it"),
         ({"routing_engines": ["ftre"]}, "routing engine 'ftre' is not known to OpenSM"),
         (
             {"engines": ["ftree"]},
@@ -143,6 +145,28 @@ def test_choices_are_in_the_files_and_in_what_is_asked_for(tmp_path: Path):
 def test_a_wrong_choice_is_refused(tmp_path: Path, given: dict[str, Any], said: str):
     with pytest.raises(ValueError, match=re.escape(said)):
         managers.files(cluster(tmp_path), "n1", given)
+
+
+def test_a_key_is_read_by_root_alone_and_is_not_in_what_is_proved(tmp_path: Path):
+    found = cluster(tmp_path)
+    given = {"options": {"sm_key": "0x1234567890", "max_wire_smps": 8}}
+    conf = [one for one in managers.files(found, "n1", given) if one.get("sensitive")]
+    assert [(one["path"], one["mode"]) for one in conf] == [
+        (f"/etc/opensm/rail{number}/opensm.conf", "0600") for number in (0, 1)
+    ]
+    assert all("sm_key 0x1234567890\n" in one["content"] for one in conf)
+    assert not [one for one in managers.files(found, "n1", {}) if "sensitive" in one]
+    proof = json.dumps(managers.proof(found, given))
+    assert "0x1234567890" not in proof
+    assert "max_wire_smps 8" in proof
+
+
+def test_a_large_fabric_has_more_time_for_its_proof(tmp_path: Path):
+    few = managers.proof(cluster(tmp_path), {})["timeout"]
+    many = managers.proof(cluster(tmp_path, FILE.replace("n[3-4]", "n[3-18]")), {})["timeout"]
+    assert many == few + 14 * 2 // 4
+    tasks = yaml.safe_load((ROOT / "roles/opensm/tasks/validate.yml").read_text())
+    assert "opensm_prove_timeout or __opensm_proof.timeout" in str(tasks)
 
 
 def test_guids_that_are_not_on_record_are_named_once_with_what_to_do(tmp_path: Path):

@@ -141,6 +141,25 @@ def test_options():
     assert set(found) <= OPTIONS
 
 
+def test_what_the_plan_makes_cannot_be_chosen():
+    paths = {name for name, value in options(PLAN, MANAGER, Choices(list_by="io")).items() if value.startswith("/")}
+    named = {
+        "guid",
+        "sm_priority",
+        "routing_engine",
+        "sm_inactive",
+        "daemon",
+        "cn_guid_file",
+        "qos_policy_file",
+    } | paths
+    with pytest.raises(OptionError) as error:
+        options(PLAN, MANAGER, Choices(extra=tuple((name, "1") for name in sorted(named))))
+    assert [line.split(" cannot be chosen: ")[0] for line in str(error.value).split("\n")] == [
+        f"option {name}" for name in sorted(named)
+    ]
+    assert "use opensm_routing_engines" in str(error.value)
+
+
 def test_engine_by_the_shape():
     nics = [Nic("mlx5_0", 0)]
     hosts = [Host(f"g{n}", nics, f"r{n // 2}", f"u{n // 4}") for n in range(8)]
@@ -170,8 +189,9 @@ def test_wrong_options_are_told_at_once():
         "routing engine 'fatree' is not known to OpenSM, which would take minhop; allowed: minhop, updn, dnup, file, ftree, lash, dor, "
         "torus-2QoS, nue, dfsssp, sssp",
         "option 'sweep_intervall' is not known to OpenSM 3.3.23, which would ignore it; did you mean sweep_interval?",
-        "option qos is ' '; allowed: text on one line",
-        "option guid is '0x0'; allowed: a port GUID of the SM's host",
+        "option qos is ' '; allowed: text on one line; without it, OpenSM's default counts",
+        "option guid cannot be chosen: it is the port of the plan; replaced adapters are recorded by playbooks/fabric_compare.yml "
+        "-e fabric_record=true",
         "service level 4 of compute; allowed: 0 to 3, each has a virtual lane of its own",
         "weight 0 of compute; allowed: 1 to 255",
         "service level 4 of A b; allowed: 0 to 3, each has a virtual lane of its own",
