@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import INFO, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, INFO, WARNING, Finding, few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import CA, SWITCH, Discovery, Node
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Hca, Link, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import (
@@ -42,6 +42,7 @@ def plan_of(
         reader.names(plane, discovery)
     for discovery in discoveries.values():
         reader.cables(discovery)
+    reader.silent(discoveries.values())
     plan = reader.plan
     for switch, tier in _tiers(plan).items():
         plan.switches[switch] = replace(plan.switches[switch], tier=tier)
@@ -72,8 +73,30 @@ class _Reader:
                 self._switch(plane, node, count)
             elif node.kind == CA:
                 self._hca(plane, node)
+        if discovery.troubles:
+            number, text = discovery.troubles[0]
+            text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
+            self.findings.append(Finding("partial", WARNING, self._plane(plane), text, "discover again"))
         for number, text in discovery.unread:
             self.findings.append(Finding("unread", WARNING, f"line {number}", f"was not understood: {text!r}"))
+
+    def silent(self, discoveries: Iterable[Discovery]) -> None:
+        """Take note of switches that others name, and that did not tell of themselves, or not in full: their cables are not known."""
+        nodes = [node for discovery in discoveries for node in discovery.nodes.values()]
+        told = {node.guid for node in nodes if not node.cut}
+        named = {node.guid: node.description for node in nodes if node.kind == SWITCH}
+        for node in nodes:
+            named.update({cable.guid: cable.description for cable in node.cables.values() if cable.kind == SWITCH})
+        if missing := {guid: text for guid, text in named.items() if guid not in told}:
+            names = few(sorted(plain_name(text) or guid for guid, text in missing.items()))
+            text = (
+                f"{len(missing)} switches are named by others and did not tell of themselves, or not in full: {names}"
+            )
+            action = "the discovery was cut off, or they do not answer: discover again"
+            self.findings.append(Finding("partial", ERROR, self.plan.name, text, action))
+
+    def _plane(self, plane: str) -> str:
+        return f"the discovery of {plane}" if plane else "the discovery"
 
     def _switch(self, plane: str, node: Node, count: Counter[str]) -> None:
         name = plain_name(node.description) or "switch"

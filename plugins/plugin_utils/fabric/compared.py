@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, discovered, lldp, slurm_topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, discovered, lldp
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import learned
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import Comparison, comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
@@ -27,6 +27,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cl
 
 from . import record
 from .artefacts import INFINIBAND, places, planned, slurm_files
+from .topologies import tree_of
 
 # What `fail_on` can be, and what is worse.
 FATAL = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), INFO: (ERROR, WARNING, INFO), "never": ()}
@@ -71,7 +72,7 @@ def compared(cluster: Cluster, told: Sequence[Told], fail_on: str = ERROR, step:
         gravest in FATAL[fail_on],
         {"ok": ok, **Counter(one.kind for one in findings)},
         files,
-        record.text_of(_guids(plan, result)),
+        record.text_of(_guids(plan, result, record.read(record.path_of(cluster.path)))),
     )
 
 
@@ -130,11 +131,14 @@ def _plain(text: str) -> str:
     return "".join(sign if sign.isprintable() else "?" for sign in text)
 
 
-def _guids(plan: Plan, result: Comparison) -> record.Record:
-    """Return the record with what was seen laid over it; names in doubt keep what they have, and a GUID stays with one name."""
+def _guids(plan: Plan, result: Comparison, old: record.Record) -> record.Record:
+    """Return the record with what was seen laid over it; names in doubt keep what they have, and a GUID stays with one name.
+
+    Names that left the plan keep theirs, too: they may come back, and nobody else knows them.
+    """
     if result.seen is None or plan.technology != INFINIBAND:
-        return record.record_of(plan)
-    old, new = record.record_of(plan), record.record_of(learned(plan, result.seen))
+        return old
+    new = record.record_of(learned(plan, result.seen))
     doubtful = {name for one in result.findings if one.kind in _DOUBTFUL for name, _port in one.ends}
     fresh = {name for name in new if name in result.seen.guids and name not in doubtful}
     taken: set[str] = set()
@@ -152,8 +156,8 @@ def _guids(plan: Plan, result: Comparison) -> record.Record:
 def sources(cluster: Cluster) -> list[dict[str, Any]]:
     """Return from which hosts to discover: `name`, and the options of the module fabric_facts.
 
-    InfiniBand is discovered from one host: a subnet manager, or a node where planes are several, for only its adapters are known. RoCE is
-    asked for on every node.
+    InfiniBand is discovered from one host: the first subnet manager with an adapter in the plan, else a node with one; where planes are
+    several, the one with adapters in most of them. RoCE is asked for on every node.
     """
     if cluster.fabric and cluster.fabric.technology != INFINIBAND:
         names = [node.name for node in cluster.nodes if node.profile.nics]
@@ -167,27 +171,29 @@ def sources(cluster: Cluster) -> list[dict[str, Any]]:
         best = max(by_host, key=lambda host: len(by_host[host]))
         ports = [{"plane": plane, "ca": device} for plane, device in by_host[best].items()]
         return [{"name": best, "lldp": False, "ports": ports}]
-    managers = cluster.services.subnet_managers
-    first = managers[0] if managers else cluster.nodes[0].name
-    return [{"name": first, "lldp": False, "ports": [{}]}]
+    first = [*cluster.services.subnet_managers, *(node.name for node in cluster.nodes)]
+    inside = {hca.host for hca in plan.hcas.values()} if plan else set()
+    return [{"name": next((name for name in first if name in inside), first[0]), "lldp": False, "ports": [{}]}]
 
 
 @dataclass(frozen=True)
 class Found:
-    """Slurm's files of what was discovered, and what could not be told."""
+    """Slurm's files of what was discovered, and what could not be told; `partial` says why they are not of the whole fabric."""
 
     summary: str
     table: str
     files: dict[str, str]
+    partial: str = ""
 
 
 def of_discovered(cluster: Cluster, told: Sequence[Told], version: str | None = None, **patterns: str) -> Found:
     """Return Slurm's topology of what was discovered, whatever the plan; `patterns` are those of `discovered.plan_of`."""
     names = [node.name for node in cluster.nodes]
     plan, findings = discovered.plan_of(discoveries(told), name=cluster.name, hosts=names, **patterns)
-    topology = slurm_topology.tree(plan, nodes=names, top=cluster.fabric.top if cluster.fabric else "top")
+    topology = tree_of(cluster, plan)
     files = slurm_files({"default": topology}, version or cluster.slurm.version)
     found = ordered([*findings, *topology.findings])
     hosts = len({hca.host for hca in plan.hcas.values()})
     summary = f"{cluster.name}: {len(plan.switches)} switches and {hosts} of {len(names)} nodes were discovered"
-    return Found(summary, table(found, summary), files)
+    lacking = [f"{_plain(one.where)}: {_plain(one.text)}" for one in found if one.severity == ERROR]
+    return Found(summary, table(found, summary), files, "\n".join(lacking))

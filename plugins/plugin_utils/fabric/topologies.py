@@ -45,7 +45,7 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
     Without `several` they are those of a topology.conf, which has one.
     """
     nodes = [node.name for node in cluster.nodes]
-    tree = _tree(cluster, plan)
+    tree = tree_of(cluster, plan)
     found = Topologies(tree, named={"default": tree}, findings=list(tree.findings))
     if not plan.domains:
         return found
@@ -69,13 +69,17 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
     return found
 
 
-def _tree(cluster: Cluster, plan: Plan) -> Topology:
+def tree_of(cluster: Cluster, plan: Plan) -> Topology:
     """Return the tree, with a switch by itself for nodes that are meant to have no adapter in the fabric.
 
     Slurm starts no job on several nodes that are below no switch. Nothing joins it with the tree, as no cable of the fabric does.
     """
     top, kind = (cluster.fabric.top, cluster.fabric.kind) if cluster.fabric else ("top", "")
-    inside = {node.name: in_fabric(node.profile, kind) for node in cluster.nodes}
+    seen = {hca.host for hca in plan.hcas.values()}
+    # Without a section `fabric` nothing says which nodes are to have none.
+    inside = {
+        node.name: not cluster.fabric or node.name in seen or in_fabric(node.profile, kind) for node in cluster.nodes
+    }
     tree = slurm_topology.tree(plan, nodes=[name for name, there in inside.items() if there], top=top)
     if without := tuple(name for name, there in inside.items() if not there):
         names = Names()

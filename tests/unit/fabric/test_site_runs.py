@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import ibnetdiscover_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import Told
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import record
-from tests.unit.fabric.test_operator import books, cluster, play, seen
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compared import compared, of_discovered, sources
+from tests.unit.fabric.test_operator import books, cluster, cut, keep, node, play, seen, told
 
 
 @pytest.mark.simulation
@@ -24,3 +26,58 @@ def test_recording_a_cluster_keeps_the_record_of_another_one_in_the_same_directo
         assert done.returncode == 0, done.stdout + done.stderr
         records.append(record.path_of(found.path))
     assert [path.exists() for path in records] == [True, True]
+
+
+@pytest.mark.simulation
+def test_a_truncated_discovery_leaves_the_topology_of_the_whole_fabric(tmp_path: Path):
+    found = cluster(tmp_path)
+    whole = ibnetdiscover_text(seen(found))
+    saved, topology = tmp_path / "now.txt", tmp_path / "fabric/discovered/slurm/topology.conf"
+    saved.write_text(whole)
+    arguments = [*books("fabric_topology"), "-i", found.path, "-e", f"fabric_saved={saved}"]
+    assert play(*arguments).returncode == 0
+    before = topology.read_text()
+    saved.write_text(whole[: whole.index("\nCa\t")])
+    done = play(*arguments)
+    assert done.returncode == 2
+    assert "gpu[001-032]: no HCA of them is in the fabric" in done.stdout
+    assert "-e fabric_topology_partial=true" in done.stdout
+    assert topology.read_text() == before
+    assert play(*arguments, "-e", "fabric_topology_partial=true").returncode == 0
+    assert topology.read_text() != before
+
+
+def test_a_topology_says_what_it_is_not_of(tmp_path: Path):
+    found = cluster(tmp_path)
+    discovery = seen(found)
+    assert of_discovered(found, told(discovery)).partial == ""
+    del discovery.nodes[node(discovery, "su1-r3").guid]
+    partial = of_discovered(found, told(discovery)).partial
+    assert partial == ("pod32: 1 switches are named by others and did not tell of themselves, or not in full: su1-r3")
+    discovery = seen(found)
+    for hca in [one for one in discovery.nodes.values() if one.description.startswith("gpu007 ")]:
+        cut(discovery, hca.description)
+        del discovery.nodes[hca.guid]
+    assert of_discovered(found, told(discovery)).partial.startswith("gpu007: no HCA of them is in the fabric")
+
+
+def test_names_that_left_the_plan_keep_their_guids_until_another_has_them(tmp_path: Path):
+    found = cluster(tmp_path)
+    keep(found, '{"gpu999 mlx5_0": {"node": "0xabc00", "port": "0xabc01"}}')
+    keep(found, compared(found, told(seen(found))).guids)
+    guids = record.read(record.path_of(found.path))
+    assert len(guids) == 269
+    assert guids["gpu999 mlx5_0"] == {"node": "00000000000abc00", "port": "00000000000abc01"}
+    discovery = seen(found)
+    text = ibnetdiscover_text(discovery).replace(node(discovery, "gpu005 mlx5_3").guid, "00000000000abc00")
+    keep(found, compared(found, [Told("fabric", text)]).guids)
+    guids = record.read(record.path_of(found.path))
+    assert guids["gpu005 mlx5_3"]["node"] == "00000000000abc00"
+    assert "gpu999 mlx5_0" not in guids
+
+
+def test_a_fabric_is_discovered_from_a_manager_with_an_adapter_in_the_plan(tmp_path: Path):
+    managers = "  rest: ctl1\n  subnet_managers: [{}]\n"
+    for hosts, expected in (("ctl1, gpu009, gpu002", "gpu009"), ("ctl1, ctl2", "gpu001")):
+        found = cluster(tmp_path, ("  rest: ctl1\n", managers.format(hosts)))
+        assert sources(found) == [{"name": expected, "lldp": False, "ports": [{}]}]
