@@ -11,8 +11,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, ordered
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import judge
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, ordered
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import Wanted, judge
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import compared, managers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 
@@ -66,18 +66,22 @@ def opensm_verdict(path: object, told: Mapping[str, Any], choices: Choices | Non
     """Return the comparison of what hosts told with the plan."""
     cluster = cluster_of(path, "opensm_verdict")
     with _said("opensm_verdict"):
-        wanted = managers.wanted(cluster, choices or {})
-    findings: list[Finding] = []
+        plan = managers.plan_of(cluster)
+        wanted = managers.wanted(cluster, choices or {}, plan)
+        findings = managers.absent(cluster, plan)
+    why = {host: text for host, result in told.items() if (text := _failure(result))}
     lines = []
     for plane in wanted:
-        facts = {host: _of(plane.plane, result) for host, result in told.items()}
-        found = judge(plane, facts)
+        found = judge(plane, {host: _of(plane.plane, result) for host, result in told.items()}, why)
         findings += found
         if not found:
-            master, *standbys = plane.managers
-            lines.append(f"{plane.name}: {master.hca} is master with {plane.engine}, {len(standbys)} standby")
+            lines.append(_line(plane, told))
+    if left := [host for host in cluster.services.subnet_managers if host not in told]:
+        lines.append(f"not asked in this run: {', '.join(left)}")
     listed = ordered(findings)
-    summary = "; ".join(lines) if not listed else f"{len(listed)} findings on the subnet managers"
+    if listed:
+        lines = [f"{len(listed)} findings on the subnet managers", *(lines[-1:] if left else [])]
+    summary = "; ".join(lines)
     failed = any(one.severity == ERROR for one in listed)
     return {
         "failed": failed,
@@ -85,6 +89,21 @@ def opensm_verdict(path: object, told: Mapping[str, Any], choices: Choices | Non
         "table": compared.table(listed, summary),
         "findings": [asdict(one) for one in listed],
     }
+
+
+def _line(plane: Wanted, told: Mapping[str, Any]) -> str:
+    """Return what to say of a plane that is as planned, as far as it was asked."""
+    master, *standbys = plane.managers
+    if not {one.host for one in plane.managers} & set(told):
+        return f"{plane.name}: nobody was asked"
+    engine = f" with {plane.engine}" if master.host in told else ""
+    return f"{plane.name}: {master.hca} is master{engine}, {len(standbys)} standby"
+
+
+def _failure(result: object) -> str:
+    """Return what the module said of its failure on a host; "" where it did not fail, or the host was not reached."""
+    failed = isinstance(result, Mapping) and result.get("failed") and not result.get("unreachable")
+    return str(result.get("msg") or "") if failed and isinstance(result, Mapping) else ""
 
 
 def _of(plane: str, result: object) -> Mapping[str, Any] | None:

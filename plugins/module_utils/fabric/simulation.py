@@ -110,7 +110,7 @@ def execute(command: list[str], directory: Path, environment: Mapping[str, str],
             printed, _none = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             raise SimulationError(
-                f"{' '.join(command[:2])} did not end in {seconds:g} s; allow more time: opensm_prove_timeout for playbooks/interconnect.yml"
+                f"{' '.join(command[:2])} did not end in {seconds:g} s; allow more time, as opensm_prove_timeout does"
             ) from None
         finally:
             with contextlib.suppress(ProcessLookupError):

@@ -47,21 +47,26 @@ class Wanted:
     names: Mapping[str, str] = field(default_factory=dict)
 
 
-def judge(wanted: Wanted, told: Mapping[str, Facts | None]) -> list[Finding]:
-    """Return all that is not as planned, the gravest first. `told` is host -> facts of this plane; None: the host was not reached."""
-    return ordered(dict.fromkeys(_Plane(wanted, told).find()))
+def judge(wanted: Wanted, told: Mapping[str, Facts | None], why: Mapping[str, str] | None = None) -> list[Finding]:
+    """Return all that is not as planned, the gravest first.
+
+    `told` is host -> facts of this plane; None: it was asked and did not answer, and `why` may say why. Others were not asked.
+    """
+    return ordered(dict.fromkeys(_Plane(wanted, told, why or {}).find()))
 
 
 class _Plane:
-    def __init__(self, wanted: Wanted, told: Mapping[str, Facts | None]) -> None:
+    def __init__(self, wanted: Wanted, told: Mapping[str, Facts | None], why: Mapping[str, str]) -> None:
         self.wanted = wanted
-        self.told = {one.host: told.get(one.host) for one in wanted.managers}
+        self.told = {one.host: told[one.host] for one in wanted.managers if one.host in told}
+        self.why = why
         self.planned = {one.guid: one for one in wanted.managers}
 
     def find(self) -> Iterator[Finding]:
         """Yield all findings."""
         for manager in self.wanted.managers:
-            yield from self._host(manager)
+            if manager.host in self.told:
+                yield from self._host(manager)
         views = {host: facts["managers"] for host, facts in self.told.items() if facts and facts["managers"]}
         if not views:
             if any(self.told.values()):
@@ -80,6 +85,9 @@ class _Plane:
         """Tell of a host, its unit, its port and its log."""
         facts = self.told[manager.host]
         where = f"{manager.host}, {self.wanted.name}"
+        if facts is None and (said := self.why.get(manager.host)):
+            yield self._error(HOST, where, f"its subnet manager could not be asked: {said}")
+            return
         if facts is None:
             yield self._error(
                 HOST, where, "the host was not reached, so its subnet manager could not be asked", "is it up?"

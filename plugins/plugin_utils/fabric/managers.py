@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import OF_FILES, check
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, WARNING, Finding, few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Plan, SubnetManager
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices, engines_of
@@ -18,7 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import to_data
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.readback import sample
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import simulated_plan
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import Manager, Wanted
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import HOST, Manager, Wanted
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import Beside
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
@@ -184,9 +185,36 @@ def proof(cluster: Cluster, given: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, "digest": digest, "timeout": _PROOF + len(plan.hcas) // 4}
 
 
-def wanted(cluster: Cluster, given: Mapping[str, Any]) -> list[Wanted]:
-    """Return what is to be read back of every plane with a subnet manager."""
-    plan = plan_of(cluster)
+def absent(cluster: Cluster, plan: Plan) -> list[Finding]:
+    """Return a finding for each plane and host of services.subnet_managers that has no HCA in it: there OpenSM never runs."""
+    found = []
+    for plane in plan.planes:
+        there = {plan.hcas[one.hca].host for one in plan.managers if plan.hcas[one.hca].plane == plane}
+        severity, effect = (
+            (WARNING, "so it does not take over there")
+            if there
+            else (ERROR, "and no other has: nothing routes this plane")
+        )
+        for host in cluster.services.subnet_managers:
+            if host not in there:
+                text = f"{host} of services.subnet_managers has no HCA in this plane of the plan, {effect}"
+                action = f"state hosts.{host}.nics with one of this plane, or, for a node of a rack, in its profile"
+                found.append(Finding(HOST, severity, f"{host}, {_name(plan, plane)}", text, action))
+    return found
+
+
+def _name(plan: Plan, plane: str) -> str:
+    return f"plane {plane}" if plane else plan.name
+
+
+def wanted(cluster: Cluster, given: Mapping[str, Any], plan: Plan | None = None) -> list[Wanted]:
+    """Return what is to be read back of every plane with a subnet manager; ManagersError where their GUIDs are not on record."""
+    plan = plan or plan_of(cluster)
+    if without := [one.hca for one in plan.managers if not plan.hcas[one.hca].port_guid]:
+        raise ManagersError(
+            f"{cluster.path}: GUIDs are not on record, those of {few(without)} among them, so nobody knows which ports to ask: "
+            " playbooks/fabric_compare.yml -e fabric_record=true"
+        )
     found = []
     for plane in plan.planes:
         managers = [one for one in plan.managers if plan.hcas[one.hca].plane == plane]
@@ -198,11 +226,15 @@ def wanted(cluster: Cluster, given: Mapping[str, Any]) -> list[Wanted]:
         found.append(
             Wanted(
                 plane=plane,
-                name=f"plane {plane}" if plane else plan.name,
+                name=_name(plan, plane),
                 managers=[_manager(plan, one) for one in managers],
                 engine=(chosen.engines or engines_of(plan, plane))[0],
                 pkeys={guid: keys[guid] for guid in sample(keys, keys)},
-                names={guid_of(one.port_guid): one.name for one in plan.hcas.values() if one.plane == plane},
+                names={
+                    guid_of(one.port_guid): one.name
+                    for one in plan.hcas.values()
+                    if one.plane == plane and one.port_guid
+                },
             )
         )
     return found

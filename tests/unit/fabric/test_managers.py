@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import ope
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import from_data
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import simulated_plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import managers, plan, record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import managers, plan, record, verdict
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = ROOT / "molecule/opensm"
@@ -190,6 +190,48 @@ def test_a_host_without_an_adapter_and_a_fabric_without_opensm_are_refused(tmp_p
             "n1",
             {},
         )
+
+
+def test_what_no_opensm_could_manage_is_refused_before_any_machine_is_touched(tmp_path: Path):
+    (wrong,) = verdict.mistakes(cluster(tmp_path, FILE.replace("[n3, n1]", "[n3, ctl1]")))
+    assert "services.subnet_managers names ctl1, which has no HCA in the plan" in wrong
+    assert "state hosts.ctl1.nics (fabric.leaves names switches for such hosts alone)" in wrong
+    ethernet = FILE.replace("kind: rail-only", "technology: ethernet, kind: leaf-spine").replace("rails: 2, ", "")
+    (wrong,) = verdict.mistakes(cluster(tmp_path, ethernet, learned=False))
+    assert "services.subnet_managers is n3, n1, and fabric.technology is ethernet" in wrong
+    (bare, _fabric, _end) = FILE.partition("fabric: ")
+    for text, lacks in (
+        (bare, "there is no section `fabric`"),
+        (re.sub(r", nics: .*\]", "", FILE), "no profile of a node has `nics`"),
+    ):
+        (wrong,) = verdict.mistakes(cluster(tmp_path, text, learned=False))
+        assert "services.subnet_managers is n3, n1, and OpenSM's files cannot be made" in wrong
+        assert lacks in wrong
+    assert verdict.mistakes(cluster(tmp_path)) == []
+    assert verdict.mistakes(cluster(tmp_path, bare.replace(", subnet_managers: [n3, n1]", ""), learned=False)) == []
+
+
+def test_a_plane_without_a_manager_and_a_standby_that_lacks_one_plane_are_findings(tmp_path: Path):
+    found = cluster(tmp_path)
+    whole = managers.plan_of(found)
+    assert managers.absent(found, whole) == []
+    whole.managers = [one for one in whole.managers if one.hca != "n1 mlx5_1"]
+    (finding,) = managers.absent(found, whole)
+    assert (finding.severity, finding.where) == ("warning", "n1, plane rail1")
+    whole.managers = [one for one in whole.managers if one.hca == "n3 mlx5_0"]
+    assert [(one.severity, one.where) for one in managers.absent(found, whole)] == [
+        ("warning", "n1, plane rail0"),
+        ("error", "n3, plane rail1"),
+        ("error", "n1, plane rail1"),
+    ]
+
+
+def test_nobody_asks_ports_whose_guids_are_not_on_record(tmp_path: Path):
+    for ask in (lambda found: managers.asked(found, "n1", {}), lambda found: managers.wanted(found, {})):
+        with pytest.raises(
+            ValueError, match=r"GUIDs are not on record.* playbooks/fabric_compare.yml -e fabric_record=true"
+        ):
+            ask(cluster(tmp_path, learned=False))
 
 
 def test_a_file_that_opensm_would_misread_is_not_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -365,4 +365,10 @@ def test_a_host_that_was_not_reached_is_a_finding_and_the_others_are_judged():
     ]
     assert found[0].startswith("ctl1, pod: the host was not reached")
     assert any("the master is ctl2 mlx5_0" in one for one in found)
-    assert len(judge(WANTED, {})) == 2
+    assert len(judge(WANTED, {"ctl1": None, "ctl2": None})) == 2
+
+
+def test_a_host_that_was_not_asked_is_not_judged_and_one_that_failed_says_why():
+    assert judge(WANTED, {"ctl2": facts("STANDBY")}) == []
+    (found,) = judge(WANTED, {"ctl1": None, "ctl2": facts("STANDBY")}, {"ctl1": "sminfo not installed"})
+    assert str(found).startswith("ctl1, pod: its subnet manager could not be asked: sminfo not installed")

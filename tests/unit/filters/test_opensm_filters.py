@@ -83,15 +83,26 @@ def test_the_verdict_on_what_is_as_planned():
     assert found["table"] == found["summary"] == "molecule: sm1 mlx5_0 is master with ftree, 1 standby"
 
 
-def test_the_verdict_on_a_host_that_failed_or_was_not_reached():
-    for told in (
-        {"sm1": facts("MASTER")},
-        {"sm1": facts("MASTER"), "sm2": {"unreachable": True}},
-        {"sm1": facts("MASTER"), "sm2": {}},
-    ):
-        found = verdict(told)
+def test_the_verdict_on_a_host_that_was_not_reached():
+    for sm2 in ({"unreachable": True}, {}):
+        found = verdict({"sm1": facts("MASTER"), "sm2": sm2})
         assert found["failed"]
         assert "ERROR    host  sm2, molecule: the host was not reached" in found["table"]
+
+
+def test_the_verdict_on_a_host_where_the_module_failed():
+    found = verdict({"sm1": facts("MASTER"), "sm2": {"failed": True, "msg": "smpquery not installed on this host"}})
+    assert "sm2, molecule: its subnet manager could not be asked: smpquery not installed" in found["table"]
+    assert "not reached" not in found["table"]
+
+
+def test_hosts_that_a_limit_leaves_out_are_named_and_not_judged():
+    found = verdict({"sm2": facts("STANDBY")})
+    assert (found["failed"], found["findings"]) == (False, [])
+    assert found["summary"] == "molecule: sm1 mlx5_0 is master, 1 standby; not asked in this run: sm1"
+    found = verdict({"sm1": facts("MASTER", unit="failed")})
+    assert found["failed"]
+    assert found["summary"] == "1 findings on the subnet managers; not asked in this run: sm2"
 
 
 def test_a_warning_fails_nothing():
