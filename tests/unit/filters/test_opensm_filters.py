@@ -109,3 +109,26 @@ def test_a_warning_fails_nothing():
     found = verdict({"sm1": facts("MASTER", pkeys={SM1: [65535]}), "sm2": facts("STANDBY", pkeys={})})
     assert not found["failed"]
     assert [one["severity"] for one in found["findings"]] == ["warning"]
+
+
+@pytest.mark.parametrize(("choice", "differing"), [({"max_wire_smps": 8}, []), ({"max_wire_smps": 9}, ["sm2"])])
+def test_hosts_that_choose_differently_are_named(choice: dict[str, int], differing: list[str]):
+    tasks = yaml.safe_load((ROOT / "roles/opensm/tasks/validate.yml").read_text())
+    (fact,) = (
+        one["ansible.builtin.set_fact"] for one in tasks if "ansible.builtin.set_fact" in one and "run_once" not in one
+    )
+    (judged,) = (one for one in tasks if "ansible.builtin.assert" in one)
+
+    def digest(chosen: object) -> str:
+        templar = Templar(DataLoader(), variables={"__opensm_choices": chosen})
+        return str(templar.template(trust_as_template(fact["__opensm_chosen"])))
+
+    hosts = {
+        name: {"inventory_hostname": name, "__opensm_chosen": digest({"options": one})}
+        for name, one in (("sm1", {"max_wire_smps": 8}), ("sm2", choice))
+    }
+    given = {"ansible_play_batch": list(hosts), "hostvars": hosts}
+    given |= {name: trust_as_template(text) for name, text in judged["vars"].items()}
+    templar = Templar(DataLoader(), variables=given)
+    assert templar.template(trust_as_template("{{ __opensm_differing }}")) == differing
+    assert "{{ __opensm_differing | join(', ') }} is otherwise" in judged["ansible.builtin.assert"]["fail_msg"]
