@@ -102,8 +102,15 @@ def artefacts(
     `slurm_version` is by default the cluster file's. With `discoveries` (plane or any name -> discovery) the picture and the page show
     what differs, and findings.json and findings.xml hold it. Raises what `planned` raises, and TopologyError for a wrong version.
     """
-    work = planned(cluster)
-    plan = work.plan
+    return files_of(planned(cluster), slurm_version, discoveries)
+
+
+@bulk
+def files_of(
+    work: Planned, slurm_version: str | None = None, discoveries: Mapping[str, Discovery] | None = None
+) -> dict[str, str]:
+    """Return what `artefacts` does, of a plan that is there already."""
+    cluster, plan = work.cluster, work.plan
     version = slurm_version or cluster.slurm.version
     slurm = topologies(cluster, plan, version)
     found = slurm_files(slurm.named, version)
