@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -81,3 +83,26 @@ def test_a_fabric_is_discovered_from_a_manager_with_an_adapter_in_the_plan(tmp_p
     for hosts, expected in (("ctl1, gpu009, gpu002", "gpu009"), ("ctl1, ctl2", "gpu001")):
         found = cluster(tmp_path, ("  rest: ctl1\n", managers.format(hosts)))
         assert sources(found) == [{"name": expected, "lldp": False, "ports": [{}]}]
+
+
+@pytest.mark.simulation
+def test_sources_of_the_inventory_and_others_are_asked_with_their_own_options(tmp_path: Path):
+    found = cluster(tmp_path)
+    (tmp_path / "bin").mkdir()
+    tool = tmp_path / "bin/ibnetdiscover"
+    tool.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/now.txt\n')
+    tool.chmod(0o755)
+    (tmp_path / "now.txt").write_text(ibnetdiscover_text(seen(found)))
+    chosen = [{"name": name, "ports": [{"ca": f"ca-{name}"}]} for name in ("gpu001", "elsewhere")]
+    options = ["-i", found.path, "-e", "ansible_connection=local", "-e", json.dumps({"fabric_sources": chosen})]
+    path = f"{tmp_path}/bin:{os.environ['PATH']}"
+    done = play(*books("fabric_compare"), *options, PATH=path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted((tmp_path / "asked").read_text().split("\n")) == ["", "-C ca-elsewhere", "-C ca-gpu001"]
+    assert "=> (item=elsewhere)" in done.stdout
+    assert "(item=gpu001)" not in done.stdout
+    (tmp_path / "asked").unlink()
+    done = play(*books("fabric_compare"), *options, "-e", "fabric_fail_on=warn", PATH=path)
+    assert "fabric_fail_on is warn; allowed: error, warning, info, never" in done.stdout
+    assert done.returncode == 2
+    assert not (tmp_path / "asked").exists()
