@@ -162,7 +162,9 @@ def neighbours(text: str) -> None:
             known = any(one.startswith(lldp.short(far) or mac) for one in cables)
             # Of two neighbours at one port, the line names both.
             lines = [one for one in unread if one.startswith(f"{name} {interface} to ")]
-            assert known or any(f" to {far or mac} {port}: " in one or f"not {lldp.short(far) or mac}" in one for one in lines)
+            assert known or any(
+                f" to {far or mac} {port}: " in one or f"not {lldp.short(far) or mac}" in one for one in lines
+            )
 
 
 def interfaces(answer: Mapping[str, Any]) -> set[str]:
