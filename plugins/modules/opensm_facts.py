@@ -130,6 +130,12 @@ class Asker:
         # A log that was rotated twice does not hold it any more; the SM itself knows.
         return sm_tools.own_state(self.run, plane["guid"]).upper() or (log or self.log(plane["log"])).state
 
+    def led(self, plane: Mapping[str, Any]) -> bool:
+        """Tell whether the port sees a master; after a handover it still names the one before until the new one has swept."""
+        at = sm_tools.local_ports(self.run("ibstat")).get(plane["guid"])
+        seen = sm_tools.sminfo(self.run("sminfo", "-C", at[0], "-P", at[1])) if at else None
+        return at is None or (seen is not None and seen.state.upper() == sm_log.MASTER)
+
     def unsettled(self, plane: Mapping[str, Any], seconds: int) -> str:
         """Return what to say of an SM that is neither master nor standby after so long; "" when it is."""
         state, unit = self.state(plane), self.unit(plane["unit"])
@@ -178,7 +184,8 @@ def wait(asker: Asker, planes: list[dict[str, Any]], seconds: int, settled: bool
         states = [asker.state(plane) for plane in planes]
         wanted = [plane["expected"].upper() for plane in planes]
         is_settled = all(state in _SETTLED for state in states)
-        if (is_settled if settled else states == wanted) or time.monotonic() >= deadline:
+        done = is_settled if settled else states == wanted and all(map(asker.led, planes))
+        if done or time.monotonic() >= deadline:
             return is_settled
         time.sleep(0.5)
 

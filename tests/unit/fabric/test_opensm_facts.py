@@ -146,6 +146,16 @@ def test_it_waits_for_the_expected_state_or_for_any(run: Run, monkeypatch: pytes
     assert slept == []
 
 
+def test_it_waits_until_the_port_sees_the_new_master(run: Run, monkeypatch: pytest.MonkeyPatch):
+    slept: list[float] = []
+    monkeypatch.setattr(opensm_facts.time, "sleep", slept.append)
+    clock = iter(range(100))
+    monkeypatch.setattr(opensm_facts.time, "monotonic", lambda: next(clock))
+    handing_over = SMINFO.replace("state 3 SMINFO_MASTER", "state 2 SMINFO_STANDBY")
+    run({**ANSWERS, "sminfo -C mlx5_4 -P 1": handing_over}, log("MASTER"), wait=3)
+    assert slept
+
+
 def test_tools_that_are_missing_are_named_but_not_in_check_mode(run: Run):
     found = run({}, tools=False)
     assert found["failed"]
