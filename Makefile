@@ -49,11 +49,15 @@ lint: lint-python lint-ansible  ## ansible-lint (production), yamllint, ruff, my
 
 .PHONY: unit
 unit: venv tools  ## Unit tests
-	pytest -n 2 -m "not simulation" tests/unit
+	pytest -n 2 -m "not simulation and not playbooks" tests/unit
 
 .PHONY: simulation
 simulation: venv tools  ## Fabrics of up to 1,024 HCAs through the real OpenSM, and through the playbooks
 	pytest -n 2 -m simulation tests/unit
+
+.PHONY: playbook-tests
+playbook-tests: venv  ## Tests that run whole playbooks on this machine
+	pytest -n 2 -m playbooks tests/unit
 
 .PHONY: test-fast
 test-fast: venv tools  ## Lint, types and unit tests: under 90 seconds
@@ -72,7 +76,7 @@ molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule
 
 .PHONY: test
-test: test-fast simulation molecule test-core-min test-core-max  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
+test: test-fast playbook-tests simulation molecule test-core-min test-core-max  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
 
 .PHONY: test-full
 test-full: venv tools  ## Topologies against Slurm 24.11 and 26.05, from Debian's archive (as root; a minute to fetch them)

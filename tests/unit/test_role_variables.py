@@ -92,6 +92,7 @@ def play(*arguments: str | Path, config: Path = ROOT / "ansible.cfg") -> tuple[i
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.playbooks
 @pytest.mark.parametrize("limit", [[], ["--limit", "gpu01"]], ids=["all", "limit"])
 def test_an_inventory_without_a_slip_passes(limit: list[str]):
     code, output = play("playbooks/validate.yml", *limit)
@@ -99,6 +100,7 @@ def test_an_inventory_without_a_slip_passes(limit: list[str]):
     assert "ok=1 " in output
 
 
+@pytest.mark.playbooks
 def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
     """A site's own ansible.cfg, without any_unparsed_is_failed, under which a run without hosts is a success."""
     config, path = tmp_path / "ansible.cfg", tmp_path / "lab.bedplate.yml"
@@ -115,6 +117,7 @@ def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
     assert play("-i", path, "playbooks/validate.yml", config=config)[0] == 0
 
 
+@pytest.mark.playbooks
 def test_a_fabric_that_cannot_be_built_fails(tmp_path: Path):
     text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
     path = tmp_path / "lab.bedplate.yml"
@@ -128,12 +131,14 @@ def test_a_fabric_that_cannot_be_built_fails(tmp_path: Path):
     )
 
 
+@pytest.mark.playbooks
 def test_a_slip_on_the_command_line_fails():
     code, output = play("playbooks/validate.yml", "-e", "slurm_rest_listn=1")
     assert code == 2, output
     assert "this run: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?" in output
 
 
+@pytest.mark.playbooks
 @pytest.mark.parametrize(
     ("value", "said"),
     [
@@ -154,6 +159,7 @@ def test_a_value_of_another_type_fails(value: str, said: str):
     assert said in output
 
 
+@pytest.mark.playbooks
 def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_path: Path):
     shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
     (tmp_path / "group_vars").mkdir()
@@ -164,6 +170,7 @@ def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_
     assert "this run: slurm_compute_restrict_ssh: 'nope' is text" in output
 
 
+@pytest.mark.playbooks
 @pytest.mark.parametrize(
     "value",
     [
@@ -206,6 +213,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+@pytest.mark.playbooks
 @pytest.mark.parametrize("limit", ["", "gpu01", "gpu01,gpu02", "rack_r2"])
 def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path, limit: str):
     sources = [*("-i", site / "lab.bedplate.yml"), *("-i", site / "hosts.yml")]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.playbooks
 ANSIBLE_PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 BIG = base64.b64encode(os.urandom(1_500_000))  # hardly compressible
 

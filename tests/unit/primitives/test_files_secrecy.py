@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.playbooks
 BIN = Path(sys.executable).parent
 SECRET = "Xq7-the-secret-content"
 # Hashes hardly compress: two megabytes stay a megabyte and more on the wire.
