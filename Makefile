@@ -57,7 +57,7 @@ simulation: venv tools  ## Fabrics of up to 1,024 HCAs through the real OpenSM, 
 
 .PHONY: playbook-tests
 playbook-tests: venv  ## Tests that run whole playbooks on this machine
-	pytest -n 2 -m playbooks tests/unit
+	pytest -n 2 --dist loadfile -m playbooks tests/unit
 
 .PHONY: test-fast
 test-fast: venv tools  ## Lint, types and unit tests: under 90 seconds
