@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
@@ -91,7 +92,7 @@ def answers(suite: str) -> dict[str, config_test.Result]:
     try:
         return releases.ask(suite, asked)
     except releases.UnavailableError as error:
-        if stays:
+        if stays or os.environ.get("CI") == "true":
             raise
         pytest.skip(f"NOT TESTED: Slurm {version}: {error}")
 

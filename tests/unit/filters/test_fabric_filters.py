@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from ansible.errors import AnsibleError
-from ansible.parsing.dataloader import DataLoader
-from ansible.template import Templar, trust_as_template
+
+from tests.unit.filters import documented
 
 ROOT = Path(__file__).parents[3]
 POD = ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml"
@@ -26,8 +25,7 @@ NOTHING = "has no switch and no HCA in it; line 1 is 'x'; allowed: what ibnetdis
 
 
 def template(expression: str, path: object = str(POD), **variables: Any) -> Any:
-    templar = Templar(DataLoader(), variables={"bedplate_cluster_file": path, **variables})
-    return templar.template(trust_as_template("{{ " + expression + " }}"))
+    return documented.template(expression, path, **variables)
 
 
 def call(name: str, path: object) -> Any:
@@ -35,23 +33,12 @@ def call(name: str, path: object) -> Any:
 
 
 def test_these_are_the_filters_of_the_file():
-    source = (ROOT / "plugins/filter/fabric.py").read_text()
-    assert sorted(re.findall(r'^ {12}"(\w+)": ', source, re.MULTILINE)) == sorted(CALLS)
+    assert documented.names("fabric") == sorted(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_examples_of_the_documentation(name: str):
-    text = yaml.safe_load((ROOT / f"plugins/filter/{name}.yml").read_text())["EXAMPLES"]
-    shown = re.findall(r"((?:^ *# => .*\n)+)", text, re.MULTILINE)
-    for task, lines in zip(yaml.safe_load(text), shown, strict=True):
-        wanted = re.sub(r"^ *# => ", "", lines, flags=re.MULTILINE)
-        trusted = {
-            key: trust_as_template(value) if isinstance(value, str) else value
-            for key, value in task.get("vars", {}).items()
-        }
-        message = trust_as_template(task["ansible.builtin.debug"]["msg"])
-        result = Templar(DataLoader(), variables={"bedplate_cluster_file": str(POD), **trusted}).template(message)
-        assert result == yaml.safe_load(wanted) or (isinstance(result, str) and result.strip() == wanted.strip())
+    documented.check_examples(name, str(POD))
 
 
 @pytest.mark.parametrize("name", CALLS)

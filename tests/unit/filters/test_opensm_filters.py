@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ import yaml
 from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
+
+from tests.unit.filters import documented
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = ROOT / "molecule/opensm/opensm.bedplate.yml"
@@ -26,8 +27,7 @@ SM1, SM2 = "021d6a2cd3704201", "02d6019952577601"
 
 
 def template(expression: str, path: object = str(SCENARIO), **variables: Any) -> Any:
-    templar = Templar(DataLoader(), variables={"bedplate_cluster_file": path, **variables})
-    return templar.template(trust_as_template("{{ " + expression + " }}"))
+    return documented.template(expression, path, **variables)
 
 
 def call(name: str, path: object) -> Any:
@@ -35,19 +35,12 @@ def call(name: str, path: object) -> Any:
 
 
 def test_these_are_the_filters_of_the_file():
-    source = (ROOT / "plugins/filter/opensm.py").read_text()
-    assert sorted(re.findall(r'^ {12}"(\w+)": ', source, re.MULTILINE)) == sorted(CALLS)
+    assert documented.names("opensm") == sorted(CALLS)
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_examples_of_the_documentation(name: str):
-    text = yaml.safe_load((ROOT / f"plugins/filter/{name}.yml").read_text())["EXAMPLES"]
-    shown = re.findall(r"((?:^ *# => .*\n)+)", text, re.MULTILINE)
-    for task, lines in zip(yaml.safe_load(text), shown, strict=True):
-        wanted = re.sub(r"^ *# => ", "", lines, flags=re.MULTILINE)
-        message = trust_as_template(task["ansible.builtin.debug"]["msg"])
-        result = Templar(DataLoader(), variables={"bedplate_cluster_file": str(SCENARIO)}).template(message)
-        assert result == yaml.safe_load(wanted)
+    documented.check_examples(name, str(SCENARIO))
 
 
 @pytest.mark.parametrize("name", CALLS)

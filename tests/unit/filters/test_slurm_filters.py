@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,8 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
+
+from tests.unit.filters import documented
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventories/lab/lab.bedplate.yml"
@@ -30,23 +31,16 @@ FILTERS = [
 
 
 def template(expression: str, path: object = str(LAB), **variables: Any) -> Any:
-    templar = Templar(DataLoader(), variables={"bedplate_cluster_file": path, **variables})
-    return templar.template(trust_as_template("{{ " + expression + " }}"))
+    return documented.template(expression, path, **variables)
 
 
 def test_these_are_the_filters_of_the_file():
-    source = (ROOT / "plugins/filter/slurm.py").read_text()
-    assert sorted(re.findall(r'^ {12}"(\w+)": ', source, re.MULTILINE)) == FILTERS
+    assert documented.names("slurm") == FILTERS
 
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_the_examples_of_the_documentation(name):
-    text = yaml.safe_load((ROOT / f"plugins/filter/{name}.yml").read_text())["EXAMPLES"]
-    shown = re.findall(r"((?:^ *# => .*\n)+)", text, re.MULTILINE)
-    for task, lines in zip(yaml.safe_load(text), shown, strict=True):
-        wanted = re.sub(r"^ *# => ", "", lines, flags=re.MULTILINE)
-        result = template(task["ansible.builtin.debug"]["msg"].strip("{} "), **task.get("vars", {}))
-        assert result.strip() == wanted.strip() if isinstance(result, str) else result == yaml.safe_load(wanted)
+    documented.check_examples(name, str(LAB))
 
 
 @pytest.mark.parametrize(
