@@ -3,17 +3,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import BLOCK, release
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.state import parse_topology
 
 FILE = "topology.conf"
-_SHOWN = re.compile(r"SwitchName=(\S+) Level=(\d+) LinkSpeed=\d+ (?:Nodes=(\S*))?(?: Switches=(\S*))?")
-_SHOWN_BLOCK = re.compile(r"BlockName=(\S+) BlockIndex=\d+ Nodes=(\S+)")
 _FIRST_PORT = 7001
 
 # Switch -> level, nodes below and switches directly below, as hostlists.
@@ -39,10 +37,10 @@ def prove_topology(text: str, shown: Shown, options: Mapping[str, str], seconds:
         return [Finding("tools", ERROR, "this host", f"{result.message}: apt-get install slurmctld slurm-client")]
     if not result.accepted:
         return [Finding("slurm", ERROR, FILE, result.message)]
-    found = {}
-    for line in result.topology:
-        if match := _SHOWN.match(line):
-            found[match[1]] = (int(match[2]), _set(match[3] or ""), _set(match[4] or ""))
+    found = {
+        name: (_number(one["level"]), _set(one["nodes"]), _set(one["switches"]))
+        for name, one in parse_topology("\n".join(result.topology)).items()
+    }
     wrong = [Finding("slurm", ERROR, FILE, text) for text in result.errors]
     return wrong + [
         Finding("slurm", ERROR, f"{FILE}, switch {name}", _differs(planned.get(name), found.get(name)))
@@ -67,7 +65,7 @@ def prove_blocks(
         return [], f"blocks of NVLink domains not proved: slurmctld {result.version} of this host knows none"
     if not result.accepted:
         return [Finding("slurm", ERROR, FILE, result.message)], ""
-    found = {match[1]: _set(match[2]) for line in result.topology if (match := _SHOWN_BLOCK.match(line))}
+    found = {name: _set(one["nodes"]) for name, one in parse_topology("\n".join(result.topology)).items()}
     wrong = [Finding("slurm", ERROR, FILE, said) for said in result.errors]
     for name in sorted(planned.keys() | found.keys()):
         wanted, there = planned.get(name), found.get(name)
