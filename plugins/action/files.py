@@ -28,7 +28,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
 _MODES = {"file": "0644", "directory": "0755", "link": "", "block": ""}
 
 
-class _Arguments(dict[str, Any]):
+class Arguments(dict[str, Any]):
     """Arguments of the module; with ANSIBLE_DEBUG Ansible prints them as they are, no_log or not."""
 
     def __repr__(self) -> str:
@@ -40,6 +40,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     _VALID_ARGS = frozenset(("manifest", "files", "state_directory"))
     _requires_connection = True
+    _module = "bedplate.cluster.files"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the task on one host."""
@@ -48,17 +49,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         arguments = self._task.args
         listed = [str(name) for name in self._task.notify or []]
         found = mistakes(arguments.get("manifest"), arguments.get("files"), listed)
-        if found:
-            raise AnsibleActionFail(_all("wrong arguments", found))
-        wanted = self._wanted(arguments["files"], task_vars)
-        told = _Arguments(manifest=arguments["manifest"], files=[], payload=pack(wanted))
-        if arguments.get("state_directory"):
-            told["state_directory"] = arguments["state_directory"]
-        result: dict[str, Any] = self._execute_module(
-            module_name="bedplate.cluster.files", module_args=told, task_vars=task_vars
-        )
+        self._refuse("wrong arguments", found)
+        told = self._told(arguments["files"], task_vars)
+        result: dict[str, Any] = self._execute_module(module_name=self._module, module_args=told, task_vars=task_vars)
         self._narrow(result, listed)
         return result
+
+    def _told(self, files: list[Mapping[str, Any]], task_vars: dict[str, Any]) -> Arguments:
+        """Return the arguments of the module: the files are rendered, and go as one opaque string."""
+        told = Arguments(
+            manifest=self._task.args.get("manifest"), files=[], payload=pack(self._wanted(files, task_vars))
+        )
+        if self._task.args.get("state_directory"):
+            told["state_directory"] = self._task.args["state_directory"]
+        return told
+
+    def _refuse(self, what: str, found: list[str]) -> None:
+        if found:
+            listed = "\n".join(f"- {text}" for text in found)
+            raise AnsibleActionFail(f"{what} of {self._module}; nothing was sent:\n{listed}")
 
     def _wanted(self, files: list[Mapping[str, Any]], task_vars: dict[str, Any]) -> list[Wanted]:
         source = _Source(self, task_vars)
@@ -70,8 +79,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 found.append(f"files[{number}] {entry['path']}: {error}")
             except AnsibleError as error:
                 found.append(f"files[{number}] {entry['path']}: {error.message}")
-        if found:
-            raise AnsibleActionFail(_all("the files cannot be made", found))
+        self._refuse("the files cannot be made", found)
         return wanted
 
     def _narrow(self, result: dict[str, Any], listed: list[str]) -> None:
@@ -150,7 +158,3 @@ def _content(entry: Mapping[str, Any], source: _Source) -> bytes:
     if kind == "secret":
         return source.secret(str(value), entry.get("kind"), entry.get("length"))
     return value if isinstance(value, bytes) else str(value).encode()
-
-
-def _all(what: str, found: list[str]) -> str:
-    return f"{what} of bedplate.cluster.files; nothing was sent:\n" + "\n".join(f"- {text}" for text in found)

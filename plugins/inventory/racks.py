@@ -138,6 +138,7 @@ def preload() -> None:
     filter_loader.get("bedplate.cluster.slurm_parts")
     filter_loader.get("ansible.builtin.combine")
     action_loader.get("ansible.builtin.normal", class_only=True)
+    action_loader.get("bedplate.cluster.deploy", class_only=True)
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]

@@ -27,6 +27,16 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest imp
 _SELINUX = "security.selinux"
 
 
+class Scratch:
+    """A module's temporary directory, which is made when its path is asked for."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __fspath__(self) -> str:
+        return str(self._module.tmpdir)
+
+
 def bring(
     manifest: str, wanted: list[Wanted], directory: Path, check: bool, diff: bool, scratch: str | os.PathLike[str]
 ) -> dict[str, Any]:

@@ -148,17 +148,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import bring
-
-
-class _Scratch:
-    """The module's temporary directory, which is made when its path is asked for."""
-
-    def __init__(self, module: AnsibleModule) -> None:
-        self._module = module
-
-    def __fspath__(self) -> str:
-        return str(self._module.tmpdir)
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Scratch, bring
 
 
 def main() -> None:
@@ -183,7 +173,7 @@ def main() -> None:
             Path(module.params["state_directory"]),
             check=module.check_mode,
             diff=module._diff,
-            scratch=_Scratch(module),
+            scratch=Scratch(module),
         )
     except NodeFilesError as error:
         module.fail_json(msg="\n".join(error.problems))

@@ -204,9 +204,9 @@ def main() -> None:
         text = f"Slurm differs from the cluster file before this run:\n{answer.text()}"
         module.warn(text)
         module.exit_json(msg=text, **result)
-    module.fail_json(
-        msg=f"Slurm differs from the cluster file in {len(answer.findings)} places:\n{answer.text()}", **result
-    )
+    count = len(answer.findings)
+    places = "place" if count == 1 else "places"
+    module.fail_json(msg=f"Slurm differs from the cluster file in {count} {places}:\n{answer.text()}", **result)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Files and units on a real machine: what they write, run, keep, restart and take back."""
+"""Packages, files and units on a real machine: what they write, run, keep, restart and take back."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ testinfra_hosts = ["ansible://bedplate"]
 SCENARIO = Path(__file__).parents[1]
 
 
-def apply(**variables: object) -> tuple[int, str]:
-    """Run the scenario's playbook with other variables; return how often something changed, and the output."""
+def apply(part: str = "apart", **variables: object) -> tuple[int, str]:
+    """Run a part of the scenario's playbook with other variables; return how often something changed, and the output."""
     done = run(
         "primitives", SCENARIO / "converge.yml", SCENARIO / "primitives.bedplate.yml",
-        f"--extra-vars={json.dumps(variables)}",
+        f"--tags={part}", f"--extra-vars={json.dumps(variables)}",
     )  # fmt: skip
     output = done.stdout + done.stderr
     return (recap(output)["node1"]["changed"] if done.returncode == 0 else -1), output
@@ -28,11 +28,23 @@ def start_of(host) -> str:
     return host.check_output("systemctl show demo.service --property=ExecMainStartTimestampMonotonic,MainPID")
 
 
+def deploy(**variables: object) -> tuple[int, str]:
+    """Do so with the part that is one task for packages, files and units."""
+    return apply("together", **variables)
+
+
 @pytest.fixture
 def restored():
     """Bring back what the scenario says, whatever the test did."""
     yield
     assert apply()[0] >= 0
+
+
+@pytest.fixture
+def redeployed():
+    """Do so with the other part."""
+    yield
+    assert deploy()[0] >= 0
 
 
 def test_files_have_their_owner_and_mode(host):
@@ -98,6 +110,57 @@ def test_a_daemon_that_does_not_come_up_shows_its_journal(host, restored):
     )
     assert changed == -1
     assert "no such GPU" in output
+
+
+def test_a_package_is_installed_and_its_daemon_starts_with_its_file_not_before(host):
+    assert host.package("bedplate-demo").version == "1.0"
+    assert host.service("bedplate-demo").is_enabled
+    # Once, and not by the package: /etc/bedplate-demo.conf was not there then.
+    assert host.check_output("cat /run/bedplate-demo.read") == "first"
+    assert "bedplate-demo" in host.check_output("apt-mark showmanual")
+
+
+def test_a_package_that_went_comes_back_and_one_that_would_go_is_kept(host, redeployed):
+    host.check_output("dpkg --remove bedplate-demo; apt-mark auto bash")
+    changed, output = deploy()
+    assert changed == 1, output
+    assert host.package("bedplate-demo").is_installed
+    assert host.service("bedplate-demo").is_running
+    assert "bash" in host.check_output("apt-mark showmanual").split()
+    assert deploy()[0] == 0
+
+
+def test_a_changed_file_of_a_package_reaches_its_daemon_and_its_handler(host, redeployed):
+    host.check_output("rm -f /run/demo-told /run/bedplate-demo.read")
+    file = {"path": "/etc/bedplate-demo.conf", "content": "second\n", "notify": "Tell that the configuration changed"}
+    changed, output = deploy(demo_packaged_files=[file])
+    assert changed == 2, output  # with the handler
+    assert host.check_output("cat /run/bedplate-demo.read") == "second"
+    assert host.file("/run/demo-told").exists
+
+
+def test_a_unit_that_fails_after_its_file_was_written_is_brought_up_by_the_next_run(host, redeployed):
+    file = {"path": "/etc/bedplate-demo.conf", "content": "third\n"}
+    broken = {"name": "bedplate-demo.service", "state": "started", "restart_after": [file["path"]],
+              "drop_ins": {"broken.conf": "[Service]\nExecStartPre=/bin/false\n"}}  # fmt: skip
+    changed, output = deploy(demo_packaged_files=[file], demo_packaged_units=[broken])
+    assert changed == -1
+    assert "bedplate-demo.service: is to be started, but" in output
+    assert host.file(file["path"]).content_string == "third\n"
+    changed, output = deploy(demo_packaged_files=[file], demo_packaged_units=[{**broken, "drop_ins": {}}])
+    assert changed == 1, output
+    assert host.check_output("tail -n 1 /run/bedplate-demo.read") == "third"
+
+
+def test_a_package_that_nobody_has_changes_nothing(host):
+    before = host.check_output("sha256sum /etc/bedplate-demo.conf")
+    changed, output = deploy(
+        demo_packages=["bedplate-demo=2.0"],
+        demo_packaged_files=[{"path": "/etc/bedplate-demo.conf", "content": "other\n"}],
+    )
+    assert changed == -1
+    assert "bedplate-demo" in output
+    assert host.check_output("sha256sum /etc/bedplate-demo.conf") == before
 
 
 def test_the_key_is_in_no_output(host):

@@ -123,5 +123,7 @@ def test_what_every_task_loads_is_loaded_before_ansible_forks(tmp_path):
     environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ansible_collections.bedplate.cluster.plugins.filter.slurm " in done.stdout
-    assert "ansible.plugins.filter.core_" in done.stdout
+    loaded = done.stdout.split()
+    assert "ansible_collections.bedplate.cluster.plugins.filter.slurm" in loaded
+    assert "ansible_collections.bedplate.cluster.plugins.action.deploy" in loaded
+    assert any(name.startswith("ansible.plugins.filter.core_") for name in loaded)

@@ -1,4 +1,4 @@
-"""No secret that bedplate.cluster.files writes is shown anywhere, however much is asked to be shown."""
+"""No secret that bedplate.cluster.files or bedplate.cluster.deploy writes is shown anywhere, however much is asked to be shown."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class Site:
     """A playbook with one task, and a directory that stands for the node."""
 
     base: Path
+    plugin: str
 
     @property
     def node(self) -> Path:
@@ -52,7 +53,7 @@ class Site:
             "state_directory": f"{self.base}/state",
             "files": [{"path": f"{self.node}/{name}", **entry} for name, entry in files.items()],
         }
-        play = {"hosts": "all", "gather_facts": False, "tasks": [{"bedplate.cluster.files": arguments}]}
+        play = {"hosts": "all", "gather_facts": False, "tasks": [{self.plugin: arguments}]}
         variables = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
@@ -88,9 +89,9 @@ def test_what_is_packed_is_seen():
     assert SECRET in readable(f"... {word!r} ...")
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
+@pytest.fixture(params=["files", "deploy"])
+def site(tmp_path: Path, request: pytest.FixtureRequest) -> Site:
+    return Site(tmp_path, f"bedplate.cluster.{request.param}")
 
 
 def test_no_output_shows_a_secret(site: Site):

@@ -129,7 +129,7 @@ def test_a_broken_node_fails_when_the_time_is_over_and_tells_of_slurmuser(run: R
             "fix": "`journalctl -u slurmd` on gpu01; then `scontrol update nodename=gpu01 state=resume`",
         }
     ]
-    assert "in 1 places:\nnode gpu01: wanted able to run jobs" in result["msg"]
+    assert "in 1 place:\nnode gpu01: wanted able to run jobs" in result["msg"]
     assert "also where an operator works as that user" in result["msg"]
 
 

@@ -1,0 +1,173 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Bring packages, files and units of a part of a role to a machine: what runs on the machine of the action plugin of that name."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: deploy
+short_description: Bring the packages, files and systemd units of a part of a role to a machine in one task
+version_added: 0.1.0
+description:
+  - First the repositories and packages, then the files, then the units, so that nothing runs before its files are there.
+  - When nothing is to be installed it is one connection to the machine and one module, whatever the number of items. Packages
+    are compared with dpkg's records; only what is missing there is left to M(ansible.builtin.apt).
+  - All mistakes in the arguments are one error, and no connection is made.
+  - A unit whose O(units[].restart_after) names a file that was written is restarted, in whichever run it was written. So nothing is
+    lost when a run ends between files and units.
+options:
+  manifest:
+    description: As O(bedplate.cluster.files#module:manifest). Without it no file is looked at.
+    type: str
+  repositories:
+    description: Package repositories, each with the arguments of M(ansible.builtin.deb822_repository).
+    type: list
+    elements: dict
+    default: []
+  packages:
+    description: Packages as M(ansible.builtin.apt) takes them. One that is installed is not upgraded, unless a version is named.
+    type: list
+    elements: str
+    default: []
+  start_installed:
+    description:
+      - Whether packages may start their daemons when they are installed. V(false) where they are to find their files first;
+        O(units) starts them.
+    type: bool
+    default: true
+  files:
+    description: As O(bedplate.cluster.files#module:files), with their own C(notify).
+    type: list
+    elements: dict
+    default: []
+  units:
+    description: As O(bedplate.cluster.units#module:units).
+    type: list
+    elements: dict
+    default: []
+  state_directory:
+    description: Where the machine keeps the record of what was written.
+    type: path
+    default: /var/lib/bedplate
+  payload:
+    description: The rendered files. The action plugin sets it.
+    type: str
+author: The bedplate authors
+attributes:
+  check_mode:
+    support: full
+    description: Predicts what a run does, also on a machine that has none of the packages yet. What a repository offers that
+      is not there yet cannot be told.
+  diff_mode: {support: full, description: The diffs of packages and files and of the state of the units.}
+"""
+
+EXAMPLES = r"""
+- name: Deploy the node daemon
+  bedplate.cluster.deploy:
+    manifest: slurm_compute
+    packages: [slurmd, munge]
+    start_installed: false
+    files:
+      - {path: /etc/munge/munge.key, secret: munge_key, owner: munge, group: munge, mode: "0400"}
+      - {path: /etc/default/slurmd, content: "SLURMD_OPTIONS=--conf-server ctl1\n"}
+    units:
+      - {name: munge.service, enabled: true, state: started, restart_after: [/etc/munge/munge.key]}
+      - {name: slurmd.service, enabled: true, state: started, restart_after: [/etc/default/slurmd]}
+# => installed: [slurmd], changed_files: [/etc/default/slurmd], changes: ["slurmd.service: enabled, started"]
+"""
+
+RETURN = r"""
+installed: {description: The packages that were handed to apt., type: list, elements: str, returned: success}
+changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: always}
+removed: {description: Files and drop-ins that were removed., type: list, elements: str, returned: success}
+kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
+changes: {description: 'What was done to each unit, or in check mode will be.', type: list, elements: str, returned: success}
+actions: {description: What was done, one line a call of systemctl., type: list, elements: str, returned: success}
+notes: {description: 'What needed nothing, and why; what check mode could not see yet.', type: list, elements: str, returned: success}
+unchecked: {description: What check mode could not check yet., type: list, elements: str, returned: success}
+notify: {description: The handlers of the files that changed., type: list, elements: str, returned: success}
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import missing
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Scratch, bring
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "manifest": {"type": "str"},
+            "repositories": {"type": "list", "elements": "dict", "default": []},
+            "packages": {"type": "list", "elements": "str", "default": []},
+            "start_installed": {"type": "bool", "default": True},
+            "files": {"type": "list", "elements": "dict", "default": []},
+            "units": {"type": "list", "elements": "dict", "default": []},
+            "state_directory": {"type": "path", "default": STATE_DIRECTORY},
+            "payload": {"type": "str", "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    if module.params["payload"] is None:
+        module.fail_json(
+            msg="bedplate.cluster.deploy works as a task only, since the files are rendered on the control node"
+        )
+    lacking = missing(module.params["packages"]) if module.params["packages"] else []
+    if lacking:
+        # The action plugin hands them to apt, and comes again.
+        module.exit_json(changed=False, missing=lacking)
+    module.exit_json(**_bring(module))
+
+
+def _bring(module: AnsibleModule) -> dict[str, Any]:
+    """Bring files and units, and return the result of both."""
+    directory = Path(module.params["state_directory"])
+    files = _files(module, directory)
+    units = _units(module, directory, files)
+    for text in [*files.pop("problems"), *units.pop("problems")]:
+        module.warn(text)
+    if files["unchecked"]:
+        module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
+    result = {**files, **units, "changed": files["changed"] or units["changed"]}
+    for key in ("changed_files", "removed", *(["diff"] if module._diff else [])):
+        result[key] = files[key] + units[key]
+    return result
+
+
+def _files(module: AnsibleModule, directory: Path) -> dict[str, Any]:
+    manifest = module.params["manifest"]
+    if not manifest:
+        nothing: dict[str, Any] = {
+            key: [] for key in ("changed_files", "removed", "unchecked", "notify", "problems", "diff")
+        }
+        return {**nothing, "changed": False, "kept": {}}
+    wanted = unpack(module.params["payload"])
+    try:
+        return bring(manifest, wanted, directory, module.check_mode, module._diff, Scratch(module))
+    except NodeFilesError as error:
+        module.fail_json(msg="\n".join(error.problems))
+        raise
+
+
+def _units(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> dict[str, Any]:
+    units, _mistakes = read_units(module.params["units"])  # which the action plugin has told
+    systemd = Systemd(module.check_mode, module._diff, touched=files["changed_files"])
+    try:
+        return systemd.bring(units, directory)
+    except (NodeFilesError, UnitsError) as error:
+        written = files["changed_files"]
+        module.fail_json(msg=str(error), changed=files["changed"], changed_files=written, removed=files["removed"])
+        raise
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""What bedplate.cluster.deploy does before any machine is asked; molecule's primitives show the rest on real ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.playbooks
+
+
+def play(base: Path, arguments: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
+    """Run a playbook with this one task."""
+    task = {"name": "Deploy", "bedplate.cluster.deploy": {"state_directory": str(base / "state"), **arguments}}
+    (base / "play.yml").write_text(yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+    return subprocess.run(
+        [
+            str(Path(sys.executable).with_name("ansible-playbook")), "-v", "-i", "n0,", "play.yml",
+            "-e", f"ansible_python_interpreter={sys.executable}", *options,
+        ],
+        cwd=base,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "HOME": str(base)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def test_all_mistakes_of_all_lists_come_at_once_and_before_any_connection(tmp_path: Path) -> None:
+    arguments = {
+        "manifest": "demo",
+        "repositories": ["https://example.org/debian"],
+        "packages": ["munge", 7],
+        "start_installed": "perhaps",
+        "files": [{"path": "etc/d", "content": "x"}],
+        "units": [{"name": "munge", "enabled": True}, {"name": "a.service", "state": "up"}],
+    }
+    run = play(tmp_path, arguments, "-e", "ansible_host=127.0.0.1", "-e", "ansible_port=1")
+    assert run.returncode == 2
+    assert "UNREACHABLE" not in run.stdout
+    for text in (
+        "repositories: 'https://example.org/debian'; allowed: a mapping",
+        "packages: 7; allowed: text",
+        "start_installed: 'perhaps'; allowed: true, false",
+        "files[0] etc/d: path is relative",
+        "units[0] munge: name 'munge'; allowed: the full name of a unit with its type",
+        "units[1] a.service: state 'up'; allowed:",
+    ):
+        assert text in run.stdout
+
+
+@pytest.mark.parametrize("key", ["repositories", "packages", "units"])
+def test_what_is_no_list_is_told(tmp_path: Path, key: str) -> None:
+    run = play(tmp_path, {key: "munge"}, "-e", "ansible_host=127.0.0.1", "-e", "ansible_port=1")
+    assert run.returncode == 2
+    assert f"{key}: 'munge'; allowed: a list" in run.stdout
+
+
+def test_files_need_a_manifest_and_without_one_none_is_looked_at(tmp_path: Path) -> None:
+    entry = {"path": f"{tmp_path}/node/etc/one.conf", "content": "one\n"}
+    local = ("-e", "ansible_connection=local")
+    assert "manifest: None; allowed: a name" in play(tmp_path, {"files": [entry]}, *local).stdout
+    assert play(tmp_path, {"files": [entry], "manifest": "demo"}, *local).returncode == 0
+    assert play(tmp_path, {}, *local).returncode == 0
+    assert Path(entry["path"]).read_text() == "one\n"
+    gone = play(tmp_path, {"manifest": "demo", "files": []}, *local)
+    assert gone.returncode == 0
+    assert "changed=1" in gone.stdout
+    assert not Path(entry["path"]).exists()
+
+
+def test_installed_packages_are_not_handed_to_apt(tmp_path: Path) -> None:
+    run = play(tmp_path, {"packages": ["dpkg"]}, "-e", "ansible_connection=local")
+    assert run.returncode == 0, run.stdout
+    assert "installed: []" in run.stdout
+    assert "changed=0" in run.stdout
+
+
+def test_what_apt_does_not_have_is_its_error(tmp_path: Path) -> None:
+    run = play(tmp_path, {"packages": ["dpkg", "no-such-package-here"]}, "-e", "ansible_connection=local", "--check")
+    assert run.returncode == 2, run.stdout
+    assert "no-such-package-here" in run.stdout

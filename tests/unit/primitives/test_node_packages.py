@@ -1,0 +1,117 @@
+"""Which packages count as missing: what dpkg's records do not show as installed for good."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import missing
+
+RECORDS = """\
+dpkg\tamd64\tinstalled\t1.22.6
+munge\tamd64\tinstalled\t0.5.16-1
+libmunge2\tamd64\tinstalled\t0.5.16-1
+libc6\tamd64\tinstalled\t2.41-12
+libc6\ti386\tinstalled\t2.41-12
+tzdata\tall\tinstalled\t2025b-4
+foreign\ti386\tinstalled\t1
+slurmd\tamd64\tconfig-files\t24.11.5-4
+broken\tamd64\thalf-configured\t1
+"""
+STATES = """\
+Package: libmunge2
+Architecture: amd64
+Auto-Installed: 1
+
+Package: tzdata
+Architecture: amd64
+Auto-Installed: 0
+
+Package: passing-data
+Architecture: amd64
+Auto-Installed: 1
+"""
+
+
+class Records:
+    """A dpkg-query that knows RECORDS, and what it was asked."""
+
+    def __init__(self, text: str = RECORDS) -> None:
+        self.text = text
+        self.calls: list[list[str]] = []
+
+    def run(self, argv: list[str]) -> Outcome:
+        self.calls.append(argv)
+        return Outcome(1, self.text, "dpkg-query: no packages found matching nothing")
+
+
+@pytest.fixture
+def states(tmp_path: Path) -> Path:
+    path = tmp_path / "extended_states"
+    path.write_text(STATES)
+    return path
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["munge", "munge:amd64", "munge=0.5.16-1", "libc6", "libc6:i386", "libc6:amd64=2.41-12", "tzdata", "foreign:i386"],
+)
+def test_what_is_installed_as_asked_is_not_missing(wanted: str, states: Path) -> None:
+    assert missing([wanted], Records().run, states) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ("nothing", "not installed"),
+        ("slurmd", "removed, its configuration is left"),
+        ("broken", "half configured"),
+        ("munge=0.5.15-1", "another version"),
+        ("munge=0.5.16", "a version is compared as a whole"),
+        ("munge:arm64", "another architecture"),
+        ("foreign", "installed for another architecture only"),
+        ("libmunge2", "installed for others, so autoremove would take it"),
+        ("munge=0.5.*", "a pattern, which apt alone understands"),
+        ("munge/trixie-backports", "a release, which apt alone understands"),
+        ("munge*", "a pattern"),
+    ],
+)
+def test_what_only_apt_can_bring_or_tell_is_missing(wanted: str, why: str, states: Path) -> None:
+    assert missing([wanted], Records().run, states) == [wanted], why
+
+
+def test_a_package_for_all_architectures_can_be_installed_for_others_too(states: Path) -> None:
+    records = Records(RECORDS + "passing-data\tall\tinstalled\t1\n")
+    assert missing(["passing-data"], records.run, states) == ["passing-data"]
+
+
+def test_one_question_whatever_their_number_and_in_the_order_of_the_list(states: Path) -> None:
+    records = Records()
+    assert missing(["slurmd", "munge", "nothing", "tzdata"], records.run, states) == ["slurmd", "nothing"]
+    assert len(records.calls) == 1
+    assert records.calls[0][-5:] == ["dpkg", "munge", "nothing", "slurmd", "tzdata"]
+
+
+def test_a_machine_without_dpkg_or_records_lacks_everything(tmp_path: Path) -> None:
+    def none(argv: list[str]) -> Outcome:
+        return Outcome(127, "", f"{argv[0]}: No such file or directory")
+
+    assert missing(["munge", "tzdata"], none, tmp_path / "none") == ["munge", "tzdata"]
+
+
+def test_the_real_dpkg_agrees(tmp_path: Path) -> None:
+    native = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
+    version = subprocess.run(
+        ["dpkg-query", "-W", "-f${Version}", "bash"], capture_output=True, text=True, check=True
+    ).stdout
+    good = [
+        "bash",
+        f"bash:{native}",
+        f"bash={version}",
+        "tzdata" if Path("/usr/share/zoneinfo/UTC").exists() else "dpkg",
+    ]
+    bad = ["no-such-package-here", f"bash={version}.1", "bash:s390x" if native != "s390x" else "bash:amd64"]
+    assert missing([*good, *bad], states=tmp_path / "none") == bad
