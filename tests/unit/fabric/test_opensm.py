@@ -38,6 +38,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
     Nic,
     Shape,
     dragonfly,
+    leaf_spine,
     rail_only,
     rail_optimised,
 )
@@ -167,6 +168,7 @@ def test_engine_by_the_shape():
     assert engines_of(PLAN) == ("ftree", "updn")
     assert engines_of(fly) == ("nue",)
     assert engines_of(rail_only(hosts[:4], Shape(ports=8))) == ("minhop",)
+    assert [engines_of(leaf_spine(hosts[:n], Shape(spines=["s1"]))) for n in (2, 3)] == [("updn",), ("ftree", "updn")]
     fly = with_guids(fly)
     found = files(fly, SubnetManager("g0 mlx5_0", 1))
     assert "routing_engine nue\n" in found["opensm.conf"]
