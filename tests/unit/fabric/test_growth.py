@@ -143,3 +143,18 @@ def test_a_spine_with_all_ports_below_and_above_has_none_for_a_leaf_of_servers(t
     fabric = 'kind: three-tier, switch_ports: 8, spines: "s[1-2]", cores: "c[1-4]", uplinks: 4, leaves: svc'
     with pytest.raises(TemplateError, match=r"fabric.leaves: s1 has no port left for svc: 2 are needed on each of 2"):
         plan(tmp_path, fabric, ('"n[1-3]"', "n1"), ('"n[4-6]"', "n2"), ("pod: p2", "pod: p1"))
+
+
+def test_ports_kept_free_on_one_leaf_take_none_from_the_uplinks_of_a_fuller_one(tmp_path: Path):
+    fabric = 'kind: rail-optimised, switch_ports: 10, spines: "s[1-3]", uplinks: 6, spare: "u2-r0:[1-1]"'
+    found = plan(tmp_path, fabric, *NO_SERVERS, NODE_IN_A)
+    assert {len(ports) for leaf, ports in by_switch(found.links).items() if leaf in ("u1-r0", "u1-r1")} == {10}
+    with pytest.raises(TemplateError, match="u1-r0 has 10 ports and 4 hosts' ports and 1 that are kept free, so 5 are"):
+        plan(tmp_path, fabric.replace("u2-r0", "u1-r0"), *NO_SERVERS, NODE_IN_A)
+
+
+def test_a_leaf_of_servers_keeps_out_of_ports_that_are_kept_free(tmp_path: Path):
+    fabric = KINDS["leaf of servers"] + ', spare: ["svc:1", "svc:[17-18]", "s1:32"]'
+    found = plan(tmp_path, fabric)
+    assert sorted(by_switch(found.links)["svc"]) == [2, 3, 4, 5, 19, 20, 21, 22]
+    assert [link.b_port for link in found.links if (link.a, link.b) == ("svc", "s1")] == [31, 30]
