@@ -132,7 +132,7 @@ class Plan:
     domains: list[Domain] = field(default_factory=list)
     # Switch -> ports that are kept free on purpose.
     spare: dict[str, list[int]] = field(default_factory=dict)
-    # Switch or HCA -> highest port in use.
+    # Switch or HCA -> highest port that `join` took; cables further up have a switch's last ports, and do not count.
     used: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def join(self, a: str, b: str, kind: str) -> None:

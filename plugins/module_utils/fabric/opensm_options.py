@@ -118,12 +118,16 @@ def engines_of(plan: Plan, plane: str | None = None) -> tuple[str, ...]:
     """Return the routing engines for a plane, the best first.
 
     Nue makes no credit loops with one virtual lane; dfsssp and lash need service levels that only path records tell, and NCCL asks for
-    none. Of a single switch ftree makes no tree, and refuses it.
+    none. Of a single switch ftree makes no tree; and it finds no leaves, and refuses the fabric, where compute HCAs are on less than two.
     """
     if plan.kind == "dragonfly":
         return ("nue",)
     tiers = {switch.tier for switch in plan.switches.values() if plane is None or switch.plane == plane}
-    return ("minhop",) if len(tiers) < 2 else ("ftree", "updn")
+    if len(tiers) < 2:
+        return ("minhop",)
+    compute = {name for name, hca in plan.hcas.items() if hca.purpose == COMPUTE and plane in (None, hca.plane)}
+    leaves = {leaf for name, (leaf, _port) in plan.leaf_of().items() if name in compute}
+    return ("updn",) if len(leaves) < 2 else ("ftree", "updn")
 
 
 def options(plan: Plan, manager: SubnetManager, choices: Choices = DEFAULTS) -> dict[str, str]:

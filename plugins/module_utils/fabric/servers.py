@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Servers beside the racks' nodes: subnet managers and storage, and where their adapters plug into a finished plan.
 
-They come last and take ports that are left, so that one more of them moves no cable of a node and no uplink.
+They come last and take ports that are left, so that one more of them moves no cable of a node and no uplink; and on a leaf of nodes
+the last of those ports, so that one more node moves none of theirs.
 """
 
 from __future__ import annotations
@@ -59,10 +60,10 @@ class _Attaching:
     wrong: list[Wrong] = field(default_factory=list)
     # Switch -> ports that have a cable, and the end at the other side.
     taken: dict[str, dict[int, str]] = field(default_factory=dict)
-    # Highest port that the nodes and uplinks of a leaf have: servers come behind.
-    last: dict[str, int] = field(default_factory=dict)
     # Lower switch -> upper switch -> cables.
     above: dict[str, Counter[str]] = field(default_factory=dict)
+    # Leaf -> adapters of servers.
+    servers_on: Counter[str] = field(default_factory=Counter)
     # A leaf of servers -> the leaf of nodes below whose spines it stands.
     sisters: dict[str, str] = field(default_factory=dict)
 
@@ -76,7 +77,6 @@ class _Attaching:
                     self.taken.setdefault(one, {})[port] = other
             if link.a in switches and link.b in switches and switches[link.a].tier < switches[link.b].tier:
                 self.above.setdefault(link.a, Counter())[link.b] += 1
-        self.last = {name: max(ports) for name, ports in self.taken.items()}
         plugs = list(self._plugs())
         self._own_leaves(plugs)
         # A stated port goes before one that is chosen.
@@ -161,8 +161,8 @@ class _Attaching:
             self.plan.add(hca)
             self.plan.links.append(Link(hca.name, 1, leaf.name, port, "host"))
             taken[port] = hca.name
+            self.servers_on[leaf.name] += 1
             self.plan.used[hca.name] = 1
-            self.plan.used[leaf.name] = max(port, self.plan.used.get(leaf.name, 0))
             return
         self._say(server, number, text)
 
@@ -187,7 +187,7 @@ class _Attaching:
             rails = ", ".join(map(str, self._rails())) or "none, for its leaves are not by rail"
             self._say(server, number, f"there is no leaf of rail {plug.rail}. Allowed: {rails}.")
             return None
-        best = min(found, key=lambda leaf: self._rank(server, leaf))
+        best = min(found, key=lambda leaf: self._rank(server, plug, leaf))
         if not self._free(best):
             kept = " or are kept free" if self.plan.spare else ""
             text = f"no leaf has a port left for it: all ports of {few(leaf.name for leaf in found)} have cables{kept}. {self._room()}"
@@ -195,16 +195,21 @@ class _Attaching:
             return None
         return best
 
-    def _rank(self, server: Server, leaf: Switch) -> tuple[bool, bool, bool, int]:
-        """Return what makes a leaf a worse place: no port left, another's leaf, far away, fewer ports left."""
-        free = (
-            leaf.ports
-            - self._reserved(leaf)
-            - len(self.taken.get(leaf.name, {}))
-            - len(self.plan.spare.get(leaf.name, ()))
-        )
+    def _rank(self, server: Server, plug: Plug, leaf: Switch) -> tuple[bool, bool, bool, bool, int]:
+        """Return what makes a leaf a worse place: no port left, another's leaf, far away, uplinks that have enough, more servers.
+
+        How many nodes are on it must not count further, else one more node would move a server to another leaf.
+        """
         near = server.near != "" and server.near in (leaf.name, leaf.group)
-        return free < 1, leaf.name not in self.leaves, not near, -free
+        enough = plug.purpose != MANAGEMENT and self._laden(leaf.name)
+        return not self._free(leaf), leaf.name not in self.leaves, not near, enough, self.servers_on[leaf.name]
+
+    def _laden(self, leaf: str) -> bool:
+        """Return whether one more HCA is too many for the uplinks of a leaf of nodes."""
+        up = sum(self.above.get(leaf, Counter()).values())
+        hcas = [self.plan.hcas.get(name) for name in self.taken.get(leaf, {}).values()]
+        loading = sum(hca is not None and hca.purpose != MANAGEMENT for hca in hcas)
+        return leaf in self.above and loading + 1 > up * self.plan.oversubscription
 
     def _no_leaf(self, name: str, switch: Switch | None) -> str:
         if switch:
@@ -217,13 +222,11 @@ class _Attaching:
         return f"leaf {name!r} is unknown. {said} One for hosts alone is named in fabric.leaves."
 
     def _ports(self, leaf: Switch) -> Iterator[int]:
-        """Yield the ports of a leaf that are free, those behind its other cables first."""
-        last = self.last.get(leaf.name, 0)
-        taken, spare = self.taken.get(leaf.name, {}), self.plan.spare.get(leaf.name, ())
+        """Yield the ports of a leaf that are free for a server: of one that nodes share, the last ones first."""
+        if leaf.name not in self.leaves:
+            return self._last(leaf.name)
         most = leaf.ports - self._reserved(leaf)
-        for port in [*range(last + 1, most + 1), *range(1, min(last, most) + 1)]:
-            if port not in taken and port not in spare:
-                yield port
+        return (port for port in sorted(self._last(leaf.name)) if port <= most)
 
     def _reserved(self, leaf: Switch) -> int:
         """Return how many ports at the end of a server's leaf are for its uplinks: the upper half, as on other leaves."""
@@ -266,19 +269,31 @@ class _Attaching:
         # Of leaves with as many hosts, P3 wants as many uplinks; in a group of a dragonfly all are alike.
         alike = hosts == self._hosts(sister) or self.plan.kind == "dragonfly"
         each = -(-math.ceil(hosts / self.plan.oversubscription) // len(above))
-        self.plan.used[name] = max(leaf.ports - self._reserved(leaf), self.plan.used[name])
         kind = next(link.kind for link in self.plan.links if link.a == sister)
         cables = {high: theirs if alike else each for high, theirs in above.items()}
-        for high, count in cables.items():
-            for _cable in range(count):
-                self.plan.join(name, high, kind)
-            if self.plan.used[high] > self.plan.switches[high].ports:
-                text = f"{high} has no port left for {name}: {count} are needed on each of {len(above)} spines"
+        kept = self.plan.spare.get(name, ())
+        ports = (port for port in range(leaf.ports - self._reserved(leaf) + 1, leaf.ports + 1) if port not in kept)
+        # In turn, so that one more cable to each moves none.
+        for high in (high for turn in range(max(cables.values())) for high, count in cables.items() if turn < count):
+            # The last that is free, so that one more leaf of nodes moves no cable of this one.
+            there, here = next(self._last(high), 0), next(ports, 0)
+            if not there:
+                text = f"{high} has no port left for {name}: {cables[high]} are needed on each of {len(above)} spines"
                 self._say(None, number, f"{text}. Name more spines, or put the NICs on leaves of the racks.")
                 return
-        if self.plan.used[name] > leaf.ports:
-            text = f"{name} has {leaf.ports} ports, too few for {hosts} NICs and {sum(cables.values())} uplinks"
-            self._say(None, number, f"{text}. Name one more leaf in fabric.leaves.")
+            if not here:
+                text = f"{name} has {leaf.ports} ports, too few for {hosts} NICs and {sum(cables.values())} uplinks"
+                self._say(None, number, f"{text}. Name one more leaf in fabric.leaves.")
+                return
+            self.plan.links.append(Link(name, here, high, there, kind))
+            self.taken[high][there] = name
+
+    def _last(self, switch: str) -> Iterator[int]:
+        """Yield the ports of a switch that are free, the last one first."""
+        taken, spare = self.taken.get(switch, {}), self.plan.spare.get(switch, ())
+        return (
+            port for port in range(self.plan.switches[switch].ports, 0, -1) if port not in taken and port not in spare
+        )
 
     def _hosts(self, leaf: str) -> int:
         """Return how many adapters are on a leaf."""

@@ -8,10 +8,14 @@ Every template takes hosts in their physical order and a `Shape`, and returns a 
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Plan, Switch
+
+# Both ends and the kind of a link between switches.
+Cable = tuple[str, str, str]
 
 
 class TemplateError(ValueError):
@@ -143,6 +147,7 @@ def dragonfly(hosts: Sequence[Host], shape: Shape) -> Plan:
     groups = list(dict.fromkeys(plan.switches[leaf].group for leaf in below))
     per_group = _even(len(shape.spines), len(groups), "spines", "groups") if shape.spines else 0
     edges: dict[str, list[str]] = {}
+    cables: list[Cable] = []
     for number, group in enumerate(groups):
         leaves = [leaf for leaf in below if plan.switches[leaf].group == group]
         names = shape.spines[number * per_group : (number + 1) * per_group]
@@ -150,9 +155,13 @@ def dragonfly(hosts: Sequence[Host], shape: Shape) -> Plan:
         if spines:
             _above(plan, leaves, spines, _uplinks(plan, leaves, len(spines), shape), "local")
         else:
-            _mesh(plan, leaves)
+            cables += [(one, other, "local") for one, other in itertools.combinations(leaves, 2)]
         edges[group] = spines or leaves
-    _join_groups(plan, edges, shape.global_links)
+    # From the last port downwards, so that a group that comes later moves none of the others' cables.
+    cables += _between(edges, shape.global_links)
+    start = len(plan.links)
+    _join_last(plan, cables[::-1], itertools.chain(*edges.values()))
+    plan.links[start:] = plan.links[start:][::-1]
     return plan
 
 
@@ -223,19 +232,20 @@ def _uplinks(plan: Plan, leaves: Sequence[str], spines: int, shape: Shape) -> in
     """Return how many cables go up from each leaf: as stated, or enough for the busiest leaf, the same to every spine."""
     if not spines:
         raise TemplateError("there is no spine: name some in fabric.spines")
-    busiest = max(plan.used[leaf] - _passed(plan, leaf) for leaf in leaves)
-    wanted = shape.uplinks or -(-busiest // spines) * spines
+    hosts = {leaf: plan.used[leaf] - _passed(plan, leaf) for leaf in leaves}
+    kept = {leaf: sum(port <= shape.ports for port in plan.spare.get(leaf, ())) for leaf in leaves}
+    wanted = shape.uplinks or -(-max(hosts.values()) // spines) * spines
     if wanted % spines:
         raise TemplateError(
             f"{wanted} uplinks of a leaf cannot be split evenly over {spines} spines; allowed: a multiple of {spines}"
         )
-    kept = max(sum(port <= shape.ports for port in plan.spare.get(leaf, ())) for leaf in leaves)
-    if wanted > shape.ports - kept - busiest:
-        but = f" and {kept} that are kept free" if kept else ""
-        left = shape.ports - kept - busiest
+    fullest = max(leaves, key=lambda leaf: hosts[leaf] + kept[leaf])
+    left = shape.ports - hosts[fullest] - kept[fullest]
+    if wanted > left:
+        but = f" and {kept[fullest]} that are kept free" if kept[fullest] else ""
         raise TemplateError(
-            f"a leaf has {shape.ports} ports and {busiest} hosts' ports{but}, so {left} are left and not {wanted} for uplinks to "
-            f"{spines} spines; state fabric.uplinks (a multiple of {spines}), or take fewer hosts to a leaf"
+            f"{fullest} has {shape.ports} ports and {hosts[fullest]} hosts' ports{but}, so {left} are left and not {wanted} for "
+            f"uplinks to {spines} spines; state fabric.uplinks (a multiple of {spines}), or take fewer hosts to a leaf"
         )
     return wanted
 
@@ -246,12 +256,28 @@ def _passed(plan: Plan, name: str) -> int:
 
 
 def _above(plan: Plan, lower: Sequence[str], upper: Sequence[str], uplinks: int, kind: str) -> None:
-    """Join every lower switch with every upper one by `uplinks` cables in all."""
-    for low in lower:
-        for high in upper:
-            for _cable in range(uplinks // len(upper)):
-                plan.join(low, high, kind)
-    _fits(plan, [*lower, *upper])
+    """Join every lower switch with every upper one by `uplinks` cables in all, which have its last ports."""
+    each = uplinks // len(upper)
+    _join_last(plan, [(low, high, kind) for low in lower for high in upper for _cable in range(each)], lower)
+
+
+def _join_last(plan: Plan, cables: Sequence[Cable], names: Iterable[str]) -> None:
+    """Join switches; those named have these cables in their last ports, so that what comes below later moves none of them."""
+    counts = Counter(end for one, other, _kind in cables for end in (one, other))
+    below = {name: plan.used.get(name, 0) for name in names}
+    for name in below:
+        _leave_room(plan, name, counts[name])
+    for one, other, kind in cables:
+        plan.join(one, other, kind)
+    _fits(plan, counts)
+    plan.used.update(below)
+
+
+def _leave_room(plan: Plan, name: str, cables: int) -> None:
+    """Go on with the last ports of a switch, as many as these cables need."""
+    free = (port for port in range(plan.switches[name].ports, 0, -1) if port not in plan.spare.get(name, ()))
+    first = min(itertools.islice(free, cables), default=1)
+    plan.used[name] = max(first - 1, plan.used.get(name, 0))
 
 
 def _add_cores(plan: Plan, shape: Shape) -> None:
@@ -278,21 +304,11 @@ def _add_cores(plan: Plan, shape: Shape) -> None:
         _above(plan, names, cores[part * per_part : (part + 1) * per_part], up, "spine-core")
 
 
-def _mesh(plan: Plan, routers: Sequence[str]) -> None:
-    """Join every router of a group with every other."""
-    for number, one in enumerate(routers):
-        for other in routers[number + 1 :]:
-            plan.join(one, other, "local")
-    _fits(plan, routers)
-
-
-def _join_groups(plan: Plan, edges: dict[str, list[str]], cables: int) -> None:
-    """Join every pair of groups by as many cables, the switches of a group in turn."""
+def _between(edges: dict[str, list[str]], cables: int) -> list[Cable]:
+    """Return as many cables between every pair of groups, the switches of a group in turn."""
     turns = {group: itertools.cycle(switches) for group, switches in edges.items()}
-    for one, other in itertools.combinations(edges, 2):
-        for _cable in range(cables):
-            plan.join(next(turns[one]), next(turns[other]), "global")
-    _fits(plan, plan.switches)
+    pairs = [pair for pair in itertools.combinations(edges, 2) for _cable in range(cables)]
+    return [(next(turns[one]), next(turns[other]), "global") for one, other in pairs]
 
 
 def _fits(plan: Plan, names: Iterable[str]) -> None:

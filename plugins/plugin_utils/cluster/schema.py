@@ -110,7 +110,11 @@ _HOST_NIC = {
         "ports.",
         **_WORD,
     ),
-    "port": Field("Port of that leaf; by default the next free one, behind all other cables.", "int", minimum=1),
+    "port": Field(
+        "Port of that leaf; by default the highest free one below its uplinks, or the next one of a leaf in fabric.leaves.",
+        "int",
+        minimum=1,
+    ),
 }
 
 _PROFILE = {

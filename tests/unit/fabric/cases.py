@@ -92,7 +92,7 @@ def mixed_depth() -> Plan:
 
 
 def miswire() -> Plan:
-    plan = without(leaf_spine(hosts(12, 1, 4), Shape(spines=["spine0", "spine1"], uplinks=4)), ("leaf-r2", 5))
+    plan = without(leaf_spine(hosts(12, 1, 4), Shape(spines=["spine0", "spine1"], uplinks=4)), ("leaf-r2", 61))
     plan.join("leaf-r2", "leaf-r0", "leaf-spine")
     return plan
 

@@ -74,17 +74,17 @@ def test_swap_across_rails_at_one_host():
 
 def test_swap_of_two_cables_between_one_leaf_and_one_spine():
     w = world()
-    recable(w, (("leaf-0-r0", 5), ("sp1", 2)), (("leaf-0-r0", 6), ("sp1", 1)))
+    recable(w, (("leaf-0-r0", 13), ("sp1", 2)), (("leaf-0-r0", 14), ("sp1", 1)))
     assert told(w) == [
-        "swapped: rack b0, leaf-0-r0 port 5: expected sp1 port 1, found sp1 port 2; swap with rack b0, leaf-0-r0 port 6"
+        "swapped: rack b0, leaf-0-r0 port 13: expected sp1 port 1, found sp1 port 2; swap with rack b0, leaf-0-r0 port 14"
     ]
 
 
 def test_cages_are_named_where_a_cage_holds_two_ports():
     w = world(plan(lanes=2))
-    w.cut(("leaf-0-r0", 6))
+    w.cut(("leaf-0-r0", 14))
     assert told(w) == [
-        "missing: rack s1, sp1 port 2 (cage 1/2): the cable to rack b0, leaf-0-r0 port 6 (cage 3/2) is missing or dead; "
+        "missing: rack s1, sp1 port 2 (cage 1/2): the cable to rack b0, leaf-0-r0 port 14 (cage 7/2) is missing or dead; "
         "plug it in at both ends; if it is, replace it"
     ]
 
@@ -149,15 +149,15 @@ def test_half_of_a_swap_is_one_cable_in_a_wrong_place_and_one_missing():
 
 def test_downgraded_link_with_its_rate():
     w = world()
-    w.join(("leaf-0-r0", 5), ("sp1", 1), width="1x", speed="EDR")
+    w.join(("leaf-0-r0", 13), ("sp1", 1), width="1x", speed="EDR")
     assert [one.split(";")[0] for one in told(w)] == [
-        "slow: rack s1, sp1 port 1: the cable to rack b0, leaf-0-r0 port 5 runs at 1xEDR, planned is 4xHDR"
+        "slow: rack s1, sp1 port 1: the cable to rack b0, leaf-0-r0 port 13 runs at 1xEDR, planned is 4xHDR"
     ]
 
 
 def test_leaf_that_is_off_is_one_finding_with_its_hosts():
     w = world()
-    w.cut(*(("leaf-1-r0", port) for port in range(1, 9)))
+    w.cut(*(("leaf-1-r0", port) for port in range(1, 17)))
     assert told(w) == [
         "isolated: rack b1, leaf-1-r0: leaf-1-r0 and the 4 HCAs below: nothing is seen of it; "
         "check power and management of the switch, then all its cables"
@@ -166,7 +166,7 @@ def test_leaf_that_is_off_is_one_finding_with_its_hosts():
 
 def test_island_that_was_discovered_from_within():
     w = world()
-    w.cut(*(("leaf-1-r0", port) for port in range(5, 9)))
+    w.cut(*(("leaf-1-r0", port) for port in range(13, 17)))
     found = w.discoveries()
     w.start = lambda plane, by_guid: w.nodes["leaf-1-r0"]  # type: ignore[method-assign]
     found["from gpu4"] = parse(w.text("").split("\n"))
@@ -177,8 +177,8 @@ def test_island_that_was_discovered_from_within():
 
 def test_pod_without_its_way_up_is_one_finding():
     w = world()
-    w.cut(*((leaf, port) for leaf in ("leaf-1-r0", "leaf-1-r1") for port in range(5, 9)))
-    w.join(("leaf-1-r0", 15), ("leaf-1-r1", 15))
+    w.cut(*((leaf, port) for leaf in ("leaf-1-r0", "leaf-1-r1") for port in range(13, 17)))
+    w.join(("leaf-1-r0", 11), ("leaf-1-r1", 11))
     kinds = [one.kind for one in compared(w).findings]
     assert kinds == ["isolated", "isolated"]
 
@@ -205,8 +205,8 @@ def test_nothing_discovered_is_one_finding():
 def test_planes_joined_by_an_unknown_switch():
     w = world(planes())
     w.add("foreign", SWITCH, 8)
-    w.join(("foreign", 1), ("leaf-0-r0", 15))
-    w.join(("foreign", 2), ("leaf-0-r1", 15))
+    w.join(("foreign", 1), ("leaf-0-r0", 11))
+    w.join(("foreign", 2), ("leaf-0-r1", 11))
     (finding,) = compared(w).findings
     assert (finding.kind, finding.severity) == ("unknown", "error")
     assert "it joins the planes rail0 and rail1" in finding.text
@@ -214,7 +214,7 @@ def test_planes_joined_by_an_unknown_switch():
 
 def test_planes_joined_by_two_swapped_uplinks_are_said_so():
     w = world(planes())
-    recable(w, (("leaf-0-r0", 5), ("sp1", 1)), (("leaf-0-r1", 5), ("sp0", 1)))
+    recable(w, (("leaf-0-r0", 13), ("sp1", 1)), (("leaf-0-r1", 13), ("sp0", 1)))
     (finding,) = compared(w).findings
     assert finding.kind == "swapped"
     assert "joins the planes rail0 and rail1" in finding.text
@@ -352,7 +352,7 @@ def test_order_of_discovery_does_not_matter():
     def findings(seed: int) -> list[Finding]:
         w = world()
         recable(w, (("gpu0 mlx5_0", 1), ("leaf-0-r0", 2)), (("gpu1 mlx5_0", 1), ("leaf-0-r1", 12)))
-        w.cut(("leaf-1-r1", 5))
+        w.cut(("leaf-1-r1", 13))
         unname(w, lambda name: name in ("gpu5 mlx5_0", "sp1"))
         w.rng = random.Random(seed)
         return compared(w).findings
@@ -372,7 +372,7 @@ def test_half_of_a_swap_between_switches_is_told_at_the_switches():
 
 def test_link_that_is_faster_than_planned_is_fine():
     w = world()
-    w.join(("leaf-0-r0", 5), ("sp1", 1), width="4x", speed="NDR")
+    w.join(("leaf-0-r0", 13), ("sp1", 1), width="4x", speed="NDR")
     assert told(w) == []
 
 
@@ -388,7 +388,7 @@ def test_two_dead_switches_that_were_joined_are_two_findings():
 def test_switch_without_a_name_and_with_a_wrong_cable_is_known_by_the_others():
     w = world()
     unname(w, lambda name: name == "sp1")
-    recable(w, (("leaf-0-r0", 5), ("sp2", 1)), (("leaf-0-r0", 7), ("sp1", 1)))
+    recable(w, (("leaf-0-r0", 13), ("sp2", 1)), (("leaf-0-r0", 15), ("sp1", 1)))
     assert [one.kind for one in compared(w).findings] == ["swapped", "unnamed"]
 
 
@@ -397,7 +397,7 @@ def test_guid_of_two_hcas_as_ibnetdiscover_tells_of_it():
     text = (Path(__file__).parent / "captures" / "simulated-duplicate.txt").read_text()
     found = parse(text.split("\n"))
     assert (found.unread, found.troubles) == ([], [])
-    guid = "02ea6a84892dd000"
+    guid = "02a6d8d23b7fb600"
     (finding,) = comparison(PLAN, {"": found}).findings
     assert finding.kind == "duplicate-guid"
     assert set(finding.ends) == {("gpu5 mlx5_0", 0), ("gpu6 mlx5_0", 0)}

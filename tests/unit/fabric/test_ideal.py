@@ -44,7 +44,7 @@ def test_pods_enough_leave_the_limit_of_three_tiers_as_it_is():
     ("load", "says"), [(12, ""), (13, "the busiest link has 1.08 times"), (0, "1 of 32 directed links carry")]
 )
 def test_on_a_regular_plan_a_link_that_is_heavy_or_idle_is_told(load: int, says: str):
-    wrong = Ideal(SMALL, "").judged(loaded(SMALL, 12, {"leaf-u0-r0 port 5 to s1 port 1": load}))
+    wrong = Ideal(SMALL, "").judged(loaded(SMALL, 12, {"leaf-u0-r0 port 61 to s1 port 1": load}))
     assert "; ".join(wrong).startswith(says)
     assert bool(wrong) is bool(says)
 
@@ -58,20 +58,20 @@ def test_on_a_regular_plan_a_shift_may_be_the_oversubscription_and_no_more():
 
 def test_what_the_plan_leaves_out_allows_one_flow_more_for_each_hca_that_it_moves():
     plan = left_out(SMALL, 0)
-    metrics = loaded(plan, 12, {"leaf-u0-r0 port 6 to s2 port 1": 24})
+    metrics = loaded(plan, 12, {"leaf-u0-r0 port 62 to s2 port 1": 24})
     for worst, fine in ((2, True), (3, False)):
         metrics.shifts["leaf"] = Shift(worst, 1.5, 3)
         assert (Ideal(plan, "").judged(metrics) == []) is fine
     # A link of another leaf: a way to each of 12 HCAs for each of its 4, and the one that is moved.
-    assert Ideal(plan, "").excess({"leaf-u1-r0 port 5 to s1 port 3": 4 * (3 + 1)}) == ([], [])
-    assert Ideal(plan, "").excess({"leaf-u1-r0 port 5 to s1 port 3": 4 * (3 + 1) + 1})[0]
+    assert Ideal(plan, "").excess({"leaf-u1-r0 port 61 to s1 port 3": 4 * (3 + 1)}) == ([], [])
+    assert Ideal(plan, "").excess({"leaf-u1-r0 port 61 to s1 port 3": 4 * (3 + 1) + 1})[0]
 
 
 @pytest.mark.parametrize(
     ("load", "says"), [(16, ""), (17, "the busiest link has"), (0, "1 of 30 directed links carry nothing: ")]
 )
 def test_on_an_irregular_plan_a_link_that_is_heavy_or_idle_without_need_is_told(load: int, says: str):
-    metrics = loaded(left_out(SMALL, 0), 12, {"leaf-u1-r0 port 5 to s1 port 3": load})
+    metrics = loaded(left_out(SMALL, 0), 12, {"leaf-u1-r0 port 61 to s1 port 3": load})
     wrong = Ideal(left_out(SMALL, 0), "").judged(metrics)
     assert bool(wrong) is bool(says)
     assert "; ".join(wrong).startswith(says)

@@ -99,10 +99,10 @@ def test_missing_neighbour_and_stranger():
     found = answers(plan, "leaf-a0", "leaf-a1", "sp1", "sp2")
     interfaces = found["leaf-a0"]["lldp"]["interface"]
     del interfaces[0]
-    interfaces.append(neighbour("swp15", "nas1.example.com", "eth2"))
+    interfaces.append(neighbour("swp11", "nas1.example.com", "eth2"))
     one, other = findings(plan, found)
     assert (one.kind, one.where) == ("missing", "rack a0, leaf-a0 port 1")
-    assert (other.kind, other.where, other.severity) == ("unknown", "rack a0, leaf-a0 port 15", "warning")
+    assert (other.kind, other.where, other.severity) == ("unknown", "rack a0, leaf-a0 port 11", "warning")
     assert "nas1 eth2" in other.text
 
 

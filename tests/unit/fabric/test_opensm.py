@@ -38,6 +38,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
     Nic,
     Shape,
     dragonfly,
+    leaf_spine,
     rail_only,
     rail_optimised,
 )
@@ -46,7 +47,7 @@ from tests.unit.fabric.test_partitions import GOOD, MALFORMED, REFUSED
 
 
 def fabric(units: int = 2) -> Plan:
-    """Two units of 4 hosts and 2 rails: 4 leaves, 4 spines, and a storage host on each leaf, behind its uplinks."""
+    """Two units of 4 hosts and 2 rails: 4 leaves, 4 spines, and a storage host on each leaf, behind its nodes."""
     nics = [Nic("mlx5_0", 0), Nic("mlx5_1", 1)]
     hosts = [Host(f"gpu{n}", nics, f"r{n // 4}", f"u{n // 4}") for n in range(4 * units)]
     shape = Shape(ports=10, speed="HDR", spines=["s1", "s2", "s3", "s4"], uplinks=4, spine_rack="net")
@@ -103,7 +104,7 @@ def test_order_is_leaf_by_leaf_and_port_by_port():
     leaf_of = PLAN.leaf_of()
     names = {hca.port_guid: hca.name for hca in PLAN.hcas.values()}
     assert [leaf_of[names[guid]] for guid in guids(opensm.order(PLAN))] == [
-        (f"leaf-u{unit}-r{rail}", port) for unit in range(2) for rail in range(2) for port in (1, 2, 3, 4, 9)
+        (f"leaf-u{unit}-r{rail}", port) for unit in range(2) for rail in range(2) for port in (1, 2, 3, 4, 5)
     ]
 
 
@@ -167,6 +168,7 @@ def test_engine_by_the_shape():
     assert engines_of(PLAN) == ("ftree", "updn")
     assert engines_of(fly) == ("nue",)
     assert engines_of(rail_only(hosts[:4], Shape(ports=8))) == ("minhop",)
+    assert [engines_of(leaf_spine(hosts[:n], Shape(spines=["s1"]))) for n in (2, 3)] == [("updn",), ("ftree", "updn")]
     fly = with_guids(fly)
     found = files(fly, SubnetManager("g0 mlx5_0", 1))
     assert "routing_engine nue\n" in found["opensm.conf"]

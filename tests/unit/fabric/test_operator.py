@@ -109,7 +109,8 @@ def test_with_guids_on_record_and_managers_of_the_plan_nothing_is_left_out(tmp_p
         ("  rest: ctl1\n", "  rest: ctl1\n  subnet_managers: [gpu001, gpu002]\n"),
         ("- {name: mlx5_7, rail: 7}", "- {name: mlx5_7, rail: 7}\n      - {name: mlx5_8}"),
         ("kind: rail-optimised, ", ""),
-        ("uplinks: 32", "uplinks: 320, switch_ports: 640"),
+        ("leaf: su1, ", 'leaf: "su[1-2]", '),
+        ("uplinks: 32", "uplinks: 160, switch_ports: 640"),
     )
     found = cluster(tmp_path, *edits)
     keep(found, compared(found, told(seen(found))).guids)

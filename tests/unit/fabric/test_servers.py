@@ -67,9 +67,9 @@ def places(found: Plan) -> dict[str, str]:
     return {name: "{}:{}".format(*end) for name, end in found.leaf_of().items() if name.startswith(("ctl", "oss"))}
 
 
-def test_hosts_come_behind_all_other_cables_and_move_none(tmp_path: Path):
+def test_hosts_come_into_the_ports_below_the_uplinks_and_move_no_cable(tmp_path: Path):
     without, found = plan(tmp_path, RAILS), plan(tmp_path, RAILS, NIC, NIC)
-    assert places(found) == {"ctl1 mlx5_0": "u1-r0:9", "ctl2 mlx5_0": "u1-r1:9"}
+    assert places(found) == {"ctl1 mlx5_0": "u1-r0:12", "ctl2 mlx5_0": "u1-r1:12"}
     assert found.links[: len(without.links)] == without.links
     assert list(found.hcas)[: len(without.hcas)] == list(without.hcas)
     assert found.hcas["ctl1 mlx5_0"] == Hca("ctl1", "mlx5_0", purpose="management")
@@ -78,17 +78,17 @@ def test_hosts_come_behind_all_other_cables_and_move_none(tmp_path: Path):
 
 def test_a_host_is_on_the_leaf_of_its_rack_where_that_has_ports(tmp_path: Path):
     assert places(plan(tmp_path, RAILS, f"{NIC}, rack: b", f"{NIC}, rack: s")) == {
-        "ctl1 mlx5_0": "u2-r0:9", "ctl2 mlx5_0": "u1-r0:9",
+        "ctl1 mlx5_0": "u2-r0:12", "ctl2 mlx5_0": "u1-r0:12",
     }  # fmt: skip
     full = RAILS.replace("16", "9")
     taken = ", rack: b, nics: [{name: a}, {name: b}, {name: c}]"
-    assert list(places(plan(tmp_path, full, taken)).values()) == ["u2-r0:9", "u2-r1:9", "u1-r0:9"]
+    assert list(places(plan(tmp_path, full, taken)).values()) == ["u2-r0:5", "u2-r1:5", "u1-r0:5"]
 
 
 def test_leaf_port_and_rail_are_as_stated_and_in_nobody_elses_way(tmp_path: Path):
-    nics = ", nics: [{name: a, rail: 1}, {name: b, leaf: u1-r1}, {name: c, leaf: u1-r1, port: 9}]"
+    nics = ", nics: [{name: a, rail: 1}, {name: b, leaf: u1-r1}, {name: c, leaf: u1-r1, port: 12}]"
     found = plan(tmp_path, RAILS, nics)
-    assert places(found) == {"ctl1 a": "u2-r1:9", "ctl1 b": "u1-r1:10", "ctl1 c": "u1-r1:9"}
+    assert places(found) == {"ctl1 a": "u2-r1:12", "ctl1 b": "u1-r1:11", "ctl1 c": "u1-r1:12"}
     assert [hca.device for hca in found.hcas.values() if hca.host == "ctl1"] == ["a", "b", "c"]
 
 
@@ -101,12 +101,13 @@ def test_storage_has_leaves_of_its_own_below_the_same_spines(tmp_path: Path):
     up = [link for link in found.links if link.a == "svc"]
     assert [(link.a_port, link.b) for link in up] == [
         (9, "s1"),
-        (10, "s1"),
+        (10, "s2"),
         (11, "s1"),
         (12, "s2"),
-        (13, "s2"),
+        (13, "s1"),
         (14, "s2"),
     ]
+    assert [link.b_port for link in up] == [16, 16, 15, 15, 14, 14]
     assert (found.switches["svc"].tier, found.switches["svc"].rail, found.switches["svc"].group) == (1, None, "")
     assert check(found) == []
 
@@ -201,13 +202,25 @@ def test_hosts_are_asked_for_their_neighbours_too(tmp_path: Path):
 
 def test_ports_are_kept_free_below_and_above(tmp_path: Path):
     found = plan(
-        tmp_path, RAILS + ', spare: ["u1-r0:[1-2]", "u1-r1:[9-15]", "s1:3"]', NIC, ", rack: a, nics: {name: a, rail: 1}"
+        tmp_path,
+        RAILS + ', spare: ["u1-r0:[1-2]", "u1-r1:[9-15]", "u2-r0:[15-16]", "s1:3"]',
+        NIC,
+        ", rack: a, nics: {name: a, rail: 1}",
     )
     used = {end for link in found.links for end in link.ends}
-    kept = {("u1-r0", 1), ("u1-r0", 2), *(("u1-r1", port) for port in range(9, 16)), ("s1", 3)}
+    kept = {
+        ("u1-r0", 1),
+        ("u1-r0", 2),
+        *(("u1-r1", port) for port in range(9, 16)),
+        ("u2-r0", 15),
+        ("u2-r0", 16),
+        ("s1", 3),
+    }
     assert used & kept == set()
     assert found.leaf_of()["n1 mlx5_0"] == ("u1-r0", 3)
-    assert found.leaf_of()["ctl2 a"] == ("u1-r1", 16)
+    ports = {leaf: [link.a_port for link in found.links if link.a == leaf] for leaf in ("u1-r0", "u1-r1", "u2-r0")}
+    assert ports == {"u1-r0": [13, 14, 15, 16], "u1-r1": [6, 7, 8, 16], "u2-r0": [11, 12, 13, 14]}
+    assert found.leaf_of()["ctl2 a"] == ("u1-r1", 5)
     assert Counter(link.kind for link in found.links) == {"host": 18, "leaf-spine": 16}
     assert check(found) == []
     assert from_data(to_data(found)) == found
@@ -226,7 +239,7 @@ WRONG = {
     (RAILS, ", nics: {name: a, leaf: s1}"): "13: hosts.ctl1.nics: s1 is a switch of tier 2, and HCAs plug into leaves",
     (RAILS, ", nics: {name: a, rail: 7}"): "13: hosts.ctl1.nics: there is no leaf of rail 7. Allowed: 0, 1.",
     (RAILS, ", nics: {name: a, rail: 1, leaf: u1-r0}"): "13: hosts.ctl1.nics: u1-r0 is of rail 0, and the NIC of rail 1",
-    (RAILS, ", nics: {name: a, leaf: u1-r0, port: 1}"): "13: hosts.ctl1.nics: u1-r0:1 has the cable of n1 mlx5_0 already. Free: 9, 10,",
+    (RAILS, ", nics: {name: a, leaf: u1-r0, port: 1}"): "13: hosts.ctl1.nics: u1-r0:1 has the cable of n1 mlx5_0 already. Free: 12, 11,",
     (RAILS, ", nics: {name: a, leaf: u1-r0, port: 17}"): "13: hosts.ctl1.nics: u1-r0 has no port 17 for it. Allowed: 1 to 16.",
     (f"{RAILS}, spare: 'u1-r0:9'", ", nics: {name: a, leaf: u1-r0, port: 9}"): "13: hosts.ctl1.nics: u1-r0:9 is kept free by fabric.spare",
     (RAILS.replace("16", "8"), NIC): "13: hosts.ctl1.nics: no leaf has a port left for it: all ports of u1-r0, u1-r1, u2-r0, u2-r1",
@@ -249,7 +262,7 @@ def test_what_cannot_be_is_told_with_its_line(tmp_path: Path, fabric: str, nics:
 
 
 def test_mistakes_come_out_together(tmp_path: Path):
-    fabric = f"{RAILS}, spare: 'u9:1', missing: ['u1-r0:1', 'u1-r0:16']"
+    fabric = f"{RAILS}, spare: 'u9:1', missing: ['u1-r0:1', 'u1-r0:10']"
     with pytest.raises(TemplateError) as error:
         plan(tmp_path, fabric, ", nics: {name: a, leaf: x}", ", nics: [{name: a}, {name: b, rail: 9}]")
     assert [re.search(r":(\d+: [^:]*):", line)[1] for line in str(error.value).split("\n")] == [  # type: ignore[index]

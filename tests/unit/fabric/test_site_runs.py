@@ -10,10 +10,8 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import ibnetdiscover_text
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import Told
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compared import compared, of_discovered, sources
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
 from tests.unit.fabric.test_operator import books, cluster, cut, keep, node, play, seen, told
 
 
@@ -108,15 +106,3 @@ def test_sources_of_the_inventory_and_others_are_asked_with_their_own_options(tm
     assert "fabric_fail_on is warn; allowed: error, warning, info, never" in done.stdout
     assert done.returncode == 2
     assert not (tmp_path / "asked").exists()
-
-
-def test_uplinks_stay_where_they_are_when_hosts_come_into_ports_that_were_spare(tmp_path: Path):
-    fewer = (("gpu[001-032]", "gpu[001-028]"), ("b[01-08]", "b[01-07]"))
-    spare = ("uplinks: 32}", 'uplinks: 32, spare: "su1-r[0-7]:[29-32]"}')
-    grown = uplinks(cluster(tmp_path))
-    assert uplinks(cluster(tmp_path, *fewer, spare)) == grown
-    assert not uplinks(cluster(tmp_path, *fewer)) & grown
-
-
-def uplinks(found: Cluster) -> set[object]:
-    return {link.ends for link in plan_of(found).links if link.kind == "switch"}
