@@ -14,7 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries impo
 
 _WAIT = 300  # seconds for another apt to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
-_LISTS = ("repositories", "packages", "files", "units")
+_LISTS = ("repositories", "packages", "files", "units", "touched")
 
 
 class ActionModule(Files):
@@ -27,83 +27,86 @@ class ActionModule(Files):
         """Run the task on one host."""
         super(Files, self).run(tmp, task_vars)
         self._task_vars = task_vars or {}
-        wanted = {key: self._task.args.get(key) or [] for key in _LISTS}
+        self._steps: list[dict[str, Any]] = []
+        # Null is no list: it may be a variable that nobody has set, and would take every file away.
+        wanted = {key: self._task.args.get(key, []) for key in _LISTS}
         listed = [str(name) for name in self._task.notify or []]
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
-        told["units"] = wanted["units"]
-        self._steps: list[dict[str, Any]] = []
+        told.update(units=wanted["units"], touched=wanted["touched"])
         result = self._deploy(told, wanted["repositories"], wanted["packages"])
         self._narrow(result, listed)
         return result
 
     def _deploy(self, told: dict[str, Any], repositories: list[Any], packages: list[str]) -> dict[str, Any]:
-        news = False
-        if repositories:
-            news = self._add(repositories)
-            if self._steps[-1].get("failed"):
-                return self._result([])
-        self._do(self._module, told, packages=packages)
-        lacking = self._steps[-1].pop("missing", [])
+        news = self._add(repositories) if repositories else False
+        if self._failed():
+            return self._result()
+        asked = self._do(self._module, told, packages=packages)
+        lacking = [*asked.pop("missing", []), *asked.pop("passing", [])]
         if not lacking:
-            return self._result([])
-        # In check mode a repository that is not there yet offers nothing, so apt could tell nothing of its packages.
-        if not (news and self._task.check_mode):
-            self._install(packages, news)
-            if self._steps[-1].get("failed"):
-                return self._result(lacking)
-        self._do(self._module, told)
-        result = self._result(lacking)
+            return self._result()
         if news and self._task.check_mode:
-            result["changed"] = True
-        return result
+            # It offers nothing yet, so apt could tell nothing of its packages.
+            text = f"the repository is not there yet, so nothing is known of {', '.join(lacking)}"
+            self._do(self._module, told)
+            result = self._result(warnings=[f"check mode could not check yet: {text}"])
+            return {**result, "changed": True, "unchecked": [*result.get("unchecked", []), text]}
+        self._install(packages, asked.pop("outdated"))
+        if self._failed():
+            return self._result()
+        # What is there already apt marks as wanted for itself, and does not call that a change.
+        self._steps[-1]["changed"] = True
+        self._do(self._module, told)
+        return {**self._result(), "installed": lacking}
 
     def _add(self, repositories: list[Any]) -> bool:
         """Add the repositories, and return whether there is a new one."""
-        self._do("ansible.builtin.apt", _apt(["python3-debian"], _LISTS_AGE))
-        reader = self._steps[-1]
-        if reader.get("failed"):
+        reader = self._do("ansible.builtin.apt", _apt(["python3-debian"], fresh=False))
+        if self._failed():
             return False
         if self._task.check_mode and reader.get("changed"):
             return True  # without what reads them none can be compared
         news = False
         for repository in repositories:
-            self._do("ansible.builtin.deb822_repository", dict(repository))
-            if self._steps[-1].get("failed"):
+            news |= bool(self._do("ansible.builtin.deb822_repository", dict(repository)).get("changed"))
+            if self._failed():
                 return False
-            news |= bool(self._steps[-1].get("changed"))
         return news
 
-    def _install(self, packages: list[str], news: bool) -> None:
-        arguments = _apt(packages, 0 if news else _LISTS_AGE)
+    def _install(self, packages: list[str], fresh: bool) -> None:
+        arguments = _apt(packages, fresh)
         if not boolean(self._task.args.get("start_installed", True)):
             arguments["policy_rc_d"] = 101
         self._do("ansible.builtin.apt", arguments)
 
-    def _do(self, module: str, arguments: dict[str, Any], **more: Any) -> None:
-        # Not a copy of the arguments alone: their type keeps the payload out of Ansible's debug output.
+    def _do(self, module: str, arguments: dict[str, Any], **more: Any) -> dict[str, Any]:
+        # Of the same type: that of ours keeps the payload out of Ansible's debug output.
         told = type(arguments)({**arguments, **more})
-        self._steps.append(self._execute_module(module_name=module, module_args=told, task_vars=self._task_vars))
+        done: dict[str, Any] = self._execute_module(module_name=module, module_args=told, task_vars=self._task_vars)
+        self._steps.append(done)
+        return done
 
-    def _result(self, installed: list[str]) -> dict[str, Any]:
-        """Return one result of all steps: that of the last one, with what the others changed."""
-        result = self._steps[-1]
+    def _failed(self) -> bool:
+        return bool(self._steps and (self._steps[-1].get("failed") or self._steps[-1].get("unreachable")))
+
+    def _result(self, warnings: Sequence[str] = ()) -> dict[str, Any]:
+        """Return one result of all steps: that of the last one, with what the others changed and said."""
+        result = {"installed": [], **self._steps[-1]}
         result["changed"] = any(step.get("changed") for step in self._steps)
-        diffs = [diff for step in self._steps for diff in _listed(step.get("diff"))]
-        if diffs:
-            result["diff"] = diffs
-        result["installed"] = installed
+        for key in ("diff", "warnings", "deprecations"):
+            told = [each for step in self._steps for each in _listed(step.get(key))]
+            if told:
+                result[key] = told
+        if warnings:
+            result["warnings"] = [*result.get("warnings", []), *warnings]
         return result
 
 
-def _apt(packages: list[str], age: int) -> dict[str, Any]:
-    return {
-        "name": packages,
-        "install_recommends": False,
-        "cache_valid_time": age,
-        "update_cache": not age,
-        "lock_timeout": _WAIT,
-    }
+def _apt(packages: list[str], fresh: bool) -> dict[str, Any]:
+    """Return apt's arguments; `fresh` has it read its lists first, which it does in any case when they are old."""
+    age = {"update_cache": True} if fresh else {"cache_valid_time": _LISTS_AGE}
+    return {"name": packages, "install_recommends": False, "lock_timeout": _WAIT, **age}
 
 
 def _listed(diff: Any) -> list[Any]:
@@ -113,8 +116,8 @@ def _listed(diff: Any) -> list[Any]:
 def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: Sequence[str]) -> list[str]:
     """Return everything that is wrong with the arguments of a task."""
     manifest = arguments.get("manifest")
-    found = mistakes(manifest, wanted["files"], listed) if manifest is not None or wanted["files"] else []
-    for key, kind in (("repositories", Mapping), ("packages", str), ("units", Mapping)):
+    found = mistakes(manifest, wanted["files"], listed) if manifest is not None or wanted["files"] != [] else []
+    for key, kind in (("repositories", Mapping), ("packages", str), ("touched", str), ("units", Mapping)):
         if isinstance(wanted[key], (str, Mapping)) or not isinstance(wanted[key], Sequence):
             found.append(f"{key}: {wanted[key]!r}; allowed: a list")
             continue

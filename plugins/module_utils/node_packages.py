@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
@@ -16,37 +17,51 @@ _PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?
 _FORMAT = "${Package}\\t${Architecture}\\t${db:Status-Status}\\t${Version}\\n"
 
 
-def missing(
+@dataclass(frozen=True)
+class Lacking:
+    """What apt is to do: install `missing`, and keep `passing`, which are there for others only and would go with them."""
+
+    missing: list[str]
+    passing: list[str]
+
+
+def lacking(
     wanted: Sequence[str],
     run: Callable[[list[str]], Outcome] = node_command.run,
     states: Path = EXTENDED_STATES,
-) -> list[str]:
-    """Return those packages of which dpkg's records do not show that they are installed for good, as they were asked for.
+) -> Lacking:
+    """Return the packages of which dpkg's records do not show that they are installed for good, as they were asked for.
 
-    What is installed as a dependency of others only counts as missing, since it goes with them; so does what only apt can
-    tell, a virtual package for one.
+    What only apt can tell, a virtual package for one, counts as missing.
     """
     parsed = {entry: _PLAIN.match(entry) for entry in wanted}
     names = sorted({found["name"] for found in parsed.values() if found})
     if not names:
-        return list(wanted)
+        return Lacking(list(wanted), [])
     # dpkg itself is asked for with them, for its architecture is this machine's.
     said = run(["dpkg-query", "--show", f"--showformat={_FORMAT}", "--", "dpkg", *names])
     versions = dict(_installed(said.stdout))
     native = next((arch for name, arch in versions if name == "dpkg"), "")
-    passing = _passing(states)
-    return [entry for entry, found in parsed.items() if not (found and _is_settled(found, native, versions, passing))]
+    there = {entry: _place(found, native, versions) for entry, found in parsed.items() if found}
+    automatic = _automatic(states)
+    # apt records what serves every architecture under the machine's own.
+    passing = [entry for entry, at in there.items() if at and automatic & {at, (at[0], native)}]
+    return Lacking([entry for entry in parsed if not there.get(entry)], passing)
 
 
-def _is_settled(
-    found: re.Match[str], native: str, versions: Mapping[tuple[str, str], str], passing: set[tuple[str, str]]
-) -> bool:
-    arch = found["arch"] or native
-    for installed in ((found["name"], arch), (found["name"], "all")):
-        if installed in versions and found["version"] in (None, versions[installed]):
-            # apt records what serves every architecture under the machine's own.
-            return not passing & {installed, (found["name"], native)}
-    return False
+def outdated(apt: Path = Path("/etc/apt"), lists: Path = Path("/var/lib/apt/lists")) -> bool:
+    """Return whether apt read its lists before its sources were last changed, by whom and in which run ever."""
+    sources = [apt / "sources.list", apt / "sources.list.d", *sorted((apt / "sources.list.d").glob("*"))]
+    stamps = [path.stat().st_mtime for path in sources if path.exists()]
+    return not lists.exists() or max(stamps, default=0.0) > lists.stat().st_mtime
+
+
+def _place(found: re.Match[str], native: str, versions: Mapping[tuple[str, str], str]) -> tuple[str, str] | None:
+    """Return name and architecture under which a package is installed as asked."""
+    for at in ((found["name"], found["arch"] or native), (found["name"], "all")):
+        if at in versions and found["version"] in (None, versions[at]):
+            return at
+    return None
 
 
 def _installed(text: str) -> Iterator[tuple[tuple[str, str], str]]:
@@ -56,7 +71,7 @@ def _installed(text: str) -> Iterator[tuple[tuple[str, str], str]]:
             yield (name, arch), version
 
 
-def _passing(states: Path) -> set[tuple[str, str]]:
+def _automatic(states: Path) -> set[tuple[str, str]]:
     """Return (name, architecture) of what apt would remove with the packages that need it."""
     try:
         stanzas = states.read_text().split("\n\n")

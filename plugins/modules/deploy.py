@@ -11,11 +11,12 @@ short_description: Bring the packages, files and systemd units of a part of a ro
 version_added: 0.1.0
 description:
   - First the repositories and packages, then the files, then the units, so that nothing runs before its files are there.
-  - When nothing is to be installed it is one connection to the machine and one module, whatever the number of items. Packages
-    are compared with dpkg's records; only what is missing there is left to M(ansible.builtin.apt).
-  - All mistakes in the arguments are one error, and no connection is made.
-  - A unit whose O(units[].restart_after) names a file that was written is restarted, in whichever run it was written. So nothing is
-    lost when a run ends between files and units.
+  - When nothing is to be installed it is one connection to the machine and one module, whatever the number of items; each
+    repository is a module more, and one for what reads them. Packages are compared with dpkg's records; only when one is missing
+    there is the list left to M(ansible.builtin.apt).
+  - All mistakes in the arguments are one error, and no connection is made. What is in O(repositories) is judged by its own module.
+  - A unit whose O(units[].restart_after) names a file that was written is restarted, in whichever run it was written, so also
+    when a run ended between files and units. Handlers are Ansible's, which runs none for a task that failed.
 options:
   manifest:
     description: As O(bedplate.cluster.files#module:manifest). Without it no file is looked at.
@@ -46,6 +47,11 @@ options:
     type: list
     elements: dict
     default: []
+  touched:
+    description: Files that a task before this one changes, as O(bedplate.cluster.units#module:touched). The task's own are known.
+    type: list
+    elements: str
+    default: []
   state_directory:
     description: Where the machine keeps the record of what was written.
     type: path
@@ -58,7 +64,7 @@ attributes:
   check_mode:
     support: full
     description: Predicts what a run does, also on a machine that has none of the packages yet. What a repository offers that
-      is not there yet cannot be told.
+      is not there yet cannot be told, and RV(unchecked) says so; nor can a restart for a program that comes with a new version.
   diff_mode: {support: full, description: The diffs of packages and files and of the state of the units.}
 """
 
@@ -78,8 +84,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-installed: {description: The packages that were handed to apt., type: list, elements: str, returned: success}
-changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: always}
+installed: {description: What was missing or there for others only and apt has brought., type: list, elements: str, returned: success}
+changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: success}
 removed: {description: Files and drop-ins that were removed., type: list, elements: str, returned: success}
 kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
 changes: {description: 'What was done to each unit, or in check mode will be.', type: list, elements: str, returned: success}
@@ -95,7 +101,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import missing
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import lacking, outdated
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
@@ -112,6 +118,7 @@ def main() -> None:
             "start_installed": {"type": "bool", "default": True},
             "files": {"type": "list", "elements": "dict", "default": []},
             "units": {"type": "list", "elements": "dict", "default": []},
+            "touched": {"type": "list", "elements": "str", "default": []},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
             "payload": {"type": "str", "no_log": True},
         },
@@ -121,10 +128,11 @@ def main() -> None:
         module.fail_json(
             msg="bedplate.cluster.deploy works as a task only, since the files are rendered on the control node"
         )
-    lacking = missing(module.params["packages"]) if module.params["packages"] else []
-    if lacking:
-        # The action plugin hands them to apt, and comes again.
-        module.exit_json(changed=False, missing=lacking)
+    if module.params["packages"]:
+        found = lacking(module.params["packages"])
+        if found.missing or found.passing:
+            # The action plugin hands them to apt, and comes again.
+            module.exit_json(changed=False, missing=found.missing, passing=found.passing, outdated=outdated())
     module.exit_json(**_bring(module))
 
 
@@ -132,11 +140,13 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
     """Bring files and units, and return the result of both."""
     directory = Path(module.params["state_directory"])
     files = _files(module, directory)
-    units = _units(module, directory, files)
-    for text in [*files.pop("problems"), *units.pop("problems")]:
+    for text in files.pop("problems"):
         module.warn(text)
     if files["unchecked"]:
         module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
+    units = _units(module, directory, files)
+    for text in units.pop("problems"):
+        module.warn(text)
     result = {**files, **units, "changed": files["changed"] or units["changed"]}
     for key in ("changed_files", "removed", *(["diff"] if module._diff else [])):
         result[key] = files[key] + units[key]
@@ -159,13 +169,16 @@ def _files(module: AnsibleModule, directory: Path) -> dict[str, Any]:
 
 
 def _units(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> dict[str, Any]:
-    units, _mistakes = read_units(module.params["units"])  # which the action plugin has told
-    systemd = Systemd(module.check_mode, module._diff, touched=files["changed_files"])
+    units, mistakes = read_units(module.params["units"])
+    if mistakes:  # of which the action plugin has told before anything was sent
+        module.fail_json(msg="\n".join(mistakes), **files)
+    touched = [*module.params["touched"], *files["changed_files"]]
+    systemd = Systemd(module.check_mode, module._diff, touched=touched)
     try:
         return systemd.bring(units, directory)
     except (NodeFilesError, UnitsError) as error:
-        written = files["changed_files"]
-        module.fail_json(msg=str(error), changed=files["changed"], changed_files=written, removed=files["removed"])
+        # The files are written, and that is to be seen.
+        module.fail_json(msg=str(error), **files)
         raise
 
 

@@ -115,19 +115,32 @@ def test_a_daemon_that_does_not_come_up_shows_its_journal(host, restored):
 def test_a_package_is_installed_and_its_daemon_starts_with_its_file_not_before(host):
     assert host.package("bedplate-demo").version == "1.0"
     assert host.service("bedplate-demo").is_enabled
-    # Once, and not by the package: /etc/bedplate-demo.conf was not there then.
+    # Once, and not by the package, when there was no file to be read.
     assert host.check_output("cat /run/bedplate-demo.read") == "first"
     assert "bedplate-demo" in host.check_output("apt-mark showmanual")
 
 
 def test_a_package_that_went_comes_back_and_one_that_would_go_is_kept(host, redeployed):
-    host.check_output("dpkg --remove bedplate-demo; apt-mark auto bash")
+    host.check_output("apt-mark auto bash")
+    changed, output = deploy()
+    assert changed == 1, output
+    assert "bash" in host.check_output("apt-mark showmanual").split()
+    host.check_output("dpkg --remove bedplate-demo")
     changed, output = deploy()
     assert changed == 1, output
     assert host.package("bedplate-demo").is_installed
     assert host.service("bedplate-demo").is_running
-    assert "bash" in host.check_output("apt-mark showmanual").split()
     assert deploy()[0] == 0
+
+
+def test_what_a_source_offers_is_found_whoever_added_it_and_when(host, redeployed):
+    """As after a run that ended between its repository and its packages."""
+    host.check_output("dpkg --remove bedplate-demo")
+    host.check_output("rm -f /var/lib/apt/lists/*repository*; touch /etc/apt/sources.list.d/bedplate-demo.sources")
+    assert host.run("apt-cache show bedplate-demo").rc != 0
+    changed, output = deploy()
+    assert changed == 1, output
+    assert host.package("bedplate-demo").is_installed
 
 
 def test_a_changed_file_of_a_package_reaches_its_daemon_and_its_handler(host, redeployed):
@@ -159,7 +172,7 @@ def test_a_package_that_nobody_has_changes_nothing(host):
         demo_packaged_files=[{"path": "/etc/bedplate-demo.conf", "content": "other\n"}],
     )
     assert changed == -1
-    assert "bedplate-demo" in output
+    assert "no available installation candidate for bedplate-demo=2.0" in output
     assert host.check_output("sha256sum /etc/bedplate-demo.conf") == before
 
 

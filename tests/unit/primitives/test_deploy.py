@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,11 +53,15 @@ def test_all_mistakes_of_all_lists_come_at_once_and_before_any_connection(tmp_pa
         assert text in run.stdout
 
 
-@pytest.mark.parametrize("key", ["repositories", "packages", "units"])
-def test_what_is_no_list_is_told(tmp_path: Path, key: str) -> None:
-    run = play(tmp_path, {key: "munge"}, "-e", "ansible_host=127.0.0.1", "-e", "ansible_port=1")
-    assert run.returncode == 2
-    assert f"{key}: 'munge'; allowed: a list" in run.stdout
+def test_what_is_no_list_is_told_and_null_takes_nothing_away(tmp_path: Path) -> None:
+    elsewhere = ("-e", "ansible_host=127.0.0.1", "-e", "ansible_port=1")
+    keys = ("repositories", "packages", "units", "touched")
+    for value, shown in (("munge", "'munge'"), (None, "None"), ({}, "{}")):
+        run = play(tmp_path, {"manifest": "demo", "files": value, **dict.fromkeys(keys, value)}, *elsewhere)
+        assert run.returncode == 2
+        assert "files: is" in run.stdout
+        for key in keys:
+            assert f"{key}: {shown}; allowed: a list" in run.stdout
 
 
 def test_files_need_a_manifest_and_without_one_none_is_looked_at(tmp_path: Path) -> None:
@@ -82,4 +87,15 @@ def test_installed_packages_are_not_handed_to_apt(tmp_path: Path) -> None:
 def test_what_apt_does_not_have_is_its_error(tmp_path: Path) -> None:
     run = play(tmp_path, {"packages": ["dpkg", "no-such-package-here"]}, "-e", "ansible_connection=local", "--check")
     assert run.returncode == 2, run.stdout
-    assert "no-such-package-here" in run.stdout
+    assert "No package matching 'no-such-package-here' is available" in run.stdout
+
+
+def test_a_file_that_was_written_before_a_unit_failed_is_seen(tmp_path: Path) -> None:
+    entry = {"path": f"{tmp_path}/node/etc/one.conf", "content": "one\n"}
+    units = [{"name": "bedplate-no-such.service", "state": "started"}]
+    run = play(tmp_path, {"manifest": "demo", "files": [entry], "units": units}, "-e", "ansible_connection=local")
+    assert run.returncode == 2
+    assert "bedplate-no-such.service" in run.stdout or "systemd on this machine cannot be asked" in run.stdout
+    failed = run.stdout[run.stdout.index("fatal: [n0]") :]
+    assert "changed: true" in failed
+    assert re.search(rf"changed_files:\n(    - .*\n)*    - {re.escape(entry['path'])}\n", failed)

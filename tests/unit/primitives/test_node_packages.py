@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import missing
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Lacking, lacking, outdated
 
 RECORDS = """\
 dpkg\tamd64\tinstalled\t1.22.6
@@ -60,7 +61,7 @@ def states(tmp_path: Path) -> Path:
     ["munge", "munge:amd64", "munge=0.5.16-1", "libc6", "libc6:i386", "libc6:amd64=2.41-12", "tzdata", "foreign:i386"],
 )
 def test_what_is_installed_as_asked_is_not_missing(wanted: str, states: Path) -> None:
-    assert missing([wanted], Records().run, states) == []
+    assert lacking([wanted], Records().run, states) == Lacking([], [])
 
 
 @pytest.mark.parametrize(
@@ -73,24 +74,28 @@ def test_what_is_installed_as_asked_is_not_missing(wanted: str, states: Path) ->
         ("munge=0.5.16", "a version is compared as a whole"),
         ("munge:arm64", "another architecture"),
         ("foreign", "installed for another architecture only"),
-        ("libmunge2", "installed for others, so autoremove would take it"),
         ("munge=0.5.*", "a pattern, which apt alone understands"),
         ("munge/trixie-backports", "a release, which apt alone understands"),
         ("munge*", "a pattern"),
     ],
 )
 def test_what_only_apt_can_bring_or_tell_is_missing(wanted: str, why: str, states: Path) -> None:
-    assert missing([wanted], Records().run, states) == [wanted], why
+    assert lacking([wanted], Records().run, states) == Lacking([wanted], []), why
+
+
+def test_what_was_installed_for_others_only_would_go_with_them(states: Path) -> None:
+    wanted = ["libmunge2", "libmunge2:amd64", "libmunge2=0.5.16-1", "munge"]
+    assert lacking(wanted, Records().run, states) == Lacking([], wanted[:3])
 
 
 def test_a_package_for_all_architectures_can_be_installed_for_others_too(states: Path) -> None:
     records = Records(RECORDS + "passing-data\tall\tinstalled\t1\n")
-    assert missing(["passing-data"], records.run, states) == ["passing-data"]
+    assert lacking(["passing-data"], records.run, states) == Lacking([], ["passing-data"])
 
 
 def test_one_question_whatever_their_number_and_in_the_order_of_the_list(states: Path) -> None:
     records = Records()
-    assert missing(["slurmd", "munge", "nothing", "tzdata"], records.run, states) == ["slurmd", "nothing"]
+    assert lacking(["slurmd", "munge", "nothing", "tzdata"], records.run, states).missing == ["slurmd", "nothing"]
     assert len(records.calls) == 1
     assert records.calls[0][-5:] == ["dpkg", "munge", "nothing", "slurmd", "tzdata"]
 
@@ -99,7 +104,22 @@ def test_a_machine_without_dpkg_or_records_lacks_everything(tmp_path: Path) -> N
     def none(argv: list[str]) -> Outcome:
         return Outcome(127, "", f"{argv[0]}: No such file or directory")
 
-    assert missing(["munge", "tzdata"], none, tmp_path / "none") == ["munge", "tzdata"]
+    assert lacking(["munge", "tzdata"], none, tmp_path / "none") == Lacking(["munge", "tzdata"], [])
+
+
+def test_lists_are_outdated_when_a_source_changed_after_them(tmp_path: Path) -> None:
+    lists, source = tmp_path / "lists", tmp_path / "apt/sources.list.d/site.sources"
+    assert outdated(tmp_path / "apt", lists)  # never read
+    lists.mkdir()
+    assert not outdated(tmp_path / "apt", lists)
+    source.parent.mkdir(parents=True)
+    source.touch()
+    now = lists.stat().st_mtime
+    for path, age, expected in ((source, 10, False), (source, -10, True), (source.parent, -10, True)):
+        for each in (source, source.parent):
+            os.utime(each, (now - 10, now - 10))
+        os.utime(path, (now - age, now - age))
+        assert outdated(tmp_path / "apt", lists) is expected
 
 
 def test_the_real_dpkg_agrees(tmp_path: Path) -> None:
@@ -114,4 +134,4 @@ def test_the_real_dpkg_agrees(tmp_path: Path) -> None:
         "tzdata" if Path("/usr/share/zoneinfo/UTC").exists() else "dpkg",
     ]
     bad = ["no-such-package-here", f"bash={version}.1", "bash:s390x" if native != "s390x" else "bash:amd64"]
-    assert missing([*good, *bad], states=tmp_path / "none") == bad
+    assert lacking([*good, *bad], states=tmp_path / "none") == Lacking(bad, [])
