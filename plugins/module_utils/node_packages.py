@@ -53,7 +53,8 @@ def outdated(apt: Path = Path("/etc/apt"), lists: Path = Path("/var/lib/apt/list
     """Return whether apt read its lists before its sources were last changed, by whom and in which run ever."""
     sources = [apt / "sources.list", apt / "sources.list.d", *sorted((apt / "sources.list.d").glob("*"))]
     stamps = [path.stat().st_mtime for path in sources if path.exists()]
-    return not lists.exists() or max(stamps, default=0.0) > lists.stat().st_mtime
+    # Of one moment: the clock of a file system has steps.
+    return not lists.exists() or max(stamps, default=0.0) >= lists.stat().st_mtime
 
 
 def _place(found: re.Match[str], native: str, versions: Mapping[tuple[str, str], str]) -> tuple[str, str] | None:
