@@ -85,3 +85,12 @@ def few(names: Iterable[str], most: int = 6) -> str:
     listed = list(names)
     rest = len(listed) - most
     return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def counted(number: int, thing: str) -> str:
+    """Return how many things there are.
+
+    >>> counted(1, "finding"), counted(2, "finding")
+    ('1 finding', '2 findings')
+    """
+    return f"{number} {thing}" + ("" if number == 1 else "s")

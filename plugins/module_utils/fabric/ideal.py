@@ -68,7 +68,8 @@ class Ideal:
         On a regular plan the limits hold as they are. A dragonfly is no tree: what is reached and circles are all that is judged.
         """
         reasons = self.irregular()
-        allowed = math.ceil(self.plan.oversubscription) + self.moved
+        # On three tiers an HCA that is moved takes another way twice: up from its leaf, and down from the cores.
+        allowed = math.ceil(self.plan.oversubscription) + self.moved * max(1, self.tiers - 1)
         wrong = judge(metrics, tiers=self.tiers, oversubscription=allowed, order=order)
         fine = {_WAIT: lanes}
         if self.plan.kind == "dragonfly":
@@ -171,7 +172,11 @@ class Ideal:
                 heavy.append(name)
             if not load:
                 idle.setdefault((low.name, up), []).append(name)
-        spare = [name for (leaf, up), names in idle.items() if len(names) > self._spare(leaf, up=up) for name in names]
+        over = {key: len(names) - self._spare(key[0], up=key[1]) for key, names in idle.items()}
+        over = {key: count for key, count in over.items() if count > 0}
+        # A way that is moved between the upper tiers may leave a link of any leaf idle, and no more than one.
+        few_moved = self.tiers > 2 and sum(over.values()) <= self.moved
+        spare = [] if few_moved else [name for key in over for name in idle[key]]
         if self._full() and not self.moved:
             for kind in kinds.values():
                 mean = sum(kind.values()) / len(kind)
@@ -213,7 +218,11 @@ class Ideal:
         return self.bounds[leaf, up]
 
     def _spare(self, leaf: str, *, up: bool) -> int:
-        """Return how many uplinks of a leaf can be idle, one way."""
+        """Return how many uplinks of a leaf can be idle, one way.
+
+        A cable that is left out moves its HCA to a link that has its share already, and not to one that is idle: so those that are
+        idle with all cables there stay it.
+        """
         others = [count for other, count in self.hosts.items() if other != leaf]
         behind = others if up or not others else [self.hosts[leaf]]
-        return max(0, self.uplinks[leaf] - max(behind, default=0))
+        return max(0, self.uplinks[leaf] + self.left_out[leaf] - max(behind, default=0))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm, readback, rules_files
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.dumps import Subnet, ca_order, read
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, few, place
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, counted, few, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ideal import Ideal
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
@@ -82,11 +82,16 @@ class Proof:
     def summary(self) -> str:
         """Return the outcome in a line."""
         if self.findings:
-            return f"{len(self.findings)} findings: {self.findings[0]}"
+            return f"{counted(len(self.findings), 'finding')}: {self.findings[0]}"
         if not self.metrics:
             return "nothing was simulated"
         done = f"{self.engine} routes {self.metrics.hcas} HCAs over {self.metrics.switches} switches"
-        why = f", the best that its cables allow ({few(self.allowances, 2)})" if self.allowances else ""
+        why = ""
+        if self.allowances:
+            idle = len(self.metrics.idle)
+            carry = "carries" if idle == 1 else "carry"
+            note = f"; {counted(idle, 'link')} {carry} nothing" if idle else ""
+            why = f", the best that its cables allow ({few(self.allowances, 2)}{note})"
         return f"proved: {done}, busiest link {self.metrics.imbalance:.2f} times the mean{why}"
 
 

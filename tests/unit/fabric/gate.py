@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Partition, Plan, SubnetManager
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Link, Partition, Plan, SubnetManager
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import Choices
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import Proof
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation import TOOLS, simulated_plan
@@ -63,8 +64,23 @@ def tiers(pods: int, leaves: int, each: int, cores: int) -> Plan:
 def left_out(plan: Plan, *numbers: int) -> Plan:
     """Leave out uplinks on purpose, as fabric.missing does."""
     uplinks = [link for link in plan.links if link.kind != "host"]
-    out = [uplinks[number] for number in numbers]
-    return replace(plan, links=[replace(link, missing=link in out) for link in plan.links])
+    return without(plan, [uplinks[number] for number in numbers])
+
+
+def without(plan: Plan, out: Iterable[Link]) -> Plan:
+    """Leave out cables on purpose; the first HCA that has one is the subnet manager's."""
+    links = [replace(link, missing=link in list(out)) for link in plan.links]
+    first = next(link.a for link in links if link.a in plan.hcas and not link.missing)
+    return replace(plan, links=links, managers=[SubnetManager(first, 15)])
+
+
+def drawn(plan: Plan, seed: int) -> Plan:
+    """Leave out one to four cables, of hosts and uplinks, by chance; half of them at one leaf, where they meet."""
+    rng = random.Random(seed)
+    leaf = rng.choice(sorted({link.b for link in plan.links if link.kind == "host"}))
+    count = 1 + seed % 4
+    mine = [link for link in plan.links if leaf in (link.a, link.b)]
+    return without(plan, [*rng.sample(mine, (count + 1) // 2), *rng.sample(plan.links, count // 2)])
 
 
 SMALL = rails(hosts=8, rails=2, per_unit=4, spines=4)

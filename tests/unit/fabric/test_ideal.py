@@ -77,6 +77,30 @@ def test_on_an_irregular_plan_a_link_that_is_heavy_or_idle_without_need_is_told(
     assert "; ".join(wrong).startswith(says)
 
 
+def test_a_link_is_idle_where_the_plan_leaves_out_an_hca_of_its_leaf_also_beside_an_uplink_that_is_left_out():
+    plan = left_out(SMALL, 0)
+    hca = next(link for link in plan.links if link.kind == "host" and link.b == "leaf-u0-r0")
+    both = replace(plan, links=[replace(link, missing=link.missing or link is hca) for link in plan.links])
+    down, up = "s4 port 1 to leaf-u0-r0 port 64", "leaf-u0-r0 port 64 to s4 port 1"
+    assert Ideal(both, "").judged(loaded(both, 12, {down: 0})) == []
+    # Three HCAs want three links, and all other leaves have as many as ever.
+    for wanted in ({down: 0, "s3 port 1 to leaf-u0-r0 port 63": 0}, {up: 0}, {"s4 port 2 to leaf-u0-r1 port 64": 0}):
+        assert "carry nothing" in "; ".join(Ideal(both, "").judged(loaded(both, 12, wanted)))
+    # Without one of the two it is red.
+    assert "carry nothing" in "; ".join(Ideal(plan, "").judged(loaded(plan, 12, {down: 0})))
+
+
+def test_below_cores_a_way_that_is_moved_may_leave_one_link_idle_and_moves_twice():
+    plan = left_out(tiers(4, 2, 4, 4), -1)
+    first, second = "l0 port 13 to s0 port 1", "l1 port 13 to s0 port 2"
+    assert Ideal(plan, "").judged(loaded(plan, 12, {first: 0})) == []
+    assert "carry nothing" in "; ".join(Ideal(plan, "").judged(loaded(plan, 12, {first: 0, second: 0})))
+    metrics = loaded(plan, 12)
+    for worst, fine in ((3, True), (4, False)):
+        metrics.shifts["leaf"] = Shift(worst, 1.5, 3)
+        assert (Ideal(plan, "").judged(metrics) == []) is fine
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

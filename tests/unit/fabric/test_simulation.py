@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model impo
     Hca,
     Link,
     Partition,
+    Plan,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import with_guids
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices
@@ -31,7 +32,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.simulation
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_proof import prove_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import conf, shown, tree
-from tests.unit.fabric.gate import SMALL, Files, made, rails, real, root_dropped, slurm, texts, tiers
+from tests.unit.fabric.gate import SMALL, Files, drawn, made, rails, real, root_dropped, slurm, texts, tiers, without
 from tests.unit.fabric.test_opensm import fabric as with_storage
 
 ROOT = Path(__file__).parents[3]
@@ -108,13 +109,18 @@ MUTANTS: dict[str, tuple[Callable[[Files], None], str, str]] = {
 }
 
 
+# An HCA and an uplink of one leaf, and an uplink of another.
+LEFT_OUT = without(SMALL, [SMALL.links[0], *(SMALL.links[number] for number in (-16, -6))])
+
+
 @real
+@pytest.mark.parametrize("plan", [SMALL, LEFT_OUT], ids=["whole", "cables left out"])
 @pytest.mark.parametrize("name", MUTANTS)
-def test_a_mutant_is_red_and_names_its_cause(name: str):
+def test_a_mutant_is_red_and_names_its_cause(name: str, plan: Plan):
     mutate, kind, cause = MUTANTS[name]
-    files = made(SMALL)
+    files = made(plan)
     mutate(files)
-    found = prove(SMALL, "", files)
+    found = prove(plan, "", files)
     assert cause in texts(found, kind), texts(found) + found.log
 
 
@@ -147,8 +153,10 @@ def test_roots_of_the_wrong_tier_cut_a_three_tier_fabric_in_two():
 
 
 @real
-def test_order_by_hosts_overloads_links():
+@pytest.mark.parametrize("seed", [None, 1, 3])
+def test_order_by_hosts_overloads_links(seed: int | None):
     plan = rails(16, 8, 4, 4)
+    plan = plan if seed is None else drawn(plan, seed)
     files = made(plan, "updn")
     assert texts(prove(plan, "", files)) == ""
     files[opensm.ORDER] = "".join(f"0x{one.port_guid}\n" for one in plan.hcas.values())

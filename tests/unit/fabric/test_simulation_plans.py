@@ -22,7 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
     rail_optimised,
 )
 from tests.unit.fabric.cases import CASES
-from tests.unit.fabric.gate import SMALL, left_out, made, rails, real, root_dropped, slurm, texts, tiers
+from tests.unit.fabric.gate import SMALL, drawn, left_out, made, rails, real, root_dropped, slurm, texts, tiers, without
 from tests.unit.fabric.test_opensm import fabric as with_storage
 
 
@@ -99,6 +99,39 @@ def test_a_plan_that_no_engine_can_load_evenly_is_no_finding_and_says_why(name: 
     assert texts(found) == ""
     assert why in "; ".join(found.allowances)
     assert f"the best that its cables allow ({found.allowances[0]}" in found.summary
+
+
+def leaves(count: int, hosts: int, oversubscription: int = 1) -> Plan:
+    listed = [Host(f"gpu{n}", [Nic("mlx5_0")], f"r{n // hosts}") for n in range(count * hosts)]
+    made = leaf_spine(listed, Shape(ports=32, speed="HDR", spines=["s0", "s1", "s2", "s3"], uplinks=hosts // oversubscription))
+    return simulated_plan(replace(made, oversubscription=oversubscription))
+
+
+WHOLE: dict[str, Plan] = {
+    "leaf-spine": leaves(4, 8),
+    "oversubscribed": leaves(4, 8, 2),
+    "one uplink to a spine": leaves(6, 4),
+    "rail-optimised": SMALL,
+    "rails": rails(16, 4, 8, 4),
+}
+
+
+@real
+@pytest.mark.parametrize("name", WHOLE)
+def test_cables_that_are_left_out_by_choice_are_no_finding_wherever_they_are(name: str):
+    for seed in range(8):
+        found = prove(drawn(WHOLE[name], seed), "")
+        assert (texts(found), found.engine) == ("", "ftree"), seed
+
+
+@real
+def test_links_that_are_idle_because_of_cables_left_out_are_a_note():
+    plan = rails(32, 8, 32, 4)
+    out = [link for link in plan.links if (link.b, link.b_port) == ("leaf-u0-r0", 5) or link.ends[1] == ("s1", 3)]
+    found = prove(without(plan, out), "")
+    assert len(out) == 2
+    assert texts(found) == ""
+    assert found.summary.endswith("; 1 link carries nothing)")
 
 
 @real
