@@ -16,7 +16,13 @@ from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm, readback, rules_files
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.dumps import Subnet, ca_order, read
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, counted, few, place
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
+    ERROR,
+    Finding,
+    counted,
+    few,
+    place,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ideal import Ideal
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (

@@ -103,7 +103,9 @@ def test_a_plan_that_no_engine_can_load_evenly_is_no_finding_and_says_why(name: 
 
 def leaves(count: int, hosts: int, oversubscription: int = 1) -> Plan:
     listed = [Host(f"gpu{n}", [Nic("mlx5_0")], f"r{n // hosts}") for n in range(count * hosts)]
-    made = leaf_spine(listed, Shape(ports=32, speed="HDR", spines=["s0", "s1", "s2", "s3"], uplinks=hosts // oversubscription))
+    made = leaf_spine(
+        listed, Shape(ports=32, speed="HDR", spines=["s0", "s1", "s2", "s3"], uplinks=hosts // oversubscription)
+    )
     return simulated_plan(replace(made, oversubscription=oversubscription))
 
 
