@@ -20,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings i
     place,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import natural
 
 
 @dataclass
@@ -102,10 +103,19 @@ class Words:
         text = f"expected {describe(row[0], self.plan)}, found {describe(row[2], self.plan)}"
         where = place(odd[0], self.plan)
         if len(odd) == 2:
-            return Finding("swapped", ERROR, where, text, f"swap with {place(odd[1], self.plan)}", tuple(row))
+            action = self._at_host(odd, row[0::2]) + f"swap with {place(odd[1], self.plan)}"
+            return Finding("swapped", ERROR, where, text, action, tuple(row))
         moves = "; ".join(f"{one} into {other}" for one, other in zip(names, [*names[1:], names[0]]))
         text += f"; {len(odd)} cables are in each other's places: {', '.join(names)}"
         return Finding("rotated", ERROR, where, text, f"move the cable of {moves}", tuple(row))
+
+    def _at_host(self, plugs: list[End], hcas: list[End]) -> str:
+        """Return how to swap two cables at a host, where they are in two switches: adapters are side by side, and leaves are not."""
+        known = [self.plan.hcas[name] for name, _ in hcas if name in self.plan.hcas]
+        if len(known) < 2 or known[0].host != known[1].host or plugs[0][0] == plugs[1][0]:
+            return ""
+        one, other = sorted((hca.device for hca in known), key=natural)
+        return f"at {known[0].host} swap the cables of {one} and {other}, or at the leaves "
 
     def _side(self, ends: Iterable[End]) -> tuple[int, int, int, list[End]]:
         """Rate the ports between which plugs would be moved, the easiest first: switches before hosts, one switch, lower tiers."""
@@ -137,7 +147,8 @@ class Words:
         for end in link:
             if end in taken:
                 text += f"; {describe(end, self.plan)} holds another"
-        return Finding("missing", ERROR, place(high, self.plan), text, "plug it in at both ends; if it is, replace it", link)  # fmt: skip
+        action = "see that it is plugged in at both ends; if it is, replace it"
+        return Finding("missing", ERROR, place(high, self.plan), text, action, link)
 
     def dead_host(self, host: str, links: list[tuple[End, End]]) -> Finding:
         """Tell of a host of which no cable is seen."""

@@ -21,6 +21,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings i
     WARNING,
     End,
     Finding,
+    counted,
     describe,
     few,
     ordered,
@@ -30,10 +31,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings i
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import CA, SWITCH, Discovery
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Link, Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import plain_name
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.rates import Rate, common, slower, unreadable
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.reach import reach
 
-# In Gbit/s a lane; what is not here is not compared.
-_SPEEDS = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10.3, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
 _WHAT = {SWITCH: "a switch", CA: "an HCA"}
 
 
@@ -135,35 +135,56 @@ class _Comparer:
                 one, other = (self.seen.names[teller], port), (self.seen.names[silent], far)
                 half[one] = half[other] = (one, other)
         wanted = (self.plan.width, self.plan.speed)
-        unread: list[tuple[End, tuple[str, str]]] = []
+        unread: list[tuple[End, Rate]] = []
+        slow: dict[Link, Rate] = {}
+        halves: set[Link] = set()
+        count = 0
         for link in self.links:
             low, high = link.ends
             if self.seen.ports.get(low) != high:
                 continue
-            fine = True
+            count += 1
             if low in half:
                 one, other = half[low]
                 text = f"{describe(one, self.plan)} tells of the cable between the two, and this end does not"
                 action = "discover again; a port that keeps silent has trouble"
                 self._add("half-seen", WARNING, place(other, self.plan), text, action, low, high)
-                fine = False
+                halves.add(link)
             rates = (self.seen.rates.get(low, wanted), self.seen.rates.get(high, wanted))
-            if rates != (wanted, wanted) and (slow := [rate for rate in rates if slower(rate, wanted)]):
-                text = f"the cable to {place(low, self.plan)} runs at {''.join(slow[0])}, planned is {''.join(wanted)}"
-                action = "reseat the cable at both ends, then replace it"
-                self._add("slow", ERROR, place(high, self.plan), text, action, low, high)
-                fine = False
-            elif rates != (wanted, wanted) and (odd := [rate for rate in rates if unreadable(rate)]):
+            if rates == (wanted, wanted):
+                continue
+            if below := [rate for rate in rates if slower(rate, wanted)]:
+                slow[link] = next((rate for rate in below if slower(rate, below[0])), below[0])
+            elif odd := [rate for rate in rates if unreadable(rate)]:
                 unread.append((high, odd[0]))
-            if fine:
-                self.ok.append(link)
+        halves |= self._slow(slow, count)
+        self.ok = [
+            link for link in self.links if self.seen.ports.get(link.ends[0]) == link.ends[1] and link not in halves
+        ]
         self._unread_rates(unread)
 
-    def _unread_rates(self, unread: Sequence[tuple[End, tuple[str, str]]]) -> None:
+    def _slow(self, slow: Mapping[Link, Rate], links: int) -> set[Link]:
+        """Tell of links below the planned speed, and return them; a speed that nearly all have is one finding, and no fault of theirs."""
+        usual, wanted = common(slow.values(), links), f"{self.plan.width}{self.plan.speed}"
+        if usual:
+            count = sum(rate == usual for rate in slow.values())
+            which = f"all {links}" if count == links else f"{count} of {links}"
+            text = f"{which} links run at {''.join(usual)}, {wanted} is planned"
+            action = "is fabric.speed right, or are the switches set lower? No cable is to be touched for this"
+            self._add("slow", ERROR, self.plan.name, text, action)
+        told = {link: rate for link, rate in slow.items() if rate != usual}
+        for link, rate in told.items():
+            low, high = link.ends
+            text = f"the cable to {place(low, self.plan)} runs at {''.join(rate)}, planned is {wanted}"
+            action = "reseat the cable at both ends, then replace it"
+            self._add("slow", ERROR, place(high, self.plan), text, action, low, high)
+        return set(told)
+
+    def _unread_rates(self, unread: Sequence[tuple[End, Rate]]) -> None:
         """Say at how many cables nothing was compared, so that silence is no proof of their speed."""
         if unread:
             end, rate = unread[0]
-            text = f"the rate of {len(unread)} cables could not be read, such as {''.join(rate)} at {place(end, self.plan)}"
+            text = f"the rate of {counted(len(unread), 'cable')} could not be read, such as {''.join(rate)} at {place(end, self.plan)}"
             action = f"planned is {self.plan.width}{self.plan.speed}: discover with newer tools (rdma-core), or ask the switches"
             self._add("unread", WARNING, self.plan.name, text, action)
 
@@ -255,21 +276,6 @@ class _Comparer:
 
     def _add(self, kind: str, severity: str, where: str, text: str, action: str, *ends: End) -> None:
         self.found.append(Finding(kind, severity, where, text, action, ends))
-
-
-def slower(rate: tuple[str, str], wanted: tuple[str, str]) -> bool:
-    """Tell whether a width and speed are below the planned ones; what is not known is not."""
-    if rate == wanted:
-        return False
-    lanes, speed = rate[0].rstrip("x"), _SPEEDS.get(rate[1])
-    if lanes.isdigit() and int(lanes) < int(wanted[0].rstrip("x")):
-        return True
-    return lanes.isdigit() and speed is not None and wanted[1] in _SPEEDS and speed < _SPEEDS[wanted[1]]
-
-
-def unreadable(rate: tuple[str, str]) -> bool:
-    """Tell whether a rate was told and says nothing, as `4x???` of a tool that is older than the speed; LLDP tells none."""
-    return rate != ("", "") and (not rate[0].rstrip("x").isdigit() or rate[1] not in _SPEEDS)
 
 
 __all__: Sequence[str] = (

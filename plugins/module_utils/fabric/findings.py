@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import natural
 
 End = tuple[str, int]
 
@@ -35,6 +36,9 @@ KINDS = {
     "unread": "lines of the discovery, or rates of cables, were not understood",
 }
 
+# What is told after all cables that go to a wrong place.
+_LAST = ("slow", "unread")
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -52,8 +56,11 @@ class Finding:
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings, the gravest first."""
-    return sorted(findings, key=lambda one: (_ORDER[one.severity], one.where, one.kind, one.text))
+    """Return findings, the gravest first, those of speed after those of cables, places as people count: port 2 before port 10."""
+    return sorted(
+        findings,
+        key=lambda one: (_ORDER[one.severity], one.kind in _LAST, natural(one.where), one.kind, natural(one.text)),
+    )
 
 
 def worst(findings: Iterable[Finding]) -> str:

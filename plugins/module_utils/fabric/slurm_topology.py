@@ -27,10 +27,12 @@ _SUFFIXES, _SMALL_BLOCKS = (23, 11), (25, 5)
 _PLAIN_YAML = (26, 5)
 # Kind of fabric -> TopologyParam of slurm.conf.
 PARAMS = {"dragonfly": "dragonfly"}
+_PLAN_THEM = "add every node to the plan, or cable it"
 
 
 class TopologyError(ValueError):
     """What cannot be written for this version of Slurm, with what can."""
+
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,13 @@ def release(version: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def tree(plans: Plan | Sequence[Plan], *, nodes: Sequence[str] | None = None, top: str = "top") -> Topology:
+def tree(
+    plans: Plan | Sequence[Plan], *, nodes: Sequence[str] | None = None, top: str = "top", advice: str = _PLAN_THEM
+) -> Topology:
     """Return the tree of one or several fabrics, of `nodes` (those of slurm.conf), if they are given, alone.
 
     Connected fabrics get a root each: jobs cannot span what no cable joins. `top` is the name of the root, or the start of their names.
+    `advice` is what to do with nodes that are in none.
     """
     plans = [plans] if isinstance(plans, Plan) else list(plans)
     found: list[tuple[Plan, Branch]] = []
@@ -94,7 +99,7 @@ def tree(plans: Plan | Sequence[Plan], *, nodes: Sequence[str] | None = None, to
         found += [(plan, branch) for branch in branches]
     _name_all(found, top, topology)
     if nodes is not None:
-        _uncovered(nodes, topology)
+        _uncovered(nodes, topology, advice)
     return topology
 
 
@@ -102,12 +107,13 @@ def _hosts(plan: Plan) -> list[str]:
     return list(dict.fromkeys(hca.host for hca in plan.hcas.values()))
 
 
-def _uncovered(nodes: Sequence[str], topology: Topology) -> None:
+def _uncovered(nodes: Sequence[str], topology: Topology, advice: str) -> None:
     known = {name for switch in topology.switches for name in switch.nodes}
     known |= {finding.where for finding in topology.findings}
     if missing := [name for name in nodes if name not in known]:
-        text = "no HCA of them is in the fabric, so Slurm starts no job on them and others"
-        topology.findings.append(Finding("topology", ERROR, fold(missing), text, "add them to the plan, or cable them"))
+        them = "it" if len(missing) == 1 else "them"
+        text = f"no HCA of {them} is in the fabric, so Slurm starts no job on {them} and others"
+        topology.findings.append(Finding("topology", ERROR, fold(missing), text, advice))
 
 
 def _name_all(found: Sequence[tuple[Plan, Branch]], top: str, topology: Topology) -> None:

@@ -36,6 +36,9 @@ _SHOWN = 100
 # Kinds of findings that say that a name is not surely that of the node that has it.
 _DOUBTFUL = ("duplicate-guid", "duplicate-name")
 
+# What to do with nodes of the cluster of which no adapter was discovered; there may be no plan.
+_ASK_AGAIN = "see that it is on, that its cable is in, and that its adapter is named after it; then discover again"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -190,7 +193,7 @@ def of_discovered(cluster: Cluster, told: Sequence[Told], version: str | None = 
     """Return Slurm's topology of what was discovered, whatever the plan; `patterns` are those of `discovered.plan_of`."""
     names = [node.name for node in cluster.nodes]
     plan, findings = discovered.plan_of(discoveries(told), name=cluster.name, hosts=names, **patterns)
-    topology = tree_of(cluster, plan)
+    topology = tree_of(cluster, plan, advice=_ASK_AGAIN)
     files = slurm_files({"default": topology}, version or cluster.slurm.version)
     found = ordered([*findings, *topology.findings])
     hosts = len({hca.host for hca in plan.hcas.values()})

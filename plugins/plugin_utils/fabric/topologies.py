@@ -69,10 +69,11 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
     return found
 
 
-def tree_of(cluster: Cluster, plan: Plan) -> Topology:
+def tree_of(cluster: Cluster, plan: Plan, **options: str) -> Topology:
     """Return the tree, with a switch by itself for nodes that are meant to have no adapter in the fabric.
 
     Slurm starts no job on several nodes that are below no switch. Nothing joins it with the tree, as no cable of the fabric does.
+    `options` are further ones of `slurm_topology.tree`.
     """
     top, kind = (cluster.fabric.top, cluster.fabric.kind) if cluster.fabric else ("top", "")
     seen = {hca.host for hca in plan.hcas.values()}
@@ -80,7 +81,7 @@ def tree_of(cluster: Cluster, plan: Plan) -> Topology:
     inside = {
         node.name: not cluster.fabric or node.name in seen or in_fabric(node.profile, kind) for node in cluster.nodes
     }
-    tree = slurm_topology.tree(plan, nodes=[name for name, there in inside.items() if there], top=top)
+    tree = slurm_topology.tree(plan, nodes=[name for name, there in inside.items() if there], top=top, **options)
     if without := tuple(name for name, there in inside.items() if not there):
         names = Names()
         for switch in tree.switches:

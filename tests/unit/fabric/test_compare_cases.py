@@ -65,7 +65,8 @@ def test_swap_across_rails_at_one_host():
     w = world()
     recable(w, (("gpu1 mlx5_0", 1), ("leaf-0-r1", 2)), (("gpu1 mlx5_1", 1), ("leaf-0-r0", 2)))
     assert told(w) == [
-        "swapped: rack b0, leaf-0-r0 port 2: expected gpu1 mlx5_0, found gpu1 mlx5_1; swap with rack b0, leaf-0-r1 port 2"
+        "swapped: rack b0, leaf-0-r0 port 2: expected gpu1 mlx5_0, found gpu1 mlx5_1; at gpu1 swap the cables of mlx5_0 and mlx5_1, "
+        "or at the leaves swap with rack b0, leaf-0-r1 port 2"
     ]
     (finding,) = compared(w).findings
     assert set(finding.ends) == {("gpu1 mlx5_0", 1), ("leaf-0-r0", 2), ("gpu1 mlx5_1", 1), ("leaf-0-r1", 2)}
@@ -85,7 +86,7 @@ def test_cages_are_named_where_a_cage_holds_two_ports():
     w.cut(("leaf-0-r0", 14))
     assert told(w) == [
         "missing: rack s1, sp1 port 2 (cage 1/2): the cable to rack b0, leaf-0-r0 port 14 (cage 7/2) is missing or dead; "
-        "plug it in at both ends; if it is, replace it"
+        "see that it is plugged in at both ends; if it is, replace it"
     ]
 
 
@@ -152,6 +153,58 @@ def test_downgraded_link_with_its_rate():
     w.join(("leaf-0-r0", 13), ("sp1", 1), width="1x", speed="EDR")
     assert [one.split(";")[0] for one in told(w)] == [
         "slow: rack s1, sp1 port 1: the cable to rack b0, leaf-0-r0 port 13 runs at 1xEDR, planned is 4xHDR"
+    ]
+
+
+def slowed(w: World, speed: str = "EDR", width: str = "4x", faster: int = 0) -> None:
+    """Let all links, but the last few, run at a speed."""
+    links = list(w.plan.present)
+    for link in links[: len(links) - faster]:
+        w.join(*link.ends, width=width, speed=speed)
+
+
+@pytest.mark.parametrize(("width", "speed"), [("4x", "EDR"), ("1x", "HDR")])
+def test_one_lower_speed_of_all_links_is_one_finding_and_other_faults_come_first(width: str, speed: str):
+    w = world()
+    slowed(w, speed, width)
+    (finding,) = compared(w).findings
+    assert (finding.kind, finding.severity, finding.ends) == ("slow", "error", ())
+    assert str(finding) == (
+        f"fabric: all 32 links run at {width}{speed}, 4xHDR is planned; "
+        "is fabric.speed right, or are the switches set lower? No cable is to be touched for this"
+    )
+    assert len(compared(w).ok) == 32
+    w.join(("leaf-0-r0", 13), ("sp1", 1), width="1x", speed="SDR")
+    recable(w, (("gpu5 mlx5_0", 1), ("leaf-1-r0", 3)), (("gpu6 mlx5_0", 1), ("leaf-1-r0", 2)))
+    found = compared(w)
+    assert [(one.kind, one.where) for one in found.findings] == [
+        ("swapped", "rack b1, leaf-1-r0 port 2"),
+        ("slow", "fabric"),
+        ("slow", "rack s1, sp1 port 1"),
+    ]
+    assert found.findings[1].text.startswith(f"29 of 30 links run at {width}{speed}, ")
+    assert found.findings[2].text == "the cable to rack b0, leaf-0-r0 port 13 runs at 1xSDR, planned is 4xHDR"
+    assert len(found.ok) == 29
+
+
+@pytest.mark.parametrize(("faster", "findings"), [(3, 1), (4, 28)])
+def test_a_lower_speed_of_less_than_nearly_all_links_is_told_of_each(faster: int, findings: int):
+    w = world()
+    slowed(w, faster=faster)
+    assert len(compared(w).findings) == findings
+
+
+def test_findings_are_in_the_order_of_people():
+    shape = Shape(ports=32, speed="HDR", spines=["sp1"], uplinks=11)
+    w = world(rail_optimised([Host(f"gpu{n}", NICS, "b0", "0") for n in range(11)], shape))
+    w.cut(*((f"gpu{n} mlx5_0", 1) for n in (0, 1, 9, 10)))
+    w.join(("gpu2 mlx5_0", 1), ("leaf-0-r0", 3), "1x", "HDR")
+    assert [(one.kind, one.where.split()[-1]) for one in compared(w).findings] == [
+        ("missing", "1"),
+        ("missing", "2"),
+        ("missing", "10"),
+        ("missing", "11"),
+        ("slow", "3"),
     ]
 
 

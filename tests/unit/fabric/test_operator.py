@@ -297,6 +297,13 @@ def test_the_topology_of_what_is_there_needs_no_plan(tmp_path: Path):
     topology = of_discovered(bare, told(discovery))
     assert "Nodes=gpu[001-032]" in topology.files["slurm/topology.conf"]
     assert topology.summary == "pod32: 12 switches and 32 of 32 nodes were discovered"
+    for hca in [one for one in discovery.nodes.values() if one.description.startswith("gpu012 ")]:
+        del discovery.nodes[hca.guid]
+        for box in discovery.nodes.values():
+            box.cables = {port: cable for port, cable in box.cables.items() if cable.guid != hca.guid}
+    lacking = of_discovered(bare, told(discovery)).table
+    assert "gpu012: no HCA of it is in the fabric, so Slurm starts no job on it and others" in lacking
+    assert "plan" not in lacking
 
 
 # The playbooks.
