@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, ordered
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, counted, ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import Wanted, judge
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import compared, managers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
@@ -80,7 +80,7 @@ def opensm_verdict(path: object, told: Mapping[str, Any], choices: Choices | Non
         lines.append(f"not asked in this run: {', '.join(left)}")
     listed = ordered(findings)
     if listed:
-        lines = [f"{len(listed)} findings on the subnet managers", *(lines[-1:] if left else [])]
+        lines = [f"{counted(len(listed), 'finding')} on the subnet managers", *(lines[-1:] if left else [])]
     summary = "; ".join(lines)
     failed = any(one.severity == ERROR for one in listed)
     return {

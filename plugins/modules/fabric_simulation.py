@@ -89,7 +89,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding, counted
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import from_data
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import Proof, prove
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_proof import prove_blocks, prove_topology
@@ -143,7 +143,7 @@ def main() -> None:
             said += [word] if word else []
     result = {"changed": False, "findings": [asdict(finding) for finding in findings], "planes": made}
     if findings:
-        module.fail_json(msg="\n".join([f"{len(findings)} findings:", *map(str, findings)]), **result)
+        module.fail_json(msg="\n".join([f"{counted(len(findings), 'finding')}:", *map(str, findings)]), **result)
     module.exit_json(msg="; ".join(said) or "nothing was to be simulated", **result)
 
 

@@ -215,6 +215,7 @@ def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None) -
 def junit(plan: Plan, findings: Sequence[Finding], *, fail_on: str = ERROR) -> str:
     """Return findings as JUnit's XML: a case for each, and one that passes for each kind of which there is none.
 
+    A case is named after what it says, so that a CI knows it again whatever else is found.
     Findings below the severity `fail_on` are skipped cases, so that they are seen and break nothing.
     """
     fatal = [one for one in findings if _GRAVITY.index(one.severity) >= _GRAVITY.index(fail_on)]
@@ -225,11 +226,12 @@ def junit(plan: Plan, findings: Sequence[Finding], *, fail_on: str = ERROR) -> s
     )
     lines = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuite name="fabric {text(plan.name)}" {counts}>']
     lines += [f'  <testcase classname="fabric.{kind}" name="{text(KINDS[kind])}: none"/>' for kind in good]
-    for number, one in enumerate(findings):
+    for one in findings:
         tag = "failure" if _GRAVITY.index(one.severity) >= _GRAVITY.index(fail_on) else "skipped"
         sort = f' type="{text(one.severity)}"' if tag == "failure" else ""
+        name = text(f"{one.where}: {one.text}")
         lines += [
-            f'  <testcase classname="fabric.{text(one.kind)}" name="{number + 1}: {text(one.where)}">',
+            f'  <testcase classname="fabric.{text(one.kind)}" name="{name}">',
             f'    <{tag}{sort} message="{text(one.text)}">{text(one)}</{tag}>',
             "  </testcase>",
         ]

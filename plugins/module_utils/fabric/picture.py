@@ -13,6 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings i
     INFO,
     WARNING,
     Finding,
+    counted,
     few,
     worst,
 )
@@ -250,7 +251,7 @@ def _legend(plan: Plan, drawn: Sketch, findings: list[Finding]) -> Iterator[str]
         yield _words(x + 18, y - 3, f"rail {rail}", size=11)
         x += 66
     y += 16
-    words = f"{len(findings)} findings, the gravest: {worst(findings)}" if findings else "no findings"
+    words = f"{counted(len(findings), 'finding')}, the gravest: {worst(findings)}" if findings else "no findings"
     if drawn.loose:
         words += f"; {len(drawn.loose)} of them at no place of this picture"
     yield _words(MARGIN, y, words, colour=COLOURS[worst(findings)][0], weight="bold")

@@ -249,7 +249,7 @@ class _Run:
             self.effect(SUBNET, f"OpenSM does not say SUBNET UP: {_last(log or printed)}")
         said = list(dict.fromkeys(match[0].replace(f"{self.scratch}/", "") for match in _ERR.finditer(log)))
         if said:
-            self.effect(LOG, f"OpenSM reports {len(said)} errors: {few(said, 3)}")
+            self.effect(LOG, f"OpenSM reports {counted(len(said), 'error')}: {few(said, 3)}")
         if "retrying with default config" in log:
             self.effect(LOG, f"OpenSM drops {opensm.PARTITIONS}: every port reaches every other")
         for token in dict.fromkeys(re.findall(r'Unrecognized token: "(.*)"', printed)):
@@ -284,7 +284,7 @@ class _Run:
         said = execute(command, self.scratch, fabric.environment, seconds)
         dead = re.findall(r"Unassigned LFT.*|Dead end.*", said)
         if dead:
-            self.effect(LOOPS, f"ibdmchk finds {len(dead)} dead ends: {few(dead, 2)}")
+            self.effect(LOOPS, f"ibdmchk finds {counted(len(dead), 'dead end')}: {few(dead, 2)}")
         if "credit loops in routing" in said and self.found.engine not in _LANES:
             self.effect(LOOPS, "ibdmchk finds credit loops, so packets can block for ever")
         elif "no credit loops found" not in said and not dead and self.found.engine not in _LANES:

@@ -34,7 +34,6 @@ class TopologyError(ValueError):
     """What cannot be written for this version of Slurm, with what can."""
 
 
-
 @dataclass(frozen=True)
 class Switch:
     """A switch as Slurm knows it; `nodes` are those of a leaf, `all_nodes` all below; `stands_for` are the fabric's own."""

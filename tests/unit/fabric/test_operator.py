@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,6 +15,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import KINDS
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
     connect,
     discovery_of,
@@ -30,6 +32,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts 
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compared import compared, of_discovered, sources
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.proofs import takes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variables import VARIABLES
 from tests.unit.fabric.test_lldp import answers
 
 ROOT = Path(__file__).parents[3]
@@ -372,6 +376,35 @@ def test_mistakes_end_the_run_before_anything_is_written(tmp_path: Path):
     assert done.returncode == 2
     assert all(f"su1-r{rail}: " in done.stdout for rail in range(8))
     assert [path.name for path in tmp_path.iterdir()] == ["pod.bedplate.yml"]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("fabric_failon", "did you mean fabric_fail_on?"), ("fabric_zz", "allowed: fabric_directory, ")]
+)
+def test_a_variable_that_no_playbook_takes_is_refused_before_anything_is_read(name: str, hint: str, tmp_path: Path):
+    found = cluster(tmp_path)
+    done = play(
+        *books("fabric_compare"), "-i", found.path, "-e", f"{name}=never", "-e", "fabric_saved=/nowhere", "-e", "x=1"
+    )
+    assert done.returncode == 2
+    assert f"{name} is no variable of the playbooks of the fabric; {hint}" in done.stdout
+    assert "/nowhere" not in done.stdout
+
+
+def test_the_variables_are_those_of_the_playbooks_and_each_playbook_checks_them():
+    texts = {book.stem: book.read_text() for book in ROOT.glob("playbooks/fabric*.yml")}
+    assert {name for text in texts.values() for name in VARIABLE.findall(text)} == set(VARIABLES)
+    begin = re.compile(r"import_playbook: (validate_fabric|fabric_discover)\.yml")
+    assert all(begin.search(text) for text in texts.values())
+    assert "import_playbook: validate_fabric.yml" in texts["fabric_discover"]
+
+
+def test_the_check_says_how_much_it_simulates_and_how_long_that_takes(tmp_path: Path):
+    plan = planned(cluster(tmp_path)).plan
+    assert takes(plan) == ("OpenSM is at work on 256 HCAs and 12 switches that ibsim makes; this takes some seconds")
+    many = replace(plan, hcas={f"gpu{n} mlx5_0": Hca(f"gpu{n}", "mlx5_0") for n in range(8192)})
+    assert takes(many).endswith("this takes about 5 minutes, and twice that on busy cores")
+    assert takes(replace(plan, technology="ethernet")) == "slurmctld reads the topology; this takes some seconds"
 
 
 # The documentation.

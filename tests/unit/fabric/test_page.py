@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -216,6 +217,17 @@ def test_junit_fails_from_a_severity_on(fail_on: str, failures: int):
     failure = next(found.iter("failure"))
     assert failure.text == "rack r0, leaf-su00-r0 port 1: the cable is missing; plug it in"
     assert failure.get("type") == ERROR
+
+
+def test_a_case_of_junit_has_the_same_name_whatever_else_is_found():
+    def names(findings: list[Finding]) -> list[str | None]:
+        found = ElementTree.fromstring(junit(cases.rails(), findings))
+        return [case.get("name") for case in found if len(case)]
+
+    several = [*FINDINGS, replace(FINDINGS[0], text="it holds another")]
+    assert names(several)[0] == "rack r0, leaf-su00-r0 port 1: the cable is missing"
+    assert names(several[1:]) == names(several)[1:]
+    assert len(set(names(several))) == len(several)
 
 
 def test_junit_of_a_fabric_that_is_right_has_a_case_for_each_kind():

@@ -60,7 +60,7 @@ def test_a_topology_says_what_it_is_not_of(tmp_path: Path):
     for hca in [one for one in discovery.nodes.values() if one.description.startswith("gpu007 ")]:
         cut(discovery, hca.description)
         del discovery.nodes[hca.guid]
-    assert of_discovered(found, told(discovery)).partial.startswith("gpu007: no HCA of them is in the fabric")
+    assert of_discovered(found, told(discovery)).partial.startswith("gpu007: no HCA of it is in the fabric")
 
 
 def test_names_that_left_the_plan_keep_their_guids_until_another_has_them(tmp_path: Path):
