@@ -95,7 +95,7 @@ def test_hosts_that_a_limit_leaves_out_are_named_and_not_judged():
     assert found["summary"] == "molecule: sm1 mlx5_0 is master, 1 standby; not asked in this run: sm1"
     found = verdict({"sm1": facts("MASTER", unit="failed")})
     assert found["failed"]
-    assert found["summary"] == "1 findings on the subnet managers; not asked in this run: sm2"
+    assert found["summary"] == "1 finding on the subnet managers; not asked in this run: sm2"
 
 
 def test_a_warning_fails_nothing():
