@@ -99,7 +99,7 @@ def test_before_delivery_all_but_lists_of_guids_is_there_and_the_rest_is_told_of
         "cabling.csv", "cables-bill.csv", "fabric.svg", "fabric.html",
     }  # fmt: skip
     told_of = files[f"opensm/fabric/{LEFT_OUT}"]
-    assert "root_guid.conf needs node GUIDs, and 4 of 4 switches have none: spine01" in told_of
+    assert "root_guid.conf needs node GUIDs, and 4 of 4 switches have none: rack net1, spine01" in told_of
     assert "the cluster file names no services.subnet_managers" in told_of
     assert "    ALL=full,\n    SELF=full ;\n" in files["opensm/fabric/partitions.conf"]
 
@@ -111,6 +111,7 @@ def test_with_guids_on_record_and_managers_of_the_plan_nothing_is_left_out(tmp_p
         ("kind: rail-optimised, ", ""),
         ("leaf: su1, ", 'leaf: "su[1-2]", '),
         ("uplinks: 32", "uplinks: 160, switch_ports: 640"),
+        ("su1-r[0-7],spine", "su[1-2],spine"),
     )
     found = cluster(tmp_path, *edits)
     keep(found, compared(found, told(seen(found))).guids)
@@ -174,9 +175,9 @@ def test_a_swap_is_told_with_where_to_go(tmp_path: Path):
     first, second, third = report.table.splitlines()
     assert first == report.summary
     assert re.match(
-        r"ERROR    swapped  rack b01, su1-r3 port [56]: expected gpu00[56] mlx5_3, found gpu00[56] mlx5_3", second
+        r"ERROR    swapped  rack net1, su1-r3 port [56]: expected gpu00[56] mlx5_3, found gpu00[56] mlx5_3", second
     )
-    assert re.match(r" +-> swap with rack b01, su1-r3 port [56]", third)
+    assert re.match(r" +-> swap with rack net1, su1-r3 port [56]", third)
     assert (report.worst, report.failed) == ("error", True)
     suite = ElementTree.fromstring(report.files["findings.xml"])
     assert suite.attrib["failures"] == "1"
@@ -351,7 +352,7 @@ def test_a_fault_fails_the_run_and_leaves_its_files(tmp_path: Path):
     done = play(*books("fabric_topology", "fabric_compare"), "-i", found.path, "-e", f"fabric_saved={saved}")
     assert done.returncode == 2
     assert "Nodes=gpu[001-032]" in (tmp_path / "fabric/discovered/slurm/topology.conf").read_text()
-    assert "-> swap with rack b01, su1-r3 port" in done.stdout
+    assert "-> swap with rack net1, su1-r3 port" in done.stdout
     assert {path.name for path in (tmp_path / "fabric/comparison").iterdir()} == {
         "findings.json", "findings.xml", "fabric.html",
     }  # fmt: skip
