@@ -27,6 +27,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts 
     PlanError,
     artefacts,
     planned,
+    written,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compared import compared, of_discovered, sources
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
@@ -161,6 +162,22 @@ def test_a_discovery_is_in_the_page(tmp_path: Path):
     files = artefacts(found, discoveries={"": discovery})
     assert json.loads(files["findings.json"])["counts"] == {"missing": 1}
     assert "511 of them found as planned" in files["fabric.html"]
+
+
+def test_cables_without_a_length_are_told_of_once_with_what_to_state(tmp_path: Path):
+    def told_of(*edits: tuple[str, str]) -> list[str]:
+        files, findings = written(planned(cluster(tmp_path, *edits)))
+        assert all(str(one.text) in files["fabric.html"] for one in findings)
+        return [str(one) for one in findings]
+
+    assert told_of() == []
+    rackless, nowhere = (', switch_racks: {"su1-r[0-7],spine[01-04]": net1}', ""), ("row: B, column: 9", "row: B")
+    switches = "cabling.csv: of 512 cables 512 have no length: no rack is known of switches: su1-r0, su1-r1, su1-r2"
+    assert told_of(rackless)[0].startswith(switches)
+    assert told_of(rackless)[0].endswith("and 6 more; state fabric.switch_racks")
+    assert told_of(nowhere) == [
+        "cabling.csv: of 512 cables 256 have no length: of racks no row and column is known: net1; state `row` and `column` under `racks`"
+    ]
 
 
 # The comparison.
