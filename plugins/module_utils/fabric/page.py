@@ -100,7 +100,7 @@ def page(
             '<a href="#bill">Bill of cables</a><a href="#cabling">Cables</a>'
             '<label>Search <input id="search" type="search" placeholder="words, such as leaf-03 gpu012"></label></nav>\n',
             _findings(findings, compared=ok is not None),
-            f'<h2 id="picture">Picture</h2>\n<div class="wide">\n{drawn or picture(plan, findings)}</div>\n',
+            f'<h2 id="picture">Picture</h2>\n<div class="wide">\n{drawn or picture(plan, findings, compared=ok is not None)}</div>\n',
             _switches(plan, findings),
             _bill(bill(plan, cables)),
             _cables(plan, cables, findings),

@@ -223,7 +223,7 @@ def _shown(
         compared = comparison(plan, discoveries)
         findings, ok = compared.findings, len(compared.ok)
         found = {"findings.json": as_json(plan, findings, ok=ok), "findings.xml": junit(plan, findings)}
-    drawn = picture(plan, findings)
+    drawn = picture(plan, findings, compared=discoveries is not None)
     return {
         "cabling.csv": cables.as_csv(rows),
         "cables-bill.csv": cables.as_csv(cables.bill(plan, rows), cables.Item),

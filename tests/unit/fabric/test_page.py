@@ -154,6 +154,7 @@ def test_no_findings():
     html = page(plan, [], rows(plan), ok=16)
     assert "There are none." in html
     assert "Nothing was compared" not in html
+    assert ">no findings<" in html
     assert len(Reader(html).tables) == 3
 
 
@@ -162,6 +163,8 @@ def test_a_plan_that_was_not_compared_does_not_look_as_if_it_were_right(findings
     html = made(findings=findings)
     assert "Nothing was compared with this plan yet" in html
     assert "There are none" not in html
+    assert ">not compared yet" in html
+    assert "no findings" not in html
     assert ("In the plan itself nothing is odd." in html) == (not findings)
 
 
