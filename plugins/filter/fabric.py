@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -16,6 +17,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved impo
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import artefacts, compared, proofs, record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 
+# The directory beside a cluster file that ansible.cfg leaves out of the inventory.
+USUAL = "fabric"
 Discoveries = Iterable[Mapping[str, Any]]
 
 
@@ -41,11 +44,30 @@ def _told(discoveries: object) -> list[Told]:
     return found
 
 
-def fabric_artefacts(path: object, directory: str, slurm_version: str | None = None) -> list[dict[str, str]]:
-    """Return the entries for bedplate.cluster.files."""
+def fabric_artefacts(path: object, directory: str, slurm_version: str | None = None) -> dict[str, Any]:
+    """Return the entries for bedplate.cluster.files, and what is odd in the plan."""
     cluster = cluster_of(path, "fabric_artefacts")
     with _said("fabric_artefacts"):
-        return artefacts.entries(artefacts.artefacts(cluster, slurm_version), directory)
+        work = artefacts.planned(cluster)
+        files, findings = artefacts.written(work, slurm_version)
+        table = compared.table(findings, artefacts.summary(work.plan, findings))
+        return {"files": artefacts.entries(files, directory), "table": table}
+
+
+def fabric_directory(path: object, directory: str = "") -> str:
+    """Return where the files of the fabric go, as an absolute path."""
+    if not isinstance(path, str):
+        raise AnsibleFilterError(f"fabric_directory takes the path of a cluster file, not {path!r}")
+    inventory = Path(path).expanduser().resolve().parent
+    usual = inventory / USUAL
+    found = (Path(directory).expanduser() if directory else usual).resolve()
+    if found.is_relative_to(inventory) and not found.is_relative_to(usual):
+        raise AnsibleFilterError(
+            f"fabric_directory: {directory} is inside the directory of the inventory, {inventory}: Ansible would read the files of "
+            f"the fabric as inventory, and no later run would begin. Allowed: a directory elsewhere, or {usual}, which ansible.cfg "
+            "leaves out and which is the default."
+        )
+    return str(found)
 
 
 def fabric_sources(path: object) -> list[dict[str, Any]]:
@@ -100,6 +122,7 @@ class FilterModule:
         """Return filter name -> function."""
         return {
             "fabric_artefacts": fabric_artefacts,
+            "fabric_directory": fabric_directory,
             "fabric_sources": fabric_sources,
             "fabric_proofs": fabric_proofs,
             "fabric_comparison": fabric_comparison,

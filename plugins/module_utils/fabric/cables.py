@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Link, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import natural
 
@@ -169,6 +170,25 @@ def bill(plan: Plan, cables: Iterable[Row]) -> list[Item]:
         Item(kind, purpose, speed, length, part, count)
         for (kind, purpose, length, part), count in sorted(counts.items(), key=_in_order)
     ]
+
+
+def unmeasured(plan: Plan, cables: Iterable[Row], places: Places) -> tuple[str, str] | None:
+    """Return why cables that are to be laid have no length, and what to state in the cluster file; None where all have one."""
+    without = [row for row in cables if not row.length_m and row.state == INSTALL]
+    if not without:
+        return None
+    ends = [end for row in without for end in ((row.a_rack, row.a_device), (row.b_rack, row.b_device))]
+    nowhere = list(dict.fromkeys(device for rack, device in ends if not rack))
+    switches = [name for name in nowhere if name in plan.switches]
+    hosts = [name for name in nowhere if name not in plan.switches]
+    racks = list(dict.fromkeys(rack for rack, _device in ends if rack and rack not in places))
+    wrong = [
+        (switches, "no rack is known of switches", "fabric.switch_racks"),
+        (hosts, "no rack is known of hosts", "their `rack` under `hosts`"),
+        (racks, "of racks no row and column is known", "`row` and `column` under `racks`"),
+    ]
+    why = "; ".join(f"{text}: {few(names)}" for names, text, _key in wrong if names)
+    return f"{len(without)} have no length: {why}", "state " + ", ".join(key for names, _text, key in wrong if names)
 
 
 def _in_order(item: tuple[tuple[str, str, str, str], int]) -> tuple[str, str, float, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from operator import attrgetter
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cables import Item, Row, bill
@@ -21,6 +21,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings i
     Finding,
     worst,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import valid
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import COLOURS, picture, text
 
@@ -36,7 +38,8 @@ nav a { margin-right: 16px; } input { font: inherit; width: 22em; padding: 4px 8
 .wide { overflow-x: auto; } .wide svg { max-width: 100%; height: auto; } .wide svg.large { min-width: 960px; }
 table { border-collapse: collapse; width: 100%; } th { text-align: left; background: #eef1f4; }
 th, td { padding: 4px 10px 4px 0; border-bottom: 1px solid #e3e7eb; vertical-align: top; overflow-wrap: anywhere; }
-td.number { text-align: right; } .error { color: ERROR; font-weight: bold; } .warning { color: WARNING; font-weight: bold; }
+td.number, th.number { text-align: right; padding-right: 24px; }
+.error { color: ERROR; font-weight: bold; } .warning { color: WARNING; font-weight: bold; }
 @media print { nav { display: none; } }
 """
 # Cables are many: those that match are made when they are asked for, 500 at most.
@@ -96,8 +99,8 @@ def page(
             '<nav><a href="#findings">Findings</a><a href="#picture">Picture</a><a href="#switches">Switches</a>'
             '<a href="#bill">Bill of cables</a><a href="#cabling">Cables</a>'
             '<label>Search <input id="search" type="search" placeholder="words, such as leaf-03 gpu012"></label></nav>\n',
-            _findings(findings),
-            f'<h2 id="picture">Picture</h2>\n<div class="wide">\n{drawn or picture(plan, findings)}</div>\n',
+            _findings(findings, compared=ok is not None),
+            f'<h2 id="picture">Picture</h2>\n<div class="wide">\n{drawn or picture(plan, findings, compared=ok is not None)}</div>\n',
             _switches(plan, findings),
             _bill(bill(plan, cables)),
             _cables(plan, cables, findings),
@@ -106,8 +109,11 @@ def page(
     )
 
 
-def _table(heads: Iterable[str], lines: Iterable[str]) -> str:
-    head = "".join(f"<th>{text(name)}</th>" for name in heads)
+def _table(heads: Iterable[str], lines: Iterable[str], numbers: Container[str] = ()) -> str:
+    """Return a table; `numbers` are the heads of columns of numbers, which stand above them, to the right."""
+    head = "".join(
+        f'<th class="number">{text(name)}</th>' if name in numbers else f"<th>{text(name)}</th>" for name in heads
+    )
     return f'<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{"".join(lines)}</tbody>\n</table></div>\n'
 
 
@@ -115,15 +121,19 @@ def _line(*cells: object, first: str = "") -> str:
     """Return a row of a table; numbers are to the right, and `first` is the class of the first cell."""
     made = []
     for number, cell in enumerate(cells):
-        name = "number" if isinstance(cell, int) else first if not number else ""
-        made.append(f'<td class="{name}">{text(cell)}</td>' if name else f"<td>{text(cell)}</td>")
+        name = "number" if isinstance(cell, (int, float)) else first if not number else ""
+        shown = text(f"{cell:g}" if isinstance(cell, float) else cell)
+        made.append(f'<td class="{name}">{shown}</td>' if name else f"<td>{shown}</td>")
     return f"<tr data-row>{''.join(made)}</tr>\n"
 
 
-def _findings(findings: Sequence[Finding]) -> str:
+def _findings(findings: Sequence[Finding], *, compared: bool) -> str:
     title = '<h2 id="findings">Findings</h2>\n'
+    if not compared:
+        # What was not looked at must not look as if it were right.
+        title += "<p>Nothing was compared with this plan yet: playbooks/fabric_compare.yml does.</p>\n"
     if not findings:
-        return f"{title}<p>There are none.</p>\n"
+        return f"{title}<p>{'There are none' if compared else 'In the plan itself nothing is odd'}.</p>\n"
     counts = Counter(one.kind for one in findings)
     words = "; ".join(
         f"{count} {kind}: {KINDS[kind]}" if kind in KINDS else f"{count} {kind}" for kind, count in counts.items()
@@ -146,20 +156,24 @@ def _switches(plan: Plan, findings: Iterable[Finding]) -> str:
             used[one.name],
             one.ports,
             one.model,
-            one.guid,
+            f"0x{guid_of(one.guid)}" if valid(one.guid) else one.guid,
             told[one.name],
         )
         for one in plan.switches.values()
     )
     heads = ("switch", "tier", "rail", "group", "plane", "rack", "cables", "ports", "model", "GUID", "findings")
-    return f'<h2 id="switches">Switches</h2>\n{_table(heads, lines)}'
+    numbers = ("tier", "rail", "cables", "ports", "findings")
+    return f'<h2 id="switches">Switches</h2>\n{_table(heads, lines, numbers)}'
 
 
 def _bill(items: Iterable[Item]) -> str:
     listed = list(items)
-    lines = (_line(one.kind, one.purpose, one.speed, one.length_m, one.part, one.count) for one in listed)
+    lines = (
+        _line(one.kind, one.purpose, one.speed, float(one.length_m) if one.length_m else "", one.part, one.count)
+        for one in listed
+    )
     total = f"<p>{sum(one.count for one in listed)} cables in all.</p>\n"
-    return f'<h2 id="bill">Bill of cables</h2>\n{_table(Item.__annotations__, lines)}{total}'
+    return f'<h2 id="bill">Bill of cables</h2>\n{_table(Item.__annotations__, lines, ("length_m", "count"))}{total}'
 
 
 def _cables(plan: Plan, cables: Iterable[Row], findings: Iterable[Finding]) -> str:

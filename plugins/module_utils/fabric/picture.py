@@ -70,8 +70,11 @@ def shorten(label: str, most: int = _FITS) -> str:
     return f"{label[: most - 3 - end]}...{label[-end:]}"
 
 
-def picture(plan: Plan, findings: Iterable[Finding] = ()) -> str:
-    """Return an SVG document of a plan; boxes and lines have the colour of the gravest finding at them."""
+def picture(plan: Plan, findings: Iterable[Finding] = (), *, compared: bool = True) -> str:
+    """Return an SVG document of a plan; boxes and lines have the colour of the gravest finding at them.
+
+    One that was not `compared` with what is cabled says so, rather than that there are no findings.
+    """
     found = list(findings)
     drawn = sketch(plan, found)
     title = f"{plan.name}: {plan.kind}, {len(plan.switches)} switches, {len(plan.hcas)} HCAs, {sum(1 for _ in plan.present)} cables"
@@ -92,7 +95,7 @@ def picture(plan: Plan, findings: Iterable[Finding] = ()) -> str:
         *(_frame(frame) for frame in drawn.frames),
         *_cables(drawn),
         *(_box(plan, box) for box in drawn.boxes),
-        *_legend(plan, drawn, found),
+        *_legend(plan, drawn, found, compared=compared),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
@@ -241,7 +244,7 @@ def _bar(bar: Bar) -> Iterator[str]:
         )
 
 
-def _legend(plan: Plan, drawn: Sketch, findings: list[Finding]) -> Iterator[str]:
+def _legend(plan: Plan, drawn: Sketch, findings: list[Finding], *, compared: bool) -> Iterator[str]:
     """Yield what colours mean, and how many findings there are."""
     y = drawn.height - MARGIN
     x: float = MARGIN
@@ -251,7 +254,10 @@ def _legend(plan: Plan, drawn: Sketch, findings: list[Finding]) -> Iterator[str]
         yield _words(x + 18, y - 3, f"rail {rail}", size=11)
         x += 66
     y += 16
-    words = f"{counted(len(findings), 'finding')}, the gravest: {worst(findings)}" if findings else "no findings"
+    none = "no findings" if compared else ""
+    words = f"{counted(len(findings), 'finding')}, the gravest: {worst(findings)}" if findings else none
     if drawn.loose:
         words += f"; {len(drawn.loose)} of them at no place of this picture"
+    if not compared:
+        words = f"not compared yet{'; of the plan: ' if words else ''}{words}"
     yield _words(MARGIN, y, words, colour=COLOURS[worst(findings)][0], weight="bold")

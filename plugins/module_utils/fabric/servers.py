@@ -264,8 +264,9 @@ class _Attaching:
         if not hosts:
             self._say(None, number, f"no NIC is on {name}. Name it as the `leaf` of one, or remove it.")
             return
-        rack = self.plan.hcas[next(iter(self.taken[name].values()))].rack
-        self.plan.switches[name] = replace(leaf, rack=rack)
+        # Where they stand in several racks, nobody said in which the leaf does.
+        racks = {self.plan.hcas[other].rack for other in self.taken[name].values() if other in self.plan.hcas}
+        self.plan.switches[name] = replace(leaf, rack=racks.pop() if len(racks) == 1 else "")
         # Of leaves with as many hosts, P3 wants as many uplinks; in a group of a dragonfly all are alike.
         alike = hosts == self._hosts(sister) or self.plan.kind == "dragonfly"
         each = -(-math.ceil(hosts / self.plan.oversubscription) // len(above))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Plan, Switch
 
@@ -64,7 +64,6 @@ class Shape:
     global_links: int = 1
     # Switch -> ports that are kept free.
     spare: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    leaf_racks: dict[str, str] = field(default_factory=dict)
     spine_rack: str = ""
 
 
@@ -191,15 +190,18 @@ def _attach(
     place_of: Callable[[Nic], tuple[int | None, str]],
 ) -> list[str]:
     """Add the hosts' HCAs, each on the next port of its leaf; return the leaves."""
-    leaves: dict[str, None] = {}
+    # Leaf -> rack of its hosts; none where they stand in several, for nobody said in which the leaf does.
+    leaves: dict[str, str] = {}
     for host in hosts:
         for nic in host.nics:
             leaf = leaf_of(host, nic)
             rail, plane = place_of(nic)
             if leaf not in leaves:
-                leaves[leaf] = None
-                rack = shape.leaf_racks.get(leaf, host.rack)
-                plan.add(_switch(leaf, shape, tier=1, rail=rail, plane=plane, group=host.unit, rack=rack))
+                leaves[leaf] = host.rack
+                plan.add(_switch(leaf, shape, tier=1, rail=rail, plane=plane, group=host.unit, rack=host.rack))
+            elif leaves[leaf] and leaves[leaf] != host.rack:
+                leaves[leaf] = ""
+                plan.add(replace(plan.switches[leaf], rack=""))
             hca = Hca(host.name, nic.device, nic.rail, plane, nic.purpose, host.rack, host.unit)
             plan.add(hca)
             plan.join(hca.name, leaf, "host")

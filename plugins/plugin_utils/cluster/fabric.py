@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .fields import Mistakes, Path
+from .fields import Mistakes, Path, allowed, near
 from .model import Fabric, Partition, Profile, Tenant
 from .racks import Floor, hostlist, more
 from .schema import SWITCH
@@ -51,6 +51,7 @@ def fabric_of(
         missing=_ports(data["missing"], "missing", mistakes),
         spare=_ports(data["spare"], "spare", mistakes),
         partitions=_tenants(data, Selecting(floor, profiles, mistakes, partitions), mistakes),
+        switch_racks=_switch_racks(data["switch_racks"], floor, mistakes),
     )
 
 
@@ -87,6 +88,30 @@ def _check_leaves(switches: Mapping[str, Mapping[str, None]], floor: Floor, mist
     for name in switches["leaves"]:
         if name in others:
             mistakes.add(("fabric", "leaves"), f"{name} is {others[name]} already. A switch has one name and one tier.")
+
+
+def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> tuple[tuple[str, str, str], ...]:
+    """Return key, switch and rack of all that are named; whether there are such switches, the plan knows."""
+    named: dict[str, None] = {}
+    found = []
+    for key, text in data.items():
+        path: Path = ("fabric", "switch_racks", key)
+        switches, racks = hostlist(key, path, mistakes, SWITCH), hostlist(text, path, mistakes)
+        once(switches, named, path, mistakes)
+        unknown = [rack for rack in racks if rack not in floor.racks]
+        if unknown and not floor.unread_racks:
+            known = list(floor.racks)
+            hint = f"A rack of switches alone is an entry of its own under `racks`: `{unknown[0]}: {{}}`."
+            said = near(unknown[0], known) or allowed(known)
+            others = f", as {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            mistakes.add(path, f"rack {unknown[0]!r} is unknown{others}.{said} {hint}")
+        each, rest = divmod(len(switches), len(racks) or 1)
+        if switches and racks and (rest or not each):
+            text = f"{len(switches)} switches cannot be split evenly over {len(racks)} racks."
+            mistakes.add(path, f"{text} Allowed: one rack for all, one for each, or as many as split them evenly.")
+        elif racks:
+            found += [(key, switch, racks[number // each]) for number, switch in enumerate(switches)]
+    return tuple(found)
 
 
 def _ports(listed: list[str], key: str, mistakes: Mistakes) -> tuple[tuple[int, str, int], ...]:

@@ -201,6 +201,8 @@ class Fabric:
     spare: tuple[tuple[int, str, int], ...] = ()
     leaves: tuple[str, ...] = ()
     partitions: tuple[Tenant, ...] = ()
+    # Of each, which key of the file names it, switch and rack.
+    switch_racks: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass

@@ -311,6 +311,13 @@ _FABRIC = {
     "leaves": _names(
         "More leaves, for NICs of `hosts` alone, as names or hostlists; below the same spines as those of the racks."
     ),
+    "switch_racks": Field(
+        "Where switches stand: hostlists of switches, and their rack, one of `racks`; or a hostlist of racks, over which the switches "
+        "are split evenly, in order. By default a leaf stands in the rack of its nodes, where that is one, and of others no rack is known.",
+        "map",
+        keys=Field("switches"),
+        item=Field("a rack"),
+    ),
     "missing": Field(
         "Cables that are left out on purpose, each as one of its ends: switch and port, such as leaf-a01:17.",
         "list",

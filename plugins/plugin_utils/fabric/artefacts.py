@@ -7,14 +7,14 @@ What is wrong with the plan ends it before there is any file. What only lacks GU
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, netfile, opensm, slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import OF_FILES, check
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding, ordered
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import INFO, WARNING, Finding, ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
     STORAGE,
@@ -110,22 +110,42 @@ def files_of(
     work: Planned, slurm_version: str | None = None, discoveries: Mapping[str, Discovery] | None = None
 ) -> dict[str, str]:
     """Return what `artefacts` does, of a plan that is there already."""
+    return written(work, slurm_version, discoveries)[0]
+
+
+@bulk
+def written(
+    work: Planned, slurm_version: str | None = None, discoveries: Mapping[str, Discovery] | None = None
+) -> tuple[dict[str, str], list[Finding]]:
+    """Return the files, and what is odd in the plan or not known of it."""
     cluster, plan = work.cluster, work.plan
     version = slurm_version or cluster.slurm.version
     slurm = topologies(cluster, plan, version)
     found = slurm_files(slurm.named, version)
-    written: dict[str, dict[str, str]] = {}
+    of_planes: dict[str, dict[str, str]] = {}
     if plan.technology == INFINIBAND:
         for plane in plan.planes:
-            written[plane] = opensm_files(work, plane)
-            found |= {f"opensm/{directory(plane)}/{name}": text for name, text in written[plane].items()}
+            of_planes[plane] = opensm_files(work, plane)
+            found |= {f"opensm/{directory(plane)}/{name}": text for name, text in of_planes[plane].items()}
             found[f"ibsim/{directory(plane)}.net"] = netfile.netfile(plan, plane=plane)
-    beside = Beside(files=written, topology=slurm.tree, nodes=[node.name for node in cluster.nodes])
+    beside = Beside(files=of_planes, topology=slurm.tree, nodes=[node.name for node in cluster.nodes])
     odd = _checked(cluster, plan, beside)
     if slurm.blocks:
         of_blocks = [host for domain in plan.domains for host in domain.hosts]
         odd += _checked(cluster, plan, Beside(topology=slurm.blocks, nodes=of_blocks))
-    return found | _shown(work, ordered(dict.fromkeys([*work.warnings, *odd, *slurm.findings])), discoveries)
+    where = places(cluster)
+    rows = cables.rows(plan, where)
+    if lacking := cables.unmeasured(plan, rows, where):
+        odd.append(Finding("plan", INFO, "cabling.csv", f"of {len(rows)} cables {lacking[0]}", lacking[1]))
+    told = ordered(dict.fromkeys([*work.warnings, *odd, *slurm.findings]))
+    return found | _shown(plan, rows, told, discoveries), told
+
+
+def summary(plan: Plan, findings: Sequence[Finding]) -> str:
+    """Return in a line what was planned."""
+    cabled = sum(1 for _ in plan.present)
+    text = f"{plan.name}: {plan.kind}, {len(plan.switches)} switches, {len(plan.hcas)} HCAs, {cabled} cables"
+    return text + ("" if findings else "; nothing is odd in the plan")
 
 
 def slurm_files(named: Mapping[str, Topology], version: str) -> dict[str, str]:
@@ -194,16 +214,16 @@ def _writers(plan: Plan, plane: str, choices: Choices) -> dict[str, Callable[[],
     return writers
 
 
-def _shown(work: Planned, findings: list[Finding], discoveries: Mapping[str, Discovery] | None) -> dict[str, str]:
+def _shown(
+    plan: Plan, rows: list[cables.Row], findings: list[Finding], discoveries: Mapping[str, Discovery] | None
+) -> dict[str, str]:
     """Return what is for people: cabling, picture and page; with a comparison also its findings for machines."""
-    plan, ok = work.plan, None
-    found = {}
+    ok, found = None, {}
     if discoveries is not None:
         compared = comparison(plan, discoveries)
         findings, ok = compared.findings, len(compared.ok)
         found = {"findings.json": as_json(plan, findings, ok=ok), "findings.xml": junit(plan, findings)}
-    rows = cables.rows(plan, places(work.cluster))
-    drawn = picture(plan, findings)
+    drawn = picture(plan, findings, compared=discoveries is not None)
     return {
         "cabling.csv": cables.as_csv(rows),
         "cables-bill.csv": cables.as_csv(cables.bill(plan, rows), cables.Item),

@@ -22,7 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, Fabric, Node
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fabric import BY_UNIT, in_fabric
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Mistakes, Path
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Mistakes, Path, allowed
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import near as hint
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.reader import read
 
@@ -41,6 +41,7 @@ def plan_of(cluster: Cluster) -> Plan:
     plan = TEMPLATES[fabric.kind](hosts, _shape(cluster, fabric))
     wrong = _Wrong(cluster.path)
     _add_servers(plan, cluster, fabric, wrong)
+    _stand(plan, fabric, wrong)
     _check_spare(plan, fabric, wrong)
     _leave_out(plan, fabric, wrong)
     wrong.end()
@@ -113,6 +114,20 @@ def _add_servers(plan: Plan, cluster: Cluster, fabric: Fabric, wrong: _Wrong) ->
     for one in attach(plan, servers, fabric.leaves):
         where: Path = ("hosts", one.server, "nics", one.number) if one.server else ("fabric", "leaves", one.number)
         wrong.add(where, one.text)
+
+
+def _stand(plan: Plan, fabric: Fabric, wrong: _Wrong) -> None:
+    """Put the switches into the racks that are stated."""
+    unknown: dict[str, list[str]] = {}
+    for key, name, rack in fabric.switch_racks:
+        if switch := plan.switches.get(name):
+            plan.switches[name] = replace(switch, rack=rack)
+        else:
+            unknown.setdefault(key, []).append(name)
+    for key, names in unknown.items():
+        others = f", and {len(names) - 1} more of these" if len(names) > 1 else ""
+        said = hint(names[0], list(plan.switches)) or allowed(list(plan.switches))
+        wrong.add(("fabric", "switch_racks", key), f"the plan has no switch {names[0]!r}{others}.{said}")
 
 
 def _check_spare(plan: Plan, fabric: Fabric, wrong: _Wrong) -> None:

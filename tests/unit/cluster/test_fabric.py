@@ -42,6 +42,38 @@ def test_ports_are_hostlists(bench):
     )  # fmt: skip
 
 
+def test_mistakes_of_where_switches_stand_come_out_together_with_their_lines(bench):
+    racks = """  rails: 2
+  switch_racks:
+    spine1: r1
+    spine[1-2]: r1
+    leaf[1-3]: "r[1-2]"
+    leaf[4-5]: q[1-2]
+    "lea/f": r1
+"""
+    error = bench.error(("  rails: 2\n", racks), ("  r1:\n", "  r2: {}\n  r1:\n"))
+    assert [(one.where, one.message) for one in error.mistakes] == [
+        ("fabric.switch_racks.spine[1-2]", "spine1 is named twice."),
+        (
+            "fabric.switch_racks.leaf[1-3]",
+            "3 switches cannot be split evenly over 2 racks. Allowed: one rack for all, one for each, or as many as split them evenly.",
+        ),
+        (
+            "fabric.switch_racks.leaf[4-5]",
+            "rack 'q1' is unknown, as 1 more. Allowed: r2, r1, b1, b2. "
+            "A rack of switches alone is an entry of its own under `racks`: `q1: {}`.",
+        ),
+        ("fabric.switch_racks.lea/f", "'lea/f' is not allowed. Allowed: letters, digits and _ . -"),
+    ]
+    lines = bench.path.read_text().split("\n")
+    assert [lines[one.line - 1].strip()[:4] for one in error.mistakes] == ["spin", "leaf", "leaf", '"lea']
+
+
+def test_racks_of_switches_are_not_told_of_where_racks_cannot_be_read(bench):
+    error = bench.error(("  rails: 2\n", "  rails: 2\n  switch_racks: {spine1: q1}\n"), ("  r1:\n", "  r[1:\n"))
+    assert not [one for one in error.mistakes if "switch_racks" in one.where]
+
+
 def test_members_of_a_partition_are_who_has_adapters(bench):
     tenants = """  rails: 2
   partitions:

@@ -27,6 +27,15 @@ def hosts(count: int, rails: int = 1, each: int = 1000, units: str = "su0") -> l
     return [Host(f"gpu{n}", nics, f"r{n // each}", f"{units}{n // each}") for n in range(count)]
 
 
+def standing(plan: Plan) -> Plan:
+    """Put leaves of which no rack is known into that of their first host, as a cluster file would state it."""
+    for link in plan.links:
+        leaf = plan.switches.get(link.b)
+        if leaf and not leaf.rack and link.a in plan.hcas:
+            plan.switches[leaf.name] = replace(leaf, rack=plan.hcas[link.a].rack)
+    return plan
+
+
 def rails(count: int = 4, each: int = 1000, spines: Sequence[str] = ("spine0", "spine1")) -> Plan:
     return rail_optimised(hosts(count, 2, each), Shape(ports=16, spines=spines, uplinks=4))
 

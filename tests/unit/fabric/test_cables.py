@@ -34,7 +34,8 @@ PLACES = {"a1": ("A", 1), "a2": ("A", 2), "a11": ("A", 11), "b1": ("B", 1), "c2"
 def pod(lanes: int = 1, spine_rack: str = "c2") -> Plan:
     nics = [Nic("mlx5_0", 0), Nic("mlx5_1", 1)]
     found = [Host(f"gpu{n}", nics, "a1" if n < 2 else "a2", "su0") for n in range(4)]
-    return rail_optimised(found, Shape(ports=16, lanes=lanes, spines=["s0", "s1"], uplinks=4, spine_rack=spine_rack))
+    shape = Shape(ports=16, lanes=lanes, spines=["s0", "s1"], uplinks=4, spine_rack=spine_rack)
+    return cases.standing(rail_optimised(found, shape))
 
 
 def test_a_row_has_both_ends_and_a_label_for_each():

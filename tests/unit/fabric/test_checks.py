@@ -36,6 +36,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
     three_tier,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import Beside
+from tests.unit.fabric.cases import standing
 
 
 def hosts(count: int, each: int, nics: int = 2) -> list[Host]:
@@ -47,7 +48,7 @@ def hosts(count: int, each: int, nics: int = 2) -> list[Host]:
 def rails() -> Plan:
     """Return 4 leaves of 4 HCAs and a storage HCA, 4 uplinks each to 2 spines; leaves take 5 to 4."""
     shape = Shape(ports=16, spines=["s1", "s2"], uplinks=4, oversubscription=1.25, spine_rack="net")
-    plan = rail_optimised(hosts(8, 4), shape)
+    plan = standing(rail_optimised(hosts(8, 4), shape))
     for leaf in [name for name, switch in plan.switches.items() if switch.tier == 1]:
         hca = Hca(f"oss-{leaf}", "mlx5_0", purpose=STORAGE, rack="r0")
         plan.add(hca)
@@ -75,7 +76,7 @@ PLANS: dict[str, Callable[[], Plan]] = {
     "rails below cores": lambda: rail_optimised(
         hosts(16, 4), Shape(ports=8, uplinks=4, spines=[f"s{n}" for n in range(8)], cores=["c1", "c2", "c3", "c4"])
     ),
-    "rail-only": lambda: rail_only(hosts(8, 4), Shape(ports=16, spines=["s1", "s2"])),
+    "rail-only": lambda: standing(rail_only(hosts(8, 4), Shape(ports=16, spines=["s1", "s2"]))),
     "rail-only without spines": lambda: rail_only(hosts(4, 4), Shape(ports=16)),
     "dragonfly": fly,
     "dragonfly+": lambda: dragonfly(hosts(12, 4, 1), Shape(ports=16, spines=[f"s{n}" for n in range(6)], uplinks=2)),

@@ -29,6 +29,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts 
     PlanError,
     artefacts,
     planned,
+    written,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compared import compared, of_discovered, sources
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
@@ -103,7 +104,7 @@ def test_before_delivery_all_but_lists_of_guids_is_there_and_the_rest_is_told_of
         "cabling.csv", "cables-bill.csv", "fabric.svg", "fabric.html",
     }  # fmt: skip
     told_of = files[f"opensm/fabric/{LEFT_OUT}"]
-    assert "root_guid.conf needs node GUIDs, and 4 of 4 switches have none: spine01" in told_of
+    assert "root_guid.conf needs node GUIDs, and 4 of 4 switches have none: rack net1, spine01" in told_of
     assert "the cluster file names no services.subnet_managers" in told_of
     assert "    ALL=full,\n    SELF=full ;\n" in files["opensm/fabric/partitions.conf"]
 
@@ -115,6 +116,7 @@ def test_with_guids_on_record_and_managers_of_the_plan_nothing_is_left_out(tmp_p
         ("kind: rail-optimised, ", ""),
         ("leaf: su1, ", 'leaf: "su[1-2]", '),
         ("uplinks: 32", "uplinks: 160, switch_ports: 640"),
+        ("su1-r[0-7],spine", "su[1-2],spine"),
     )
     found = cluster(tmp_path, *edits)
     keep(found, compared(found, told(seen(found))).guids)
@@ -166,6 +168,22 @@ def test_a_discovery_is_in_the_page(tmp_path: Path):
     assert "511 of them found as planned" in files["fabric.html"]
 
 
+def test_cables_without_a_length_are_told_of_once_with_what_to_state(tmp_path: Path):
+    def told_of(*edits: tuple[str, str]) -> list[str]:
+        files, findings = written(planned(cluster(tmp_path, *edits)))
+        assert all(str(one.text) in files["fabric.html"] for one in findings)
+        return [str(one) for one in findings]
+
+    assert told_of() == []
+    rackless, nowhere = (', switch_racks: {"su1-r[0-7],spine[01-04]": net1}', ""), ("row: B, column: 9", "row: B")
+    switches = "cabling.csv: of 512 cables 512 have no length: no rack is known of switches: su1-r0, su1-r1, su1-r2"
+    assert told_of(rackless)[0].startswith(switches)
+    assert told_of(rackless)[0].endswith("and 6 more; state fabric.switch_racks")
+    assert told_of(nowhere) == [
+        "cabling.csv: of 512 cables 256 have no length: of racks no row and column is known: net1; state `row` and `column` under `racks`"
+    ]
+
+
 # The comparison.
 
 
@@ -178,9 +196,9 @@ def test_a_swap_is_told_with_where_to_go(tmp_path: Path):
     first, second, third = report.table.splitlines()
     assert first == report.summary
     assert re.match(
-        r"ERROR    swapped  rack b01, su1-r3 port [56]: expected gpu00[56] mlx5_3, found gpu00[56] mlx5_3", second
+        r"ERROR    swapped  rack net1, su1-r3 port [56]: expected gpu00[56] mlx5_3, found gpu00[56] mlx5_3", second
     )
-    assert re.match(r" +-> swap with rack b01, su1-r3 port [56]", third)
+    assert re.match(r" +-> swap with rack net1, su1-r3 port [56]", third)
     assert (report.worst, report.failed) == ("error", True)
     suite = ElementTree.fromstring(report.files["findings.xml"])
     assert suite.attrib["failures"] == "1"
@@ -362,7 +380,7 @@ def test_a_fault_fails_the_run_and_leaves_its_files(tmp_path: Path):
     done = play(*books("fabric_topology", "fabric_compare"), "-i", found.path, "-e", f"fabric_saved={saved}")
     assert done.returncode == 2
     assert "Nodes=gpu[001-032]" in (tmp_path / "fabric/discovered/slurm/topology.conf").read_text()
-    assert "-> swap with rack b01, su1-r3 port" in done.stdout
+    assert "-> swap with rack net1, su1-r3 port" in done.stdout
     assert {path.name for path in (tmp_path / "fabric/comparison").iterdir()} == {
         "findings.json", "findings.xml", "fabric.html",
     }  # fmt: skip

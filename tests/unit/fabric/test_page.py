@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -149,9 +150,41 @@ def test_rows_of_another_plan_are_refused():
 
 
 def test_no_findings():
-    html = made(findings=[])
+    plan = cases.rails()
+    html = page(plan, [], rows(plan), ok=16)
     assert "There are none." in html
+    assert "Nothing was compared" not in html
+    assert ">no findings<" in html
     assert len(Reader(html).tables) == 3
+
+
+@pytest.mark.parametrize("findings", [[], FINDINGS])
+def test_a_plan_that_was_not_compared_does_not_look_as_if_it_were_right(findings: list[Finding]):
+    html = made(findings=findings)
+    assert "Nothing was compared with this plan yet" in html
+    assert "There are none" not in html
+    assert ">not compared yet" in html
+    assert "no findings" not in html
+    assert ("In the plan itself nothing is odd." in html) == (not findings)
+
+
+def test_heads_stand_above_their_columns_and_guids_are_written_as_elsewhere():
+    plan = cases.rails()
+    plan.switches["spine0"] = replace(plan.switches["spine0"], guid="2c9000100d")
+    racks = {"r0": ("A", 1), "net": ("A", 2)}
+    plan.switches = {name: replace(one, rack="net") for name, one in plan.switches.items()}
+    html = page(plan, [], rows(plan, racks))
+    for title, numbers in (
+        ("switches", ["tier", "rail", "cables", "ports", "findings"]),
+        ("bill", ["length_m", "count"]),
+    ):
+        part = html[html.index(f'<h2 id="{title}">') :]
+        heads, first = (re.findall(rf"<{tag}( class=\"number\")?>(.*?)</{tag}>", part[: part.index("</tr>", at)][at:])
+                        for tag, at in (("th", 0), ("td", part.index("<tbody>"))))  # fmt: skip
+        assert [name for marked, name in heads if marked] == numbers
+        assert [bool(marked) for marked, _name in first] == [bool(marked) for marked, _name in heads]
+    assert "th.number { text-align: right;" in html
+    assert [row[9] for row in Reader(html).tables[0] if row[0] == "spine0"] == ["0x0000002c9000100d"]
 
 
 def test_a_plan_that_was_compared_says_how_many_cables_are_right():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_leaf_per_rack(tmp_path: Path):
 
 def test_pods_below_cores(tmp_path: Path):
     edits = (
-        ("  b[01-08]: {row: B, leaf: su1, nodes: \"gpu[001-032]\", profile: h100x8}\n",
+        ("  b[01-08]: {row: B, column: 1, leaf: su1, nodes: \"gpu[001-032]\", profile: h100x8}\n",
          "  b[01-04]: {row: B, pod: p1, nodes: \"gpu[001-016]\", profile: h100x8}\n"
          "  b[05-08]: {row: B, pod: p2, nodes: \"gpu[017-032]\", profile: h100x8}\n"),
     )  # fmt: skip
@@ -90,3 +91,55 @@ def test_what_cannot_be_built_is_said(tmp_path: Path, fabric: str, message: str)
 def test_a_mistake_has_its_line(tmp_path: Path, fabric: str, message: str):
     with pytest.raises(ClusterFileError, match=message):
         plan(tmp_path, fabric)
+
+
+# Where switches stand.
+RACKS = '{kind: rail-optimised, spines: "spine[01-04]", uplinks: 32, switch_racks: %s}'
+
+
+def standing(found) -> dict[str, str]:
+    return {switch.name: switch.rack for switch in found.switches.values()}
+
+
+def test_a_switch_stands_where_the_file_says(tmp_path: Path):
+    found = plan(tmp_path, RACKS % '{"su1-r[0-7]": "b[01-04]", "spine[01-03]": net1, spine04: b02}')
+    leaves = {f"su1-r{rail}": f"b0{rail // 2 + 1}" for rail in range(8)}
+    assert standing(found) == {**leaves, "spine01": "net1", "spine02": "net1", "spine03": "net1", "spine04": "b02"}
+
+
+def test_unless_stated_a_leaf_stands_with_the_nodes_of_one_rack_and_nowhere_with_those_of_several(tmp_path: Path):
+    assert set(standing(plan(tmp_path, RACKS % "{}")).values()) == {""}
+    found = plan(tmp_path, '{spines: "spine[01-04]"}', ("leaf: su1, ", ""))
+    assert standing(found) == {
+        **{f"leaf-b0{n}": f"b0{n}" for n in range(1, 9)},
+        **{f"spine0{n}": "" for n in range(1, 5)},
+    }
+
+
+@pytest.mark.parametrize(("second", "rack"), [("b01", "b01"), ("b02", "")])
+def test_a_leaf_of_servers_stands_with_those_of_one_rack(tmp_path: Path, second: str, rack: str):
+    edits = [
+        (
+            f"{name}: {{address: 10.20.0.1{n}}}",
+            f"{name}: {{address: 10.20.0.1{n}, rack: {where}, nics: {{name: mlx5_0}}}}",
+        )
+        for name, n, where in (("ctl1", 1, "b01"), ("ctl2", 2, second))
+    ]
+    found = plan(tmp_path, '{kind: rail-optimised, spines: "spine[01-32]", leaves: oss, uplinks: 32}', *edits)
+    assert standing(found)["oss"] == rack
+
+
+def test_switches_that_are_not_in_the_plan_come_out_together_with_their_lines(tmp_path: Path):
+    racks = """{
+    "spine[03-06]": net1,
+    su1-r0: b01,
+    su1r1: b01}, spare: ["su1-r9:1"]"""
+    with pytest.raises(TemplateError) as error:
+        plan(tmp_path, RACKS % racks)
+    text, lines = str(error.value), (tmp_path / "pod.bedplate.yml").read_text().split("\n")
+    found = {line: lines.index(line) + 1 for line in lines if "net1," in line or "su1r1" in line}
+    spines, leaf = found.values()
+    assert re.findall(r":(\d+): fabric.switch_racks", text) == [str(spines), str(leaf)]
+    assert "the plan has no switch 'spine05', and 1 more of these. Did you mean 'spine04'?" in text
+    assert "the plan has no switch 'su1r1'. Did you mean 'su1-r1'?" in text
+    assert "su1-r9" in text

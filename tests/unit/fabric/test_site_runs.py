@@ -31,6 +31,19 @@ def test_recording_a_cluster_keeps_the_record_of_another_one_in_the_same_directo
 
 
 @pytest.mark.simulation
+@pytest.mark.parametrize("book", ["fabric", "fabric_compare", "fabric_topology"])
+def test_a_directory_inside_the_inventory_is_refused_before_anything_is_asked_or_written(tmp_path: Path, book: str):
+    found = cluster(tmp_path)
+    options = ["-e", f"fabric_saved={tmp_path}/none.txt", "-e", f"fabric_directory={tmp_path}/foo"]
+    done = play(*books(book), "-i", found.path, *options)
+    assert done.returncode == 2
+    said = " ".join(done.stdout.split())
+    assert f"{tmp_path}/foo is inside the directory of the inventory" in said
+    assert "none.txt" not in said
+    assert [path.name for path in tmp_path.iterdir()] == ["pod.bedplate.yml"]
+
+
+@pytest.mark.simulation
 def test_a_truncated_discovery_leaves_the_topology_of_the_whole_fabric(tmp_path: Path):
     found = cluster(tmp_path)
     whole = ibnetdiscover_text(seen(found))

@@ -17,6 +17,7 @@ RACK = ROOT / "inventories/examples/rack-4/rack-4.bedplate.yml"
 CALLS = {
     "fabric_artefacts": "('/srv')",
     "fabric_comparison": "([{'name': 'x', 'text': 'x'}])",
+    "fabric_directory": "('/srv')",
     "fabric_discovered": "([{'name': 'x', 'text': 'x'}])",
     "fabric_proofs": "",
     "fabric_sources": "",
@@ -45,6 +46,8 @@ def test_the_examples_of_the_documentation(name: str):
 def test_what_is_no_path_is_said(name: str):
     with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
         call(name, 7)
+    if name == "fabric_directory":  # does not look into it
+        return
     with pytest.raises(AnsibleError, match="cannot be read"):
         call(name, "/none.bedplate.yml")
 
@@ -73,6 +76,22 @@ def test_a_site_without_a_plan_has_a_source_and_may_ask_for_its_topology():
             str(RACK),
             found=[{"name": "gpu01", "text": '{"lldp": {"interface": []}}'}],
         )
+
+
+@pytest.mark.parametrize("inside", ["", "foo", "foo/fabric", "fabric-2", "group_vars"])
+def test_files_of_the_fabric_are_not_put_where_ansible_reads_an_inventory(inside: str):
+    with pytest.raises(
+        AnsibleError, match=f"is inside the directory of the inventory, {POD.parent}: .*{POD.parent}/fabric"
+    ):
+        template("bedplate_cluster_file | bedplate.cluster.fabric_directory(where)", where=f"{POD.parent}/{inside}")
+
+
+def test_files_of_the_fabric_go_beside_the_cluster_file_or_elsewhere(tmp_path: Path):
+    for where, found in (
+        ("", f"{POD.parent}/fabric"), (f"{POD.parent}/fabric/new", f"{POD.parent}/fabric/new"), (f"{POD.parent}-2", f"{POD.parent}-2"),
+        (str(tmp_path), str(tmp_path)), ("~/x", str(Path.home() / "x")),
+    ):  # fmt: skip
+        assert template("bedplate_cluster_file | bedplate.cluster.fabric_directory(where)", where=where) == found
 
 
 def test_wrong_options_are_said():
