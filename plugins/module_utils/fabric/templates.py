@@ -25,6 +25,9 @@ class TemplateError(ValueError):
 
     def __init__(self, text: str, key: str = "", *more: tuple[str, str]) -> None:
         self.mistakes = [(key, text), *more]
+        # The plan as far as it is there, and whether all cables between switches are.
+        self.plan: Plan | None = None
+        self.whole = False
         super().__init__("\n".join(one for _key, one in self.mistakes))
 
 

@@ -12,13 +12,19 @@ from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, netfile, opensm, slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import OF_FILES, check
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import (
+    OF_FILES,
+    RULES,
+    WITHOUT_CABLES,
+    check,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding, ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
     STORAGE,
     Plan,
+    Problem,
     SubnetManager,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices, engines_of
@@ -69,7 +75,8 @@ def planned(cluster: Cluster) -> Planned:
     try:
         plan = record.with_record(plan_of(cluster), known)
     except TemplateError as error:
-        raise PlanError("\n".join([str(error), *wrong])) from None
+        problems = check(error.plan, names=RULES if error.whole else WITHOUT_CABLES) if error.plan else []
+        raise PlanError("\n".join([str(error), *told(cluster, filter(_is_error, problems)), *wrong])) from None
     notes: dict[str, list[str]] = {}
     if not plan.managers and plan.technology == INFINIBAND:
         plan.managers, notes = _managers(cluster, plan)
@@ -79,9 +86,13 @@ def planned(cluster: Cluster) -> Planned:
 def _checked(cluster: Cluster, plan: Plan, beside: Beside | None = None, wrong: Sequence[str] = ()) -> list[Finding]:
     """Return what is odd in a plan and what is written of it; PlanError names all that is wrong."""
     problems = check(plan) if beside is None else check(plan, beside, OF_FILES)
-    if lines := [*told(cluster, [one for one in problems if one.severity == "error"]), *wrong]:
+    if lines := [*told(cluster, filter(_is_error, problems)), *wrong]:
         raise PlanError("\n".join(lines))
     return [Finding("plan", WARNING, one.where, f"{one.text} [{one.rule}]") for one in problems]
+
+
+def _is_error(problem: Problem) -> bool:
+    return problem.severity == "error"
 
 
 def _managers(cluster: Cluster, plan: Plan) -> tuple[list[SubnetManager], dict[str, list[str]]]:

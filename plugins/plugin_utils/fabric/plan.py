@@ -49,15 +49,20 @@ def plan_of(cluster: Cluster) -> Plan:
         for key, text in error.mistakes:
             wrong.add(("fabric", key), text)
         plan, whole = unjoined(fabric.kind, hosts, shape), False
-    _add_servers(plan, cluster, fabric, wrong, whole)
+    plugged = _add_servers(plan, cluster, fabric, wrong, whole)
     check_ports(plan, fabric.spare, "spare", wrong)
     check_ports(plan, fabric.missing, "missing", wrong)
+    # Leaves of servers have uplinks when all servers are plugged in.
+    whole = whole and (plugged or not fabric.leaves)
     if whole:
         _leave_out(plan, fabric, wrong)
-    if wrong.found:
-        raise TemplateError("\n".join(wrong.lines()))
-    plan.partitions = [Partition(one.name, one.pkey, dict(one.members), one.ipoib) for one in fabric.partitions]
+    if plugged:
+        plan.partitions = [Partition(one.name, one.pkey, dict(one.members), one.ipoib) for one in fabric.partitions]
     plan.domains = domains_of(cluster)
+    if wrong.found:
+        why = TemplateError("\n".join(wrong.lines()))
+        why.plan, why.whole = plan, whole
+        raise why
     return plan
 
 
@@ -94,16 +99,18 @@ def _host(node: Node, kind: str) -> Host:
     return Host(node.name, nics, rack.name, unit, rack.leaf)
 
 
-def _add_servers(plan: Plan, cluster: Cluster, fabric: Fabric, wrong: Wrong, whole: bool) -> None:
-    """Add the NICs of hosts, and the leaves that are theirs."""
+def _add_servers(plan: Plan, cluster: Cluster, fabric: Fabric, wrong: Wrong, whole: bool) -> bool:
+    """Add the NICs of hosts, and the leaves that are theirs; return whether all are plugged in."""
     servers = []
     for host in cluster.hosts.values():
         plugs = [Plug(nic.name, nic.rail, nic.purpose, nic.leaf or "", nic.port) for nic in host.nics]
         rack = cluster.racks.get(host.rack or "")
         servers.append(Server(host.name, plugs, host.rack or "", rack.leaf if rack else ""))
-    for one in attach(plan, servers, fabric.leaves, whole):
+    found = attach(plan, servers, fabric.leaves, whole)
+    for one in found:
         where: Path = ("hosts", one.server, "nics", one.number) if one.server else ("fabric", "leaves", one.number)
         wrong.add(where, one.text)
+    return whole and not found
 
 
 def _leave_out(plan: Plan, fabric: Fabric, wrong: Wrong) -> None:
@@ -117,8 +124,7 @@ def _leave_out(plan: Plan, fabric: Fabric, wrong: Wrong) -> None:
             plan.links[place] = replace(plan.links[place], missing=True)
         elif name in plan.switches and 1 <= port <= plan.switches[name].ports:
             without.setdefault(number, []).append(f"{name}:{port}")
-    # Of a plan that has mistakes nobody knows which cables of servers it would have.
-    for number, ends in () if wrong.found and fabric.leaves else without.items():
+    for number, ends in without.items():
         wrong.add(("fabric", "missing", number), f"no cable of the plan ends at {fold(ends)}.")
 
 

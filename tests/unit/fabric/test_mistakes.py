@@ -95,6 +95,26 @@ def test_numbers_of_which_nothing_can_be_built_name_their_key(tmp_path: Path, fa
     }
 
 
+def test_invariants_do_not_wait_for_names_that_are_wrong(tmp_path: Path):
+    edits = (("{address: 10.20.0.11}", "{address: 10.20.0.11, nics: {name: a, leaf: nowhere}}"),)
+    found = said(tmp_path, UPLINKS.replace("33", "28") + '  spare: "u:1"', *edits)
+    assert [re.match(r".* \| (\S+):", line)[1] for line in found] == [
+        "hosts.ctl1.nics",
+        "fabric.spare",
+        "fabric.uplinks",
+    ]  # type: ignore[index]
+    assert "32 cables from below and 28 up are 1.14 to 1" in found[2]
+
+
+def test_invariants_wait_for_what_they_would_follow_from(tmp_path: Path):
+    edits = (
+        ("{address: 10.20.0.11}", "{address: 10.20.0.11, nics: [{name: a, leaf: svc}, {name: b, leaf: nowhere}]}"),
+    )
+    tenants = "  partitions: {red: {pkey: 0x10, members: [ctl1]}}"
+    (found,) = said(tmp_path, f"{UPLINKS.replace('33', '28')}  leaves: svc\n{tenants}", *edits)
+    assert "leaf 'nowhere' is unknown" in found
+
+
 def test_problems_of_many_switches_are_one_line_with_what_mends_them(tmp_path: Path):
     (found,) = said(tmp_path, UPLINKS.replace("33", "28"))
     assert found == (
@@ -176,7 +196,7 @@ def play(playbook: str, *arguments: str | Path) -> str:
     environment |= {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "true", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2, done.stdout + done.stderr
-    return done.stderr
+    return done.stdout + done.stderr
 
 
 @pytest.mark.playbooks
@@ -185,7 +205,7 @@ def test_every_playbook_shows_the_same_lines(tmp_path: Path, playbook: str):
     path = site(tmp_path, f'{UPLINKS}  spare: "su1-r0:[65-70]"')
     output = play(playbook, "-i", path, "-e", "fabric_slurm_version=99.1")
     assert "caused by" not in output
-    lines = output.splitlines()
+    lines = output[output.index("[ERROR]") :].splitlines()
     assert lines[0] == "[ERROR]: Task failed: Action failed: 3 mistakes, and nothing was touched:"
     assert lines[1:4] == [
         "this run: fabric_slurm_version: '99.1' is no version of Slurm; allowed: such as 22.05 or 24.11.5",
