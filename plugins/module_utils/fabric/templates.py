@@ -301,9 +301,7 @@ def _uplinks(plan: Plan, leaves: Sequence[str], spines: int, shape: Shape) -> in
             f"uplinks to {spines} spines; state fabric.uplinks (a multiple of {spines}), or take fewer hosts to a leaf"
         )
         wrong.append(("uplinks", text))
-    if wrong:
-        (key, text), *more = wrong
-        raise TemplateError(text, key, *more)
+    _raise(wrong)
     return wanted
 
 
@@ -373,15 +371,28 @@ def _between(edges: dict[str, list[str]], cables: int) -> list[Cable]:
 
 
 def _fits(plan: Plan, names: Iterable[str]) -> None:
+    full: dict[tuple[int, int, int], list[str]] = {}
     for name in names:
-        if plan.used.get(name, 0) > plan.switches[name].ports:
-            kept = _passed(plan, name)
-            but = f" and {kept} ports that are kept free" if kept else ""
-            raise TemplateError(
-                f"{name} would have {plan.used[name] - kept} cables{but}, and a switch has {plan.switches[name].ports} ports; "
-                "take fewer hosts to a leaf, more switches above, or fewer uplinks",
-                "switch_ports",
-            )
+        used, ports = plan.used.get(name, 0), plan.switches[name].ports
+        if used > ports:
+            full.setdefault((used, _passed(plan, name), ports), []).append(name)
+    wrong = []
+    for (used, kept, ports), alike in full.items():
+        but = f" and {kept} ports that are kept free" if kept else ""
+        each = " each" if len(alike) > 1 else ""
+        text = (
+            f"{fold(alike)} would have {used - kept} cables{but}{each}, and a switch has {ports} ports; "
+            "take fewer hosts to a leaf, more switches above, or fewer uplinks"
+        )
+        wrong.append(("switch_ports", text))
+    _raise(wrong)
+
+
+def _raise(wrong: Sequence[tuple[str, str]]) -> None:
+    """Raise what is wrong, keys and texts; do nothing where nothing is."""
+    if wrong:
+        (key, text), *more = wrong
+        raise TemplateError(text, key, *more)
 
 
 def _even(things: int, parts: int, what: str, over: str, key: str = "spines") -> int:

@@ -115,6 +115,16 @@ def test_invariants_wait_for_what_they_would_follow_from(tmp_path: Path):
     assert "leaf 'nowhere' is unknown" in found
 
 
+def test_leaves_that_are_all_too_full_are_one_line(tmp_path: Path):
+    text = '{spines: "s[1-2]", switch_ports: 30, spare: "leaf-b01:[1-2]"}'
+    assert [
+        line.partition(" and a switch")[0].partition(" | ")[2] for line in said(tmp_path, text, ("leaf: su1, ", ""))
+    ] == [
+        "fabric.switch_ports: leaf-b01 would have 32 cables and 2 ports that are kept free,",
+        "fabric.switch_ports: leaf-b[02-08] would have 32 cables each,",
+    ]
+
+
 def test_problems_of_many_switches_are_one_line_with_what_mends_them(tmp_path: Path):
     (found,) = said(tmp_path, UPLINKS.replace("33", "28"))
     assert found == (
