@@ -125,6 +125,19 @@ def test_leaves_that_are_all_too_full_are_one_line(tmp_path: Path):
     ]
 
 
+def test_tenants_wait_for_servers_that_are_not_plugged_in(tmp_path: Path):
+    edits = (("{address: 10.20.0.11}", "{address: 10.20.0.11, nics: {name: a, leaf: nowhere}}"),)
+    tenants = "  partitions: {red: {pkey: 0x10, members: [ctl1]}}"
+    (found,) = said(tmp_path, f"{UPLINKS.replace('33', '32')}{tenants}", *edits)
+    assert "leaf 'nowhere' is unknown" in found
+
+
+def test_a_port_that_is_kept_free_twice_is_lost_once(tmp_path: Path):
+    fabric = f'{UPLINKS.replace("33", "28")}  oversubscription: 2\n  spare: ["su1-r0:[61-64]", "su1-r0:64"]'
+    (found,) = said(tmp_path, fabric)
+    assert found.endswith("| fabric.spare[1]: su1-r0:64 is named twice.")
+
+
 def test_problems_of_many_switches_are_one_line_with_what_mends_them(tmp_path: Path):
     (found,) = said(tmp_path, UPLINKS.replace("33", "28"))
     assert found == (
