@@ -92,10 +92,18 @@ def _down(options: argparse.Namespace) -> int:
     for lab in nodes.labs_here(podman) if options.all else ["lab"]:
         say(lab, "removed" if nodes.destroy(podman, lab) else "was not there")
     if options.all:
-        image.remove_all(podman)
+        kept = image.remove_all(podman)
         shutil.rmtree(scenarios.LOGS, ignore_errors=True)
-        say("image", "node image, caches and logs removed; packages that apt installed here stay")
+        say("image", _removed(kept))
     return 0
+
+
+def _removed(kept: list[str]) -> str:
+    """Return what `down --all` says of images, of which some may be kept."""
+    stay = "packages that apt installed here stay"
+    if not kept:
+        return f"node image, caches and logs removed; {stay}"
+    return f"logs removed; {', '.join(kept)} and its archive are kept: another checkout's nodes run it; {stay}"
 
 
 def _status(_options: argparse.Namespace) -> int:

@@ -213,13 +213,15 @@ def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:
     return buffer.getvalue()
 
 
-def remove_all(podman: Podman) -> None:
-    """Remove every node image that no container runs, and the cache."""
-    for image in _images(podman):
-        if not succeeds(["podman", *podman.choice.podman, "rmi", image]):
-            say("image", f"{image} is kept: another checkout's nodes run it")
+def remove_all(podman: Podman) -> list[str]:
+    """Remove every node image that no container runs, and the archives of all others; return the images that are kept."""
+    kept = [image for image in _images(podman) if not succeeds(["podman", *podman.choice.podman, "rmi", image])]
+    # Another checkout whose nodes run an image takes it from its archive when it makes one again.
+    used = {f"node-{image.rpartition(':')[2]}.tar" for image in kept}
     cache = image_cache()
     for path in cache.glob("node-*.tar") if cache.is_dir() else ():
-        path.unlink()
+        if path.name not in used:
+            path.unlink()
     if cache.is_dir() and not any(cache.iterdir()):
         cache.rmdir()
+    return kept

@@ -5,15 +5,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import verdict
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import arguments, verdict
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces import (
     NOT_AS_TEXT,
@@ -44,7 +46,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
         if "bedplate_cluster_file" not in variables:
-            return {**result, "changed": False, "failed": True, "mistakes": [_NO_FILE], "msg": _NO_FILE}
+            return {**result, "changed": False, "failed": True, "msg": _NO_FILE}
         specified = options()
         known = {role: set(found) for role, found in specified.items()}
         prefixes = tuple(f"{role}_" for role in known)
@@ -67,12 +69,24 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         unknown = unknown_variables(places, known)
         mistakes = [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
-        mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"))
-        result.update(changed=False, failed=bool(mistakes), mistakes=mistakes)
-        result["msg"] = "\n".join(mistakes) or (
+        mistakes += arguments.mistakes(self._given(variables), variables["bedplate_cluster_file"])
+        needed = boolean(self._task.args.get("fabric", False))
+        mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
+        # Ansible shows the message twice; a list of the same lines would be a third time.
+        result.update(changed=False, failed=bool(mistakes))
+        said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
+        result["msg"] = "\n".join([said, *mistakes] if mistakes else []) or (
             f"no variable is misspelt; {len(known)} roles were compared with {len(inventory.hosts)} hosts"
         )
         return result
+
+    def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the variables of the fabric's playbooks; one that only its own play can template is left out."""
+        given = {}
+        for name in arguments.NAMES:
+            with suppress(AnsibleError):
+                given[name] = self._templar.template(variables.get(name))
+        return given
 
 
 class _Checker:

@@ -8,17 +8,20 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import SavedError, Told
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import artefacts, compared, proofs, record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import (
+    arguments,
+    artefacts,
+    compared,
+    proofs,
+    record,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 
-# The directory beside a cluster file that ansible.cfg leaves out of the inventory.
-USUAL = "fabric"
 Discoveries = Iterable[Mapping[str, Any]]
 
 
@@ -58,16 +61,10 @@ def fabric_directory(path: object, directory: str = "") -> str:
     """Return where the files of the fabric go, as an absolute path."""
     if not isinstance(path, str):
         raise AnsibleFilterError(f"fabric_directory takes the path of a cluster file, not {path!r}")
-    inventory = Path(path).expanduser().resolve().parent
-    usual = inventory / USUAL
-    found = (Path(directory).expanduser() if directory else usual).resolve()
-    if found.is_relative_to(inventory) and not found.is_relative_to(usual):
-        raise AnsibleFilterError(
-            f"fabric_directory: {directory} is inside the directory of the inventory, {inventory}: Ansible would read the files of "
-            f"the fabric as inventory, and no later run would begin. Allowed: a directory elsewhere, or {usual}, which ansible.cfg "
-            "leaves out and which is the default."
-        )
-    return str(found)
+    try:
+        return arguments.directory_of(path, directory)
+    except ValueError as error:
+        raise AnsibleFilterError(f"fabric_directory: {error}.") from None
 
 
 def fabric_sources(path: object) -> list[dict[str, Any]]:

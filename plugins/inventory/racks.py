@@ -98,7 +98,9 @@ partitions:
 """
 
 import gc
+import re
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ansible import constants
@@ -127,6 +129,18 @@ if TYPE_CHECKING:
     from ansible.parsing.dataloader import DataLoader
 
 SUFFIXES = (".bedplate.yml", ".bedplate.yaml")
+_OWN = re.compile(rb"""^plugin:[ \t]*["']?bedplate\.cluster\.racks\b""", re.MULTILINE)
+# The key is among the first of a file; an inventory of others may be large, and every command would pay for it.
+_HEAD = 1 << 16
+
+
+def _names_this_plugin(path: str) -> bool:
+    """Tell whether a file says that it is for this plugin."""
+    try:
+        with Path(path).open("rb") as file:
+            return bool(_OWN.search(file.read(_HEAD)))
+    except OSError:
+        return False
 
 
 def preload() -> None:
@@ -149,8 +163,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
     trusted_by_default = True
 
     def verify_file(self, path: str) -> bool:
-        """Take cluster files by their suffix."""
-        return bool(super().verify_file(path)) and path.endswith(SUFFIXES)
+        """Take cluster files by their suffix; one with another name is refused with a warning that the name is why."""
+        if not super().verify_file(path):
+            return False
+        if path.endswith(SUFFIXES):
+            return True
+        if _names_this_plugin(path):
+            # What the other plugins say of it, each for itself, is that it is no inventory of theirs.
+            self.display.warning(
+                f"{path} names this plugin, {self.NAME}, and is not read, for its name is none of a cluster file. "
+                f"Allowed: names that end in {' or '.join(SUFFIXES)}. Rename it."
+            )
+        return False
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
         """Add the hosts and groups of a cluster file; end the command where a wrong one is to end it."""

@@ -18,8 +18,13 @@ description:
   - All groups and all hosts of the inventory are looked at, whatever C(--limit) says, with their group_vars and host_vars.
     Of the playbook only what holds for the task is.
   - What makes the fabric of the cluster file impossible, such as more cables than a switch has ports, is a failure, too.
+  - The variables of the fabric's playbooks, such as C(fabric_slurm_version), are looked at as well.
   - Runs on the control node and connects to nobody.
-options: {}
+options:
+  fabric:
+    description: Whether a cluster file that plans no fabric is a mistake, too.
+    type: bool
+    default: false
 author: The bedplate authors
 attributes:
   check_mode: {support: full, description: It only reads.}
@@ -34,9 +39,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-mistakes:
-  description: One line for each unknown variable, each wrong value and each mistake in the plan.
-  type: list
-  elements: str
+msg:
+  description: On a failure one line for each unknown variable, each wrong value and each mistake in the plan.
+  type: str
   returned: always
 """

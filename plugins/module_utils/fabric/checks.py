@@ -34,6 +34,8 @@ RULES: dict[str, tuple[str, tuple[Rule, ...]]] = {
 _NOTHING = Beside()
 
 
+# Rules that hold, or not, whatever cables there are between switches: of a plan that could not be finished.
+WITHOUT_CABLES = ("P2", "P6", "P12")
 # Rules that look at what is beside a plan alone.
 OF_FILES = ("P7", "P8", "P10", "P11", "P12")
 

@@ -47,9 +47,12 @@ class Wrong:
     text: str
 
 
-def attach(plan: Plan, servers: Sequence[Server], leaves: Sequence[str] = ()) -> list[Wrong]:
-    """Add the servers' HCAs to a plan, and `leaves` that are theirs alone; return all that is wrong, and [] when all plug in."""
-    return _Attaching(plan, servers, leaves).go() if servers or leaves else []
+def attach(plan: Plan, servers: Sequence[Server], leaves: Sequence[str] = (), whole: bool = True) -> list[Wrong]:
+    """Add the servers' HCAs to a plan, and `leaves` that are theirs alone; return all that is wrong, and [] when all plug in.
+
+    Of a plan that is not `whole`, for it has no cables between switches, only what those do not matter for is told.
+    """
+    return _Attaching(plan, servers, leaves, whole).go() if servers or leaves else []
 
 
 @dataclass
@@ -57,6 +60,7 @@ class _Attaching:
     plan: Plan
     servers: Sequence[Server]
     leaves: Sequence[str]
+    whole: bool = True
     wrong: list[Wrong] = field(default_factory=list)
     # Switch -> ports that have a cable, and the end at the other side.
     taken: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -82,7 +86,7 @@ class _Attaching:
         # A stated port goes before one that is chosen.
         for server, number, plug in sorted(plugs, key=lambda one: (one[2].port is None, not one[2].leaf)):
             self._plug(server, number, plug)
-        if not self.wrong:
+        if not self.wrong and self.whole:
             self._in_order(plugs)
             for name in self.leaves:
                 self._uplinks(name)
@@ -120,7 +124,7 @@ class _Attaching:
             on = [(server, plug) for server, _number, plug in plugs if plug.leaf == name]
             rails = list(dict.fromkeys(plug.rail for _server, plug in on if plug.rail is not None))
             sister = self._sister(rails[0] if rails else None, on[0][0] if on else None)
-            if not self.above.get(sister.name):
+            if self.whole and not self.above.get(sister.name):
                 text = f"{name} would stand beside {sister.name}, above which there is no spine. Put its NICs on leaves of the racks."
                 self._say(None, number, text)
             rail = sister.rail if self.plan.kind == "rail-only" else rails[0] if len(rails) == 1 else None
@@ -145,6 +149,8 @@ class _Attaching:
             return
         port = plug.port or self._free(leaf)
         taken = self.taken.setdefault(leaf.name, {})
+        if not port and not self.whole:
+            return
         if not port:
             text = f"{leaf.name} has no port left: {len(taken)} of {leaf.ports} have a cable{self._kept(leaf)}. {self._room()}"
         elif port > leaf.ports - self._reserved(leaf):
@@ -188,6 +194,8 @@ class _Attaching:
             self._say(server, number, f"there is no leaf of rail {plug.rail}. Allowed: {rails}.")
             return None
         best = min(found, key=lambda leaf: self._rank(server, plug, leaf))
+        if not self._free(best) and not self.whole:
+            return None
         if not self._free(best):
             kept = " or are kept free" if self.plan.spare else ""
             text = f"no leaf has a port left for it: all ports of {few(leaf.name for leaf in found)} have cables{kept}. {self._room()}"
@@ -236,6 +244,8 @@ class _Attaching:
         return next(self._ports(leaf), 0)
 
     def _free_ports(self, leaf: Switch) -> str:
+        if not self.whole:
+            return "Take another port."
         free = [str(port) for port in self._ports(leaf)]
         return f"Free: {few(free)}." if free else "None is free."
 

@@ -7,19 +7,28 @@ Every template takes hosts in their physical order and a `Shape`, and returns a 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Plan, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
 
 # Both ends and the kind of a link between switches.
 Cable = tuple[str, str, str]
 
 
 class TemplateError(ValueError):
-    """Numbers of which no fabric can be built."""
+    """Numbers of which no fabric can be built; `mistakes` are keys of the section `fabric` that mend them, and texts."""
+
+    def __init__(self, text: str, key: str = "", *more: tuple[str, str]) -> None:
+        self.mistakes = [(key, text), *more]
+        # The plan as far as it is there, and whether all cables between switches are.
+        self.plan: Plan | None = None
+        self.whole = False
+        super().__init__("\n".join(one for _key, one in self.mistakes))
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,7 @@ class Shape:
 def leaf_spine(hosts: Sequence[Host], shape: Shape) -> Plan:
     """Return a fabric with a leaf for each rack (or each `leaf` that racks share) and spines above all leaves."""
     plan = _plan("leaf-spine", shape)
-    below = _attach(plan, hosts, shape, lambda host, _nic: host.leaf or f"leaf-{host.rack}", lambda _nic: (None, ""))
+    below = _attach(plan, hosts, shape, _rack_leaf, _nowhere)
     spines = _add_spines(plan, shape.spines, shape, tier=2)
     _above(plan, below, spines, _uplinks(plan, below, len(spines), shape), "leaf-spine")
     return plan
@@ -79,7 +88,7 @@ def leaf_spine(hosts: Sequence[Host], shape: Shape) -> Plan:
 def rail_optimised(hosts: Sequence[Host], shape: Shape) -> Plan:
     """Return scalable units with a leaf for each rail, all of them below the same spines; with `cores`, spines by rail below those."""
     plan = _plan("rail-optimised" if not shape.cores else "three-tier", shape)
-    below = _attach(plan, hosts, shape, _rail_leaf, lambda nic: (nic.rail, ""))
+    below = _attach(plan, hosts, shape, _rail_leaf, _of_rail)
     if not shape.cores:
         spines = _add_spines(plan, shape.spines, shape, tier=2)
         _above(plan, below, spines, _uplinks(plan, below, len(spines), shape), "leaf-spine")
@@ -108,7 +117,7 @@ def rail_optimised(hosts: Sequence[Host], shape: Shape) -> Plan:
 def three_tier(hosts: Sequence[Host], shape: Shape) -> Plan:
     """Return pods of leaves (a leaf for each rack) and spines, and cores above all pods; `spines` are split evenly over the pods."""
     plan = _plan("three-tier", shape)
-    below = _attach(plan, hosts, shape, lambda host, _nic: host.leaf or f"leaf-{host.rack}", lambda _nic: (None, ""))
+    below = _attach(plan, hosts, shape, _rack_leaf, _nowhere)
     pods = list(dict.fromkeys(plan.switches[leaf].group for leaf in below))
     per_pod = _even(len(shape.spines), len(pods), "spines", "pods")
     for number, pod in enumerate(pods):
@@ -123,7 +132,7 @@ def three_tier(hosts: Sequence[Host], shape: Shape) -> Plan:
 def rail_only(hosts: Sequence[Host], shape: Shape) -> Plan:
     """Return a fabric of its own for each rail, its plane; `spines` are split evenly over the rails, and may be none."""
     plan = _plan("rail-only", shape)
-    below = _attach(plan, hosts, shape, _rail_leaf, lambda nic: (nic.rail, f"rail{nic.rail}"))
+    below = _attach(plan, hosts, shape, _rail_leaf, _of_plane)
     planes = list(dict.fromkeys(plan.switches[leaf].plane for leaf in below))
     per_plane = _even(len(shape.spines), len(planes), "spines", "rails") if shape.spines else 0
     for number, plane in enumerate(planes):
@@ -131,7 +140,8 @@ def rail_only(hosts: Sequence[Host], shape: Shape) -> Plan:
         names = shape.spines[number * per_plane : (number + 1) * per_plane]
         if not names and len(leaves) > 1:
             raise TemplateError(
-                f"plane {plane} has {len(leaves)} leaves and no spine that joins them: name spines for each rail"
+                f"plane {plane} has {len(leaves)} leaves and no spine that joins them: name spines for each rail",
+                "spines",
             )
         spines = _add_spines(plan, names, shape, tier=2, plane=plane)
         if spines:
@@ -142,7 +152,7 @@ def rail_only(hosts: Sequence[Host], shape: Shape) -> Plan:
 def dragonfly(hosts: Sequence[Host], shape: Shape) -> Plan:
     """Return groups joined pairwise by `global_links` cables: of routers in full mesh, or (dragonfly+) of leaves and spines."""
     plan = _plan("dragonfly", shape)
-    below = _attach(plan, hosts, shape, lambda host, _nic: host.leaf or f"leaf-{host.rack}", lambda _nic: (None, ""))
+    below = _attach(plan, hosts, shape, _rack_leaf, _nowhere)
     groups = list(dict.fromkeys(plan.switches[leaf].group for leaf in below))
     per_group = _even(len(shape.spines), len(groups), "spines", "groups") if shape.spines else 0
     edges: dict[str, list[str]] = {}
@@ -180,6 +190,40 @@ def _plan(kind: str, shape: Shape) -> Plan:
 
 def _rail_leaf(host: Host, nic: Nic) -> str:
     return f"{host.leaf or 'leaf-' + host.unit}-r{nic.rail}"
+
+
+def _rack_leaf(host: Host, _nic: Nic) -> str:
+    return host.leaf or f"leaf-{host.rack}"
+
+
+def _nowhere(_nic: Nic) -> tuple[int | None, str]:
+    return None, ""
+
+
+def _of_rail(nic: Nic) -> tuple[int | None, str]:
+    return nic.rail, ""
+
+
+def _of_plane(nic: Nic) -> tuple[int | None, str]:
+    return nic.rail, f"rail{nic.rail}"
+
+
+# Kind -> how a NIC finds its leaf, and that its rail and plane; every other kind has a leaf for each rack.
+_BELOW = {"rail-optimised": (_rail_leaf, _of_rail), "rail-only": (_rail_leaf, _of_plane)}
+
+
+def unjoined(kind: str, hosts: Sequence[Host], shape: Shape) -> Plan:
+    """Return what is there of a fabric that cannot be built: all its switches and HCAs, and no cable between switches.
+
+    What else a cluster file says of switches and ports is judged by it, as far as uplinks do not matter.
+    """
+    plan = _plan(kind, shape)
+    # That they do not fit has been told.
+    with contextlib.suppress(TemplateError):
+        _attach(plan, hosts, shape, *_BELOW.get(kind, (_rack_leaf, _nowhere)))
+    _add_spines(plan, shape.spines, shape, tier=2)
+    _add_spines(plan, shape.cores, shape, tier=3)
+    return plan
 
 
 def _attach(
@@ -233,22 +277,33 @@ def _add_spines(
 def _uplinks(plan: Plan, leaves: Sequence[str], spines: int, shape: Shape) -> int:
     """Return how many cables go up from each leaf: as stated, or enough for the busiest leaf, the same to every spine."""
     if not spines:
-        raise TemplateError("there is no spine: name some in fabric.spines")
-    hosts = {leaf: plan.used[leaf] - _passed(plan, leaf) for leaf in leaves}
-    kept = {leaf: sum(port <= shape.ports for port in plan.spare.get(leaf, ())) for leaf in leaves}
+        raise TemplateError("there is no spine: name some in fabric.spines", "spines")
+    # What is stated holds for every leaf there is, so all that are too full are told of.
+    looked = [switch.name for switch in plan.switches.values() if switch.tier == 1] if shape.uplinks else leaves
+    hosts = {leaf: plan.used[leaf] - _passed(plan, leaf) for leaf in looked}
+    kept = {leaf: sum(port <= shape.ports for port in plan.spare.get(leaf, ())) for leaf in looked}
     wanted = shape.uplinks or -(-max(hosts.values()) // spines) * spines
+    wrong = []
     if wanted % spines:
-        raise TemplateError(
+        text = (
             f"{wanted} uplinks of a leaf cannot be split evenly over {spines} spines; allowed: a multiple of {spines}"
         )
-    fullest = max(leaves, key=lambda leaf: hosts[leaf] + kept[leaf])
-    left = shape.ports - hosts[fullest] - kept[fullest]
-    if wanted > left:
-        but = f" and {kept[fullest]} that are kept free" if kept[fullest] else ""
-        raise TemplateError(
-            f"{fullest} has {shape.ports} ports and {hosts[fullest]} hosts' ports{but}, so {left} are left and not {wanted} for "
+        wrong.append(("uplinks", text))
+    # Where a number that can be split fits, that it does not is none of the leaf's fault.
+    least = max(wanted // spines, 1) * spines
+    full: dict[tuple[int, int], list[str]] = {}
+    for leaf in looked:
+        if least > shape.ports - hosts[leaf] - kept[leaf]:
+            full.setdefault((hosts[leaf], kept[leaf]), []).append(leaf)
+    for (there, free), names in full.items():
+        but = f" and {free} that are kept free" if free else ""
+        has = f"{fold(names)} {'has' if len(names) == 1 else 'have'} {shape.ports} ports{'' if len(names) == 1 else ' each'}"
+        text = (
+            f"{has} and {there} hosts' ports{but}, so {shape.ports - there - free} are left and not {wanted} for "
             f"uplinks to {spines} spines; state fabric.uplinks (a multiple of {spines}), or take fewer hosts to a leaf"
         )
+        wrong.append(("uplinks", text))
+    _raise(wrong)
     return wanted
 
 
@@ -290,10 +345,12 @@ def _add_cores(plan: Plan, shape: Shape) -> None:
     parts = max(1, -(-len(shape.cores) // up)) if up else 0
     if not parts:
         raise TemplateError(
-            f"a spine has {shape.ports} ports and {down} cables from leaves, so none is left for the cores"
+            f"a spine has {shape.ports} ports and {down} cables from leaves, so none is left for the cores: take fewer leaves to a "
+            "pod, more spines, or fewer uplinks of a leaf",
+            "spines",
         )
-    per_part = _even(len(shape.cores), parts, "cores", "parts of the core tier")
-    _even(up, per_part, "uplinks of a spine", "cores of its part")
+    per_part = _even(len(shape.cores), parts, "cores", "parts of the core tier", "cores")
+    _even(up, per_part, "uplinks of a spine", "cores of its part", "cores")
     cores = _add_spines(plan, shape.cores, shape, tier=3)
     place: dict[str, int] = {}
     members: dict[int, list[str]] = {part: [] for part in range(parts)}
@@ -301,7 +358,9 @@ def _add_cores(plan: Plan, shape: Shape) -> None:
         number = place[spine.group] = place.get(spine.group, -1) + 1
         members[number % parts].append(spine.name)
     if len({len(names) for names in members.values()}) > 1:
-        raise TemplateError(f"the spines of a pod cannot be split evenly over {parts} parts of {per_part} cores")
+        raise TemplateError(
+            f"the spines of a pod cannot be split evenly over {parts} parts of {per_part} cores", "spines"
+        )
     for part, names in members.items():
         _above(plan, names, cores[part * per_part : (part + 1) * per_part], up, "spine-core")
 
@@ -314,19 +373,33 @@ def _between(edges: dict[str, list[str]], cables: int) -> list[Cable]:
 
 
 def _fits(plan: Plan, names: Iterable[str]) -> None:
+    full: dict[tuple[int, int, int], list[str]] = {}
     for name in names:
-        if plan.used.get(name, 0) > plan.switches[name].ports:
-            kept = _passed(plan, name)
-            but = f" and {kept} ports that are kept free" if kept else ""
-            raise TemplateError(
-                f"{name} would have {plan.used[name] - kept} cables{but}, and a switch has {plan.switches[name].ports} ports; "
-                "take fewer hosts to a leaf, more switches above, or fewer uplinks"
-            )
+        used, ports = plan.used.get(name, 0), plan.switches[name].ports
+        if used > ports:
+            full.setdefault((used, _passed(plan, name), ports), []).append(name)
+    wrong = []
+    for (used, kept, ports), alike in full.items():
+        but = f" and {kept} ports that are kept free" if kept else ""
+        each = " each" if len(alike) > 1 else ""
+        text = (
+            f"{fold(alike)} would have {used - kept} cables{but}{each}, and a switch has {ports} ports; "
+            "take fewer hosts to a leaf, more switches above, or fewer uplinks"
+        )
+        wrong.append(("switch_ports", text))
+    _raise(wrong)
 
 
-def _even(things: int, parts: int, what: str, over: str) -> int:
+def _raise(wrong: Sequence[tuple[str, str]]) -> None:
+    """Raise what is wrong, keys and texts; do nothing where nothing is."""
+    if wrong:
+        (key, text), *more = wrong
+        raise TemplateError(text, key, *more)
+
+
+def _even(things: int, parts: int, what: str, over: str, key: str = "spines") -> int:
     if not things or things % parts:
         raise TemplateError(
-            f"{things} {what} cannot be split evenly over {parts} {over}; allowed: a multiple of {parts}"
+            f"{things} {what} cannot be split evenly over {parts} {over}; allowed: a multiple of {parts}", key
         )
     return things // parts

@@ -115,17 +115,13 @@ def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> 
 
 
 def _ports(listed: list[str], key: str, mistakes: Mistakes) -> tuple[tuple[int, str, int], ...]:
-    """Return entry, switch and port of all that a list names."""
-    found: dict[tuple[str, int], int] = {}
+    """Return entry, switch and port of all that a list names; the plan tells of what it has not, and of what comes twice."""
+    found = []
     for number, text in enumerate(listed):
-        path: Path = ("fabric", key, number)
-        for name in hostlist(text, path, mistakes):
+        for name in hostlist(text, ("fabric", key, number), mistakes):
             switch, _, port = name.rpartition(":")
-            if (end := (switch, int(port))) in found:
-                mistakes.add(path, f"{switch}:{end[1]} is named twice.")
-                break
-            found[end] = number
-    return tuple((number, *end) for end, number in found.items())
+            found.append((number, switch, int(port)))
+    return tuple(found)
 
 
 def _tenants(data: Mapping[str, Any], selecting: Selecting, mistakes: Mistakes) -> tuple[Tenant, ...]:

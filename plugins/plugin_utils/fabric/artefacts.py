@@ -12,13 +12,19 @@ from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, netfile, opensm, slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import OF_FILES, check
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import (
+    OF_FILES,
+    RULES,
+    WITHOUT_CABLES,
+    check,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import INFO, WARNING, Finding, ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
     STORAGE,
     Plan,
+    Problem,
     SubnetManager,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices, engines_of
@@ -28,10 +34,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.page impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions import text_of as partitions_text
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import picture
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import TemplateError
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import Beside
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
 from . import record
+from .mistakes import told
 from .plan import plan_of
 from .topologies import SEVERAL, topologies
 
@@ -57,20 +65,34 @@ class Planned:
 
 
 def planned(cluster: Cluster) -> Planned:
-    """Return the checked plan; PlanError, TemplateError and RecordError name all mistakes."""
-    plan = record.with_record(plan_of(cluster), record.read(record.path_of(cluster.path)))
+    """Return the checked plan; PlanError names all mistakes, those of the record of GUIDs among them."""
+    wrong: list[str] = []
+    known: record.Record = {}
+    try:
+        known = record.read(record.path_of(cluster.path))
+    except record.RecordError as error:
+        wrong = str(error).split("\n")
+    try:
+        plan = record.with_record(plan_of(cluster), known)
+    except TemplateError as error:
+        problems = check(error.plan, names=RULES if error.whole else WITHOUT_CABLES) if error.plan else []
+        raise PlanError("\n".join([str(error), *told(cluster, filter(_is_error, problems)), *wrong])) from None
     notes: dict[str, list[str]] = {}
     if not plan.managers and plan.technology == INFINIBAND:
         plan.managers, notes = _managers(cluster, plan)
-    return Planned(cluster, plan, _checked(cluster, plan), notes)
+    return Planned(cluster, plan, _checked(cluster, plan, wrong=wrong), notes)
 
 
-def _checked(cluster: Cluster, plan: Plan, beside: Beside | None = None) -> list[Finding]:
+def _checked(cluster: Cluster, plan: Plan, beside: Beside | None = None, wrong: Sequence[str] = ()) -> list[Finding]:
     """Return what is odd in a plan and what is written of it; PlanError names all that is wrong."""
     problems = check(plan) if beside is None else check(plan, beside, OF_FILES)
-    if wrong := [str(one) for one in problems if one.severity == "error"]:
-        raise PlanError("\n".join([f"{cluster.path}: {len(wrong)} mistakes in the plan of the fabric:", *wrong]))
+    if lines := [*told(cluster, filter(_is_error, problems)), *wrong]:
+        raise PlanError("\n".join(lines))
     return [Finding("plan", WARNING, one.where, f"{one.text} [{one.rule}]") for one in problems]
+
+
+def _is_error(problem: Problem) -> bool:
+    return problem.severity == "error"
 
 
 def _managers(cluster: Cluster, plan: Plan) -> tuple[list[SubnetManager], dict[str, list[str]]]:

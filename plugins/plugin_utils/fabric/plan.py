@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
     COMPUTE,
@@ -19,64 +19,61 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
     Nic,
     Shape,
     TemplateError,
+    unjoined,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, Fabric, Node
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Fabric, Node
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fabric import BY_UNIT, in_fabric
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Mistakes, Path, allowed
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Path, allowed
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import near as hint
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.reader import read
+
+from .mistakes import Wrong, check_ports
 
 
 def plan_of(cluster: Cluster) -> Plan:
     """Return the plan; TemplateError says why there is none, with the lines of all that is wrong, and what would work."""
-    fabric = cluster.fabric
+    fabric, wrong = cluster.fabric, Wrong(cluster.path)
     if fabric is None:
-        raise TemplateError(f"{cluster.path}: there is no section `fabric`, so there is nothing to plan")
+        wrong.add(("fabric",), "there is no section `fabric`, so there is nothing to plan")
+        raise TemplateError("\n".join(wrong.lines()))
     hosts = [_host(node, fabric.kind) for node in cluster.nodes if in_fabric(node.profile, fabric.kind)]
     if not hosts:
         rail = " with a rail" if fabric.kind in BY_UNIT else ""
-        raise TemplateError(
-            f"{cluster.path}: no profile has `nics`{rail}, so no cable goes to a node: name the NICs of the fabric"
+        wrong.add(
+            ("profiles",), f"no profile has `nics`{rail}, so no cable goes to a node: name the NICs of the fabric"
         )
-    plan = TEMPLATES[fabric.kind](hosts, _shape(cluster, fabric))
-    wrong = _Wrong(cluster.path)
-    _add_servers(plan, cluster, fabric, wrong)
+        raise TemplateError("\n".join(wrong.lines()))
+    shape, whole = _shape(cluster, fabric), True
+    try:
+        plan = TEMPLATES[fabric.kind](hosts, shape)
+    except TemplateError as error:
+        for key, text in error.mistakes:
+            wrong.add(("fabric", key), text)
+        plan, whole = unjoined(fabric.kind, hosts, shape), False
+    plugged = _add_servers(plan, cluster, fabric, wrong, whole)
     _stand(plan, fabric, wrong)
-    _check_spare(plan, fabric, wrong)
-    _leave_out(plan, fabric, wrong)
-    wrong.end()
-    plan.partitions = [Partition(one.name, one.pkey, dict(one.members), one.ipoib) for one in fabric.partitions]
+    check_ports(plan, fabric.spare, "spare", wrong)
+    check_ports(plan, fabric.missing, "missing", wrong)
+    # Leaves of servers have uplinks when all servers are plugged in.
+    whole = whole and (plugged or not fabric.leaves)
+    if whole:
+        _leave_out(plan, fabric, wrong)
+    if plugged:
+        plan.partitions = [Partition(one.name, one.pkey, dict(one.members), one.ipoib) for one in fabric.partitions]
     plan.domains = domains_of(cluster)
+    if wrong.found:
+        why = TemplateError("\n".join(wrong.lines()))
+        why.plan, why.whole = plan, whole
+        raise why
     return plan
-
-
-@dataclass
-class _Wrong:
-    """Collects what is wrong with places in the plan; the file is read again for the lines only where something is."""
-
-    path: str
-    found: list[tuple[Path, str]] = field(default_factory=list)
-
-    def add(self, where: Path, text: str) -> None:
-        self.found.append((where, text))
-
-    def end(self) -> None:
-        if not self.found:
-            return
-        try:
-            lines = read(self.path)[1]
-        except ClusterFileError:
-            lines = {}
-        mistakes = Mistakes(lines)
-        for where, text in self.found:
-            mistakes.add(where, text)
-        raise TemplateError(str(ClusterFileError(self.path, mistakes.found)))
 
 
 def _shape(cluster: Cluster, fabric: Fabric) -> Shape:
     spare: dict[str, list[int]] = {}
     for _number, switch, port in fabric.spare:
-        spare.setdefault(switch, []).append(port)
+        # What is no port, or comes twice, must not count as one that is lost.
+        if 1 <= port <= fabric.switch_ports and port not in spare.setdefault(switch, []):
+            spare[switch].append(port)
     return Shape(
         name=cluster.name,
         technology=fabric.technology,
@@ -104,19 +101,21 @@ def _host(node: Node, kind: str) -> Host:
     return Host(node.name, nics, rack.name, unit, rack.leaf)
 
 
-def _add_servers(plan: Plan, cluster: Cluster, fabric: Fabric, wrong: _Wrong) -> None:
-    """Add the NICs of hosts, and the leaves that are theirs."""
+def _add_servers(plan: Plan, cluster: Cluster, fabric: Fabric, wrong: Wrong, whole: bool) -> bool:
+    """Add the NICs of hosts, and the leaves that are theirs; return whether all are plugged in."""
     servers = []
     for host in cluster.hosts.values():
         plugs = [Plug(nic.name, nic.rail, nic.purpose, nic.leaf or "", nic.port) for nic in host.nics]
         rack = cluster.racks.get(host.rack or "")
         servers.append(Server(host.name, plugs, host.rack or "", rack.leaf if rack else ""))
-    for one in attach(plan, servers, fabric.leaves):
+    found = attach(plan, servers, fabric.leaves, whole)
+    for one in found:
         where: Path = ("hosts", one.server, "nics", one.number) if one.server else ("fabric", "leaves", one.number)
         wrong.add(where, one.text)
+    return whole and not found
 
 
-def _stand(plan: Plan, fabric: Fabric, wrong: _Wrong) -> None:
+def _stand(plan: Plan, fabric: Fabric, wrong: Wrong) -> None:
     """Put the switches into the racks that are stated."""
     unknown: dict[str, list[str]] = {}
     for key, name, rack in fabric.switch_racks:
@@ -130,25 +129,19 @@ def _stand(plan: Plan, fabric: Fabric, wrong: _Wrong) -> None:
         wrong.add(("fabric", "switch_racks", key), f"the plan has no switch {names[0]!r}{others}.{said}")
 
 
-def _check_spare(plan: Plan, fabric: Fabric, wrong: _Wrong) -> None:
-    for number, name, port in fabric.spare:
-        switch = plan.switches.get(name)
-        if switch is None:
-            wrong.add(("fabric", "spare", number), f"the plan has no switch {name!r}.{hint(name, list(plan.switches))}")
-        elif not 1 <= port <= switch.ports:
-            wrong.add(("fabric", "spare", number), f"{name} has no port {port}. Allowed: 1 to {switch.ports}.")
-
-
-def _leave_out(plan: Plan, fabric: Fabric, wrong: _Wrong) -> None:
+def _leave_out(plan: Plan, fabric: Fabric, wrong: Wrong) -> None:
     """Mark the cables that the file leaves out."""
     if not fabric.missing:
         return
     places = {end: number for number, link in enumerate(plan.links) for end in link.ends}
+    without: dict[int, list[str]] = {}
     for number, name, port in fabric.missing:
-        if (place := places.get((name, port))) is None:
-            wrong.add(("fabric", "missing", number), f"no cable of the plan ends at {name}:{port}.")
-        else:
+        if (place := places.get((name, port))) is not None:
             plan.links[place] = replace(plan.links[place], missing=True)
+        elif name in plan.switches and 1 <= port <= plan.switches[name].ports:
+            without.setdefault(number, []).append(f"{name}:{port}")
+    for number, ends in without.items():
+        wrong.add(("fabric", "missing", number), f"no cable of the plan ends at {fold(ends)}.")
 
 
 def domains_of(cluster: Cluster) -> list[Domain]:

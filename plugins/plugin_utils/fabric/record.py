@@ -76,7 +76,7 @@ def read(path: Path) -> Record:
         raise RecordError(f"{path}:1: is {_type(data)}; allowed: an object, name -> {{node, port}}; {_REPAIR}")
     wrong = [f"{path}:{_line(text, name)}: {json.dumps(name)}: {what}" for name, what in _mistakes(data)]
     if wrong:
-        raise RecordError("\n".join([*wrong, _REPAIR]))
+        raise RecordError("\n".join([*wrong[:-1], f"{wrong[-1]}; {_REPAIR}"]))
     return {name: {sort: guid_of(guid) for sort, guid in guids.items()} for name, guids in data.items()}
 
 

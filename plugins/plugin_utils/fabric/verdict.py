@@ -3,48 +3,64 @@
 
 from __future__ import annotations
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fabric import in_fabric
 
 from .artefacts import INFINIBAND, planned
+from .mistakes import Wrong
+
+_MANAGERS = ("services", "subnet_managers")
 
 
-def mistakes(cluster: Cluster) -> list[str]:
-    """Return what is wrong with the plan of the fabric and its subnet managers; [] where none is stated."""
-    if cluster.fabric is None or not any(node.profile.nics for node in cluster.nodes):
-        return _without_plan(cluster)
-    try:
-        plan = planned(cluster).plan
-    except ValueError as error:
-        return str(error).split("\n")
-    return _managers(cluster, plan)
+def mistakes(cluster: Cluster, needed: bool = False) -> list[str]:
+    """Return what is wrong with the plan of the fabric and its subnet managers.
+
+    Where none is stated that is no mistake, unless the plan is `needed`.
+    """
+    stated = cluster.fabric is not None and any(node.profile.nics for node in cluster.nodes)
+    wrong = Wrong(cluster.path)
+    if not stated:
+        _without_plan(cluster, wrong)
+    else:
+        _managers(cluster, wrong)
+    found = []
+    if stated or needed:
+        try:
+            planned(cluster)
+        except ValueError as error:
+            found = str(error).split("\n")
+    return [*found, *wrong.lines()]
 
 
-def _without_plan(cluster: Cluster) -> list[str]:
+def _without_plan(cluster: Cluster, wrong: Wrong) -> None:
     if not cluster.services.subnet_managers:
-        return []
+        return
     lacks = "there is no section `fabric`" if cluster.fabric is None else "no profile of a node has `nics`"
-    return [
-        f"{cluster.path}: services.subnet_managers is {', '.join(cluster.services.subnet_managers)}, and OpenSM's files cannot be made: "
-        f"{lacks}. State the fabric, the `nics` of the nodes' profiles, and those of these hosts (hosts.NAME.nics; fabric.leaves names "
-        "switches for such hosts alone), or take services.subnet_managers out, as where a switch manages the fabric"
-    ]
+    wrong.add(
+        _MANAGERS,
+        f"{', '.join(cluster.services.subnet_managers)} cannot run OpenSM, whose files cannot be made: {lacks}. State the fabric, the "
+        "`nics` of the nodes' profiles, and those of these hosts (hosts.NAME.nics; fabric.leaves names switches for such hosts alone), "
+        "or take services.subnet_managers out, as where a switch manages the fabric",
+    )
 
 
-def _managers(cluster: Cluster, plan: Plan) -> list[str]:
-    wanted = cluster.services.subnet_managers
-    if not wanted:
-        return []
-    if plan.technology != INFINIBAND:
-        return [
-            f"{cluster.path}: services.subnet_managers is {', '.join(wanted)}, and fabric.technology is {plan.technology}, which has no "
-            "subnet managers: take services.subnet_managers out"
-        ]
-    there = {hca.host for hca in plan.hcas.values()}
-    return [
-        f"{cluster.path}: services.subnet_managers names {host}, which has no HCA in the plan, so OpenSM has no port there: state "
-        f"hosts.{host}.nics (fabric.leaves names switches for such hosts alone) or, for a node of a rack, `nics` in its profile; or take "
-        "it out"
-        for host in wanted
-        if host not in there
-    ]
+def _managers(cluster: Cluster, wrong: Wrong) -> None:
+    """Judge the subnet managers by the file alone, so that a plan with other mistakes hides none of them."""
+    wanted, fabric = cluster.services.subnet_managers, cluster.fabric
+    if not wanted or fabric is None:
+        return
+    if fabric.technology != INFINIBAND:
+        wrong.add(
+            _MANAGERS,
+            f"{', '.join(wanted)}: fabric.technology is {fabric.technology}, which has no subnet managers. Take them out",
+        )
+        return
+    there = {node.name for node in cluster.nodes if in_fabric(node.profile, fabric.kind)}
+    there |= {host.name for host in cluster.hosts.values() if host.nics}
+    for number, host in enumerate(wanted):
+        if host not in there:
+            wrong.add(
+                (*_MANAGERS, number),
+                f"{host} has no HCA in the plan, so OpenSM has no port there: state hosts.{host}.nics (fabric.leaves names switches for "
+                "such hosts alone) or, for a node of a rack, `nics` in its profile; or take it out",
+            )

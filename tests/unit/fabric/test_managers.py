@@ -194,18 +194,18 @@ def test_a_host_without_an_adapter_and_a_fabric_without_opensm_are_refused(tmp_p
 
 def test_what_no_opensm_could_manage_is_refused_before_any_machine_is_touched(tmp_path: Path):
     (wrong,) = verdict.mistakes(cluster(tmp_path, FILE.replace("[n3, n1]", "[n3, ctl1]")))
-    assert "services.subnet_managers names ctl1, which has no HCA in the plan" in wrong
+    assert "services.subnet_managers[1]: ctl1 has no HCA in the plan" in wrong
     assert "state hosts.ctl1.nics (fabric.leaves names switches for such hosts alone)" in wrong
     ethernet = FILE.replace("kind: rail-only", "technology: ethernet, kind: leaf-spine").replace("rails: 2, ", "")
     (wrong,) = verdict.mistakes(cluster(tmp_path, ethernet, learned=False))
-    assert "services.subnet_managers is n3, n1, and fabric.technology is ethernet" in wrong
+    assert "services.subnet_managers: n3, n1: fabric.technology is ethernet" in wrong
     (bare, _fabric, _end) = FILE.partition("fabric: ")
     for text, lacks in (
         (bare, "there is no section `fabric`"),
         (re.sub(r", nics: .*\]", "", FILE), "no profile of a node has `nics`"),
     ):
         (wrong,) = verdict.mistakes(cluster(tmp_path, text, learned=False))
-        assert "services.subnet_managers is n3, n1, and OpenSM's files cannot be made" in wrong
+        assert "services.subnet_managers: n3, n1 cannot run OpenSM, whose files cannot be made" in wrong
         assert lacks in wrong
     assert verdict.mistakes(cluster(tmp_path)) == []
     assert verdict.mistakes(cluster(tmp_path, bare.replace(", subnet_managers: [n3, n1]", ""), learned=False)) == []

@@ -71,7 +71,7 @@ def test_a_cable_left_out_is_known_by_either_end(tmp_path: Path):
     [
         ('{kind: rail-optimised, spines: "spine[01-05]", uplinks: 32}', "32 uplinks of a leaf cannot be split evenly over 5 spines"),
         ("{kind: rail-optimised, uplinks: 32}", "there is no spine: name some in fabric.spines"),
-        ('{kind: rail-optimised, spines: "spine[01-04]", missing: ["spine01:65"]}', "no cable of the plan ends at spine01:65"),
+        ('{kind: rail-optimised, spines: "spine[01-04]", missing: ["spine01:65"]}', "spine01 has no port 65. Allowed: 1 to 64"),
         ('{spines: "spine[01-04]", switch_ports: 8}', "would have .* cables, and a switch has 8 ports"),
     ],
 )  # fmt: skip

@@ -49,7 +49,7 @@ def test_all_mistakes_at_once(tmp_path: Path):
     path.write_text('{"a": {"node": "x"},\n"b": {"node": "y", "c": 1}}')
     with pytest.raises(RecordError) as error:
         read(path)
-    assert len(str(error.value).splitlines()) == 4
+    assert len(str(error.value).splitlines()) == 3
 
 
 def test_what_is_written_is_read_back(tmp_path: Path):

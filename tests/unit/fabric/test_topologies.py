@@ -130,7 +130,10 @@ def test_a_domain_that_is_not_whole_is_told_of_and_can_be_meant(site):
     short = ('n[1-4]: {leaf: su1, nodes: "n[01-72]"', 'n[1-4]: {leaf: su1, nodes: "n[01-68]"')
     with pytest.raises(PlanError) as error:
         artefacts(site(short))
-    assert "rack n1, n1: 17 hosts, and 18 are to be in it [P12]" in str(error.value)
+    assert (
+        "racks n[1-4], n[1-4]: 17 hosts, and 18 are to be in it. Mended by racks, profiles.<name>.nvlink_domain [docs/fabric.md, P12]"
+        in str(error.value)
+    )
     meant = artefacts(site(short, ("profile: gb200}", "profile: gb200, nvlink_domain: 17}")), "24.11")
     assert "BlockSizes=17,34,68\n" in meant["slurm/topology.conf"]
 
@@ -140,7 +143,7 @@ def test_racks_out_of_order_are_told_of(site):
         '  n2: {leaf: su1, nodes: "n[19-36]", profile: gb200}\n  n1: {leaf: su1, nodes: "n[01-18]", profile: gb200}\n'
     )
     with pytest.raises(
-        PlanError, match=r"rack n1, n1: comes after n2 of rack n2: Slurm makes larger blocks .* \[P12\]"
+        PlanError, match=r"rack n1, n1: comes after n2 of rack n2: Slurm makes larger blocks .* \[docs/fabric.md, P12\]"
     ):
         artefacts(site(('  n[1-4]: {leaf: su1, nodes: "n[01-72]", profile: gb200}\n', racks)))
 

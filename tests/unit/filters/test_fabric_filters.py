@@ -54,7 +54,7 @@ def test_what_is_no_path_is_said(name: str):
 
 @pytest.mark.parametrize("name", ["fabric_artefacts", "fabric_comparison"])
 def test_a_cluster_without_a_fabric_has_no_plan(name: str):
-    with pytest.raises(AnsibleError, match=f"{name}: .*rack-4.bedplate.yml: there is no section `fabric`"):
+    with pytest.raises(AnsibleError, match=f"{name}: .*rack-4.bedplate.yml:5: the file: there is no section `fabric`"):
         call(name, str(RACK))
 
 

@@ -47,7 +47,7 @@ def test_the_examples_of_the_documentation(name: str):
 def test_what_is_wrong_is_said_with_the_name_of_the_filter(name: str):
     with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
         call(name, 7)
-    with pytest.raises(AnsibleError, match=f"{name}: .*rack-4.bedplate.yml: there is no section `fabric`"):
+    with pytest.raises(AnsibleError, match=f"{name}: .*rack-4.bedplate.yml:5: the file: there is no section `fabric`"):
         call(name, str(RACK))
 
 

@@ -127,3 +127,25 @@ def test_what_every_task_loads_is_loaded_before_ansible_forks(tmp_path):
     assert "ansible_collections.bedplate.cluster.plugins.filter.slurm" in loaded
     assert "ansible_collections.bedplate.cluster.plugins.action.deploy" in loaded
     assert any(name.startswith("ansible.plugins.filter.core_") for name in loaded)
+
+
+@pytest.mark.parametrize("name", ["lab.yml", "lab.bedplate.yml.txt"])
+def test_a_cluster_file_with_another_name_is_told_of_by_one_warning(tmp_path, name):
+    path = tmp_path / name
+    path.write_text((ROOT / "inventories/lab/lab.bedplate.yml").read_text())
+    done = inventory("-i", path, "--list")
+    assert done.returncode != 0
+    said = [
+        line
+        for line in done.stderr.splitlines()
+        if "Allowed: names that end in .bedplate.yml" in " ".join(line.split())
+    ]
+    assert len(said) == 1
+    assert said[0].startswith(f"[WARNING]: {path} names this plugin, bedplate.cluster.racks, and is not read")
+
+
+def test_files_of_others_are_told_of_by_none(tmp_path):
+    path = tmp_path / "other.yml"
+    path.write_text("# plugin: bedplate.cluster.racks\nall: {hosts: {one: {plugin: bedplate.cluster.racks}}}\n")
+    done = inventory("-i", path, "--list")
+    assert (done.returncode, done.stderr) == (0, "")

@@ -4,6 +4,7 @@ import ipaddress
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -117,3 +118,23 @@ def test_errors_are_one_message_and_a_status(
     monkeypatch.setattr(host, "require_root", fail)
     assert cli.main(["down"]) == 1
     assert capsys.readouterr().err == "\nlab: no root\n"
+
+
+@pytest.mark.parametrize("busy", [["bbb"], []])
+def test_what_another_checkout_runs_is_kept_with_its_archive_and_said_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, podman: Any, capsys: pytest.CaptureFixture[str], busy: list[str]
+) -> None:
+    tags = [f"{image.REPOSITORY}:{tag}" for tag in ("aaa", "bbb")]
+    monkeypatch.setattr(image, "_images", lambda _podman: tags)
+    monkeypatch.setattr(image, "succeeds", lambda command: command[-1].rpartition(":")[2] not in busy)
+    monkeypatch.setattr(image, "image_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(scenarios, "LOGS", tmp_path / "logs")
+    monkeypatch.setattr(cli, "_present_podman", lambda: podman)
+    (tmp_path / "cache").mkdir()
+    for name in ("aaa", "bbb", "ccc"):
+        (tmp_path / "cache" / f"node-{name}.tar").touch()
+    assert cli.main(["down", "--all"]) == 0
+    said = capsys.readouterr().out
+    assert [path.name for path in tmp_path.glob("cache/*")] == [f"node-{name}.tar" for name in busy]
+    assert ("node image, caches and logs removed" in said) != bool(busy)
+    assert ("bedplate-node:bbb and its archive are kept: another checkout's nodes run it" in said) == bool(busy)
