@@ -141,7 +141,7 @@ def test_a_port_that_is_kept_free_twice_is_lost_once(tmp_path: Path):
 def test_problems_of_many_switches_are_one_line_with_what_mends_them(tmp_path: Path):
     (found,) = said(tmp_path, UPLINKS.replace("33", "28"))
     assert found == (
-        "uplinks: 28 | fabric.uplinks: rack net1, su1-r[0-7]: 32 cables from below and 28 up are 1.14 to 1, and 1 to 1 is allowed. "
+        "uplinks: 28 | fabric.uplinks: su1-r[0-7]: 32 cables from below and 28 up are 1.14 to 1, and 1 to 1 is allowed. "
         "Mended by fabric.uplinks, fabric.oversubscription, fabric.missing, racks [docs/fabric.md, P4]"
     )
 
