@@ -120,7 +120,7 @@ class Root:
                 found[path] = outcome.stdout
             elif outcome.code is None:
                 hung.append(path)
-                self.problems.append(f"/{path}: the driver did not answer a read within {seconds:.0f} s; it hangs")
+                self.problems.append(f"/{path}: the driver did not answer a read within {seconds:g} s; it hangs")
             else:
                 said = outcome.stderr.strip().rsplit(": ", 1)[-1] or f"cat ended with {outcome.code}"
                 self.problems.append(f"/{path}: {said}")

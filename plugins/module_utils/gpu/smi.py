@@ -27,8 +27,9 @@ TEXTS = {"fabric.state": "fabric_state", "fabric.status": "fabric_status"}
 FIELDS = (BUS_ID, UUID, NAME, *SWITCHES, *TEXTS)
 # Words for "this GPU has no such thing". Any other word in brackets is a trouble that is told of.
 _NOT_THERE = ("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Not Found]")
-_TROUBLE = re.compile(r"\[.*\]\Z|ERR!\Z|Unknown Error\Z|\Z")
-_NO_FIELD = re.compile(r'Field "([^"]*)" is not a valid field to query\.?\s*\Z')
+_TROUBLE = re.compile(r"\[.*\]\Z|ERR!\Z|Unknown\Z|Unknown Error\Z|\Z")
+# Both as in the program of 535.
+_NO_FIELD = re.compile(r'(?:Field "([^"]+)" is|([^\s"]+) :) not a valid field to query\.?\s*\Z')
 
 
 @dataclass
@@ -56,7 +57,7 @@ def parse(text: str, fields: Iterable[str]) -> Told:
         if not line:
             continue
         if match := _NO_FIELD.match(line):
-            told.lacking.append(match[1])
+            told.lacking.append(match[1] or match[2])
             continue
         values = [value.strip() for value in line.split(",")]
         row = dict(zip(names, values))
@@ -97,7 +98,7 @@ def ask(program: str, seconds: float, problems: list[str], run: Run = run) -> To
         outcome = run(command, max(end - time.monotonic(), 0.1))
         if outcome.code is None:
             problems.append(
-                f"{program}: no answer within {seconds:.0f} s, left behind; "
+                f"{program}: no answer within {seconds:g} s, left behind; "
                 "a GPU or the driver hangs (`dmesg | grep -i -e xid -e nvrm`), ask nothing more of it before a reboot"
             )
             return None
