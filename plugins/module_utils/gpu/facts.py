@@ -40,7 +40,8 @@ def gather(sysroot: str, seconds: float, ask: Asked | None) -> Facts:
     version = root.text(software.VERSION_FILE, needed=False) or None
     texts, hung = _driver_files(root, version, seconds)
     informations = {_address(path): text for path, text in texts.items() if path.startswith(devices.GPUS)}
-    devices.add_driver_facts(root, gpus, informations, [_address(path) for path in hung], version is not None)
+    silent = [_address(path) for path in hung if path.startswith(devices.GPUS)]
+    devices.add_driver_facts(root, gpus, informations, silent, version is not None)
     told = None
     if ask and version and not hung:
         told = ask(seconds, root.problems)

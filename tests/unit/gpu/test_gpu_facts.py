@@ -169,6 +169,19 @@ def test_a_driver_that_hangs_is_told_of_and_not_waited_for(tree: Tree):
     ]
 
 
+def test_parameters_that_cannot_be_read_are_unknown_and_no_gpu(tree: Tree):
+    tree.driver()
+    tree.gpu(ONE, 0)
+    parameters = tree.top / "proc/driver/nvidia/params"
+    parameters.unlink()
+    told = tree.facts()
+    assert told["problems"] == ["/proc/driver/nvidia/params: No such file or directory"]
+    os.mkfifo(parameters)
+    told = tree.facts(seconds=0.2)
+    assert told["driver"]["parameters"] is None
+    assert told["problems"] == ["/proc/driver/nvidia/params: the driver did not answer a read within 0.2 s; it hangs"]
+
+
 @pytest.mark.parametrize(("loaded", "mismatch"), [("580.159.04", False), ("580.126.09", True), (None, None)])
 def test_user_space_is_compared_with_the_loaded_module(tree: Tree, loaded: str | None, mismatch: bool | None):
     if loaded:
@@ -190,8 +203,9 @@ def test_a_library_without_a_version_leaves_the_mismatch_open(tree: Tree):
     tree.driver()
     tree.write("usr/lib64/libnvidia-ml.so.1", "")
     tree.link("usr/lib/aarch64-linux-gnu/libnvidia-ml.so.1", "libnvidia-ml.so.580.159.04")
+    tree.debian_library("580.159.04")
     told = tree.facts()
-    assert [library["version"] for library in told["driver"]["libraries"]] == [None, None]
+    assert [library["version"] for library in told["driver"]["libraries"]] == [None, None, "580.159.04"]
     assert told["driver"]["mismatch"] is None
     gone = "/usr/lib/aarch64-linux-gnu/libnvidia-ml.so"
     assert told["problems"] == [
@@ -236,6 +250,7 @@ def test_a_module_may_be_compressed(tree: Tree, end: str):
         (VARIABLE, b"\x06\0\0\0\x01", "enabled", ""),
         (VARIABLE, b"\x06\0\0\0\x00", "disabled", ""),
         (VARIABLE, b"\x06\0\0\0\x02", None, "'0600000002' is no state"),
+        (VARIABLE, b"\x06\0\0\0\x01\0", None, "'060000000100' is no state"),
         (VARIABLE, b"\x01", None, "'01' is no state"),
         (VARIABLE.replace("SecureBoot-", "BootOrder-"), b"\x07\0\0\0\0\0", "none", ""),
         ("sys/firmware/efi/fw_platform_size", b"64\n", None, "is efivarfs mounted?"),
