@@ -152,6 +152,11 @@ class Extra:
     service: str
     known: Known
 
+    @property
+    def major(self) -> str:
+        """The major of the latest version."""
+        return max(self.versions, key=versions.numbers).split(".")[0]
+
 
 @dataclass(frozen=True)
 class Table:

@@ -221,7 +221,7 @@ def _names(row: _Row, systems: dict[str, System]) -> Names:
 def _driver(row: _Row, systems: dict[str, System]) -> Driver:
     version, packages = row.text("version"), row.text("packages", "")
     if not versions.is_exact(version):
-        raise row.wrong("version", "a whole driver version such as 580.65.06")
+        raise row.wrong("version", "a whole driver version, such as 580.x.y")
     # Module, user space and fabric are one version: a package version of another one would break that for all of them.
     if packages and not packages.startswith(f"{version}-"):
         raise row.wrong("packages", f"a package version of driver {version}, such as {version}-1")

@@ -18,23 +18,25 @@ def is_branch(word: str) -> bool:
 
 
 def is_exact(word: str) -> bool:
-    """Return whether this is a whole driver version, such as 580.65.06 or 570.26."""
+    """Return whether this is a whole driver version, such as branch, number and number with dots between."""
     return bool(_DRIVER.match(word))
 
 
 def numbers(version: str) -> tuple[int, ...]:
     """Return a dotted version as what sorts right.
 
-    >>> numbers("580.65.06") < numbers("580.126.09")
+    >>> numbers("1.65.06") < numbers("1.126.09")
     True
     """
     return tuple(int(part) for part in _NUMBERS.findall(version))
 
 
 def branch(version: str) -> int:
-    """Return the branch of a version or of a branch: 580 for both 580.65.06 and 580. ValueError where there is none."""
+    """Return the branch of a version or of a branch: its first number. ValueError where there is none."""
     if not (is_branch(version) or is_exact(version)):
-        raise ValueError(f"{version!r} is neither a driver branch such as 580 nor a driver version such as 580.65.06")
+        raise ValueError(
+            f"{version!r} is neither a driver branch such as 580 nor a whole driver version, such as 580.x.y"
+        )
     return int(version.split(".")[0])
 
 
