@@ -35,7 +35,7 @@ def gpu_too_old_branch(case: Case) -> Iterator[Problem]:
     for model in case.models:
         if branch >= model.lowest:
             continue
-        need = f"{model.name} needs driver branch {model.lowest} or later; {request.driver} is branch {branch}"
+        need = f"{model.name} needs driver branch {model.lowest} or later; {case.driver.version} is branch {branch}"
         if all(one.branch < model.lowest for one in case.drivers):
             has = ", ".join(unique(str(one.branch) for one in case.drivers))
             yield Problem("distribution-too-old", f"{need}, and {request.source} on {request.os} has only {has}.")
@@ -47,7 +47,7 @@ def gpu_dropped(case: Case) -> Iterator[Problem]:
     """Later branches have dropped old models."""
     for model in case.models:
         if case.driver and 0 < model.highest < case.driver.branch:
-            text = f"{model.name} is served up to driver branch {model.highest}; {case.request.driver} is later."
+            text = f"{model.name} is served up to driver branch {model.highest}; {case.driver.version} is later."
             yield Problem("gpu-dropped", text)
 
 
@@ -65,7 +65,7 @@ def mixed_node(case: Case) -> Iterator[Problem]:
     elif highest < lowest:
         text = f"{names} in one node have no driver branch in common: {lowest} or later, and {highest} at most."
         yield Problem("mixed-node", text, alone)
-    elif len(case.boards) > 1:
+    elif len(case.boards) > 1 and not all(case.request.platform in _STANDS_FOR[one.board] for one in case.models):
         text = f"{names} in one node are of different platforms: {', '.join(case.boards)}."
         yield Problem("mixed-node", f"{text} Keep the models on nodes of their own.", alone)
 
@@ -147,7 +147,7 @@ def cuda_of_driver(case: Case) -> Iterator[Problem]:
     for asked in case.request.cuda:
         least = case.table.cuda_least.get(asked.split(".")[0], 0)
         if case.driver and case.driver.branch < least:
-            text = f"CUDA {asked} needs driver branch {least} or later; {case.request.driver} is branch {case.driver.branch}"
+            text = f"CUDA {asked} needs driver branch {least} or later; {case.driver.version} is branch {case.driver.branch}"
             yield Problem("cuda-driver", f"{text}: programs would fail with cudaErrorInsufficientDriver (35).")
 
 

@@ -240,6 +240,9 @@ GOOD: dict[str, Good] = {
     ),
     "old and new in one node": Good(ask(f"{NV_13} 580", "v100 a100"), "580.126.09", P),
     "cards of two generations": Good(ask(f"{NV_13} 580", "l40s t4"), "580.126.09", O),
+    "cards of two boards": Good(
+        ask(f"{NV_13} 580", "h100 l40s", gpu_count=8, platform="pcie"), "580.126.09", O, {}, FABRIC
+    ),
     "CUDA side by side": Good(
         ask(f"{NV_13} 580", "h100", cuda=("12.8", "13.0")),
         "580.126.09",

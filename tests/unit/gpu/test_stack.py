@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import rules, table, versions, words
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import Driver
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import (
     Package,
     Request,
@@ -191,8 +192,25 @@ REQUESTS = st.builds(
 )
 
 
+def proper(driver: Driver) -> st.SearchStrategy[Request]:
+    """Requests of which only what stands beside the driver may be wrong."""
+    return st.builds(
+        Request,
+        os=st.sampled_from(driver.systems),
+        source=st.just(driver.source),
+        driver=st.sampled_from([driver.version, str(driver.branch)]),
+        gpus=st.lists(st.sampled_from(list(TABLE.models)), min_size=1, max_size=1).map(tuple),
+        gpu_count=st.sampled_from([0, 8]),
+        module=st.sampled_from(["", "", *driver.flavours]),
+        cuda=st.lists(st.sampled_from(CUDA), max_size=1).map(tuple),
+        dcgm=st.sampled_from(["", TABLE.dcgm.major]),
+        toolkit=st.sampled_from(["", TABLE.toolkit.versions[-1]]),
+        kernel=st.sampled_from(["", *KERNELS]),
+    )
+
+
 @settings(max_examples=150, deadline=None)
-@given(REQUESTS)
+@given(st.one_of(REQUESTS, st.sampled_from(TABLE.drivers).flatmap(proper)))
 def test_any_request_resolves_or_is_refused_with_one_that_does(request: Request) -> None:
     outcome = either(request)
     if isinstance(outcome, Stack):
