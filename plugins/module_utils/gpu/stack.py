@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From what is wanted to the one set of GPU packages that a node installs and keeps, or a refusal with what works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import rules, versions, words
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import UNCOUPLED, Names, Table, unique
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.request import Case, Request
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.rules import Problem
+
+__all__ = ["Package", "Refusal", "Request", "Stack", "StackError", "resolve"]
+
+_PERSISTENCE = "nvidia-persistenced"
+# A version that is not in the table: whatever the distribution has.
+_ANY = "*"
+# Mistakes hide others: so many are mended one after the other before a plain combination is proposed.
+_STEPS = 12
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package of the one install transaction. `version` is exact, or a pattern that ends with *."""
+
+    name: str
+    version: str
+    part: str
+
+
+@dataclass(frozen=True)
+class Stack:
+    """What a node gets. `pinned` is (name, version) of everything that must never be another version.
+
+    `stream` is the dnf module stream to enable, `remove` are packages to remove first, `notes` say what is not verified.
+    """
+
+    driver: str
+    module: str
+    packages: tuple[Package, ...]
+    pinned: tuple[tuple[str, str], ...]
+    services: tuple[str, ...]
+    modules_load: tuple[str, ...]
+    dkms: str
+    module_file: str
+    options_file: str
+    options_module: str
+    suites: tuple[str, ...]
+    stream: str = ""
+    remove: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One mistake. `instead` is the nearest combination without any, which resolves; itself where the table has none."""
+
+    rule: str
+    text: str
+    instead: Request
+
+
+class StackError(ValueError):
+    """A request that cannot be met, with all its mistakes."""
+
+    def __init__(self, refusals: list[Refusal]) -> None:
+        super().__init__("\n".join(f"{one.rule}: {one.text}" for one in refusals))
+        self.refusals = refusals
+
+
+def resolve(request: Request, table: Table | None = None) -> Stack:
+    """Return the set of packages, files and units for this request.
+
+    StackError: what cannot be installed together, all of it at once, each with a combination that works.
+    """
+    known = table or tables.default()
+    problems = _problems(request, known)
+    if problems:
+        instead = _instead(request, known)
+        works = f"This works: {_difference(request, instead)}." if instead else "Nothing in the table works for this."
+        raise StackError([Refusal(one.rule, f"{one.text} {works}", instead or request) for one in problems])
+    return _stack(Case(request, known))
+
+
+def _problems(request: Request, table: Table) -> list[Problem]:
+    case = Case(request, table)
+    return [problem for rule in (*words.RULES, *rules.RULES) for problem in rule(case)]
+
+
+def _instead(request: Request, table: Table) -> Request | None:
+    """Mend one mistake after the other, which brings up those that it hid. None: the table has nothing that works."""
+    mended = request
+    for _ in range(_STEPS):
+        problems = _problems(mended, table)
+        if not problems:
+            return mended
+        mended = problems[0].fix or _other_driver(mended, table)
+    plain = _other_driver(Request(mended.os, mended.source, mended.driver, mended.gpus[:1]), table)
+    return None if _problems(plain, table) else plain
+
+
+def _other_driver(request: Request, table: Table) -> Request:
+    """Return the request with the source and driver that leave the fewest mistakes, the nearest of those."""
+    candidates = list(_drivers(request, table))
+    return min(candidates, key=lambda one: len(_problems(one, table)), default=request)
+
+
+def _drivers(request: Request, table: Table) -> Iterator[Request]:
+    """Yield the request with other drivers, the nearest first: the same source before others, later before earlier."""
+    offered = table.sources(request.os)
+    wish = versions.numbers(request.driver)[:1]
+    for source in sorted(offered, key=lambda one: (one != request.source, one != "nvidia")):
+        branches = unique(str(one.branch) for one in table.drivers_of(request.os, source))
+        if wish:
+            branches.sort(key=lambda one: (int(one) < wish[0], abs(int(one) - wish[0])))
+        for driver in unique([request.driver, *branches] if source != request.source else branches):
+            for module in unique([request.module, ""]):
+                yield replace(request, source=source, driver=driver, module=module)
+
+
+def _difference(request: Request, instead: Request) -> str:
+    """Say what to change of a request to get the other one."""
+    said = []
+    for field in fields(Request):
+        before, after = getattr(request, field.name), getattr(instead, field.name)
+        if before != after:
+            value = ", ".join(after) if isinstance(after, tuple) else str(after)
+            said.append(f"{field.name}: {value}" if value else f"{field.name} left out")
+    return "; ".join(said)
+
+
+def _stack(case: Case) -> Stack:
+    names, driver = case.names, case.driver
+    if names is None or driver is None:  # no rule refused, so both are there
+        raise AssertionError(f"{case.request}: no rule refused it, and the table has no driver for it")
+    flavour = case.flavour
+    packages = tuple(_packages(case, names))
+    stream = case.system.stream.get(flavour, "").format(branch=driver.branch) if case.system else ""
+    services = [_PERSISTENCE, *case.fabric.services]
+    if case.request.dcgm:
+        services.append(case.table.dcgm.service)
+    return Stack(
+        driver=driver.version,
+        module=flavour,
+        packages=packages,
+        pinned=_pinned(case, names, packages),
+        services=tuple(services),
+        modules_load=case.fabric.modules_load,
+        dkms=names.dkms[flavour],
+        module_file=names.module_file[flavour],
+        options_file=names.options_file[flavour],
+        options_module=names.options_module[flavour],
+        suites=tuple(unique((*names.suites, *driver.suites))),
+        stream=stream,
+        remove=(case.table.dcgm.forbidden,) if case.request.dcgm else (),
+        notes=_notes(case, names),
+    )
+
+
+def _version(case: Case, epoch: str) -> str:
+    """Return the version of the packages that are coupled with the driver."""
+    driver = case.driver
+    assert driver is not None
+    return driver.packages or f"{epoch}{driver.version}-*"
+
+
+def _fill(case: Case, text: str) -> str:
+    driver, kernel = case.driver, case.request.kernel
+    assert driver is not None
+    short = versions.without_architecture(kernel)
+    return text.format(branch=driver.branch, version=driver.version, kernel=kernel, kernel_version=short)
+
+
+def _packages(case: Case, names: Names) -> Iterator[Package]:
+    driver, request, table = case.driver, case.request, case.table
+    assert driver is not None
+    coupled = _version(case, names.epoch)
+    for part, group in (("kernel", names.kernel[case.flavour]), ("driver", names.driver)):
+        for name in group:
+            yield Package(_fill(case, name), coupled, part)
+    for part in case.fabric.parts:
+        for name in names.fabric[part]:
+            # The fabric's rpms have no epoch, as the driver's have.
+            yield Package(_fill(case, name), _ANY if part in UNCOUPLED else _version(case, ""), "fabric")
+    for name in names.support:
+        yield Package(name, driver.own[name], "support")
+    yield from _headers(case)
+    offer = table.cuda_of(request.os, request.source)
+    for asked in request.cuda:
+        for name, version in offer.versions[asked].items() if offer else ():
+            yield Package(name, version, "cuda")
+    if request.toolkit:
+        for name in table.toolkit.packages:
+            yield Package(name, table.toolkit.version.format(version=request.toolkit), "toolkit")
+    if request.dcgm:
+        for name in table.dcgm.packages:
+            full = name.format(cuda=table.cuda_major(driver.branch))
+            yield Package(full, table.dcgm.version.format(version=case.dcgm[0]), "dcgm")
+
+
+def _headers(case: Case) -> Iterator[Package]:
+    system, kernel = case.system, case.request.kernel
+    if system and kernel:
+        for name, version in system.headers:
+            known = _fill(case, version) or system.kernels.get(kernel, _ANY)
+            yield Package(_fill(case, name), known, "support")
+
+
+def _pinned(case: Case, names: Names, packages: tuple[Package, ...]) -> tuple[tuple[str, str], ...]:
+    """Pin what is installed, and what may come as a dependency or later: of other versions, none of it."""
+    system, kernel = case.system, case.request.kernel
+    pins = {one.name: one.version for one in packages if one.version != _ANY}
+    for name in names.coupled:
+        pins.setdefault(_fill(case, name), _version(case, names.epoch))
+    if system and kernel:
+        version = versions.without_architecture(kernel) if system.family == "rpm" else system.kernels.get(kernel, "")
+        pins.update({_fill(case, name): version for name in system.kernel_pins if version})
+    return tuple(pins.items())
+
+
+def _notes(case: Case, names: Names) -> tuple[str, ...]:
+    """Say which rows of the table, of those that were used, were not seen at their source."""
+    driver, request, table = case.driver, case.request, case.table
+    assert driver is not None
+    offer = table.cuda_of(request.os, request.source)
+    used = {
+        f"driver {driver.version} of {driver.source}": driver.known,
+        f"package names of {names.source}, branch {driver.branch}": names.known,
+    }
+    if request.cuda and offer:
+        used[f"CUDA {', '.join(request.cuda)}"] = offer.known
+    if request.dcgm:
+        used[f"DCGM {case.dcgm[0]}"] = table.dcgm.known
+    if request.toolkit:
+        used[f"container toolkit {request.toolkit}"] = table.toolkit.known
+    return tuple(f"{what}: not verified ({row.origin})" for what, row in used.items() if not row.verified)

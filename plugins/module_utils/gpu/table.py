@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one reader of stack.json. It refuses a malformed table and names the row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import versions
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import (
+    BOARDS,
+    FABRIC,
+    FLAVOURS,
+    Break,
+    CudaOffer,
+    Driver,
+    Extra,
+    Fabric,
+    Generation,
+    Known,
+    Model,
+    Names,
+    Platform,
+    System,
+    Table,
+)
+
+# Above every branch.
+_NO_END = 9999
+
+
+class TableError(ValueError):
+    """stack.json is malformed; the message names the row."""
+
+
+class _Row:
+    """One row of the file, read with its place."""
+
+    def __init__(self, where: str, data: object) -> None:
+        self.where = where
+        if not isinstance(data, dict):
+            raise TableError(f"stack.json, {where}: this is {type(data).__name__}, expected an object")
+        self.data: dict[str, Any] = data
+
+    def wrong(self, key: str, expected: str) -> TableError:
+        return TableError(f"stack.json, {self.where}: {key} is {self.data.get(key)!r}; expected {expected}")
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self.data.get(key, default)
+        if not isinstance(value, str) or (default is None and not value):
+            raise self.wrong(key, "a text")
+        return value
+
+    def number(self, key: str, default: int | None = None) -> int:
+        value = self.data.get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.wrong(key, "a whole number")
+        return value
+
+    def texts(self, key: str, allowed: Iterable[str] = ()) -> tuple[str, ...]:
+        value = self.data.get(key, [])
+        allowed = list(allowed)
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise self.wrong(key, "a list of texts")
+        if allowed and not set(value) <= set(allowed):
+            raise self.wrong(key, f"only {', '.join(allowed)}")
+        return tuple(value)
+
+    def needed(self, key: str, allowed: Iterable[str] = ()) -> tuple[str, ...]:
+        value = self.texts(key, allowed)
+        if not value:
+            raise self.wrong(key, "at least one")
+        return value
+
+    def mapping(self, key: str) -> dict[str, str]:
+        value = self.data.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(one, str) for one in value.values()):
+            raise self.wrong(key, "texts by name")
+        return dict(value)
+
+    def lists(self, key: str, allowed: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        row = self.row(key)
+        unknown = sorted(set(row.data) - set(allowed))
+        if unknown:
+            raise TableError(f"stack.json, {row.where}: unknown {', '.join(unknown)}; allowed: {', '.join(allowed)}")
+        return {name: row.needed(name) for name in row.data}
+
+    def row(self, key: str) -> _Row:
+        return _Row(f"{self.where}, {key}", self.data.get(key, {}))
+
+    def rows(self, key: str) -> list[_Row]:
+        value = self.data.get(key)
+        if isinstance(value, dict):
+            return [_Row(f"{key}, {name}", one) for name, one in value.items()]
+        if isinstance(value, list):
+            return [_Row(f"{key}, row {number + 1}", one) for number, one in enumerate(value)]
+        raise self.wrong(key, "rows")
+
+    def known(self) -> Known:
+        verified = self.data.get("verified")
+        if not isinstance(verified, bool):
+            raise self.wrong("verified", "true or false")
+        return Known(self.text("from"), verified)
+
+
+def read(path: Path | None = None) -> Table:
+    """Read a table, ours without a path. TableError for what is malformed."""
+    place = path or Path(__file__).with_name("stack.json")
+    try:
+        data = json.loads(place.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TableError(f"{place}: not JSON: {error}") from None
+    return build(data)
+
+
+@lru_cache(maxsize=1)
+def default() -> Table:
+    """Return our own table, read once."""
+    return read()
+
+
+def build(data: object) -> Table:
+    """Make the table of what stack.json holds. TableError for what is malformed."""
+    whole = _Row("the whole", data)
+    systems = {_last(row): _system(row) for row in whole.rows("systems")}
+    generations = {_last(row): _generation(row) for row in whole.rows("generations")}
+    cuda = whole.row("cuda")
+    least = cuda.row("least")
+    of_driver = cuda.row("of_driver")
+    for row in (least, of_driver):
+        row.known()
+    table = Table(
+        systems=systems,
+        models={_last(row): _model(row, generations) for row in whole.rows("models")},
+        platforms={_last(row): _platform(row) for row in whole.rows("platforms")},
+        names=tuple(_names(row, systems) for row in whole.rows("names")),
+        drivers=tuple(_driver(row, systems) for row in whole.rows("drivers")),
+        breaks=tuple(_break(row, systems) for row in whole.rows("breaks")),
+        cuda_least={key: least.number(key) for key in least.data if key.isdigit()},
+        cuda_of_driver=tuple(sorted((int(key), of_driver.text(key)) for key in of_driver.data if key.isdigit())),
+        metapackages=cuda.row("metapackages").needed("patterns"),
+        cuda=tuple(_cuda(row, systems) for row in cuda.rows("offers")),
+        dcgm=_extra(whole.row("dcgm"), systems),
+        toolkit=_extra(whole.row("toolkit"), systems),
+    )
+    for driver, row in zip(table.drivers, whole.rows("drivers")):
+        for system in driver.systems:
+            _complete(table, driver, system, row)
+    return table
+
+
+def _last(row: _Row) -> str:
+    return row.where.rsplit(", ", 1)[-1]
+
+
+def _system(row: _Row) -> System:
+    headers = row.data.get("headers")
+    if not isinstance(headers, list) or not all(isinstance(one, list) and len(one) == 2 for one in headers):
+        raise row.wrong("headers", "pairs of package and version")
+    family = row.text("family")
+    if family not in ("deb", "rpm"):
+        raise row.wrong("family", "deb or rpm")
+    pairs = tuple((str(name), str(version)) for name, version in headers)
+    kernels, stream = row.mapping("kernels"), row.mapping("stream")
+    return System(_last(row), family, pairs, row.needed("kernel_pins"), kernels, stream, row.known())
+
+
+def _generation(row: _Row) -> Generation:
+    row.known()
+    return Generation(_last(row), row.needed("flavours", FLAVOURS), row.data.get("nvlink5") is True)
+
+
+def _model(row: _Row, generations: dict[str, Generation]) -> Model:
+    row.known()
+    generation, board = row.text("generation"), row.text("board")
+    if generation not in generations:
+        raise row.wrong("generation", f"one of {', '.join(generations)}")
+    if board not in BOARDS:
+        raise row.wrong("board", f"one of {', '.join(BOARDS)}")
+    lowest, highest = row.number("lowest"), row.number("highest", 0)
+    return Model(_last(row), generations[generation], board, lowest, highest)
+
+
+def _fabric(row: _Row) -> Fabric:
+    return Fabric(row.texts("parts", FABRIC), row.texts("services"), row.texts("modules_load"))
+
+
+def _platform(row: _Row) -> Platform:
+    row.known()
+    if _last(row) not in BOARDS:
+        raise TableError(f"stack.json, {row.where}: unknown platform; allowed: {', '.join(BOARDS)}")
+    fabric = _fabric(row)
+    nvlink5 = _fabric(row.row("nvlink5")) if "nvlink5" in row.data else fabric
+    return Platform(_last(row), row.number("least_gpus", 0), fabric, nvlink5)
+
+
+def _names(row: _Row, systems: dict[str, System]) -> Names:
+    return Names(
+        source=row.text("source"),
+        systems=row.needed("systems", systems),
+        least=row.number("least", 0),
+        below=row.number("below", _NO_END),
+        epoch=row.text("epoch", ""),
+        kernel=row.lists("kernel", FLAVOURS),
+        driver=row.needed("driver"),
+        coupled=row.texts("coupled"),
+        support=row.texts("support"),
+        fabric=row.lists("fabric", FABRIC),
+        dkms=row.mapping("dkms"),
+        module_file=row.mapping("module_file"),
+        options_file=row.mapping("options_file"),
+        options_module=row.mapping("options_module"),
+        suites=row.texts("suites"),
+        known=row.known(),
+    )
+
+
+def _driver(row: _Row, systems: dict[str, System]) -> Driver:
+    version, packages = row.text("version"), row.text("packages", "")
+    if not versions.is_exact(version):
+        raise row.wrong("version", "a whole driver version, such as 580.x.y")
+    # Module, user space and fabric are one version: a package version of another one would break that for all of them.
+    if packages and not packages.startswith(f"{version}-"):
+        raise row.wrong("packages", f"a package version of driver {version}, such as {version}-1")
+    lacks = row.mapping("lacks")
+    if not set(lacks) <= {*FLAVOURS, *FABRIC}:
+        raise row.wrong("lacks", f"only {', '.join((*FLAVOURS, *FABRIC))}")
+    return Driver(
+        source=row.text("source"),
+        systems=row.needed("systems", systems),
+        version=version,
+        packages=packages,
+        flavours=row.needed("flavours", FLAVOURS),
+        own=row.mapping("own"),
+        suites=row.texts("suites"),
+        lacks=lacks,
+        known=row.known(),
+    )
+
+
+def _complete(table: Table, driver: Driver, system: str, row: _Row) -> None:
+    """Refuse a driver of which the table does not say how its packages, or files, are called."""
+    names = table.names_of(system, driver.source, driver.branch)
+    if names is None:
+        raise TableError(
+            f"stack.json, {row.where}: no row of names is for {driver.source} on {system}, {driver.branch}"
+        )
+    for flavour in driver.flavours:
+        for key in ("kernel", "dkms", "module_file", "options_file", "options_module"):
+            if flavour not in getattr(names, key):
+                raise TableError(f"stack.json, {row.where}: its names have no {key} for flavour {flavour}")
+    lacking = sorted(set(names.support) - set(driver.own))
+    if lacking:
+        raise TableError(f"stack.json, {row.where}: own has no version of {', '.join(lacking)}")
+
+
+def _break(row: _Row, systems: dict[str, System]) -> Break:
+    row.known()
+    texts = (row.text(key) for key in ("version", "works", "fails", "why"))
+    return Break(row.needed("systems", systems), *texts)
+
+
+def _cuda(row: _Row, systems: dict[str, System]) -> CudaOffer:
+    offered = row.row("versions")
+    packages = {version: offered.mapping(version) for version in offered.data}
+    return CudaOffer(row.text("source"), row.needed("systems", systems), packages, row.known())
+
+
+def _extra(row: _Row, systems: dict[str, System]) -> Extra:
+    return Extra(
+        source=row.text("source"),
+        systems=row.needed("systems", systems),
+        versions=row.needed("versions"),
+        version=row.text("version"),
+        packages=row.needed("packages"),
+        cuda=row.texts("cuda"),
+        forbidden=row.text("forbidden", ""),
+        service=row.text("service", ""),
+        known=row.known(),
+    )
