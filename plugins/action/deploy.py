@@ -14,7 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries impo
 
 _WAIT = 300  # seconds for another apt to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
-_LISTS = ("repositories", "packages", "files", "units", "touched")
+_LISTS = ("repositories", "packages", "files", "units", "touched", "hold")
 
 
 class ActionModule(Files):
@@ -33,7 +33,7 @@ class ActionModule(Files):
         listed = [str(name) for name in self._task.notify or []]
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
-        told.update(units=wanted["units"], touched=wanted["touched"])
+        told.update(units=wanted["units"], touched=wanted["touched"], hold=wanted["hold"])
         result = self._deploy(told, wanted["repositories"], wanted["packages"])
         self._narrow(result, listed)
         return result
@@ -76,6 +76,9 @@ class ActionModule(Files):
 
     def _install(self, packages: list[str], fresh: bool) -> None:
         arguments = _apt(packages, fresh)
+        if self._task.args.get("hold"):
+            # Their versions are stated, and a hold is for everybody else.
+            arguments.update(allow_change_held_packages=True, allow_downgrade=True)
         if not boolean(self._task.args.get("start_installed", True)):
             arguments["policy_rc_d"] = 101
         self._do("ansible.builtin.apt", arguments)
@@ -117,7 +120,13 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
     """Return everything that is wrong with the arguments of a task."""
     manifest = arguments.get("manifest")
     found = mistakes(manifest, wanted["files"], listed) if manifest is not None or wanted["files"] != [] else []
-    for key, kind in (("repositories", Mapping), ("packages", str), ("touched", str), ("units", Mapping)):
+    for key, kind in (
+        ("repositories", Mapping),
+        ("packages", str),
+        ("touched", str),
+        ("hold", str),
+        ("units", Mapping),
+    ):
         if isinstance(wanted[key], (str, Mapping)) or not isinstance(wanted[key], Sequence):
             found.append(f"{key}: {wanted[key]!r}; allowed: a list")
             continue
@@ -125,6 +134,8 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
         found += [f"{key}: {entry!r}; allowed: {'text' if kind is str else 'a mapping'}" for entry in odd]
         if key == "units" and not odd:
             found += read_units(wanted[key])[1]
+    if wanted["hold"] and manifest is None:
+        found.append("hold: needs a manifest, which says who holds them")
     try:
         boolean(arguments.get("start_installed", True))
     except TypeError:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -47,6 +48,69 @@ def lacking(
     # apt records what serves every architecture under the machine's own.
     passing = [entry for entry, at in there.items() if at and automatic & {at, (at[0], native)}]
     return Lacking([entry for entry in parsed if not there.get(entry)], passing)
+
+
+class HoldsError(Exception):
+    """Packages that could not be held."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What was done, or is to be done: packages that are held now, and those that are no longer."""
+
+    hold: list[str]
+    unhold: list[str]
+
+    @property
+    def changes(self) -> list[str]:
+        """Return a line a package, as `libcuda1: held`."""
+        return [*(f"{name}: held" for name in self.hold), *(f"{name}: no longer held" for name in self.unhold)]
+
+
+class Holds:
+    """The packages that apt is not to change by itself, and which of them are held by whose wish."""
+
+    def __init__(self, directory: Path, run: Callable[[list[str]], Outcome] = node_command.run) -> None:
+        self.record = directory / "holds.json"
+        self.run = run
+
+    def bring(self, manifest: str, wanted: Sequence[str], check: bool) -> Held:
+        """Hold the packages of a manifest, and let go those that it alone once wanted held."""
+        recorded = self._recorded()
+        before = recorded.get(manifest, [])
+        if not wanted and not before:
+            return Held([], [])
+        others = {name for owner, names in recorded.items() if owner != manifest for name in names}
+        held = set(self._mark("showhold").split())
+        done = Held(
+            [name for name in wanted if name not in held],
+            [name for name in before if name in held and name not in {*wanted, *others}],
+        )
+        if not check:
+            for verb, names in (("hold", done.hold), ("unhold", done.unhold)):
+                if names:
+                    self._mark(verb, *names)
+            if before != list(wanted):
+                self._write({**recorded, manifest: list(wanted)})
+        return done
+
+    def _mark(self, verb: str, *names: str) -> str:
+        outcome = self.run(["apt-mark", verb, *names])
+        if outcome.code != 0:
+            raise HoldsError(f"apt-mark {verb} {' '.join(names)}: {outcome.text or 'nothing was said'}")
+        return outcome.stdout
+
+    def _recorded(self) -> dict[str, list[str]]:
+        try:
+            return dict(json.loads(self.record.read_text()))
+        except FileNotFoundError:
+            return {}
+
+    def _write(self, recorded: Mapping[str, Sequence[str]]) -> None:
+        self.record.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        beside = self.record.with_suffix(".new")
+        beside.write_text(json.dumps({owner: names for owner, names in recorded.items() if names}, indent=1) + "\n")
+        beside.replace(self.record)
 
 
 def outdated(apt: Path = Path("/etc/apt"), lists: Path = Path("/var/lib/apt/lists")) -> bool:

@@ -31,6 +31,14 @@ options:
     type: list
     elements: str
     default: []
+  hold:
+    description:
+      - Names of packages that nothing but this task is to change, as C(apt-mark hold) does it. They are brought to the version in
+        O(packages) in whichever direction. Those that this manifest once held and no longer names are let go.
+      - Needs O(manifest).
+    type: list
+    elements: str
+    default: []
   start_installed:
     description:
       - Whether packages may start their daemons when they are installed. V(false) where they are to find their files first;
@@ -88,7 +96,7 @@ installed: {description: What was missing or there for others only and apt has b
 changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: success}
 removed: {description: Files and drop-ins that were removed., type: list, elements: str, returned: success}
 kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
-changes: {description: 'What was done to each unit, or in check mode will be.', type: list, elements: str, returned: success}
+changes: {description: 'What was done to each unit and hold, or in check mode will be.', type: list, elements: str, returned: success}
 actions: {description: What was done, one line a call of systemctl., type: list, elements: str, returned: success}
 notes: {description: 'What needed nothing, and why; what check mode could not see yet.', type: list, elements: str, returned: success}
 unchecked: {description: What check mode could not check yet., type: list, elements: str, returned: success}
@@ -101,7 +109,13 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import lacking, outdated
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import (
+    Held,
+    Holds,
+    HoldsError,
+    lacking,
+    outdated,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
@@ -115,6 +129,7 @@ def main() -> None:
             "manifest": {"type": "str"},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "packages": {"type": "list", "elements": "str", "default": []},
+            "hold": {"type": "list", "elements": "str", "default": []},
             "start_installed": {"type": "bool", "default": True},
             "files": {"type": "list", "elements": "dict", "default": []},
             "units": {"type": "list", "elements": "dict", "default": []},
@@ -144,10 +159,12 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
         module.warn(text)
     if files["unchecked"]:
         module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
+    held = _held(module, directory, files)
     units = _units(module, directory, files)
     for text in units.pop("problems"):
         module.warn(text)
-    result = {**files, **units, "changed": files["changed"] or units["changed"]}
+    result = {**files, **units, "changed": files["changed"] or units["changed"] or bool(held.changes)}
+    result["changes"] = [*held.changes, *units["changes"]]
     for key in ("changed_files", "removed", *(["diff"] if module._diff else [])):
         result[key] = files[key] + units[key]
     return result
@@ -165,6 +182,17 @@ def _files(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         return bring(manifest, wanted, directory, module.check_mode, module._diff, Scratch(module))
     except NodeFilesError as error:
         module.fail_json(msg="\n".join(error.problems))
+        raise
+
+
+def _held(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> Held:
+    manifest = module.params["manifest"]
+    if not manifest:
+        return Held([], [])
+    try:
+        return Holds(directory).bring(manifest, module.params["hold"], module.check_mode)
+    except HoldsError as error:
+        module.fail_json(msg=str(error), **files)
         raise
 
 

@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Lacking, lacking, outdated
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import (
+    Held,
+    Holds,
+    HoldsError,
+    Lacking,
+    lacking,
+    outdated,
+)
 
 RECORDS = """\
 dpkg\tamd64\tinstalled\t1.22.6
@@ -135,3 +142,58 @@ def test_the_real_dpkg_agrees(tmp_path: Path) -> None:
     ]
     bad = ["no-such-package-here", f"bash={version}.1", "bash:s390x" if native != "s390x" else "bash:amd64"]
     assert lacking([*good, *bad], states=tmp_path / "none") == Lacking(bad, [])
+
+
+class Marks:
+    """An apt-mark."""
+
+    def __init__(self, *held: str) -> None:
+        self.held = set(held)
+        self.calls: list[list[str]] = []
+
+    def run(self, argv: list[str]) -> Outcome:
+        self.calls.append(argv)
+        verb, names = argv[1], argv[2:]
+        if "no-such-package" in names:
+            return Outcome(100, "", "E: Unable to locate package no-such-package")
+        if verb == "hold":
+            self.held |= set(names)
+        elif verb == "unhold":
+            self.held -= set(names)
+        return Outcome(0, "".join(f"{name}\n" for name in sorted(self.held)), "")
+
+
+def test_packages_are_held_once_and_let_go_when_nobody_wants_them_held(tmp_path: Path) -> None:
+    marks = Marks("by-hand", "both-ways")
+    holds = Holds(tmp_path / "state", marks.run)
+    assert holds.bring("driver", ["libcuda1", "both-ways", "shared"], True) == Held(["libcuda1", "shared"], [])
+    assert (marks.held, (tmp_path / "state").exists()) == ({"by-hand", "both-ways"}, False)
+    assert holds.bring("driver", ["libcuda1", "both-ways", "shared"], False).hold == ["libcuda1", "shared"]
+    assert holds.bring("cuda", ["shared"], False) == Held([], [])
+    assert holds.bring("driver", ["libcuda1", "both-ways", "shared"], False) == Held([], [])
+    gone = holds.bring("driver", ["libcuda1"], False)
+    assert gone.changes == ["both-ways: no longer held"]
+    assert marks.held == {"by-hand", "libcuda1", "shared"}
+    assert holds.bring("cuda", [], False).changes == ["shared: no longer held"]
+    assert holds.bring("driver", [], False).changes == ["libcuda1: no longer held"]
+    assert marks.held == {"by-hand"}
+
+
+def test_who_holds_nothing_asks_nothing(tmp_path: Path) -> None:
+    marks = Marks()
+    assert Holds(tmp_path, marks.run).bring("slurm", [], False) == Held([], [])
+    assert marks.calls == []
+
+
+def test_a_hold_that_somebody_took_away_is_put_back(tmp_path: Path) -> None:
+    marks = Marks()
+    holds = Holds(tmp_path, marks.run)
+    holds.bring("driver", ["libcuda1"], False)
+    marks.held.clear()
+    assert holds.bring("driver", ["libcuda1"], False).changes == ["libcuda1: held"]
+
+
+def test_what_apt_does_not_know_cannot_be_held(tmp_path: Path) -> None:
+    with pytest.raises(HoldsError, match="apt-mark hold no-such-package: E: Unable to locate"):
+        Holds(tmp_path, Marks().run).bring("driver", ["no-such-package"], False)
+    assert not (tmp_path / "holds.json").exists()
