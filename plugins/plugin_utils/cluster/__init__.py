@@ -12,6 +12,7 @@ from .model import (
     Cluster,
     Fabric,
     Gpus,
+    GpuStack,
     Host,
     HostNic,
     Network,
@@ -29,8 +30,8 @@ from .reader import ClusterFileError, read
 from .schema import CLUSTER_FILE
 
 __all__ = [
-    "Cluster", "ClusterFileError", "Fabric", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa", "Partition",
-    "Profile", "Rack", "Services", "Slurm", "Tenant", "groups_of", "load",
+    "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa",
+    "Partition", "Profile", "Rack", "Services", "Slurm", "Tenant", "groups_of", "load",
 ]  # fmt: skip
 
 _loaded: dict[tuple[str, int, int, int], Cluster] = {}

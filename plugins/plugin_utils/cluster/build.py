@@ -8,6 +8,7 @@ from typing import Any
 from .addresses import networks_of
 from .fabric import fabric_of
 from .fields import Mistakes
+from .gpu_stack import gpu_stack_of
 from .model import Cluster
 from .names import check_names
 from .needed import check_needed
@@ -45,6 +46,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         partitions=partitions,
         slurm=slurm,
         fabric=fabric_of(data["fabric"], floor, profiles, partitions, mistakes),
+        gpu_stack=gpu_stack_of(data["gpu_stack"], profiles, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
     )
     check_names(cluster, mistakes)

@@ -205,6 +205,20 @@ class Fabric:
     switch_racks: tuple[tuple[str, str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GpuStack:
+    """What the file wants of the GPU nodes' software; `module_utils/gpu/stack.py` makes packages and versions of it."""
+
+    os: str
+    source: str
+    # A branch, whose latest known version is meant, or an exact version.
+    driver: str
+    # open, proprietary, or "" for what fits the GPUs.
+    module: str
+    # The kernel that is to run; "": the newest that is installed.
+    kernel: str
+
+
 @dataclass
 class Cluster:
     """A whole cluster file, checked."""
@@ -222,6 +236,7 @@ class Cluster:
     partitions: dict[str, Partition]
     slurm: Slurm
     fabric: Fabric | None
+    gpu_stack: GpuStack | None = None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
 

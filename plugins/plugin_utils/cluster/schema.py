@@ -336,6 +336,28 @@ _FABRIC = {
     ),
 }
 
+_GPU_STACK = {
+    "os": Field("Operating system of the GPU nodes and its release, such as debian-13.", required=True, **_WORD),
+    "source": Field(
+        "Whose packages of the driver: the distribution's own (debian, canonical), or NVIDIA's repository (nvidia), or a mirror of either.",
+        required=True,
+        choices=("debian", "canonical", "nvidia"),
+    ),
+    "driver": Field(
+        "Branch, whose latest version known to bedplate is taken, or exact version; in quotes.",
+        required=True,
+        pattern=r"[0-9]{3}(\.[0-9]+){0,2}",
+        allowed='Allowed: a branch such as "550", or a version such as "550.163.01".',
+    ),
+    "module": Field("Kernel module; by default what fits the GPUs.", choices=("open", "proprietary")),
+    "kernel": Field(
+        "Kernel that the nodes run, such as 6.12.117+deb13-amd64, for which the driver is proven before it is installed; by default the "
+        "newest that is installed.",
+        pattern=r"[0-9]+\.[0-9]+[A-Za-z0-9._+~-]*",
+        allowed="Allowed: a kernel's release as uname -r prints it.",
+    ),
+}
+
 CLUSTER_FILE = Field(
     "A bedplate cluster file.",
     "section",
@@ -380,6 +402,7 @@ CLUSTER_FILE = Field(
         ),
         "slurm": Field("Slurm's release, options and accounts.", "section", default={}, fields=_SLURM),
         "fabric": Field("The fabric; with it Slurm gets a tree topology.", "section", fields=_FABRIC),
+        "gpu_stack": Field("The GPU nodes' driver, as one pinned set.", "section", fields=_GPU_STACK),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
         "compose": Field("As in ansible.builtin.constructed.", "free"),

@@ -1,0 +1,112 @@
+"""The real packages of Debian's archive: one version of all of them, whoever asks for another; the module compiled by the real DKMS."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lab.scenario_run import recap, run
+
+testinfra_hosts = ["ansible://gpu_nodes"]
+
+SCENARIO = Path(__file__).parents[1]
+VERSION = "550.163.01"
+COUPLED = (
+    "nvidia-kernel-dkms",
+    "nvidia-kernel-support",
+    "firmware-nvidia-gsp",
+    "nvidia-alternative",
+    "libcuda1",
+    "libnvidia-ml1",
+    "nvidia-smi",
+)
+
+
+@pytest.fixture(scope="module")
+def kernel(host) -> str:
+    return host.check_output("ls /boot").removeprefix("vmlinuz-")
+
+
+def installed(host) -> dict[str, str]:
+    """Return package -> version of all that is installed of NVIDIA's driver."""
+    said = host.check_output(
+        "dpkg-query --show --showformat='${Package} ${db:Status-Status} ${Version}\\n' '*nvidia*' 'libcuda1'"
+    )
+    rows = [line.split() for line in said.splitlines()]
+    return {row[0]: row[2] for row in rows if row[1] == "installed"}
+
+
+def test_every_package_of_the_driver_is_of_one_version(host):
+    versions = installed(host)
+    assert {versions[name] for name in COUPLED} == {f"{VERSION}-2"}
+    others = {name for name, version in versions.items() if not version.startswith(VERSION)}
+    # These have versions of their own in Debian.
+    assert others == {"nvidia-modprobe", "nvidia-kernel-common", "nvidia-support", "nvidia-installer-cleanup"} & others
+
+
+def test_no_display_server_came_with_it(host):
+    assert (
+        host.run("dpkg-query --show --showformat='${db:Status-Status}' xserver-xorg-video-nvidia").stdout != "installed"
+    )
+
+
+def test_all_of_it_is_held(host):
+    held = set(host.check_output("apt-mark showhold").split())
+    assert set(COUPLED) <= held
+
+
+def test_the_module_for_the_kernel_that_boots_next_is_there_and_of_that_version(host, kernel):
+    assert f"nvidia-current/{VERSION}, {kernel}, x86_64: installed" in host.check_output("dkms status")
+    path = host.check_output(f"find /lib/modules/{kernel}/updates/dkms -name 'nvidia-current.ko*'")
+    assert host.check_output(f"modinfo --field version {path}") == VERSION
+    assert host.check_output(f"modinfo --field vermagic {path}").startswith(f"{kernel} ")
+    assert json.loads(host.file("/var/lib/bedplate/dkms.json").content_string)[-1]["kernel"] == kernel
+
+
+def test_an_upgrade_of_everything_changes_none_of_it(host):
+    before = installed(host)
+    host.check_output("DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes dist-upgrade")
+    assert installed(host) == before
+
+
+def test_nobody_gets_another_version_by_asking_for_it(host):
+    # The open module is of the same source, and would replace this one.
+    asked = host.run("apt-get --simulate --yes install nvidia-driver-bin=1.0")
+    assert asked.rc != 0
+
+
+def test_nouveau_is_kept_out(host):
+    said = host.check_output("modprobe --showconfig")
+    assert "blacklist nouveau" in said
+    assert "options nouveau modeset=0" in said
+
+
+def test_nvidia_smi_runs_and_says_that_there_is_no_driver(host):
+    asked = host.run("nvidia-smi")
+    assert asked.rc == 9
+    assert "couldn't communicate with the NVIDIA driver" in asked.stdout
+
+
+def test_no_reboot_is_wanted_where_there_is_no_gpu(host):
+    assert not host.file("/run/bedplate/reboot-wanted").exists
+
+
+def test_a_driver_that_is_not_for_these_gpus_is_refused_before_any_node_is_touched(host, tmp_path):
+    text = (SCENARIO / "gpu_driver.bedplate.yml").read_text()
+    wrong = tmp_path / "wrong.bedplate.yml"
+    wrong.write_text(text.replace("model: h100", "model: b200"))
+    done = run("gpu_driver", SCENARIO.parents[1] / "playbooks/gpu.yml", wrong)
+    assert done.returncode != 0
+    assert "b200 needs driver branch 570 or later" in done.stdout + done.stderr
+    assert "TASK" not in done.stdout
+
+
+def test_a_hold_and_a_pin_that_somebody_took_away_are_put_back(host):
+    host.check_output("apt-mark unhold libcuda1; rm /etc/apt/preferences.d/bedplate-gpu-driver.pref")
+    for expected in (2, 0):
+        done = run("gpu_driver", SCENARIO.parents[1] / "playbooks/gpu.yml", SCENARIO / "gpu_driver.bedplate.yml")
+        assert done.returncode == 0, done.stdout
+        assert recap(done.stdout)["gpu1"]["changed"] == expected, done.stdout
+    assert "libcuda1" in host.check_output("apt-mark showhold").split()

@@ -1,0 +1,127 @@
+"""What the role gpu_driver is told to bring to a node, and what the cluster file may not ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import deployment, reboot_files, state
+
+MIRROR = "http://mirror.example.org/"
+FILE = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24}}
+profiles:
+  gpu: {gpus: {model: MODEL, count: COUNT}, sockets: 1, cores_per_socket: 2, memory_mib: 1024}
+  cpu: {sockets: 1, cores_per_socket: 2, memory_mib: 1024}
+racks:
+  r1: {nodes: gpu1, profile: gpu}
+  r2: {nodes: cpu1, profile: cpu}
+hosts: {ctl1: {address: 10.0.0.10}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+"""
+
+
+def cluster(tmp_path: Path, stack: str, model: str = "h100", count: int = 1) -> Any:
+    path = tmp_path / "c.bedplate.yml"
+    path.write_text(FILE.replace("MODEL", model).replace("COUNT", str(count)) + stack)
+    return load(path)
+
+
+DEBIAN = 'gpu_stack: {os: debian-13, source: debian, driver: "550"}\n'
+
+
+def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
+    found = deployment(cluster(tmp_path, DEBIAN), "gpu1", MIRROR)
+    assert (found["driver"], found["module"]) == ("550.163.01", "open")
+    packages = dict(entry.split("=") for entry in found["packages"])
+    assert packages["nvidia-open-kernel-dkms"] == packages["libcuda1"] == "550.163.01-2"
+    assert found["hold"] == list(packages)
+    assert found["proof"] == {
+        "package": "nvidia-open-kernel-dkms",
+        "version": "550.163.01-2",
+        "name": "nvidia-current-open",
+        "module_version": "550.163.01",
+    }
+    assert [one["uris"] for one in found["repositories"]] == [
+        "http://mirror.example.org/debian",
+        "http://mirror.example.org/debian-security",
+    ]
+
+
+def test_preferences_name_every_package_once_and_with_its_version(tmp_path: Path) -> None:
+    found = deployment(cluster(tmp_path, DEBIAN), "gpu1", MIRROR)
+    text = next(entry["content"] for entry in found["files"] if entry["path"].startswith("/etc/apt/preferences.d/"))
+    pins = {}
+    for stanza in text.split("\n\n")[1:]:
+        fields = dict(line.split(": ", 1) for line in stanza.strip().splitlines())
+        assert fields["Pin-Priority"] == "1001"
+        for name in fields["Package"].split():
+            assert name not in pins
+            pins[name] = fields["Pin"].removeprefix("version ")
+    for entry in found["packages"]:
+        name, _, version = entry.partition("=")
+        assert pins[name] == version
+    # Only a dependency of others, and of the same set.
+    assert pins["libnvcuvid1"] == "550.163.01-2"
+
+
+def test_a_stated_kernel_is_the_one_that_is_proven(tmp_path: Path) -> None:
+    stack = DEBIAN.replace('"550"', '"550", kernel: 6.12.117+deb13-amd64')
+    found = deployment(cluster(tmp_path, stack), "gpu1", MIRROR)
+    assert found["proof"]["kernel"] == "6.12.117+deb13-amd64"
+    assert "linux-headers-6.12.117+deb13-amd64" in found["build"]
+
+
+@pytest.mark.parametrize(("stack", "host"), [(DEBIAN, "cpu1"), (DEBIAN, "ctl1"), ("", "gpu1")])
+def test_others_get_nothing(tmp_path: Path, stack: str, host: str) -> None:
+    assert deployment(cluster(tmp_path, stack), host, MIRROR) == {}
+
+
+@pytest.mark.parametrize(
+    ("stack", "model", "count", "expected"),
+    [
+        (DEBIAN, "b200", 1, ["c.bedplate.yml:14: gpu_stack: profile gpu: b200 needs driver branch 570 or later"]),
+        (DEBIAN, "h100", 8, ["profile gpu: h100 on platform hgx need", "source: nvidia"]),
+        (DEBIAN.replace("550", "560"), "h100", 1, ["driver 560 is not known of debian on debian-13"]),
+        (DEBIAN.replace("debian-13", "debain-13"), "h100", 1, ["debain-13", "debian-13"]),
+        (DEBIAN.replace('"550"', "550"), "h100", 1, ["gpu_stack.driver"]),
+        (DEBIAN.replace('"550"', '"latest"'), "h100", 1, ['Allowed: a branch such as "550"']),
+        (DEBIAN.replace("source: debian", "source: runfile"), "h100", 1, ["gpu_stack.source"]),
+    ],
+)
+def test_a_stack_that_cannot_be_is_a_mistake_in_the_cluster_file(
+    tmp_path: Path, stack: str, model: str, count: int, expected: list[str]
+) -> None:
+    with pytest.raises(ClusterFileError) as caught:
+        cluster(tmp_path, stack, model, count)
+    for text in expected:
+        assert text in str(caught.value)
+
+
+def facts(version: str | None, flavour: str | None = "open", gpus: int = 1, nouveau: bool = False) -> dict[str, Any]:
+    return {"gpus": [{}] * gpus, "driver": {"version": version, "flavour": flavour}, "nouveau": nouveau}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "reason", "started"),
+    [
+        (facts("550.163.01"), "", True),
+        (facts(None, None), "driver 550.163.01 is installed and not loaded", False),
+        (facts(None, None, gpus=0), "", False),
+        (facts("535.261.03"), "driver 550.163.01 (open) is installed, and 535.261.03 (open) runs", True),
+        (facts("550.163.01", "proprietary"), "driver 550.163.01 (open) is installed, and 550.163.01 (proprietary) runs", True),
+        (facts(None, None, nouveau=True), "driver 550.163.01 is installed and not loaded, and nouveau is loaded", False),
+    ],
+)  # fmt: skip
+def test_the_reason_for_a_reboot(tmp_path: Path, gpu: dict[str, Any], reason: str, started: bool) -> None:
+    found = state(deployment(cluster(tmp_path, DEBIAN), "gpu1", MIRROR), gpu)
+    assert found["reboot"] == reason
+    assert [("state" in unit) for unit in found["units"]] == [started]
+    assert [entry["content"] for entry in reboot_files(reason)] == ([f"{reason}\n"] if reason else [])
