@@ -68,6 +68,9 @@ options:
   fabric:
     description: The fabric; with it Slurm gets a tree topology.
     type: dict
+  gpu_stack:
+    description: The GPU nodes' driver, as one pinned set.
+    type: dict
 author: The bedplate authors
 """
 

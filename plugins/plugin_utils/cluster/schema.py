@@ -347,7 +347,7 @@ _GPU_STACK = {
         "Branch, whose latest version known to bedplate is taken, or exact version; in quotes.",
         required=True,
         pattern=r"[0-9]{3}(\.[0-9]+){0,2}",
-        allowed='Allowed: a branch such as "550", or a version such as "550.163.01".',
+        allowed='Allowed: a branch such as "550", or a whole version of three numbers.',
     ),
     "module": Field("Kernel module; by default what fits the GPUs.", choices=("open", "proprietary")),
     "kernel": Field(
