@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
+# The targets install what the tests need, so a tool that is missing is a failure and no skipped test.
+export BEDPLATE_TOOLS := required
 export MOLECULE_GLOB := molecule/*/molecule.yml
 
 .PHONY: help
