@@ -50,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     login.add_argument("node")
     login.add_argument("command", nargs=argparse.REMAINDER)
     login.set_defaults(run=_ssh)
-    molecule = commands.add_parser("molecule", help="run molecule scenarios: those named, or all but those that take minutes to compile")
+    molecule = commands.add_parser(
+        "molecule", help="run molecule scenarios: those named, or all but those that take minutes to compile"
+    )
     molecule.add_argument("scenario", nargs="*")
     molecule.add_argument("--keep", action="store_true", help="leave the nodes of a failed scenario for a look")
     molecule.add_argument("-v", "--verbose", action="store_true", help="molecule's output on the terminal, too")

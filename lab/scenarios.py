@@ -40,7 +40,9 @@ def run(podman: Podman, names: list[str], *, keep: bool, verbose: bool) -> int:
         raise LabError(f"no such scenario: {', '.join(unknown)}. There are: {', '.join(scenarios) or 'none'}")
     if not scenarios:
         raise LabError("molecule/ holds no scenario (molecule/*/molecule.yml).")
-    results = [_run_one(podman, name, keep=keep, verbose=verbose) for name in names or sorted(set(scenarios) - set(ON_REQUEST))]
+    results = [
+        _run_one(podman, name, keep=keep, verbose=verbose) for name in names or sorted(set(scenarios) - set(ON_REQUEST))
+    ]
     print(table(results), flush=True)
     return int(any(result.status for result in results))
 
