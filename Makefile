@@ -58,7 +58,7 @@ simulation: venv tools  ## Fabrics of up to 1,024 HCAs through the real OpenSM, 
 	pytest -n 2 -m simulation tests/unit
 
 .PHONY: playbook-tests
-playbook-tests: venv  ## Tests that run whole playbooks on this machine
+playbook-tests: venv  ## Tests that run whole playbooks and inventories on this machine
 	pytest -n 2 --dist loadfile -m playbooks tests/unit
 
 .PHONY: test-fast

@@ -398,6 +398,7 @@ def test_mistakes_end_the_run_before_anything_is_written(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == ["pod.bedplate.yml"]
 
 
+@pytest.mark.playbooks
 @pytest.mark.parametrize(
     ("name", "hint"), [("fabric_failon", "did you mean fabric_fail_on?"), ("fabric_zz", "allowed: fabric_directory, ")]
 )

@@ -13,6 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 
+# Every test starts the whole command, a second of CPU or more each.
+pytestmark = pytest.mark.playbooks
+
 
 def inventory(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
     command = [str(Path(sys.executable).with_name("ansible-inventory")), *map(str, arguments)]
