@@ -23,6 +23,7 @@ NEEDED = {
     "ssh-keygen": "openssh-client",
     "ibsim": "ibsim-utils",
     "ibnetdiscover": "infiniband-diags",
+    "gpg": "gpg",
 }
 """Command to look for -> Debian and Ubuntu package that brings it."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which packages NVIDIA's repositories are taken to have: all that the resolver's table can ever ask of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lab.paths import ROOT
+from lab.shell import LabError
+
+# The resolver is bedplate's own; the link tree makes it importable without an installed collection.
+sys.path.insert(0, str(ROOT / "collections"))
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import FLAVOURS, Driver, Names, Table
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import (
+    Package,
+    Request,
+    Stack,
+    StackError,
+    resolve,
+)
+
+SOURCE = "nvidia"
+# Enough of them for a board with a fabric.
+_GPUS = 8
+
+
+@dataclass(frozen=True)
+class Found:
+    """A package that is asked for.
+
+    `upstream` is the version of what is in it; `branch` and `cuda` are the driver branch and the CUDA version to which it belongs.
+    `flavour` and `dkms` are set for what brings a kernel module, with the other packages of its part in `with_kernel`.
+    """
+
+    name: str
+    version: str
+    part: str
+    upstream: str
+    branch: str = ""
+    cuda: str = ""
+    flavour: str = ""
+    dkms: str = ""
+    with_kernel: tuple[str, ...] = ()
+
+
+def table_with(drivers: Sequence[str], systems: Sequence[str]) -> Table:
+    """Return the table with drivers that it does not know, called and offered as the newest one that it knows."""
+    table = tables.default()
+    if not drivers:
+        return table
+    newest = {system: table.drivers_of(system, SOURCE)[-1] for system in systems}
+    more = [
+        dataclasses.replace(driver, systems=(system,), version=version)
+        for version in drivers
+        for system, driver in newest.items()
+    ]
+    return dataclasses.replace(table, drivers=(*table.drivers, *more))
+
+
+def packages(system: str, drivers: Sequence[str], table: Table) -> list[Found]:
+    """Return every package of these drivers (none: all of the table), and every CUDA, DCGM and toolkit of the table.
+
+    LabError: the table has no such driver for this system.
+    """
+    known = {driver.version: driver for driver in table.drivers_of(system, SOURCE)}
+    if unknown := sorted(set(drivers) - set(known)):
+        raise LabError(
+            f"no driver {', '.join(unknown)} of {SOURCE} is known for {system}; known: {', '.join(known) or 'none'}. "
+            "One that the table does not know is asked for as another driver (more_drivers)."
+        )
+    found: dict[tuple[str, str], Found] = {}
+    for version in drivers or known:
+        for one in _of_driver(system, known[version], table):
+            found.setdefault((one.name, one.version), one)
+    return list(found.values())
+
+
+def _of_driver(system: str, driver: Driver, table: Table) -> Iterator[Found]:
+    names = table.names_of(system, SOURCE, driver.branch)
+    if names is None:
+        raise AssertionError(f"the table was read, and has no names for {driver.version} on {system}")
+    plain = None
+    for model in _boards(table):
+        for flavour in FLAVOURS:
+            request = Request(system, SOURCE, driver.version, (model,), gpu_count=_GPUS, module=flavour)
+            if stack := _resolved(request, table):
+                plain = request
+                yield from _of_stack(stack, driver, names, flavour)
+    if plain:
+        for request in _beside(plain, table):
+            if stack := _resolved(request, table):
+                of_cuda = "".join(request.cuda)
+                beside = (one for one in stack.packages if one.part in ("cuda", "dcgm", "toolkit"))
+                yield from (dataclasses.replace(_one(one, ""), cuda=of_cuda) for one in beside)
+
+
+def _boards(table: Table) -> list[str]:
+    """Return GPU models, one for each kind of fabric and generation: together they ask for every part."""
+    kinds = {(one.board, one.generation.name, one.lowest): name for name, one in table.models.items()}
+    return list(kinds.values())
+
+
+def _beside(plain: Request, table: Table) -> Iterator[Request]:
+    offer = table.cuda_of(plain.os, SOURCE)
+    for version in offer.versions if offer else ():
+        yield dataclasses.replace(plain, cuda=(version,))
+    for version in table.dcgm.versions:
+        yield dataclasses.replace(plain, dcgm=version)
+    for version in table.toolkit.versions:
+        yield dataclasses.replace(plain, toolkit=version)
+
+
+def _resolved(request: Request, table: Table) -> Stack | None:
+    try:
+        return resolve(request, table)
+    except StackError:
+        return None
+
+
+def _of_stack(stack: Stack, driver: Driver, names: Names, flavour: str) -> Iterator[Found]:
+    branch = str(driver.branch)
+    kernel = [one for one in stack.packages if one.part == "kernel"]
+    for one in stack.packages:
+        if one == kernel[0]:
+            rest = tuple(other.name for other in kernel[1:])
+            yield dataclasses.replace(_one(one, branch), flavour=flavour, dkms=stack.dkms, with_kernel=rest)
+        else:
+            yield _one(one, branch if one.version != "*" else "")
+    # A module that this driver does not have is pinned all the same, so that no other version of it comes.
+    modules = {group[0].format(branch=branch, version=driver.version) for group in names.kernel.values()}
+    here = {one.name for one in stack.packages}
+    for name, version in stack.pinned:
+        if name not in here and name not in modules:
+            yield _one(Package(name, version, "coupled"), branch)
+
+
+def _one(package: Package, branch: str) -> Found:
+    version = concrete(package.version)
+    upstream = version.partition(":")[2] or version
+    return Found(package.name, version, package.part, upstream.rpartition("-")[0] or upstream, branch)
+
+
+def concrete(pattern: str) -> str:
+    """Return a version that fits a pattern.
+
+    >>> [concrete(one) for one in ("1:4.6.0-*", "12.9.*", "1.18.2-1", "*")]
+    ['1:4.6.0-1', '12.9.0-1', '1.18.2-1', '*']
+    """
+    if pattern.endswith("-*"):
+        return pattern[:-1] + "1"
+    return pattern[:-1] + "0-1" if pattern.endswith(".*") else pattern
