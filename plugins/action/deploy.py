@@ -9,12 +9,13 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.bedplate.cluster.plugins.action.files import ActionModule as Files
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import mistakes
 
 _WAIT = 300  # seconds for another apt to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
-_LISTS = ("repositories", "packages", "files", "units", "touched", "hold")
+_LISTS = ("repositories", "sources", "packages", "files", "units", "touched", "hold")
 
 
 class ActionModule(Files):
@@ -34,6 +35,8 @@ class ActionModule(Files):
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
         told.update(units=wanted["units"], touched=wanted["touched"], hold=wanted["hold"])
+        if "sources" in self._task.args:
+            told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
         result = self._deploy(told, wanted["repositories"], wanted["packages"])
         self._narrow(result, listed)
         return result
@@ -46,13 +49,25 @@ class ActionModule(Files):
         lacking = [*asked.pop("missing", []), *asked.pop("passing", [])]
         if not lacking:
             return self._result()
+        told.pop("sources_payload", None)
+        done = self._with(told, packages, lacking, news or bool(asked.get("changed")), asked.pop("outdated"))
+        if not done.get("failed"):
+            # The last call of the module found these as they are to be.
+            for key in ("changed_files", "removed"):
+                done[key] = [*asked.get(key, []), *done.get(key, [])]
+        return done
+
+    def _with(
+        self, told: dict[str, Any], packages: list[str], lacking: list[str], news: bool, outdated: bool
+    ) -> dict[str, Any]:
+        """Have apt install, then bring the rest."""
         if news and self._task.check_mode:
             # It offers nothing yet, so apt could tell nothing of its packages.
-            text = f"the repository is not there yet, so nothing is known of {', '.join(lacking)}"
+            text = f"what apt reads is not there yet, so nothing is known of {', '.join(lacking)}"
             self._do(self._module, told)
             result = self._result(warnings=[f"check mode could not check yet: {text}"])
             return {**result, "changed": True, "unchecked": [*result.get("unchecked", []), text]}
-        self._install(packages, asked.pop("outdated"))
+        self._install(packages, outdated)
         if self._failed():
             return self._result()
         # What is there already apt marks as wanted for itself, and does not call that a change.
@@ -119,7 +134,14 @@ def _listed(diff: Any) -> list[Any]:
 def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: Sequence[str]) -> list[str]:
     """Return everything that is wrong with the arguments of a task."""
     manifest = arguments.get("manifest")
-    found = mistakes(manifest, wanted["files"], listed) if manifest is not None or wanted["files"] != [] else []
+    needs = manifest is not None or wanted["files"] != [] or wanted["sources"] != []
+    found = mistakes(manifest, wanted["files"], listed) if needs else []
+    if wanted["sources"] != []:
+        found += [
+            text.replace("files", "sources", 1)
+            for text in mistakes(manifest, wanted["sources"], listed)
+            if text.startswith("files")
+        ]
     for key, kind in (
         ("repositories", Mapping),
         ("packages", str),

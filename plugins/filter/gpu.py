@@ -10,16 +10,26 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import driver
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
+
+_PARTS: dict[str, Callable[[Wanted], dict[str, Any]]] = {
+    "driver": driver.deployment,
+    "cuda": cuda.deployment,
+    "dcgm": dcgm.deployment,
+}
 
 
-def gpu_driver(path: object, host: str, mirror: str = "") -> dict[str, Any]:
-    """Return what the role gpu_driver brings to a host."""
-    cluster = cluster_of(path, "gpu_driver")
+def gpu_part(path: object, host: str, part: str) -> dict[str, Any]:
+    """Return what the role of a part brings to a host; empty where nothing is wanted."""
+    if part not in _PARTS:
+        raise AnsibleFilterError(f"gpu_part: there is no part {part!r}. Allowed: {', '.join(_PARTS)}")
+    cluster = cluster_of(path, "gpu_part")
     try:
-        return driver.deployment(cluster, host, mirror)
+        wanted = wanted_of(cluster, host)
     except (KeyError, ValueError) as error:
-        raise AnsibleFilterError(f"gpu_driver: {error.args[0]}") from None
+        raise AnsibleFilterError(f"gpu_part: {error.args[0]}") from None
+    return _PARTS[part](wanted) if wanted else {}
 
 
 def gpu_driver_state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,4 +43,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., object]]:
         """Return filter name -> function."""
-        return {"gpu_driver": gpu_driver, "gpu_driver_state": gpu_driver_state}
+        return {"gpu_part": gpu_part, "gpu_driver_state": gpu_driver_state, "dcgm_units": dcgm.units}

@@ -69,7 +69,7 @@ options:
     description: The fabric; with it Slurm gets a tree topology.
     type: dict
   gpu_stack:
-    description: The GPU nodes' driver, as one pinned set.
+    description: The GPU nodes' software, as one pinned set.
     type: dict
 author: The bedplate authors
 """

@@ -13,8 +13,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils import node_comma
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 EXTENDED_STATES = Path("/var/lib/apt/extended_states")
-# name, name:architecture, name=version; apt alone understands the rest, such as name=1.2* and name/release.
-_PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?:=(?P<version>[^*?\[\s]+))?\Z")
+# name, name:architecture, name=version, name=version*; apt alone understands the rest, such as name/release.
+_PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?:=(?P<version>[^*?\[\s]+\*?))?\Z")
 _FORMAT = "${Package}\\t${Architecture}\\t${db:Status-Status}\\t${Version}\\n"
 
 
@@ -124,9 +124,15 @@ def outdated(apt: Path = Path("/etc/apt"), lists: Path = Path("/var/lib/apt/list
 def _place(found: re.Match[str], native: str, versions: Mapping[tuple[str, str], str]) -> tuple[str, str] | None:
     """Return name and architecture under which a package is installed as asked."""
     for at in ((found["name"], found["arch"] or native), (found["name"], "all")):
-        if at in versions and found["version"] in (None, versions[at]):
+        if at in versions and _is_version(versions[at], found["version"]):
             return at
     return None
+
+
+def _is_version(installed: str, asked: str | None) -> bool:
+    if asked is None:
+        return True
+    return installed.startswith(asked[:-1]) if asked.endswith("*") else installed == asked
 
 
 def _installed(text: str) -> Iterator[tuple[tuple[str, str], str]]:

@@ -26,6 +26,14 @@ options:
     type: list
     elements: dict
     default: []
+  sources:
+    description:
+      - Files that the package manager reads, such as repositories, their keys and preferences, as
+        O(bedplate.cluster.files#module:files). They are written before packages are looked at. Needs O(manifest).
+      - Each costs less than an entry of O(repositories), which is a module of its own.
+    type: list
+    elements: dict
+    default: []
   packages:
     description: Packages as M(ansible.builtin.apt) takes them. One that is installed is not upgraded, unless a version is named.
     type: list
@@ -66,6 +74,9 @@ options:
     default: /var/lib/bedplate
   payload:
     description: The rendered files. The action plugin sets it.
+    type: str
+  sources_payload:
+    description: The rendered O(sources). The action plugin sets it.
     type: str
 author: The bedplate authors
 attributes:
@@ -135,7 +146,9 @@ def main() -> None:
             "units": {"type": "list", "elements": "dict", "default": []},
             "touched": {"type": "list", "elements": "str", "default": []},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
+            "sources": {"type": "list", "elements": "dict", "default": []},
             "payload": {"type": "str", "no_log": True},
+            "sources_payload": {"type": "str", "no_log": True},
         },
         supports_check_mode=True,
     )
@@ -143,18 +156,33 @@ def main() -> None:
         module.fail_json(
             msg="bedplate.cluster.deploy works as a task only, since the files are rendered on the control node"
         )
+    read = _sources(module)
     if module.params["packages"]:
         found = lacking(module.params["packages"])
         if found.missing or found.passing:
             # The action plugin hands them to apt, and comes again.
-            module.exit_json(changed=False, missing=found.missing, passing=found.passing, outdated=outdated())
-    module.exit_json(**_bring(module))
+            module.exit_json(**read, missing=found.missing, passing=found.passing, outdated=outdated())
+    done = _bring(module)
+    for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
+        done[key] = [*read.get(key, []), *done[key]]
+    module.exit_json(**{**done, "changed": done["changed"] or read["changed"]})
+
+
+def _sources(module: AnsibleModule) -> dict[str, Any]:
+    """Bring what the package manager reads."""
+    payload = module.params["sources_payload"]
+    if payload is None:
+        return {"changed": False}
+    read = _written(module, f"{module.params['manifest']}.sources", payload)
+    for text in read.pop("problems"):
+        module.warn(text)
+    return read
 
 
 def _bring(module: AnsibleModule) -> dict[str, Any]:
     """Bring files and units, and return the result of both."""
     directory = Path(module.params["state_directory"])
-    files = _files(module, directory)
+    files = _files(module)
     for text in files.pop("problems"):
         module.warn(text)
     if files["unchecked"]:
@@ -170,16 +198,20 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
     return result
 
 
-def _files(module: AnsibleModule, directory: Path) -> dict[str, Any]:
+def _files(module: AnsibleModule) -> dict[str, Any]:
     manifest = module.params["manifest"]
     if not manifest:
         nothing: dict[str, Any] = {
             key: [] for key in ("changed_files", "removed", "unchecked", "notify", "problems", "diff")
         }
         return {**nothing, "changed": False, "kept": {}}
-    wanted = unpack(module.params["payload"])
+    return _written(module, manifest, module.params["payload"])
+
+
+def _written(module: AnsibleModule, manifest: str, payload: str) -> dict[str, Any]:
+    directory = Path(module.params["state_directory"])
     try:
-        return bring(manifest, wanted, directory, module.check_mode, module._diff, Scratch(module))
+        return bring(manifest, unpack(payload), directory, module.check_mode, module._diff, Scratch(module))
     except NodeFilesError as error:
         module.fail_json(msg="\n".join(error.problems))
         raise

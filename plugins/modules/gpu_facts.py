@@ -27,6 +27,9 @@ options:
     description: Whether to ask C(nvidia-smi), where a driver is loaded.
     type: bool
     default: true
+  early_file:
+    description: A file that an initramfs takes along; RV(gpu.initramfs_before) names those that were made before it.
+    type: path
   timeout:
     description: Seconds that the driver has to answer, once for its files and once for C(nvidia-smi). At least 1.
     type: int
@@ -112,6 +115,7 @@ gpu:
           description: Files of the nvidia module for it. The flavour is known where the name tells it, as Debian's does.
           type: list
           sample: [{path: /lib/modules/6.12.57+deb13-amd64/updates/dkms/nvidia-current.ko.xz, name: nvidia-current, flavour: proprietary}]
+    initramfs_before: {description: Initramfs images older than O(early_file)., type: list, elements: str, sample: []}
     secure_boot: {description: "V(enabled), V(disabled), V(none) where the firmware has none, or null.", type: str, sample: disabled}
     queried: {description: Whether C(nvidia-smi) was asked and has answered., type: bool, sample: true}
     problems: {description: "What could not be read, and why.", type: list, elements: str, sample: []}
@@ -129,13 +133,15 @@ def main() -> None:
             "sysroot": {"type": "path", "default": "/"},
             "query": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 30},
+            "early_file": {"type": "path"},
         },
         supports_check_mode=True,
     )
     sysroot, seconds = module.params["sysroot"], module.params["timeout"]
     if seconds < 1:
         module.fail_json(msg=f"timeout: {seconds} is not a time to wait; give 1 second or more")
-    module.exit_json(changed=False, gpu=gather(sysroot, seconds, asker(sysroot, module.params["query"])))
+    ask = asker(sysroot, module.params["query"])
+    module.exit_json(changed=False, gpu=gather(sysroot, seconds, ask, module.params["early_file"] or ""))
 
 
 if __name__ == "__main__":

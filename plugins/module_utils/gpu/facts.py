@@ -29,11 +29,12 @@ def asker(sysroot: str, query: bool) -> Asked | None:
     return ask_this_machine if query and Path(sysroot).resolve() == Path("/") else None
 
 
-def gather(sysroot: str, seconds: float, ask: Asked | None) -> Facts:
+def gather(sysroot: str, seconds: float, ask: Asked | None, early_file: str = "") -> Facts:
     """Return the facts of the machine whose root is `sysroot`; what is not known is None, and `problems` says why.
 
     The driver has `seconds` to answer, once for its files and once for nvidia-smi. Only where a driver is loaded and
     its files have answered, `ask` asks nvidia-smi; it takes the seconds and the list of problems to add to.
+    `early_file` is one that every initramfs should have.
     """
     root = Root(sysroot)
     gpus, nvswitches = devices.read_devices(root)
@@ -54,6 +55,7 @@ def gather(sysroot: str, seconds: float, ask: Asked | None) -> Facts:
         "nouveau": root.exists("sys/module/nouveau"),
         "running_kernel": running,
         "kernels": kernels,
+        "initramfs_before": software.initramfs_before(root, early_file) if early_file else [],
         "secure_boot": software.secure_boot(root),
         "queried": told is not None,
         "problems": root.problems,

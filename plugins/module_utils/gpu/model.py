@@ -76,6 +76,25 @@ class Platform:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """A repository of one source, or of one part alone. `keyring` is a file of the distribution; "": its key has to be given.
+
+    `url`, `suites` have {system} for how it calls a system; `origin` is what its Release calls it.
+    """
+
+    name: str
+    source: str
+    part: str
+    systems: Mapping[str, str]
+    url: str
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    keyring: str
+    origin: str
+    known: Known
+
+
+@dataclass(frozen=True)
 class Names:
     """Package and file names of one source on these systems, for branches from `least` on and below `below`."""
 
@@ -94,6 +113,7 @@ class Names:
     options_file: Mapping[str, str]
     options_module: Mapping[str, str]
     suites: tuple[str, ...]
+    persistence_user: str
     known: Known
 
 
@@ -165,6 +185,7 @@ class Table:
     systems: Mapping[str, System]
     models: Mapping[str, Model]
     platforms: Mapping[str, Platform]
+    repositories: tuple[Origin, ...]
     names: tuple[Names, ...]
     drivers: tuple[Driver, ...]
     breaks: tuple[Break, ...]

@@ -174,16 +174,13 @@ def cuda_of_source(case: Case) -> Iterator[Problem]:
             yield Problem("cuda-source", f"CUDA {asked} is not in {where}, which has {', '.join(has) or 'none'}.")
 
 
-def extras_of_source(case: Case) -> Iterator[Problem]:
-    """DCGM and the container toolkit are in NVIDIA's repositories only."""
-    for rule, asked, extra, what in (
-        ("dcgm-source", case.request.dcgm, case.table.dcgm, "DCGM"),
-        ("toolkit-source", case.request.toolkit, case.table.toolkit, "the NVIDIA container toolkit"),
-    ):
-        if asked and case.driver and case.request.source != extra.source:
-            where = f"{case.request.source} on {case.request.os}"
-            text = f"{what} {asked} is not in {where}: no distribution packages it, source {extra.source} does."
-            yield Problem(rule, f"{text} Sources of NVIDIA software are not mixed on a node.")
+def dcgm_of_source(case: Case) -> Iterator[Problem]:
+    """DCGM is in the repository that has NVIDIA's driver, too; the container toolkit has one of its own."""
+    request, dcgm = case.request, case.table.dcgm
+    if request.dcgm and case.driver and request.source != dcgm.source:
+        where = f"{request.source} on {request.os}"
+        text = f"DCGM {request.dcgm} is not in {where}: no distribution packages it, source {dcgm.source} does."
+        yield Problem("dcgm-source", f"{text} Sources of NVIDIA's driver are not mixed on a node.")
 
 
 def dcgm_variant(case: Case) -> Iterator[Problem]:
@@ -233,5 +230,5 @@ RULES: tuple[Rule, ...] = (
     cuda_of_source,
     dcgm_before,
     dcgm_variant,
-    extras_of_source,
+    dcgm_of_source,
 )

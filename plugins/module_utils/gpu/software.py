@@ -30,6 +30,8 @@ _MODULE_DIRECTORIES = (
     "weak-updates/*",
     "kernel/drivers/video",
 )
+# Debian and Ubuntu; EL.
+_INITRAMFS = re.compile(r"(initrd\.img-|initramfs-).*(?<!\.bak)(?<!kdump\.img)\Z")
 _EFI = "sys/firmware/efi"
 _SECURE_BOOT = f"{_EFI}/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
@@ -116,6 +118,20 @@ def _modules(root: Root, release: str) -> list[Facts]:
                 match = _MODULE.match(name)
                 if match and root.exists(f"{place}/{name}"):
                     found.append({"path": f"/{place}/{name}", "name": match[1], "flavour": _FLAVOURS.get(match[1])})
+    return found
+
+
+def initramfs_before(root: Root, file: str) -> list[str]:
+    """Return the initramfs images that were made before a file was written; none where there is no such file."""
+    try:
+        written = root.find(file).stat().st_mtime
+    except OSError:
+        return []
+    found = []
+    for name in root.names("boot"):
+        path = root.find(f"boot/{name}")
+        if _INITRAMFS.match(name) and path.is_file() and path.stat().st_mtime < written:
+            found.append(f"/boot/{name}")
     return found
 
 

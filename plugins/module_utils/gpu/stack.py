@@ -48,6 +48,12 @@ class Stack:
     options_file: str
     options_module: str
     suites: tuple[str, ...]
+    # deb or rpm.
+    family: str = "deb"
+    # Whom nvidia-persistenced runs as where its own unit keeps no persistence; "": it does.
+    persistence_user: str = ""
+    # Those of `pinned` that are the distribution's own, whatever the source of the driver.
+    kernel_packages: tuple[str, ...] = ()
     stream: str = ""
     remove: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -153,6 +159,9 @@ def _stack(case: Case) -> Stack:
         options_file=names.options_file[flavour],
         options_module=names.options_module[flavour],
         suites=tuple(unique((*names.suites, *driver.suites))),
+        family=case.system.family if case.system else "deb",
+        persistence_user=names.persistence_user,
+        kernel_packages=_kernel_packages(case),
         stream=stream,
         remove=(case.table.dcgm.forbidden,) if case.request.dcgm else (),
         notes=_notes(case, names),
@@ -218,6 +227,13 @@ def _pinned(case: Case, names: Names, packages: tuple[Package, ...]) -> tuple[tu
         version = versions.without_architecture(kernel) if system.family == "rpm" else system.kernels.get(kernel, "")
         pins.update({_fill(case, name): version for name in system.kernel_pins if version})
     return tuple(pins.items())
+
+
+def _kernel_packages(case: Case) -> tuple[str, ...]:
+    system = case.system
+    if system is None or not case.request.kernel:
+        return ()
+    return tuple(unique(_fill(case, name) for name in (*(row[0] for row in system.headers), *system.kernel_pins)))
 
 
 def _notes(case: Case, names: Names) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import 
     Known,
     Model,
     Names,
+    Origin,
     Platform,
     System,
     Table,
@@ -136,6 +137,7 @@ def build(data: object) -> Table:
         systems=systems,
         models={_last(row): _model(row, generations) for row in whole.rows("models")},
         platforms={_last(row): _platform(row) for row in whole.rows("platforms")},
+        repositories=tuple(_origin(row, systems) for row in whole.rows("repositories")),
         names=tuple(_names(row, systems) for row in whole.rows("names")),
         drivers=tuple(_driver(row, systems) for row in whole.rows("drivers")),
         breaks=tuple(_break(row, systems) for row in whole.rows("breaks")),
@@ -197,6 +199,27 @@ def _platform(row: _Row) -> Platform:
     return Platform(_last(row), row.number("least_gpus", 0), fabric, nvlink5)
 
 
+def _origin(row: _Row, systems: dict[str, System]) -> Origin:
+    called = row.mapping("systems")
+    if not called or not set(called) <= set(systems):
+        raise row.wrong("systems", f"names of {', '.join(systems)}")
+    source, part = row.text("source", ""), row.text("part", "")
+    if bool(source) == bool(part):
+        raise row.wrong("source", "a text, where there is no part")
+    return Origin(
+        name=row.text("name"),
+        source=source,
+        part=part,
+        systems=called,
+        url=row.text("url"),
+        suites=row.needed("suites"),
+        components=row.texts("components"),
+        keyring=row.text("keyring", ""),
+        origin=row.text("origin"),
+        known=row.known(),
+    )
+
+
 def _names(row: _Row, systems: dict[str, System]) -> Names:
     return Names(
         source=row.text("source"),
@@ -214,6 +237,7 @@ def _names(row: _Row, systems: dict[str, System]) -> Names:
         options_file=row.mapping("options_file"),
         options_module=row.mapping("options_module"),
         suites=row.texts("suites"),
+        persistence_user=row.text("persistence_user", ""),
         known=row.known(),
     )
 

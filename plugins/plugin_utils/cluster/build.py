@@ -8,7 +8,7 @@ from typing import Any
 from .addresses import networks_of
 from .fabric import fabric_of
 from .fields import Mistakes
-from .gpu_stack import gpu_stack_of
+from .gpu_stack import with_gpu_stacks
 from .model import Cluster
 from .names import check_names
 from .needed import check_needed
@@ -24,7 +24,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     """Return the cluster; with any mistake, it is only good for finding more of them."""
     networks = networks_of(data["networks"], mistakes)
     rails = data["fabric"]["rails"] if data["fabric"] else None
-    profiles = profiles_of(data["profiles"], rails, mistakes)
+    profiles = with_gpu_stacks(profiles_of(data["profiles"], rails, mistakes), data, path, mistakes)
     floor = Floor(networks, profiles, mistakes)
     floor.build(data["hosts"], data["racks"])
     services = services_of(data["services"], floor, mistakes)
@@ -46,7 +46,6 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         partitions=partitions,
         slurm=slurm,
         fabric=fabric_of(data["fabric"], floor, profiles, partitions, mistakes),
-        gpu_stack=gpu_stack_of(data["gpu_stack"], profiles, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
     )
     check_names(cluster, mistakes)

@@ -1,36 +1,141 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPU nodes' software as the file wants it, and whether there is such a set."""
+"""The GPU software that the file wants on the nodes of each profile, and whether there is such a set."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path as FilePath
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import of_stack
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Request, Stack, StackError, resolve
 
-from .fields import Mistakes
-from .model import GpuStack, Profile
+from .fields import Mistakes, Path
+from .model import GpuMirror, GpuStack, Profile
+from .schema_gpu import GPU_STACK
+
+_NEEDED = ("os", "source", "driver")
+_ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 
 
-def gpu_stack_of(
-    data: Mapping[str, Any] | None, profiles: Mapping[str, Profile], mistakes: Mistakes
-) -> GpuStack | None:
-    """Return the section; a set that cannot be for the GPUs of a profile is a mistake."""
-    if data is None:
-        return None
-    wanted = GpuStack(
-        data["os"] or "", data["source"] or "", data["driver"] or "", data["module"] or "", data["kernel"] or ""
-    )
-    if not (wanted.os and wanted.source and wanted.driver):
-        return wanted  # which are mistakes already
+def with_gpu_stacks(
+    profiles: Mapping[str, Profile], data: Mapping[str, Any], file: str, mistakes: Mistakes
+) -> dict[str, Profile]:
+    """Return the profiles with what their nodes get; a set that cannot be for the GPUs of one is a mistake."""
+    found = dict(profiles)
     for name, profile in profiles.items():
-        if profile.gpus:
-            try:
-                stack_of(wanted, profile)
-            except StackError as error:
-                for refusal in error.refusals:
-                    mistakes.add(("gpu_stack",), f"profile {name}: {refusal.text} [{refusal.rule}]")
-    return wanted
+        own = (data["profiles"].get(name) or {}).get("gpu_stack")
+        if own is not None and profile.gpus is None:
+            mistakes.add(
+                ("profiles", name, "gpu_stack"), "this profile has no GPUs. Give it `gpus`, or take this away."
+            )
+        elif profile.gpus is not None and (own is not None or data["gpu_stack"] is not None):
+            found[name] = _with_stack(profile, own, data["gpu_stack"], file, mistakes)
+    if data["gpu_stack"] is not None and not any(profile.gpus for profile in profiles.values()):
+        _keys_and_places(data["gpu_stack"], _places(("gpu_stack",)), file, mistakes)
+    return found
+
+
+def _with_stack(
+    profile: Profile, own: Mapping[str, Any] | None, common: Mapping[str, Any] | None, file: str, mistakes: Mistakes
+) -> Profile:
+    merged = dict(common or dict.fromkeys(own or {}))
+    places = _places(("gpu_stack",))
+    mine: Path = ("profiles", profile.name, "gpu_stack")
+    for key, value in (own or {}).items():
+        # Also one that says that there is to be none of it, such as an empty list.
+        if value or (*mine, key) in mistakes.lines:
+            merged[key], places[key] = value, (*mine, key)
+    if own is not None:
+        lacking = [key for key in _NEEDED if not merged.get(key) and (*places[key],) not in mistakes.lines]
+        if common is None and lacking:
+            text = f"{', '.join(lacking)} missing, and there is no `gpu_stack` for the whole cluster that says it."
+            mistakes.add(mine, text)
+    keys, mirror = _keys_and_places(merged, places, file, mistakes)
+    if not all(merged.get(key) for key in _NEEDED):
+        return profile  # which are mistakes already
+    wanted = GpuStack(
+        os=merged["os"],
+        source=merged["source"],
+        driver=merged["driver"],
+        module=merged["module"] or "",
+        platform=merged["platform"] or "",
+        kernel=merged["kernel"] or "",
+        cuda=tuple(one for one in merged["cuda"] or () if one),
+        toolkit=merged["container_toolkit"] or "",
+        dcgm=merged["dcgm"] or "",
+        module_options=tuple((merged["module_options"] or {}).items()),
+        mirror=mirror,
+        urls=tuple((merged["urls"] or {}).items()),
+        keys=tuple(keys.items()),
+    )
+    full = replace(profile, gpu_stack=wanted)
+    _check(full, wanted, mine if own is not None else ("gpu_stack",), mistakes)
+    return full
+
+
+def _places(path: Path) -> dict[str, Path]:
+    """Return where the file says each key."""
+    return {key: (*path, key) for key in GPU_STACK}
+
+
+def _keys_and_places(
+    data: Mapping[str, Any], places: Mapping[str, Path], file: str, mistakes: Mistakes
+) -> tuple[dict[str, str], GpuMirror | None]:
+    """Return armored keys by repository, and the mirror; unknown repositories and unreadable keys are mistakes."""
+    known = sorted({row.name for row in tables.default().repositories})
+    for section in ("urls", "keys"):
+        for name in data.get(section) or {}:
+            if name not in known:
+                mistakes.unknown((*places[section], name), "repository", name, known)
+    keys = {
+        name: _armored(path, file, (*places["keys"], name), mistakes) for name, path in (data.get("keys") or {}).items()
+    }
+    mirror = data.get("mirror")
+    if not mirror or not mirror["url"] or not mirror["key"]:
+        return keys, None
+    key = _armored(mirror["key"], file, (*places["mirror"], "key"), mistakes)
+    return keys, GpuMirror(mirror["url"].rstrip("/"), key)
+
+
+def _armored(path: str, file: str, where: Path, mistakes: Mistakes) -> str:
+    place = FilePath(file).parent / path
+    try:
+        text = place.read_text(encoding="ascii")
+    except FileNotFoundError:
+        mistakes.add(where, f"there is no {place}. Put the key there that signs the repository.")
+    except (OSError, ValueError) as error:
+        mistakes.add(where, f"{place} cannot be read as an armored key: {error}")
+    else:
+        if text.startswith(_ARMOR):
+            return text
+        mistakes.add(where, f"{place} does not begin with {_ARMOR}. `gpg --armor --export` writes such a file.")
+    return ""
+
+
+def _check(profile: Profile, wanted: GpuStack, path: Path, mistakes: Mistakes) -> None:
+    try:
+        stack = stack_of(wanted, profile)
+    except StackError as error:
+        for refusal in error.refusals:
+            mistakes.add(path, f"profile {profile.name}: {refusal.text} [{refusal.rule}]")
+        return
+    for name in _without_key(wanted, stack):
+        mistakes.add(
+            (*path, "keys"),
+            f"no key for repository {name!r}, which profile {profile.name} needs: `keys: {{{name}: FILE}}`, the armored public key "
+            "that its owner publishes. Nothing is installed from a repository whose origin is not proven.",
+        )
+
+
+def _without_key(wanted: GpuStack, stack: Stack) -> Iterator[str]:
+    if wanted.mirror is None:
+        have = dict(wanted.keys)
+        for row in of_stack(stack, wanted.os, wanted.source):
+            if not row.keyring and row.name not in have:
+                yield row.name
 
 
 def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
@@ -44,7 +149,11 @@ def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
             driver=wanted.driver,
             gpus=(profile.gpus.model,),
             gpu_count=profile.gpus.count,
+            platform=wanted.platform,
             module=wanted.module,
             kernel=wanted.kernel,
+            cuda=wanted.cuda,
+            dcgm=wanted.dcgm,
+            toolkit=wanted.toolkit,
         )
     )

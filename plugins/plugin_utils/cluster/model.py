@@ -65,6 +65,39 @@ class Numa:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuMirror:
+    """A repository with all of the GPU software: its address, and the armored public key that signs it."""
+
+    url: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStack:
+    """What the file wants of the GPU software of a profile's nodes; `module_utils/gpu/stack.py` makes packages of it."""
+
+    os: str
+    source: str
+    # A branch, whose latest known version is meant, or an exact version.
+    driver: str
+    # open, proprietary, or "" for what fits the GPUs.
+    module: str = ""
+    # hgx, nvl72, pcie, or "" for what the GPUs tell.
+    platform: str = ""
+    # The kernel that is to run; "": the newest that is installed.
+    kernel: str = ""
+    cuda: tuple[str, ...] = ()
+    toolkit: str = ""
+    dcgm: str = ""
+    # Of the kernel module: name and value.
+    module_options: tuple[tuple[str, str], ...] = ()
+    mirror: GpuMirror | None = None
+    # Of repositories: name and address, name and armored public key.
+    urls: tuple[tuple[str, str], ...] = ()
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
     """A kind of node. Memory in MiB."""
 
@@ -81,6 +114,8 @@ class Profile:
     features: tuple[str, ...]
     # Nodes of one NVLink domain; None where NVLink does not leave a node.
     nvlink_domain: int | None = None
+    # What its nodes get of GPU software: the cluster's, with what the profile says instead.
+    gpu_stack: GpuStack | None = None
 
     @property
     def cpus(self) -> int:
@@ -205,20 +240,6 @@ class Fabric:
     switch_racks: tuple[tuple[str, str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GpuStack:
-    """What the file wants of the GPU nodes' software; `module_utils/gpu/stack.py` makes packages and versions of it."""
-
-    os: str
-    source: str
-    # A branch, whose latest known version is meant, or an exact version.
-    driver: str
-    # open, proprietary, or "" for what fits the GPUs.
-    module: str
-    # The kernel that is to run; "": the newest that is installed.
-    kernel: str
-
-
 @dataclass
 class Cluster:
     """A whole cluster file, checked."""
@@ -236,7 +257,6 @@ class Cluster:
     partitions: dict[str, Partition]
     slurm: Slurm
     fabric: Fabric | None
-    gpu_stack: GpuStack | None = None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
 

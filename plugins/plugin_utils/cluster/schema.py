@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .fields import Field
 from .schema_fabric import FABRIC
+from .schema_gpu import GPU_STACK, PROFILE_GPU_STACK
 from .schema_words import DOMAIN, HOST_NAME, NAME, OBJECT, PARTITION, TEXT, TIME, WORD, names
 
 _NETWORK = {
@@ -94,6 +95,9 @@ _PROFILE = {
         maximum=1024,
     ),
     "features": names("More features that users can ask for with --constraint.", **WORD),
+    "gpu_stack": Field(
+        "What differs from the cluster's `gpu_stack` on its nodes.", "section", fields=PROFILE_GPU_STACK
+    ),
 }
 
 _EXCEPTION = {
@@ -200,28 +204,6 @@ _SLURM = {
     ),
 }
 
-_GPU_STACK = {
-    "os": Field("Operating system of the GPU nodes and its release, such as debian-13.", required=True, **WORD),
-    "source": Field(
-        "Whose packages of the driver: the distribution's own (debian, canonical), or NVIDIA's repository (nvidia), or a mirror of either.",
-        required=True,
-        choices=("debian", "canonical", "nvidia"),
-    ),
-    "driver": Field(
-        "Branch, whose latest version known to bedplate is taken, or exact version; in quotes.",
-        required=True,
-        pattern=r"[0-9]{3}(\.[0-9]+){0,2}",
-        allowed='Allowed: a branch such as "550", or a whole version of three numbers.',
-    ),
-    "module": Field("Kernel module; by default what fits the GPUs.", choices=("open", "proprietary")),
-    "kernel": Field(
-        "Kernel that the nodes run, such as 6.12.117+deb13-amd64, for which the driver is proven before it is installed; by default the "
-        "newest that is installed.",
-        pattern=r"[0-9]+\.[0-9]+[A-Za-z0-9._+~-]*",
-        allowed="Allowed: a kernel's release as uname -r prints it.",
-    ),
-}
-
 CLUSTER_FILE = Field(
     "A bedplate cluster file.",
     "section",
@@ -266,7 +248,7 @@ CLUSTER_FILE = Field(
         ),
         "slurm": Field("Slurm's release, options and accounts.", "section", default={}, fields=_SLURM),
         "fabric": Field("The fabric; with it Slurm gets a tree topology.", "section", fields=FABRIC),
-        "gpu_stack": Field("The GPU nodes' driver, as one pinned set.", "section", fields=_GPU_STACK),
+        "gpu_stack": Field("The GPU nodes' software, as one pinned set.", "section", fields=GPU_STACK),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
         "compose": Field("As in ansible.builtin.constructed.", "free"),

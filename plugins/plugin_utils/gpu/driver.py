@@ -4,70 +4,63 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import groupby
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Stack
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, GpuStack, Node
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import stack_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
-PREFERENCES = "/etc/apt/preferences.d/bedplate-gpu-driver.pref"
+PART = "driver"
 BLACKLIST = "/etc/modprobe.d/bedplate-gpu-driver.conf"
 MODULES = "/etc/modules-load.d/bedplate-gpu-driver.conf"
 # In memory: a reboot is what takes it away.
 REBOOT = "/run/bedplate/reboot-wanted/gpu_driver"
-_CODENAMES = {"debian-12": "bookworm", "debian-13": "trixie"}
-_PERSISTENCED = "nvidia-persistenced.service"
+_PERSISTENCED = "nvidia-persistenced"
+_INITRAMFS = {
+    "deb": ["/usr/sbin/update-initramfs", "-u", "-k", "all"],
+    "rpm": ["/usr/bin/dracut", "--force", "--regenerate-all"],
+}
+# The metapackages that follow a distribution's newest kernel.
+_GENERIC = {"debian": "amd64", "ubuntu": "generic"}
+_NO_NOUVEAU = "# nouveau would take the GPUs first.\nblacklist nouveau\noptions nouveau modeset=0\n"
 
 
-def deployment(cluster: Cluster, host: str, mirror: str) -> dict[str, Any]:
-    """Return what to bring to a host; an empty mapping for one without GPUs, or where the file wants no stack.
-
-    `mirror` is the address above Debian's `debian` and `debian-security`.
-    """
-    machine = cluster.machine(host)
-    wanted = cluster.gpu_stack
-    if wanted is None or not isinstance(machine, Node) or not machine.profile.gpus:
-        return {}
-    stack = stack_of(wanted, machine.profile)
+def deployment(wanted: Wanted) -> dict[str, Any]:
+    """Return what to bring to a node, before the kernel module is proven (`sources`, `build`, `early`) and after it."""
+    stack = wanted.stack
+    # DCGM's is of the role dcgm.
+    services = list(dict.fromkeys(one for one in stack.services if one != tables.default().dcgm.service))
     return {
         "driver": stack.driver,
         "module": stack.module,
-        "repositories": repositories(wanted, mirror),
-        "build": _build(wanted, stack),
-        "proof": _proof(wanted, stack),
-        "packages": [f"{package.name}={package.version}" for package in stack.packages],
-        "hold": [package.name for package in stack.packages],
-        "files": [
-            {"path": PREFERENCES, "content": preferences(stack)},
-            {"path": BLACKLIST, "content": "# nouveau would take the GPUs first.\nblacklist nouveau\noptions nouveau modeset=0\n"},
-            *([{"path": MODULES, "content": "".join(f"{name}\n" for name in stack.modules_load)}] if stack.modules_load else []),
-        ],
-    }  # fmt: skip
+        "sources": wanted.sources(PART, never=tables.default().metapackages),
+        "build": _build(wanted),
+        "early": [{"path": BLACKLIST, "content": _NO_NOUVEAU}],
+        "proof": _proof(wanted),
+        "files": _files(wanted),
+        "services": services,
+        "initramfs": _INITRAMFS[stack.family],
+        "expected": {
+            **expected(wanted, PART, "gpu_driver", [f"{name}.service" for name in services]),
+            "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
+            "driver": {"version": stack.driver, "flavour": stack.module},
+        },
+        **deploy(wanted, PART),
+    }
 
 
-def preferences(stack: Stack) -> str:
-    """Return apt's preferences: no other version of what belongs together, whoever asks for it and in whichever direction."""
-    by_version = groupby(sorted(stack.pinned, key=lambda row: row[1]), key=lambda row: row[1])
-    stanzas = [
-        f"Package: {' '.join(sorted(name for name, _version in rows))}\nPin: version {version}\nPin-Priority: 1001\n"
-        for version, rows in by_version
-    ]
-    return f"# Driver {stack.driver}: one set, which changes as a whole.\n\n" + "\n".join(stanzas)
-
-
-def repositories(wanted: GpuStack, mirror: str) -> list[dict[str, Any]]:
-    """Return the distribution's repositories that have the driver, as ansible.builtin.deb822_repository takes them."""
-    codename = _CODENAMES.get(wanted.os)
-    if wanted.source != "debian" or codename is None or not mirror:
-        return []
-    keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
-    common = {"types": "deb", "components": ["contrib", "non-free", "non-free-firmware"], "signed_by": keyring}
-    base = mirror.rstrip("/")
-    return [
-        {"name": "bedplate-debian", "uris": f"{base}/debian", "suites": [codename, f"{codename}-updates"], **common},
-        {"name": "bedplate-debian-security", "uris": f"{base}/debian-security", "suites": [f"{codename}-security"], **common},
-    ]  # fmt: skip
+def _files(wanted: Wanted) -> list[dict[str, str]]:
+    stack, files = wanted.stack, []
+    if stack.modules_load:
+        files.append({"path": MODULES, "content": "".join(f"{name}\n" for name in stack.modules_load)})
+    if wanted.file.module_options:
+        options = " ".join(f"{name}={value}" for name, value in wanted.file.module_options)
+        files.append({"path": stack.options_file, "content": f"options {stack.options_module} {options}\n"})
+    if stack.persistence_user:
+        # Ubuntu's own unit turns persistence off, and ends with the last program that uses a GPU.
+        command = f"/usr/bin/nvidia-persistenced --user {stack.persistence_user} --persistence-mode --verbose"
+        text = f"[Unit]\nStopWhenUnneeded=false\n\n[Service]\nExecStart=\nExecStart={command}\n\n[Install]\nWantedBy=multi-user.target\n"
+        files.append({"path": f"/etc/systemd/system/{_PERSISTENCED}.service.d/bedplate.conf", "content": text})
+    return files
 
 
 def state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,10 +78,16 @@ def state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]
             reason = f"driver {deployed['driver']} ({deployed['module']}) is installed, and {loaded} ({flavour}) runs"
         if gpu["nouveau"]:
             reason += f"{', and ' if reason else ''}nouveau is loaded"
-    unit: dict[str, Any] = {"name": _PERSISTENCED, "enabled": True}
-    if loaded is not None:
-        unit["state"] = "started"
-    return {"units": [unit], "reboot": reason}
+    return {"units": _units(deployed, loaded), "reboot": reason}
+
+
+def _units(deployed: Mapping[str, Any], loaded: str | None) -> list[dict[str, Any]]:
+    """Return the driver's services: at every boot; now as well, where this driver runs, for another one's would fail."""
+    units: list[dict[str, Any]] = [{"name": f"{name}.service", "enabled": True} for name in deployed["services"]]
+    if loaded == deployed["driver"]:
+        for unit in units:
+            unit["state"] = "started"
+    return units
 
 
 def reboot_files(reason: str) -> list[dict[str, str]]:
@@ -96,15 +95,16 @@ def reboot_files(reason: str) -> list[dict[str, str]]:
     return [{"path": REBOOT, "content": f"{reason}\n"}] if reason else []
 
 
-def _build(wanted: GpuStack, stack: Stack) -> list[str]:
-    if not stack.dkms:
+def _build(wanted: Wanted) -> list[str]:
+    if not wanted.stack.dkms:
         return []
-    return ["dkms", f"linux-headers-{wanted.kernel or 'amd64'}"]
+    return ["dkms", f"linux-headers-{wanted.file.kernel or _GENERIC[wanted.file.os.split('-')[0]]}"]
 
 
-def _proof(wanted: GpuStack, stack: Stack) -> dict[str, str]:
+def _proof(wanted: Wanted) -> dict[str, str]:
+    stack = wanted.stack
     if not stack.dkms:
         return {}
-    package = next(one for one in stack.packages if one.part == "kernel" and one.name.endswith("-dkms"))
+    package = next(one for one in stack.packages if one.part == "kernel" and "-dkms" in one.name)
     proof = {"package": package.name, "version": package.version, "name": stack.dkms, "module_version": stack.driver}
-    return {**proof, "kernel": wanted.kernel} if wanted.kernel else proof
+    return {**proof, "kernel": wanted.file.kernel} if wanted.file.kernel else proof

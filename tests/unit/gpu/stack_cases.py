@@ -266,6 +266,12 @@ GOOD: dict[str, Good] = {
         ("datacenter-gpu-manager-4-cuda12",),
     ),
     "DCGM's variant, rightly": Good(ask(f"{NV_13} 580", "h100", dcgm="4-cuda13"), "580.126.09", O),
+    "container toolkit beside Debian's driver": Good(
+        ask("debian-12 debian 535", "h100", toolkit="1.20.0"),
+        "535.309.01",
+        "proprietary",
+        {"nvidia-container-toolkit": "1.20.0-1"},
+    ),
     "container toolkit": Good(
         ask("rocky-9 nvidia 580", "h100", toolkit="1.18.2"),
         "580.126.09",
@@ -339,7 +345,6 @@ BAD: dict[str, tuple[Request, set[str]]] = {
     "cuda-drivers": (ask("debian-13 nvidia 590", "h100", cuda=("cuda-drivers-580",)), {"cuda-metapackage"}),
     "DCGM from Debian": (ask("debian-13 debian 550", "h100", dcgm="4"), {"dcgm-source"}),
     "DCGM from Canonical": (ask("ubuntu-24.04 canonical 580", "h100", dcgm="4"), {"dcgm-source"}),
-    "container toolkit from Debian": (ask("debian-12 debian 535", "h100", toolkit="1.20.0"), {"toolkit-source"}),
     "DCGM of the wrong CUDA": (ask(f"{NV_13} 580", "h100", dcgm="4-cuda12"), {"dcgm-variant"}),
     "DCGM of CUDA 13 with 570": (ask(f"{NV_13} 570", "h100", dcgm="4.5.3-cuda13"), {"dcgm-variant"}),
     "DCGM 3": (ask(f"{NV_13} 580", "h100", dcgm="3"), {"dcgm-3"}),
@@ -363,7 +368,6 @@ BAD: dict[str, tuple[Request, set[str]]] = {
             "cuda-source",
             "dcgm-3",
             "dcgm-source",
-            "toolkit-source",
         },
     ),
 }

@@ -9,8 +9,8 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import deployment, reboot_files, state
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import wanted_of
 
-MIRROR = "http://mirror.example.org/"
 FILE = """\
 plugin: bedplate.cluster.racks
 site: s
@@ -37,51 +37,76 @@ def cluster(tmp_path: Path, stack: str, model: str = "h100", count: int = 1) -> 
 DEBIAN = 'gpu_stack: {os: debian-13, source: debian, driver: "550"}\n'
 
 
+def found(cluster: Any, host: str = "gpu1") -> dict[str, Any]:
+    wanted = wanted_of(cluster, host)
+    assert wanted is not None
+    return deployment(wanted)
+
+
+def pins(deployed: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """Return name -> (pin, priority) in the order of the file, which is apt's."""
+    text = next(one["content"] for one in deployed["sources"] if one["path"].startswith("/etc/apt/preferences.d/"))
+    pinned: dict[str, list[tuple[str, str]]] = {}
+    for stanza in text.split("\n\n")[1:]:
+        fields = dict(line.split(": ", 1) for line in stanza.strip().splitlines())
+        for name in fields["Package"].split():
+            pinned.setdefault(name, []).append((fields["Pin"], fields["Pin-Priority"]))
+    return pinned
+
+
 def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
-    found = deployment(cluster(tmp_path, DEBIAN), "gpu1", MIRROR)
-    assert (found["driver"], found["module"]) == ("550.163.01", "open")
-    packages = dict(entry.split("=") for entry in found["packages"])
+    told = found(cluster(tmp_path, DEBIAN))
+    assert (told["driver"], told["module"]) == ("550.163.01", "open")
+    packages = dict(entry.split("=") for entry in told["packages"])
     assert packages["nvidia-open-kernel-dkms"] == packages["libcuda1"] == "550.163.01-2"
-    assert found["hold"] == list(packages)
-    assert found["proof"] == {
+    assert told["hold"] == list(packages)
+    assert told["proof"] == {
         "package": "nvidia-open-kernel-dkms",
         "version": "550.163.01-2",
         "name": "nvidia-current-open",
         "module_version": "550.163.01",
     }
-    assert [one["uris"] for one in found["repositories"]] == [
-        "http://mirror.example.org/debian",
-        "http://mirror.example.org/debian-security",
-    ]
+    assert told["expected"]["packages"] == packages
+    assert told["expected"]["pinned"]["libnvcuvid1"] == "550.163.01-2"
+    assert told["services"] == ["nvidia-persistenced"]
 
 
-def test_preferences_name_every_package_once_and_with_its_version(tmp_path: Path) -> None:
-    found = deployment(cluster(tmp_path, DEBIAN), "gpu1", MIRROR)
-    text = next(entry["content"] for entry in found["files"] if entry["path"].startswith("/etc/apt/preferences.d/"))
-    pins = {}
-    for stanza in text.split("\n\n")[1:]:
-        fields = dict(line.split(": ", 1) for line in stanza.strip().splitlines())
-        assert fields["Pin-Priority"] == "1001"
-        for name in fields["Package"].split():
-            assert name not in pins
-            pins[name] = fields["Pin"].removeprefix("version ")
-    for entry in found["packages"]:
+def test_a_copy_of_the_archive_is_where_the_file_says(tmp_path: Path) -> None:
+    urls = "urls: {debian: http://mirror.example.org/debian}"
+    told = found(cluster(tmp_path, DEBIAN.replace('"550"', f'"550", {urls}')))
+    sources = {one["path"]: one["content"] for one in told["sources"]}
+    main = sources["/etc/apt/sources.list.d/bedplate-debian.sources"]
+    assert (
+        "URIs: http://mirror.example.org/debian\nSuites: trixie trixie-updates\nComponents: contrib non-free " in main
+    )
+    assert "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg" in main
+    assert "URIs: http://deb.debian.org/" in sources["/etc/apt/sources.list.d/bedplate-debian-security.sources"]
+
+
+def test_preferences_name_every_package_with_its_version_before_anything_else_of_that_origin(tmp_path: Path) -> None:
+    told = found(cluster(tmp_path, DEBIAN))
+    pinned = pins(told)
+    for entry in told["packages"]:
         name, _, version = entry.partition("=")
-        assert pins[name] == version
+        # What NVIDIA's repository has of that name is out, whichever version it is.
+        assert pinned[name] == [("release o=NVIDIA", "-1"), (f"version {version}", "1001")]
     # Only a dependency of others, and of the same set.
-    assert pins["libnvcuvid1"] == "550.163.01-2"
+    assert pinned["libnvcuvid1"][-1] == ("version 550.163.01-2", "1001")
+    assert pinned["cuda-drivers*"] == [("version *", "-1")]
 
 
-def test_a_stated_kernel_is_the_one_that_is_proven(tmp_path: Path) -> None:
+def test_a_stated_kernel_is_the_one_that_is_proven_and_stays_the_distributions(tmp_path: Path) -> None:
     stack = DEBIAN.replace('"550"', '"550", kernel: 6.12.117+deb13-amd64')
-    found = deployment(cluster(tmp_path, stack), "gpu1", MIRROR)
-    assert found["proof"]["kernel"] == "6.12.117+deb13-amd64"
-    assert "linux-headers-6.12.117+deb13-amd64" in found["build"]
+    told = found(cluster(tmp_path, stack))
+    assert told["proof"]["kernel"] == told["expected"]["module"]["kernel"] == "6.12.117+deb13-amd64"
+    headers = "linux-headers-6.12.117+deb13-amd64"
+    assert headers in told["build"]
+    assert pins(told)[headers] == [("version 6.12.117-1", "1001")]
 
 
 @pytest.mark.parametrize(("stack", "host"), [(DEBIAN, "cpu1"), (DEBIAN, "ctl1"), ("", "gpu1")])
 def test_others_get_nothing(tmp_path: Path, stack: str, host: str) -> None:
-    assert deployment(cluster(tmp_path, stack), host, MIRROR) == {}
+    assert wanted_of(cluster(tmp_path, stack), host) is None
 
 
 @pytest.mark.parametrize(
@@ -115,13 +140,13 @@ def facts(version: str | None, flavour: str | None = "open", gpus: int = 1, nouv
         (facts("550.163.01"), "", True),
         (facts(None, None), "driver 550.163.01 is installed and not loaded", False),
         (facts(None, None, gpus=0), "", False),
-        (facts("535.261.03"), "driver 550.163.01 (open) is installed, and 535.261.03 (open) runs", True),
+        (facts("535.261.03"), "driver 550.163.01 (open) is installed, and 535.261.03 (open) runs", False),
         (facts("550.163.01", "proprietary"), "driver 550.163.01 (open) is installed, and 550.163.01 (proprietary) runs", True),
         (facts(None, None, nouveau=True), "driver 550.163.01 is installed and not loaded, and nouveau is loaded", False),
     ],
 )  # fmt: skip
 def test_the_reason_for_a_reboot(tmp_path: Path, gpu: dict[str, Any], reason: str, started: bool) -> None:
-    found = state(deployment(cluster(tmp_path, DEBIAN), "gpu1", MIRROR), gpu)
-    assert found["reboot"] == reason
-    assert [("state" in unit) for unit in found["units"]] == [started]
+    told = state(found(cluster(tmp_path, DEBIAN)), gpu)
+    assert told["reboot"] == reason
+    assert [("state" in unit) for unit in told["units"]] == [started]
     assert [entry["content"] for entry in reboot_files(reason)] == ([f"{reason}\n"] if reason else [])

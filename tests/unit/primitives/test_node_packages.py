@@ -81,13 +81,18 @@ def test_what_is_installed_as_asked_is_not_missing(wanted: str, states: Path) ->
         ("munge=0.5.16", "a version is compared as a whole"),
         ("munge:arm64", "another architecture"),
         ("foreign", "installed for another architecture only"),
-        ("munge=0.5.*", "a pattern, which apt alone understands"),
+        ("munge=0.5.17*", "no version that begins so"),
+        ("munge=0.*.16", "a pattern, which apt alone understands"),
         ("munge/trixie-backports", "a release, which apt alone understands"),
         ("munge*", "a pattern"),
     ],
 )
 def test_what_only_apt_can_bring_or_tell_is_missing(wanted: str, why: str, states: Path) -> None:
     assert lacking([wanted], Records().run, states) == Lacking([wanted], []), why
+
+
+def test_a_beginning_of_a_version_is_compared_here(states: Path) -> None:
+    assert lacking(["munge=0.5.*", "munge=0.5.16-*"], Records().run, states) == Lacking([], [])
 
 
 def test_what_was_installed_for_others_only_would_go_with_them(states: Path) -> None:

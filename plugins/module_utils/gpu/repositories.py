@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the GPU packages come from, and the files by which apt knows that: repositories with their keys, and pins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import Origin
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Stack
+
+MIRROR = "mirror"
+_OURS, _NEVER = 1001, -1
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository as apt is told it. A suite that ends with / is a flat one, without components.
+
+    `key` is an armored public key, or the path of a keyring on the machine.
+    """
+
+    name: str
+    url: str
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    key: str
+
+    @property
+    def path(self) -> str:
+        """The file that apt reads."""
+        return f"/etc/apt/sources.list.d/bedplate-{self.name}.sources"
+
+
+def of_stack(stack: Stack, system: str, source: str) -> list[Origin]:
+    """Return the repositories that have the packages of a set: those of its source, and those of single parts."""
+    parts = {package.part for package in stack.packages}
+    rows = [row for row in tables.default().repositories if system in row.systems]
+    return [row for row in rows if row.source == source or row.part in parts]
+
+
+def located(row: Origin, system: str, url: str = "", key: str = "") -> Repository:
+    """Return a repository for a system, at `url` and signed by `key` where these are given."""
+    called = row.systems[system]
+    suites = tuple(suite.format(system=called) for suite in row.suites)
+    return Repository(row.name, url or row.url.format(system=called), suites, row.components, key or row.keyring)
+
+
+def deb822(repository: Repository) -> str:
+    """Return the text of its .sources file.
+
+    >>> print(deb822(Repository("x", "http://m.example.org/gpu", ("./",), (), "/k.gpg")), end="")
+    # Written by bedplate.
+    Types: deb
+    URIs: http://m.example.org/gpu
+    Suites: ./
+    Signed-By: /k.gpg
+    """
+    lines = [
+        "# Written by bedplate.",
+        "Types: deb",
+        f"URIs: {repository.url}",
+        f"Suites: {' '.join(repository.suites)}",
+    ]
+    if repository.components:
+        lines.append(f"Components: {' '.join(repository.components)}")
+    if repository.key.startswith("/"):
+        lines.append(f"Signed-By: {repository.key}")
+    else:
+        # A blank line would end the paragraph.
+        lines += ["Signed-By:", *(f" {line or '.'}" for line in repository.key.strip().splitlines())]
+    return "\n".join(lines) + "\n"
+
+
+def preferences(
+    about: str,
+    pinned: Mapping[str, str],
+    never: Iterable[str] = (),
+    foreign: Mapping[str, Iterable[str]] | None = None,
+) -> str:
+    """Return apt's preferences: of the pinned packages no other version, whoever asks and in whichever direction.
+
+    `pinned` is name -> version or pattern, `never` are patterns of packages of which none is to come, `foreign` what another
+    repository calls itself -> packages of which it has others than these.
+    """
+    # apt takes the first paragraph that names a package: what other repositories have is out before versions are looked at.
+    stanzas = [_stanza(sorted(names), f"release o={origin}", _NEVER) for origin, names in (foreign or {}).items()]
+    by_version = groupby(sorted(pinned.items(), key=lambda row: (row[1], row[0])), key=lambda row: row[1])
+    stanzas += [_stanza([name for name, _ in rows], f"version {version}", _OURS) for version, rows in by_version]
+    patterns = [name for name in never if name not in pinned]
+    if patterns:
+        stanzas.append(_stanza(patterns, "version *", _NEVER))
+    return f"# {about}\n\n" + "\n".join(stanzas)
+
+
+def _stanza(names: Iterable[str], pin: str, priority: int) -> str:
+    return f"Package: {' '.join(names)}\nPin: {pin}\nPin-Priority: {priority}\n"

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a machine has the GPU software that was wanted: packages, holds, the module for the next boot, what runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+
+Run = Callable[[list[str]], Outcome]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference: what, what is wanted, what is there, and what to do."""
+
+    what: str
+    wanted: str
+    found: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: wanted {self.wanted}, found {self.found}; {self.fix}"
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a machine has: name -> versions of installed packages, held names, (kernel, version of the module or why it has none)."""
+
+    packages: Mapping[str, Sequence[str]]
+    held: frozenset[str]
+    kernel: str
+    module: str
+    units: Mapping[str, Mapping[str, str]]
+
+
+def matches(version: str, wanted: str) -> bool:
+    """Return whether a version is the wanted one, or begins as a pattern that ends with *.
+
+    >>> matches("580.126.09-1", "580.126.09-*")
+    True
+    """
+    return version.startswith(wanted[:-1]) if wanted.endswith("*") else version == wanted
+
+
+def packages(wanted: Mapping[str, str], pinned: Mapping[str, str], seen: Seen, role: str) -> Iterator[Finding]:
+    """Compare packages: those that are wanted are there, and of those that are pinned none is of another version."""
+    again = f"run the role {role} again"
+    for name, version in {**pinned, **wanted}.items():
+        there = seen.packages.get(name, ())
+        other = [one for one in there if not matches(one, version)]
+        if other:
+            yield Finding(f"package {name}", version, ", ".join(other), again)
+        elif name in wanted and not there:
+            yield Finding(f"package {name}", version, "not installed", again)
+        elif name in wanted and name not in seen.held:
+            yield Finding(f"package {name}", "held", "not held: the next upgrade may change it", again)
+
+
+def module(wanted: Mapping[str, str], seen: Seen) -> Iterator[Finding]:
+    """Compare the kernel module on disk, for the kernel that boots next."""
+    if wanted and seen.module != wanted["version"]:
+        yield Finding(
+            f"module {wanted['file']} for kernel {seen.kernel or 'that boots next'}",
+            wanted["version"],
+            seen.module or "none",
+            "do not reboot; `dkms status` and /var/lib/dkms/*/*/build/make.log say why, then run the role gpu_driver again",
+        )
+
+
+def units(wanted: Sequence[str], runs: bool, seen: Seen) -> Iterator[Finding]:
+    """Compare services: enabled, and active where the driver runs."""
+    for name in wanted:
+        unit = seen.units.get(name, {})
+        enabled, active = unit.get("UnitFileState", ""), unit.get("ActiveState", "")
+        if enabled not in ("enabled", "static", "alias"):
+            yield Finding(f"unit {name}", "enabled", enabled or "no such unit", f"systemctl enable {name}")
+        elif runs and active != "active":
+            yield Finding(f"unit {name}", "active", active or "unknown", f"journalctl -b -u {name}")
+
+
+def driver(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare what runs, where the machine has GPUs."""
+    if not wanted or not gpu["gpus"]:
+        return
+    runs, flavour = gpu["driver"]["version"], gpu["driver"]["flavour"]
+    want = f"{wanted['version']} ({wanted['flavour']})"
+    if (runs, flavour) != (wanted["version"], wanted["flavour"]):
+        found = f"{runs} ({flavour or 'flavour unknown'})" if runs else "none loaded"
+        yield Finding("running driver", want, found, "drain the node and reboot it")
+    elif gpu["driver"]["mismatch"]:
+        libraries = ", ".join(sorted({str(one["version"]) for one in gpu["driver"]["libraries"]}))
+        fix = "drain the node and reboot it; programs that start now fail"
+        yield Finding("libraries of the driver", wanted["version"], libraries, fix)
+    if gpu["nouveau"]:
+        yield Finding("nouveau", "not loaded", "loaded", "drain the node and reboot it")
+
+
+def not_checked(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> list[str]:
+    """Return what could not be looked at, so that nobody takes it for right."""
+    if wanted and not gpu["gpus"]:
+        return ["the running driver and its services: no GPU is on the PCI bus of this machine"]
+    return []
+
+
+class Reader:
+    """Reads a machine, with as few commands as there are kinds of things."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def packages(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Return the versions that are installed, of each architecture, by name."""
+        if not names:
+            return {}
+        shown = "${Package}\\t${db:Status-Status}\\t${Version}\\n"
+        said = self.run(["dpkg-query", "--show", f"--showformat={shown}", "--", *names])
+        found: dict[str, list[str]] = {}
+        for line in said.stdout.splitlines():
+            name, status, version = line.split("\t")
+            if status == "installed":
+                found.setdefault(name, []).append(version)
+        return found
+
+    def held(self) -> frozenset[str]:
+        """Return the held packages."""
+        return frozenset(word.partition(":")[0] for word in self.run(["apt-mark", "showhold"]).stdout.split())
+
+    def module(self, kernel: str, file: str) -> str:
+        """Return the version of a module file for a kernel, "" where there is none."""
+        name = file.removesuffix(".ko")
+        said = self.run(["modinfo", "--set-version", kernel, "--field", "version", name])
+        return said.stdout.strip() if said.code == 0 else ""
+
+    def units(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the state of units by name."""
+        found = {}
+        for name in names:
+            said = self.run(["systemctl", "show", "--property=UnitFileState,ActiveState", name])
+            found[name] = dict(line.partition("=")[::2] for line in said.stdout.splitlines())
+        return found

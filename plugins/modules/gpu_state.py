@@ -1,0 +1,113 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Compare the GPU software of a machine with what was wanted."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_state
+short_description: Compare the GPU software of a machine with what was wanted
+version_added: 0.1.0
+description:
+  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, and the driver that runs, and
+    compares them with one part of the set of the cluster file. Fails with a line for each difference.
+  - Where the machine has no GPU on its PCI bus nothing of a running driver can be read, which RV(not_checked) says.
+  - Changes nothing.
+options:
+  expected:
+    description: The part, as C(expected) of what P(bedplate.cluster.gpu_part#filter) returns.
+    type: dict
+    required: true
+author: The bedplate authors
+attributes:
+  check_mode: {support: full, description: "Differences are warnings there, since nothing was applied."}
+"""
+
+EXAMPLES = r"""
+- name: Compare the driver with the cluster file
+  bedplate.cluster.gpu_state:
+    expected: "{{ (bedplate_cluster_file | bedplate.cluster.gpu_part(inventory_hostname, 'driver'))['expected'] }}"
+# => msg: gpu_driver: 10 packages of driver 550.163.01 as wanted; not checked: the running driver and its services: no GPU is ...
+# => or fails: package libcuda1: wanted held, found not held: the next upgrade may change it; run the role gpu_driver again
+"""
+
+RETURN = r"""
+msg: {description: "That all is as wanted, or the differences, a line each.", type: str, returned: always}
+findings:
+  description: The differences.
+  type: list
+  elements: dict
+  returned: always
+  contains:
+    what: {description: What differs., type: str, sample: package libcuda1}
+    wanted: {description: What the cluster file wants., type: str, sample: 550.163.01-2}
+    found: {description: What is there., type: str, sample: not installed}
+    fix: {description: What to do about it., type: str, sample: run the role gpu_driver again}
+not_checked: {description: What could not be looked at and why., type: list, elements: str, returned: always}
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, state
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel
+
+_SECONDS = 30.0
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(argument_spec={"expected": {"type": "dict", "required": True}}, supports_check_mode=True)
+    wanted = module.params["expected"]
+    gpu = facts.gather("/", _SECONDS, None)
+    findings = list(_findings(wanted, gpu))
+    left_out = state.not_checked(wanted.get("driver", {}), gpu)
+    lines = [str(one) for one in findings]
+    if not findings:
+        also = f"; not checked: {'; '.join(left_out)}" if left_out else ""
+        lines = [f"{wanted['role']}: {len(wanted['packages'])} packages {wanted['about']} as wanted{also}"]
+    result: dict[str, Any] = {
+        "msg": "\n".join(lines),
+        "findings": [asdict(one) for one in findings],
+        "not_checked": left_out,
+    }
+    if findings and not module.check_mode:
+        module.fail_json(**result)
+    if findings:
+        module.warn(result["msg"])
+    module.exit_json(changed=False, **result)
+
+
+def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding]:
+    reader = state.Reader(node_command.run)
+    kernel, version = "", ""
+    problems = []
+    if wanted.get("module"):
+        try:
+            kernel = wanted["module"].get("kernel") or next_kernel()
+            version = reader.module(kernel, wanted["module"]["file"])
+        except DkmsError as error:
+            problems.append(state.Finding("kernel", "one that boots next", "not known", str(error)))
+    seen = state.Seen(
+        packages=reader.packages([*wanted["packages"], *wanted["pinned"]]),
+        held=reader.held(),
+        kernel=kernel,
+        module=version,
+        units=reader.units(wanted["units"]),
+    )
+    runs = gpu["driver"]["version"] is not None
+    return [
+        *problems,
+        *state.packages(wanted["packages"], wanted["pinned"], seen, wanted["role"]),
+        *(state.module(wanted.get("module") or {}, seen) if not problems else ()),
+        *state.units(wanted["units"], runs, seen),
+        *state.driver(wanted.get("driver") or {}, gpu),
+    ]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the role dcgm brings to a node: the host engine of the variant that the driver needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
+
+PART = "dcgm"
+
+
+def deployment(wanted: Wanted) -> dict[str, Any]:
+    """Return what to bring to a node; empty where the file wants no DCGM."""
+    if not wanted.file.dcgm:
+        return {}
+    # Of another name, and in conflict with these: apt removes it in the same transaction, and it is not to come back.
+    never = wanted.stack.remove
+    return {
+        "service": _service(),
+        "driver": wanted.stack.driver,
+        "sources": wanted.sources(PART, never=never),
+        "expected": expected(wanted, PART, "dcgm", [_service()]),
+        **deploy(wanted, PART),
+    }
+
+
+def _service() -> str:
+    return f"{tables.default().dcgm.service}.service"
+
+
+def units(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the host engine's unit: running where the driver is loaded, for without one it only fails.
+
+    `gpu` is what bedplate.cluster.gpu_facts returns.
+    """
+    unit: dict[str, Any] = {"name": deployed["service"], "enabled": True}
+    if gpu["driver"]["version"] == deployed["driver"]:
+        unit["state"] = "started"
+    return [unit]

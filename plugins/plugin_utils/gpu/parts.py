@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every part of a node's GPU software is made of: the resolved set, where it comes from, and its pins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import repositories
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import MIRROR, Repository
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Package, Stack
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, GpuStack, Node, Profile
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import stack_of
+
+# Parts that are roles of their own; all other packages are the driver's.
+_OWN = ("cuda", "toolkit", "dcgm")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The GPU software of the nodes of a profile."""
+
+    profile: Profile
+    file: GpuStack
+    stack: Stack
+
+    @cached_property
+    def repositories(self) -> tuple[Repository, ...]:
+        """Where all of it comes from: the mirror alone, where the file has one."""
+        if self.file.mirror:
+            url = f"{self.file.mirror.url}/{self.file.os}"
+            return (Repository(MIRROR, url, ("./",), (), self.file.mirror.key),)
+        urls, keys = dict(self.file.urls), dict(self.file.keys)
+        rows = repositories.of_stack(self.stack, self.file.os, self.file.source)
+        return tuple(
+            repositories.located(row, self.file.os, urls.get(row.name, ""), keys.get(row.name, "")) for row in rows
+        )
+
+    def packages(self, part: str) -> list[Package]:
+        """Return the packages of a part; `driver` is what no other part has."""
+        return [one for one in self.stack.packages if (one.part if one.part in _OWN else "driver") == part]
+
+    def pinned(self, part: str) -> dict[str, str]:
+        """Return name -> version of what is never to be another version because of this part."""
+        others = {one.name for one in self.stack.packages if one.part in _OWN}
+        mine = {one.name for one in self.packages(part)}
+        return {
+            name: version
+            for name, version in self.stack.pinned
+            if name in mine or (part == "driver" and name not in others)
+        }
+
+    def sources(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
+        """Return the files that apt reads before it installs a part, as entries of bedplate.cluster.files."""
+        mine = {row.name for row in tables.default().repositories if row.part == part}
+        whole = [one for one in self.repositories if part in ("driver", "cuda", "dcgm") or one.name in (*mine, MIRROR)]
+        parts = {row.name for row in tables.default().repositories if row.part and row.part != part}
+        text = repositories.preferences(
+            f"{part} of driver {self.stack.driver}: one set, which changes as a whole.",
+            self.pinned(part),
+            never,
+            self._foreign if part == "driver" else None,
+        )
+        return [
+            *({"path": one.path, "content": repositories.deb822(one)} for one in whole if one.name not in parts),
+            {"path": f"/etc/apt/preferences.d/bedplate-{part}.pref", "content": text},
+        ]
+
+    @property
+    def _foreign(self) -> dict[str, list[str]]:
+        """Repositories that have a driver of another source for this system, by what they call themselves -> its packages."""
+        rows = tables.default().repositories
+        own = {row.origin for row in rows if row.source == self.file.source}
+        others = {row.origin for row in rows if row.source and self.file.os in row.systems} - own
+        names = [name for name in self.pinned("driver") if name not in self.stack.kernel_packages]
+        return dict.fromkeys(sorted(others), names)
+
+
+def wanted_of(cluster: Cluster, host: str) -> Wanted | None:
+    """Return what a host gets; None for one without GPUs, and where the file wants no GPU software.
+
+    KeyError: no machine of the cluster.
+    """
+    machine = cluster.machine(host)
+    if not isinstance(machine, Node) or machine.profile.gpus is None or machine.profile.gpu_stack is None:
+        return None
+    profile = machine.profile
+    assert profile.gpu_stack is not None
+    return Wanted(profile, profile.gpu_stack, stack_of(profile.gpu_stack, profile))
+
+
+def deploy(wanted: Wanted, part: str) -> dict[str, Any]:
+    """Return packages and holds of a part as bedplate.cluster.deploy takes them."""
+    packages = wanted.packages(part)
+    return {
+        "packages": [f"{one.name}={one.version}" for one in packages],
+        "hold": [one.name for one in packages],
+    }
+
+
+def expected(wanted: Wanted, part: str, role: str, units: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what a node is to have of a part, as bedplate.cluster.gpu_state compares it."""
+    named = {one.name: one.version for one in wanted.packages(part)}
+    # The distribution's kernel follows the headers that were proven; another one beside it is no mistake.
+    pinned = {name: one for name, one in wanted.pinned(part).items() if name not in wanted.stack.kernel_packages}
+    return {
+        "role": role,
+        "about": f"of driver {wanted.stack.driver}" if part == "driver" else f"of {part}",
+        "packages": named,
+        "pinned": {name: version for name, version in pinned.items() if name not in named},
+        "units": list(units),
+    }
