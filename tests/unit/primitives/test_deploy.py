@@ -77,6 +77,43 @@ def test_files_need_a_manifest_and_without_one_none_is_looked_at(tmp_path: Path)
     assert not Path(entry["path"]).exists()
 
 
+def test_what_apt_reads_is_there_before_packages_are_looked_at(tmp_path: Path) -> None:
+    source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
+    entry = {"path": f"{tmp_path}/node/etc/one.conf", "content": "one\n"}
+    wanted = {"manifest": "demo", "sources": [source], "files": [entry], "packages": ["dpkg", "bedplate-nowhere=1"]}
+    local = ("-e", "ansible_connection=local")
+    assert (
+        "sources[0] etc/x: path is relative"
+        in play(tmp_path, {**wanted, "sources": [{"path": "etc/x", "content": ""}]}, *local).stdout
+    )
+    done = play(tmp_path, wanted, *local)
+    # apt does not have the package, and was asked with the source in its place.
+    assert done.returncode == 2
+    assert Path(source["path"]).read_text() == "Types: deb\n"
+    assert not Path(entry["path"]).exists()
+    fine = {**wanted, "packages": ["dpkg=1*"]}
+    done = play(tmp_path, fine, *local)
+    assert "changed=1" in done.stdout
+    assert "one.conf" in done.stdout
+    assert "x.sources" not in done.stdout
+    assert "changed=0" in play(tmp_path, fine, *local).stdout
+    # Another task of the manifest that says nothing of them leaves them; an empty list takes them away.
+    assert "changed=0" in play(tmp_path, {key: fine[key] for key in ("manifest", "files")}, *local).stdout
+    assert "changed=1" in play(tmp_path, {**fine, "sources": []}, *local).stdout
+    assert not Path(source["path"]).exists()
+
+
+def test_a_new_source_in_check_mode_leaves_open_what_it_offers(tmp_path: Path) -> None:
+    source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
+    wanted = {"manifest": "demo", "sources": [source], "files": [], "packages": ["bedplate-nowhere=1"]}
+    done = play(tmp_path, wanted, "-e", "ansible_connection=local", "--check")
+    assert done.returncode == 0, done.stdout
+    assert "changed=1" in done.stdout
+    assert "nothing is known of bedplate-nowhere=1" in done.stdout
+    assert done.stdout.count("x.sources") == 1
+    assert not Path(source["path"]).exists()
+
+
 def test_installed_packages_are_not_handed_to_apt(tmp_path: Path) -> None:
     run = play(tmp_path, {"packages": ["dpkg"]}, "-e", "ansible_connection=local")
     assert run.returncode == 0, run.stdout

@@ -1,0 +1,191 @@
+"""What a node gets of GPU software by its profile: where from, which parts, and what the cluster file may not say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import Repository, deb822, preferences
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
+
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
+FILE = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24}}
+profiles:
+  new: {gpus: {model: h100, count: 1}, sockets: 1, cores_per_socket: 2, memory_mib: 1024, NEW}
+  old: {gpus: {model: v100, count: 1}, sockets: 1, cores_per_socket: 2, memory_mib: 1024, OLD}
+racks:
+  r1: {nodes: new1, profile: new}
+  r2: {nodes: old1, profile: old}
+hosts: {ctl1: {address: 10.0.0.10}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+"""
+NVIDIA = 'gpu_stack: {os: debian-13, source: nvidia, driver: "580", keys: {nvidia: nvidia.asc}, MORE}\n'
+
+
+def cluster(tmp_path: Path, stack: str, new: str = "", old: str = "") -> Any:
+    (tmp_path / "nvidia.asc").write_text(KEY)
+    path = tmp_path / "c.bedplate.yml"
+    text = FILE.replace("NEW", f"gpu_stack: {{{new}}}" if new else "features: []")
+    text = text.replace("OLD", f"gpu_stack: {{{old}}}" if old else "features: []")
+    path.write_text(text + stack.replace(", MORE", ""))
+    return load(path)
+
+
+def wanted(tmp_path: Path, host: str = "new1", more: str = "features", **profiles: str) -> Wanted:
+    stack = NVIDIA if more == "features" else NVIDIA.replace("MORE", more)
+    found = wanted_of(cluster(tmp_path, stack, **profiles), host)
+    assert found is not None
+    return found
+
+
+def mistakes(tmp_path: Path, stack: str, **profiles: str) -> str:
+    with pytest.raises(ClusterFileError) as caught:
+        cluster(tmp_path, stack, **profiles)
+    return str(caught.value)
+
+
+def test_a_profile_says_what_differs_on_its_nodes(tmp_path: Path) -> None:
+    profiles = {"old": 'module: proprietary, driver: "570", os: debian-12'}
+    new, old = wanted(tmp_path, "new1", **profiles), wanted(tmp_path, "old1", **profiles)
+    assert (new.file.os, new.stack.module, new.stack.driver[:3]) == ("debian-13", "open", "580")
+    assert (old.file.os, old.stack.module, old.stack.driver[:3]) == ("debian-12", "proprietary", "570")
+    # What it does not say is the cluster's.
+    assert (old.file.source, old.file.keys) == ("nvidia", (("nvidia", KEY),))
+
+
+def test_an_empty_list_of_a_profile_takes_away_what_the_cluster_wants(tmp_path: Path) -> None:
+    both = {"more": 'cuda: ["12.9"]', "old": "cuda: []"}
+    assert cuda.deployment(wanted(tmp_path, "new1", **both))["versions"] == ["12.9"]
+    assert cuda.deployment(wanted(tmp_path, "old1", **both)) == {}
+
+
+def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
+    whole = 'os: debian-13, source: debian, driver: "550"'
+    found = cluster(tmp_path, "", new=whole)
+    assert wanted_of(found, "old1") is None
+    assert found.profiles["new"].gpu_stack.driver == "550"
+
+
+@pytest.mark.parametrize(
+    ("stack", "profiles", "expected"),
+    [
+        ("", {"new": "os: debian-13"}, "profiles.new.gpu_stack: source, driver missing, and there is no `gpu_stack` for the whole"),
+        (NVIDIA, {"old": "module: open"}, ":7: profiles.old.gpu_stack: profile old: module open does not drive v100"),
+        (NVIDIA.replace("nvidia.asc", "nowhere.asc"), {}, "nowhere.asc. Put the key there"),
+        (NVIDIA.replace("nvidia.asc", "c.bedplate.yml"), {}, "does not begin with -----BEGIN PGP"),
+        (NVIDIA.replace("keys: {nvidia: nvidia.asc}, ", ""), {}, "no key for repository 'nvidia', which profile new needs"),
+        (NVIDIA.replace("MORE", 'container_toolkit: "1.18.2"'), {}, "no key for repository 'container-toolkit'"),
+        (NVIDIA.replace("MORE", "urls: {nvida: 'http://x'}"), {}, "urls.nvida: repository 'nvida' is unknown. Did you mean 'nvidia'?"),
+        (NVIDIA.replace("MORE", "urls: {nvidia: x}"), {}, "Allowed: an address with http, https or file."),
+        (NVIDIA.replace("MORE", "mirror: {url: 'http://x'}"), {}, "gpu_stack.mirror: 'key' is missing"),
+        (NVIDIA.replace("MORE", 'cuda: ["14.0"]'), {}, "14.0"),
+        (NVIDIA.replace("MORE", "module_options: {x: 0}"), {}, "Put quotes around it"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_where_they_are(tmp_path: Path, stack: str, profiles: dict[str, str], expected: str) -> None:
+    text = mistakes(tmp_path, stack, **profiles)
+    assert expected in text
+
+
+def test_a_profile_without_gpus_has_no_gpu_software(tmp_path: Path) -> None:
+    text = (
+        FILE.replace("gpus: {model: v100, count: 1}, ", "")
+        .replace("OLD", "gpu_stack: {}")
+        .replace("NEW", "features: []")
+    )
+    (tmp_path / "c.bedplate.yml").write_text(text)
+    with pytest.raises(ClusterFileError, match="this profile has no GPUs"):
+        load(tmp_path / "c.bedplate.yml")
+
+
+def test_a_mirror_is_where_everything_comes_from(tmp_path: Path) -> None:
+    more = (
+        'mirror: {url: "http://10.0.0.1/gpu/", key: nvidia.asc}, container_toolkit: "1.18.2", cuda: ["12.9"], dcgm: "4"'
+    )
+    told = wanted(tmp_path, more=more)
+    assert [(one.name, one.url, one.suites) for one in told.repositories] == [
+        ("mirror", "http://10.0.0.1/gpu/debian-13", ("./",))
+    ]
+    for part in ("driver", "cuda", "dcgm", "toolkit"):
+        paths = [entry["path"] for entry in told.sources(part)]
+        assert paths == [
+            "/etc/apt/sources.list.d/bedplate-mirror.sources",
+            f"/etc/apt/preferences.d/bedplate-{part}.pref",
+        ]
+
+
+def test_each_part_has_its_own_repositories_packages_and_pins(tmp_path: Path) -> None:
+    (tmp_path / "toolkit.asc").write_text(KEY)
+    more = 'container_toolkit: "1.18.2", cuda: ["12.9"], dcgm: "4"'
+    stack = NVIDIA.replace("MORE", more).replace("keys: {", "keys: {container-toolkit: toolkit.asc, ")
+    told = wanted_of(cluster(tmp_path, stack), "new1")
+    assert told is not None
+    seen: dict[str, str] = {}
+    for part in ("driver", "cuda", "dcgm", "toolkit"):
+        repositories = [entry["path"].rsplit("/", 1)[1] for entry in told.sources(part)][:-1]
+        assert repositories == [f"bedplate-{'container-toolkit' if part == 'toolkit' else 'nvidia'}.sources"]
+        assert not set(told.pinned(part)) & set(seen)
+        seen |= told.pinned(part)
+    assert seen == dict(told.stack.pinned)
+    assert {one.name for one in told.packages("toolkit")} <= set(told.pinned("toolkit"))
+
+
+def test_the_first_cuda_is_the_one_that_users_find(tmp_path: Path) -> None:
+    told = cuda.deployment(wanted(tmp_path, more='cuda: ["12.9", "13.0"]'))
+    assert told["packages"] == ["cuda-toolkit-12-9=12.9.*", "cuda-toolkit-13-0=13.0.*"]
+    assert told["hold"] == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
+    files = {entry["path"]: entry for entry in told["files"]}
+    assert files["/usr/local/cuda"] == {"path": "/usr/local/cuda", "state": "link", "target": "/usr/local/cuda-12.9"}
+    assert "PATH=/usr/local/cuda-12.9/bin:$PATH" in files["/etc/profile.d/bedplate-cuda.sh"]["content"]
+
+
+def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: Path) -> None:
+    told = dcgm.deployment(wanted(tmp_path, more='cuda: ["12.9"], dcgm: "4"'))
+    assert "datacenter-gpu-manager-4-cuda13=1:4.6.0-*" in told["packages"]
+    pins = told["sources"][-1]["content"]
+    assert "Package: datacenter-gpu-manager\nPin: version *\nPin-Priority: -1\n" in pins
+    states = [
+        dcgm.units(told, {"driver": {"version": version}})[0].get("state")
+        for version in (None, told["driver"], "570.1.2")
+    ]
+    assert states == [None, "started", None]
+
+
+def test_module_options_go_where_the_source_reads_them(tmp_path: Path) -> None:
+    told = wanted(tmp_path, more='module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}')
+    files = {entry["path"]: entry["content"] for entry in driver.deployment(told)["files"]}
+    assert files["/etc/modprobe.d/bedplate-nvidia.conf"] == "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
+
+
+def test_persistence_is_turned_on_where_the_distribution_turns_it_off(tmp_path: Path) -> None:
+    profiles = {"new": "os: ubuntu-24.04"}
+    files = {entry["path"]: entry["content"] for entry in driver.deployment(wanted(tmp_path, **profiles))["files"]}
+    text = files["/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"]
+    assert "ExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --persistence-mode" in text
+    assert "StopWhenUnneeded=false" in text
+    assert driver.deployment(wanted(tmp_path))["files"] == []
+
+
+def test_a_key_stands_in_the_file_of_its_repository() -> None:
+    text = deb822(Repository("x", "http://x", ("noble",), ("main", "extra"), KEY))
+    assert "Suites: noble\nComponents: main extra\nSigned-By:\n -----BEGIN" in text
+    # A blank line would end the paragraph, and with it the key.
+    assert "\n .\n mQENBF\n" in text
+    assert "\n\n" not in text
+
+
+def test_preferences_of_no_other_repository() -> None:
+    text = preferences("about", {"b": "1", "a": "1", "c": "2*"}, never=("x*", "a"))
+    assert text == (
+        "# about\n\nPackage: a b\nPin: version 1\nPin-Priority: 1001\n\nPackage: c\nPin: version 2*\nPin-Priority: 1001\n\n"
+        "Package: x*\nPin: version *\nPin-Priority: -1\n"
+    )

@@ -1,0 +1,104 @@
+"""What verify tells of a machine whose GPU software is not as it was wanted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import state
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+
+WANTED = {"libcuda1": "1.2-*", "kernel-dkms": "1.2-3"}
+PINNED = {"libextra": "1.2-3"}
+DRIVER = {"version": "1.2", "flavour": "open"}
+SEEN = state.Seen(
+    packages={"libcuda1": ["1.2-9"], "kernel-dkms": ["1.2-3"]},
+    held=frozenset(WANTED),
+    kernel="6.1",
+    module="1.2",
+    units={"x.service": {"UnitFileState": "enabled", "ActiveState": "inactive"}},
+)
+
+
+def gpu(
+    version: str | None = "1.2", flavour: str = "open", mismatch: bool = False, nouveau: bool = False, gpus: int = 1
+) -> Any:
+    libraries = [{"version": "9.9" if mismatch else "1.2"}]
+    loaded = {"version": version, "flavour": flavour, "mismatch": mismatch, "libraries": libraries}
+    return {"gpus": [{}] * gpus, "driver": loaded, "nouveau": nouveau}
+
+
+def test_a_machine_that_is_as_wanted_has_no_findings() -> None:
+    assert list(state.packages(WANTED, PINNED, SEEN, "r")) == []
+    assert list(state.module({"file": "n.ko", "version": "1.2"}, SEEN)) == []
+    assert list(state.units(["x.service"], False, SEEN)) == []
+    assert list(state.driver(DRIVER, gpu())) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            {"packages": {"kernel-dkms": ["1.2-3"]}},
+            "package libcuda1: wanted 1.2-*, found not installed; run the role r again",
+        ),
+        ({"packages": {**SEEN.packages, "libcuda1": ["1.3-1"]}}, "package libcuda1: wanted 1.2-*, found 1.3-1"),
+        # Of another architecture, which the same library has on a machine with both.
+        ({"packages": {**SEEN.packages, "libcuda1": ["1.2-9", "1.1-1"]}}, "found 1.1-1"),
+        ({"packages": {**SEEN.packages, "libextra": ["1.3-1"]}}, "package libextra: wanted 1.2-3, found 1.3-1"),
+        ({"held": frozenset(["libcuda1"])}, "package kernel-dkms: wanted held, found not held"),
+    ],
+)
+def test_each_difference_of_packages_is_told(change: dict[str, Any], told: str) -> None:
+    (finding,) = state.packages(WANTED, PINNED, replace(SEEN, **change), "r")
+    assert told in str(finding)
+
+
+@pytest.mark.parametrize(("module", "found"), [("", "none"), ("1.1", "1.1")])
+def test_a_module_that_would_not_load_after_a_reboot_is_told(module: str, found: str) -> None:
+    (finding,) = state.module({"file": "n.ko", "version": "1.2"}, replace(SEEN, module=module))
+    assert (finding.what, finding.found) == ("module n.ko for kernel 6.1", found)
+    assert finding.fix.startswith("do not reboot")
+
+
+@pytest.mark.parametrize(
+    ("unit", "runs", "found"),
+    [
+        ({}, False, "no such unit"),
+        ({"UnitFileState": "disabled", "ActiveState": "active"}, True, "disabled"),
+        ({"UnitFileState": "enabled", "ActiveState": "failed"}, True, "failed"),
+    ],
+)
+def test_a_service_that_is_off_is_told(unit: dict[str, str], runs: bool, found: str) -> None:
+    (finding,) = state.units(["x.service"], runs, replace(SEEN, units={"x.service": unit}))
+    assert finding.found == found
+
+
+@pytest.mark.parametrize(
+    ("facts", "told"),
+    [
+        (gpu(None), "running driver: wanted 1.2 (open), found none loaded; drain the node and reboot it"),
+        (gpu("1.1"), "found 1.1 (open)"),
+        (gpu(flavour="proprietary"), "found 1.2 (proprietary)"),
+        (gpu(mismatch=True), "libraries of the driver: wanted 1.2, found 9.9"),
+        (gpu(nouveau=True), "nouveau: wanted not loaded, found loaded"),
+    ],
+)
+def test_a_driver_that_runs_and_is_not_the_one_is_told(facts: Any, told: str) -> None:
+    (finding,) = state.driver(DRIVER, facts)
+    assert told in str(finding)
+
+
+def test_without_a_gpu_nothing_of_the_driver_is_claimed() -> None:
+    assert list(state.driver(DRIVER, gpu(None, gpus=0))) == []
+    assert "no GPU is on the PCI bus" in state.not_checked(DRIVER, gpu(None, gpus=0))[0]
+    assert state.not_checked(DRIVER, gpu()) == []
+
+
+def test_what_is_half_installed_is_not_installed() -> None:
+    text = "a\tinstalled\t1\na\tinstalled\t1\nb\tconfig-files\t2\n"
+    reader = state.Reader(lambda argv: Outcome(0, text if argv[0] == "dpkg-query" else "a\nc:i386\n", ""))
+    assert reader.packages(["a", "b"]) == {"a": ["1", "1"]}
+    assert reader.held() == {"a", "c"}
