@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Find what is wrong in variables and in the plan of the fabric; documented in plugins/modules/role_variables.py."""
+"""Find what is wrong in variables, the fabric's plan and keys of repositories; documented in plugins/modules/role_variables.py."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import arguments, verdict
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces import (
@@ -72,6 +73,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += arguments.mistakes(self._given(variables), variables["bedplate_cluster_file"])
         needed = boolean(self._task.args.get("fabric", False))
         mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
+        if boolean(self._task.args.get("gpu", False)):
+            mistakes += key_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables").profiles)
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"

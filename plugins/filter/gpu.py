@@ -27,9 +27,9 @@ def gpu_part(path: object, host: str, part: str) -> dict[str, Any]:
     cluster = cluster_of(path, "gpu_part")
     try:
         wanted = wanted_of(cluster, host)
+        return _PARTS[part](wanted) if wanted else {}
     except (KeyError, ValueError) as error:
         raise AnsibleFilterError(f"gpu_part: {error.args[0]}") from None
-    return _PARTS[part](wanted) if wanted else {}
 
 
 def gpu_driver_state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,10 @@ description:
   - The variables of the fabric's playbooks, such as C(fabric_slurm_version), are looked at as well.
   - Runs on the control node and connects to nobody.
 options:
+  gpu:
+    description: Whether a key of a repository of GPU software that cannot be read is a mistake, too.
+    type: bool
+    default: false
   fabric:
     description: Whether a cluster file that plans no fabric is a mistake, too.
     type: bool

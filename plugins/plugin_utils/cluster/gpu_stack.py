@@ -62,6 +62,7 @@ def _with_stack(
         driver=merged["driver"],
         module=merged["module"] or "",
         platform=merged["platform"] or "",
+        model=merged["model"] or "",
         kernel=merged["kernel"] or "",
         cuda=tuple(one for one in merged["cuda"] or () if one),
         toolkit=merged["container_toolkit"] or "",
@@ -84,35 +85,48 @@ def _places(path: Path) -> dict[str, Path]:
 def _keys_and_places(
     data: Mapping[str, Any], places: Mapping[str, Path], file: str, mistakes: Mistakes
 ) -> tuple[dict[str, str], GpuMirror | None]:
-    """Return armored keys by repository, and the mirror; unknown repositories and unreadable keys are mistakes."""
+    """Return paths of keys by repository, and the mirror; unknown repositories are mistakes."""
     known = sorted({row.name for row in tables.default().repositories})
     for section in ("urls", "keys"):
         for name in data.get(section) or {}:
             if name not in known:
                 mistakes.unknown((*places[section], name), "repository", name, known)
-    keys = {
-        name: _armored(path, file, (*places["keys"], name), mistakes) for name, path in (data.get("keys") or {}).items()
-    }
+    keys = {name: _place(path, file) for name, path in (data.get("keys") or {}).items()}
     mirror = data.get("mirror")
     if not mirror or not mirror["url"] or not mirror["key"]:
         return keys, None
-    key = _armored(mirror["key"], file, (*places["mirror"], "key"), mistakes)
-    return keys, GpuMirror(mirror["url"].rstrip("/"), key)
+    return keys, GpuMirror(mirror["url"].rstrip("/"), _place(mirror["key"], file))
 
 
-def _armored(path: str, file: str, where: Path, mistakes: Mistakes) -> str:
-    place = FilePath(file).parent / path
+def _place(path: str, file: str) -> str:
+    return str(FilePath(file).resolve().parent / path)
+
+
+def armored(path: str) -> str:
+    """Return the armored public key in a file. ValueError: what is wrong with it, and what to do."""
     try:
-        text = place.read_text(encoding="ascii")
+        text = FilePath(path).read_text(encoding="ascii")
     except FileNotFoundError:
-        mistakes.add(where, f"there is no {place}. Put the key there that signs the repository.")
+        raise ValueError(f"there is no {path}; put the key there that signs the repository") from None
     except (OSError, ValueError) as error:
-        mistakes.add(where, f"{place} cannot be read as an armored key: {error}")
-    else:
-        if text.startswith(_ARMOR):
-            return text
-        mistakes.add(where, f"{place} does not begin with {_ARMOR}. `gpg --armor --export` writes such a file.")
-    return ""
+        raise ValueError(f"{path} cannot be read as an armored key: {error}") from None
+    if not text.startswith(_ARMOR):
+        raise ValueError(f"{path} does not begin with {_ARMOR}; `gpg --armor --export` writes such a file")
+    return text
+
+
+def key_mistakes(profiles: Mapping[str, Profile]) -> list[str]:
+    """Return what is wrong with the keys that profiles name, each once: they are read only when they are needed."""
+    found: dict[tuple[str, str], str] = {}
+    for name, profile in profiles.items():
+        stack = profile.gpu_stack
+        named = [*stack.keys, *([("mirror", stack.mirror.key)] if stack.mirror else [])] if stack else []
+        for repository, path in named:
+            try:
+                armored(path)
+            except ValueError as error:
+                found.setdefault((repository, str(error)), name)
+    return [f"gpu_stack, key of repository {one} (profile {name}): {text}" for (one, text), name in found.items()]
 
 
 def _check(profile: Profile, wanted: GpuStack, path: Path, mistakes: Mistakes) -> None:
@@ -147,7 +161,7 @@ def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
             os=wanted.os,
             source=wanted.source,
             driver=wanted.driver,
-            gpus=(profile.gpus.model,),
+            gpus=(wanted.model or profile.gpus.model,),
             gpu_count=profile.gpus.count,
             platform=wanted.platform,
             module=wanted.module,

@@ -66,7 +66,7 @@ class Numa:
 
 @dataclass(frozen=True, slots=True)
 class GpuMirror:
-    """A repository with all of the GPU software: its address, and the armored public key that signs it."""
+    """A repository with all of the GPU software: its address, and the path of the armored public key that signs it."""
 
     url: str
     key: str
@@ -84,6 +84,8 @@ class GpuStack:
     module: str = ""
     # hgx, nvl72, pcie, or "" for what the GPUs tell.
     platform: str = ""
+    # A GPU model of the table; "": the profile's is one.
+    model: str = ""
     # The kernel that is to run; "": the newest that is installed.
     kernel: str = ""
     cuda: tuple[str, ...] = ()
@@ -92,7 +94,7 @@ class GpuStack:
     # Of the kernel module: name and value.
     module_options: tuple[tuple[str, str], ...] = ()
     mirror: GpuMirror | None = None
-    # Of repositories: name and address, name and armored public key.
+    # Of repositories: name and address, name and path of the armored public key.
     urls: tuple[tuple[str, str], ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from .fields import Field
-from .schema_words import TEXT, WORD
+from .schema_words import NAME, TEXT, WORD
 
 _KEY = "armored public key (PGP), a path beside the cluster file or an absolute one"
 _URL: dict[str, Any] = {
@@ -40,6 +40,7 @@ GPU_STACK = {
         "How the GPUs are connected, where the model and the number do not tell: on an HGX board, in an NVL72, or as PCIe cards.",
         choices=("hgx", "nvl72", "pcie"),
     ),
+    "model": Field("What the GPUs are, such as h100, where the profile's `model` is a name of the site's own.", **NAME),
     "kernel": Field(
         "Kernel that the nodes run, such as 6.12.117+deb13-amd64, for which the driver is proven before it is installed; by default the "
         "newest that is installed.",

@@ -13,7 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import MIRROR, Repository
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Package, Stack
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, GpuStack, Node, Profile
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import stack_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import armored, stack_of
 
 # Parts that are roles of their own; all other packages are the driver's.
 _OWN = ("cuda", "toolkit", "dcgm")
@@ -29,11 +29,11 @@ class Wanted:
 
     @cached_property
     def repositories(self) -> tuple[Repository, ...]:
-        """Where all of it comes from: the mirror alone, where the file has one."""
+        """Where all of it comes from: the mirror alone, where the file has one. ValueError: a key that cannot be read."""
         if self.file.mirror:
             url = f"{self.file.mirror.url}/{self.file.os}"
-            return (Repository(MIRROR, url, ("./",), (), self.file.mirror.key),)
-        urls, keys = dict(self.file.urls), dict(self.file.keys)
+            return (Repository(MIRROR, url, ("./",), (), armored(self.file.mirror.key)),)
+        urls, keys = dict(self.file.urls), {name: armored(path) for name, path in self.file.keys}
         rows = repositories.of_stack(self.stack, self.file.os, self.file.source)
         return tuple(
             repositories.located(row, self.file.os, urls.get(row.name, ""), keys.get(row.name, "")) for row in rows

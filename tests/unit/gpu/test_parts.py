@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import Repository, deb822, preferences
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
 
@@ -59,7 +60,7 @@ def test_a_profile_says_what_differs_on_its_nodes(tmp_path: Path) -> None:
     assert (new.file.os, new.stack.module, new.stack.driver[:3]) == ("debian-13", "open", "580")
     assert (old.file.os, old.stack.module, old.stack.driver[:3]) == ("debian-12", "proprietary", "570")
     # What it does not say is the cluster's.
-    assert (old.file.source, old.file.keys) == ("nvidia", (("nvidia", KEY),))
+    assert (old.file.source, old.file.keys) == ("nvidia", (("nvidia", str(tmp_path / "nvidia.asc")),))
 
 
 def test_an_empty_list_of_a_profile_takes_away_what_the_cluster_wants(tmp_path: Path) -> None:
@@ -80,8 +81,6 @@ def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
     [
         ("", {"new": "os: debian-13"}, "profiles.new.gpu_stack: source, driver missing, and there is no `gpu_stack` for the whole"),
         (NVIDIA, {"old": "module: open"}, ":7: profiles.old.gpu_stack: profile old: module open does not drive v100"),
-        (NVIDIA.replace("nvidia.asc", "nowhere.asc"), {}, "nowhere.asc. Put the key there"),
-        (NVIDIA.replace("nvidia.asc", "c.bedplate.yml"), {}, "does not begin with -----BEGIN PGP"),
         (NVIDIA.replace("keys: {nvidia: nvidia.asc}, ", ""), {}, "no key for repository 'nvidia', which profile new needs"),
         (NVIDIA.replace("MORE", 'container_toolkit: "1.18.2"'), {}, "no key for repository 'container-toolkit'"),
         (NVIDIA.replace("MORE", "urls: {nvida: 'http://x'}"), {}, "urls.nvida: repository 'nvida' is unknown. Did you mean 'nvidia'?"),
@@ -94,6 +93,34 @@ def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
 def test_mistakes_are_told_where_they_are(tmp_path: Path, stack: str, profiles: dict[str, str], expected: str) -> None:
     text = mistakes(tmp_path, stack, **profiles)
     assert expected in text
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [("nowhere.asc", "nowhere.asc; put the key there"), ("c.bedplate.yml", "does not begin with -----BEGIN PGP")],
+)
+def test_keys_are_read_before_any_machine_is_touched(tmp_path: Path, file: str, told: str) -> None:
+    found = cluster(tmp_path, NVIDIA.replace("nvidia.asc", file))
+    # Both profiles name it.
+    (text,) = key_mistakes(found.profiles)
+    assert "key of repository nvidia (profile new)" in text
+    assert told in text
+    with pytest.raises(ValueError, match=file):
+        _ = wanted_of(found, "new1").repositories
+    assert key_mistakes(cluster(tmp_path, NVIDIA).profiles) == []
+
+
+def test_a_gpu_of_a_name_of_the_sites_own_is_told_what_it_is(tmp_path: Path) -> None:
+    text = (
+        FILE.replace("model: h100", "model: big")
+        .replace("OLD", "features: []")
+        .replace("NEW", "gpu_stack: {model: h100}")
+    )
+    (tmp_path / "nvidia.asc").write_text(KEY)
+    (tmp_path / "c.bedplate.yml").write_text(text + NVIDIA.replace(", MORE", ""))
+    found = wanted_of(load(tmp_path / "c.bedplate.yml"), "new1")
+    assert found is not None
+    assert found.stack.module == "open"
 
 
 def test_a_profile_without_gpus_has_no_gpu_software(tmp_path: Path) -> None:
