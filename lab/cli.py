@@ -13,6 +13,7 @@ from lab import fabric, host, image, machines, nodes, scenarios, showcase, ssh
 from lab.paths import ROOT, ssh_config_of, state_of
 from lab.podman import Podman
 from lab.shell import LabError, say, stream
+from lab.vendor import inventory as stand_ins
 
 INVENTORY = ROOT / "inventories" / "lab"
 
@@ -66,13 +67,19 @@ def _parser() -> argparse.ArgumentParser:
     destroy.add_argument("--name", default="lab")
     destroy.add_argument("--every", action="store_true")
     destroy.set_defaults(run=_destroy)
+    vendor = commands.add_parser(
+        "vendor", help="only build the stand-ins for NVIDIA's packages that an inventory asks for, and write their keys"
+    )
+    vendor.add_argument("--inventory", type=Path, default=INVENTORY)
+    vendor.add_argument("--name", default="lab")
+    vendor.set_defaults(run=_vendor)
     commands.add_parser("image", help="only prepare this machine and the node image").set_defaults(run=_image)
     return parser
 
 
 def _up(_options: argparse.Namespace) -> int:
     podman = Podman(host.prepare())
-    nodes.create(podman, "lab", machines.read(INVENTORY))
+    nodes.create(podman, "lab", machines.read(INVENTORY, stand_ins.prepare(INVENTORY, "lab")))
     fabric.discover_topology(INVENTORY, machines.cluster_file(INVENTORY), state_of("lab") / "fabric")
     log = state_of("lab") / "site.log"
     say("ansible", f"playbooks/site.yml on inventories/lab (log: {log.relative_to(ROOT)})")
@@ -129,8 +136,10 @@ def _ssh(options: argparse.Namespace) -> int:
 
 
 def _create(options: argparse.Namespace) -> int:
-    plan = machines.read(options.inventory)
-    nodes.create(Podman(host.prepare()), options.name, plan)
+    podman = Podman(host.prepare())
+    # Its keys are wanted by the cluster file, so it comes first.
+    shared = stand_ins.prepare(options.inventory, options.name)
+    nodes.create(podman, options.name, machines.read(options.inventory, shared))
     return 0
 
 
@@ -140,6 +149,12 @@ def _destroy(options: argparse.Namespace) -> int:
         return 0
     for lab in nodes.labs_here(podman) if options.every else [options.name]:
         say(lab, "removed" if nodes.destroy(podman, lab) else "was not there")
+    return 0
+
+
+def _vendor(options: argparse.Namespace) -> int:
+    if stand_ins.prepare(options.inventory, options.name) is None:
+        raise LabError(f"{options.inventory} asks for no stand-ins: there is no vendor.json beside its cluster file.")
     return 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The node image: Debian 13 with systemd, SSH and Python; the packages of the roles downloaded, not installed."""
+"""The node images: a Debian with systemd, SSH and Python; the packages of the roles downloaded, not installed."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tarfile
 import tempfile
 import time
 from pathlib import Path
 
 from lab.host import KEYRING
+from lab.machines import DEFAULT_RELEASE
 from lab.paths import image_cache
 from lab.podman import Podman
 from lab.shell import capture, say, succeeds
 
-SUITE = "trixie"
 REPOSITORY = "localhost/bedplate-node"
 MIRROR = "http://deb.debian.org/debian"
 SECURITY_MIRROR = "http://deb.debian.org/debian-security"
 
+ARCHIVES = "archives-"
+"""Folders beside the images, by their tags: see lab/archives.py."""
 KEPT = 3
-"""Archives that stay in the cache: checkouts of different versions take turns without building again."""
+"""Archives of a release that stay in the cache: checkouts of different versions take turns without building again."""
 
 INSTALLED = (
     "systemd-sysv",
@@ -37,23 +40,27 @@ INSTALLED = (
 )
 """What a node has before the first role runs: what an installer leaves, no more."""
 
-DOWNLOADED = (
-    "slurmctld",
-    "slurmd",
-    "slurmdbd",
-    "slurmrestd",
-    "slurm-client",
-    "munge",
-    "mariadb-server",
-    "python3-pymysql",
-    "libpam-slurm-adopt",
-    "chrony",
-    "opensm",
-    "logrotate",
-    # For molecule/opensm, whose fabric is simulated.
-    "ibsim-utils",
-)
-"""What the roles install. The .deb files lie in apt's cache: the installation is real, quick, and needs no network."""
+DOWNLOADED = {
+    "trixie": (
+        "slurmctld",
+        "slurmd",
+        "slurmdbd",
+        "slurmrestd",
+        "slurm-client",
+        "munge",
+        "mariadb-server",
+        "python3-pymysql",
+        "libpam-slurm-adopt",
+        "chrony",
+        "opensm",
+        "logrotate",
+        # For molecule/opensm, whose fabric is simulated.
+        "ibsim-utils",
+    ),
+    # For nodes of its GPU stack; no scenario has a cluster of it.
+    "bookworm": ("chrony", "logrotate"),
+}
+"""Release -> what the roles install. The .deb files lie in apt's cache: the installation is real, quick, and needs no network."""
 
 MASKED = (
     # These reach through to the machine that runs the container: its kernel, its devices, its clock's leap file.
@@ -99,16 +106,16 @@ INLINE_FILES = {
 }
 
 
-def sources(mirror: str, security: str) -> list[str]:
+def sources(release: str, mirror: str, security: str) -> list[str]:
     """Return the lines of sources.list."""
     return [
-        f"deb {mirror} {SUITE} main",
-        f"deb {mirror} {SUITE}-updates main",
-        f"deb {security} {SUITE}-security main",
+        f"deb {mirror} {release} main",
+        f"deb {mirror} {release}-updates main",
+        f"deb {security} {release}-security main",
     ]
 
 
-def hooks(overlay: Path) -> list[str]:
+def hooks(release: str, overlay: Path) -> list[str]:
     """Return the steps that make a node out of a bare Debian; each runs with $1 = the new root."""
     inside = 'chroot "$1" '
     return [
@@ -119,7 +126,7 @@ def hooks(overlay: Path) -> list[str]:
         ': > "$1/etc/machine-id"',
         inside + "apt-get clean",
         # mmdebstrap turns recommended packages off while it works; a node's apt, and so a role, has them on.
-        inside + "apt-get install -y --download-only -o APT::Install-Recommends=true " + " ".join(DOWNLOADED),
+        inside + "apt-get install -y --download-only -o APT::Install-Recommends=true " + " ".join(DOWNLOADED[release]),
         'rm -f "$1"/usr/sbin/policy-rc.d "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/resolv.conf "$1"/etc/hostname',
         'touch "$1"/etc/resolv.conf "$1"/etc/hostname',
         'rm -rf "$1"/var/log/apt "$1"/var/log/dpkg.log',
@@ -134,47 +141,56 @@ def node_files() -> dict[str, tuple[bytes, int]]:
     return files
 
 
-def recipe_hash() -> str:
+def recipe_hash(release: str) -> str:
     """Return the name of this recipe: any change to what goes into the image gives another one."""
     recipe = {
-        "suite": SUITE,
+        "suite": release,
         "installed": INSTALLED,
-        "hooks": hooks(Path("overlay")),
+        "hooks": hooks(release, Path("overlay")),
         "files": {path: [content.decode(), mode] for path, (content, mode) in sorted(node_files().items())},
     }
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def reference() -> str:
-    """Return the image that this checkout's nodes run."""
-    return f"{REPOSITORY}:{recipe_hash()}"
+def tag(release: str) -> str:
+    """Return what tells this checkout's image of a release from others: in podman, and in the name of its archive."""
+    return recipe_hash(release) if release == DEFAULT_RELEASE else f"{release}-{recipe_hash(release)}"
 
 
-def ensure(podman: Podman) -> str:
-    """Build the image if neither podman nor the cache has it; return its reference."""
-    wanted = reference()
+def ensure(podman: Podman, release: str = DEFAULT_RELEASE) -> str:
+    """Build the image of a release if neither podman nor the cache has it; return its reference."""
+    wanted = f"{REPOSITORY}:{tag(release)}"
     if podman.has_image(wanted):
         return wanted
-    archive = image_cache() / f"node-{recipe_hash()}.tar"
+    archive = image_cache() / f"node-{tag(release)}.tar"
     if archive.exists():
         say("image", f"taken from {archive}")
     else:
-        _build(archive)
+        _build(release, archive)
     changes = ("--change", 'CMD ["/sbin/init"]', "--change", "STOPSIGNAL SIGRTMIN+3")
     podman("import", *changes, str(archive), wanted, why="podman could not take the node image.", timeout=600)
     for outdated in _images(podman):
         # Refused by podman, and rightly so, while a container runs it.
-        if outdated != wanted:
+        if outdated != wanted and release_of(outdated.rpartition(":")[2]) == release:
             succeeds(["podman", *podman.choice.podman, "rmi", outdated])
     return wanted
 
 
-def _build(archive: Path) -> None:
+def release_of(tag: str) -> str:
+    """Return the release of an image's tag.
+
+    >>> release_of("0123456789ab"), release_of("bookworm-0123456789ab")
+    ('trixie', 'bookworm')
+    """
+    return tag.rpartition("-")[0] or DEFAULT_RELEASE
+
+
+def _build(release: str, archive: Path) -> None:
     """Make the root file system of a node as a tar archive."""
     archive.parent.mkdir(parents=True, exist_ok=True)
     mirror = os.environ.get("BEDPLATE_DEBIAN_MIRROR", MIRROR)
     security = os.environ.get("BEDPLATE_DEBIAN_SECURITY_MIRROR", SECURITY_MIRROR)
-    say("image", f"building Debian {SUITE} from {mirror} (some minutes; once per recipe)")
+    say("image", f"building Debian {release} from {mirror} (some minutes; once per recipe)")
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         overlay = Path(scratch) / "overlay.tar"
@@ -182,8 +198,8 @@ def _build(archive: Path) -> None:
         unfinished = Path(scratch) / "node.tar"
         command = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--keyring={KEYRING}"]
         command += [f"--include={','.join(INSTALLED)}", "--skip=cleanup/apt"]
-        command += [f"--customize-hook={hook}" for hook in hooks(overlay)]
-        command += [SUITE, str(unfinished), *sources(mirror, security)]
+        command += [f"--customize-hook={hook}" for hook in hooks(release, overlay)]
+        command += [release, str(unfinished), *sources(release, mirror, security)]
         capture(
             command,
             why="The node image could not be built. If the mirror cannot be reached, set BEDPLATE_DEBIAN_MIRROR "
@@ -192,7 +208,10 @@ def _build(archive: Path) -> None:
         )
         # Only a whole image gets the name that says it is there.
         unfinished.rename(archive)
-    for outdated in sorted(archive.parent.glob("node-*.tar"), key=lambda path: path.stat().st_mtime)[:-KEPT]:
+    same = [
+        path for path in archive.parent.glob("node-*.tar") if release_of(path.stem.removeprefix("node-")) == release
+    ]
+    for outdated in sorted(same, key=lambda path: path.stat().st_mtime)[:-KEPT]:
         outdated.unlink()
     say("image", f"built in {time.monotonic() - started:.0f} s: {archive} ({archive.stat().st_size >> 20} MiB)")
 
@@ -217,11 +236,13 @@ def remove_all(podman: Podman) -> list[str]:
     """Remove every node image that no container runs, and the archives of all others; return the images that are kept."""
     kept = [image for image in _images(podman) if not succeeds(["podman", *podman.choice.podman, "rmi", image])]
     # Another checkout whose nodes run an image takes it from its archive when it makes one again.
-    used = {f"node-{image.rpartition(':')[2]}.tar" for image in kept}
+    used = {
+        f"{kind}{image.rpartition(':')[2]}{end}" for image in kept for kind, end in (("node-", ".tar"), (ARCHIVES, ""))
+    }
     cache = image_cache()
-    for path in cache.glob("node-*.tar") if cache.is_dir() else ():
+    for path in (*cache.glob("node-*.tar"), *cache.glob(f"{ARCHIVES}*")):
         if path.name not in used:
-            path.unlink()
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
     if cache.is_dir() and not any(cache.iterdir()):
         cache.rmdir()
     return kept

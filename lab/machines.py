@@ -5,20 +5,31 @@ from __future__ import annotations
 
 import ipaddress
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from lab.paths import CLUSTER_SUFFIX, ROOT
 from lab.shell import LabError
 
+RELEASES = {"debian-12": "bookworm", "debian-13": "trixie"}
+"""System of a GPU stack -> release of Debian."""
+DEFAULT_RELEASE = "trixie"
+
 
 @dataclass(frozen=True)
 class Machine:
-    """One container to be: its name, its address, how many GPUs it pretends to have."""
+    """One container to be: its name, its address, how many GPUs it pretends to have, the Debian that it boots."""
 
     name: str
     address: str
     gpus: int = 0
+    release: str = DEFAULT_RELEASE
+    # Whether a driver is compiled there.
+    compiles: bool = False
+    # What lies in /srv/vendor, read-only; served to the others by HTTP.
+    shared: str = ""
+    serves: bool = False
 
 
 @dataclass(frozen=True)
@@ -41,8 +52,28 @@ def cluster_file(inventory: Path) -> Path:
     return found[0]
 
 
-def read(inventory: Path) -> Plan:
-    """Read the machines of an inventory from its cluster file."""
+def gpu_sections(path: Path) -> dict[str, dict[str, Any]]:
+    """Return profile -> its gpu_stack as the cluster file has it, for profiles with GPUs: the profile's keys before the cluster's.
+
+    Read as it is: the keys that it names, which the model wants to see, may not have been written yet. A mistake is the model's to tell.
+    """
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text())
+        profiles = data.get("profiles") or {}
+        common = data.get("gpu_stack") or {}
+        return {
+            name: {**common, **(profile.get("gpu_stack") or {})}
+            for name, profile in profiles.items()
+            if profile.get("gpus")
+        }
+    except (yaml.YAMLError, AttributeError, TypeError):
+        return {}
+
+
+def read(inventory: Path, shared: Path | None = None) -> Plan:
+    """Read the machines of an inventory from its cluster file; `shared` is a folder of this machine that they see."""
     path = cluster_file(inventory)
     # The model is bedplate's own; the link tree makes it importable without an installed collection.
     sys.path.insert(0, str(ROOT / "collections"))
@@ -53,9 +84,14 @@ def read(inventory: Path) -> Plan:
     except ClusterFileError as problem:
         raise LabError(str(problem)) from None
     machines = [Machine(host.name, host.address) for host in cluster.hosts.values()]
+    sections = gpu_sections(path)
     for node in cluster.nodes:
         gpus = node.profile.gpus
-        machines.append(Machine(node.name, node.address, gpus.count if gpus else 0))
+        stack = sections.get(node.profile.name, {})
+        release = RELEASES.get(stack.get("os", ""), DEFAULT_RELEASE)
+        machines.append(Machine(node.name, node.address, gpus.count if gpus else 0, release, bool(stack)))
+    if shared:
+        machines = [replace(one, shared=str(shared), serves=one is machines[0]) for one in machines]
     controller = next(iter(cluster.services.controllers), "")
     networks = [ipaddress.ip_network(network.cidr) for network in cluster.networks.values()]
     return Plan(common_network(machines, networks), tuple(machines), controller)

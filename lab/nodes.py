@@ -8,17 +8,21 @@ import io
 import ipaddress
 import shutil
 import tarfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from lab import host, image, ssh
-from lab.machines import Machine, Plan
+from lab import archives, host, image, ssh
+from lab.machines import DEFAULT_RELEASE, Machine, Plan
 from lab.paths import ROOT, STATE, ssh_config_of, state_of
 from lab.podman import LABEL, Container, Podman
 from lab.shell import LabError, say
 
 AT_ONCE = 4
 """Containers that are started at the same time."""
+SHARED = "/srv/vendor"
+SERVER = "lab-vendor.service"
+"""Gives what is in SHARED to the other machines."""
 
 
 def network_name(lab: str) -> str:
@@ -33,7 +37,14 @@ def container_name(lab: str, machine: str) -> str:
 
 def spec(machine: Machine) -> str:
     """Return what decides whether a running container is still the machine of the cluster file."""
-    return hashlib.sha256(f"{machine.name} {machine.address} {machine.gpus}".encode()).hexdigest()[:12]
+    words = [machine.name, machine.address, str(machine.gpus)]
+    if machine.release != DEFAULT_RELEASE:
+        words.append(machine.release)
+    if machine.compiles:
+        words.append("compiles")
+    if machine.shared:
+        words += [machine.shared, str(machine.serves)]
+    return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
 def create(podman: Podman, lab: str, plan: Plan) -> bool:
@@ -54,9 +65,12 @@ def create(podman: Podman, lab: str, plan: Plan) -> bool:
         machine.name for machine in plan.machines if machine.name in existing and not existing[machine.name].running
     ]
     if new:
-        reference = image.ensure(podman)
+        images = {release: image.ensure(podman, release) for release in sorted({one.release for one in new})}
+        # One after the other, before several nodes want the same.
+        for release in sorted({one.release for one in new if one.compiles}):
+            archives.ensure(podman, release)
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda machine: _boot(podman, lab, machine, reference, key), new))
+            list(pool.map(lambda machine: _boot(podman, lab, machine, images[machine.release], key), new))
     for name in stopped:
         podman("start", container_name(lab, name))
     changed = bool(new or stopped or stale)
@@ -101,6 +115,13 @@ def _boot(podman: Podman, lab: str, machine: Machine, reference: str, key: str) 
         f"{LABEL}.spec": spec(machine),
         f"{LABEL}.checkout": str(ROOT),
     }
+    volumes, links = {}, {}
+    if machine.shared:
+        volumes[machine.shared] = SHARED
+    if machine.compiles:
+        debian = archives.ensure(podman, machine.release)
+        volumes[str(debian)] = archives.PLACE
+        links = archives.links(debian)
     podman(
         "create",
         "--name",
@@ -114,28 +135,35 @@ def _boot(podman: Podman, lab: str, machine: Machine, reference: str, key: str) 
         # /etc/hosts must be an ordinary file, which a role can replace as on a real node.
         "--no-hosts",
         *(f"--label={label}={value}" for label, value in labels.items()),
+        *(f"--volume={there}:{here}:ro" for there, here in volumes.items()),
         *podman.choice.run,
         reference,
         why=f"podman could not make the container of {machine.name}.",
     )
-    podman("cp", "-", f"{name}:/", stdin=_first_boot_files(machine, key))
+    podman("cp", "-", f"{name}:/", stdin=_first_boot_files(machine, key, links))
     podman("start", name, why=f"podman could not start {machine.name}. Containers are run so: {podman.choice.reasons}")
 
 
-def _first_boot_files(machine: Machine, key: str) -> bytes:
-    """Pack what makes this container this machine."""
+def _first_boot_files(machine: Machine, key: str, links: Mapping[str, str]) -> bytes:
+    """Pack what makes this container this machine, and links: path -> where it leads."""
+    files = [("root/.ssh/authorized_keys", key, 0o600), ("etc/lab-gpus", f"{machine.gpus}\n", 0o644)]
+    if machine.serves:
+        unit = f"etc/systemd/system/{SERVER}"
+        files.append((unit, (Path(__file__).parent / "node" / SERVER).read_text(), 0o644))
+        links = {**links, f"etc/systemd/system/multi-user.target.wants/{SERVER}": f"/{unit}"}
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         folder = tarfile.TarInfo("root/.ssh")
         folder.type, folder.mode = tarfile.DIRTYPE, 0o700
         archive.addfile(folder)
-        for path, text, mode in (
-            ("root/.ssh/authorized_keys", key, 0o600),
-            ("etc/lab-gpus", f"{machine.gpus}\n", 0o644),
-        ):
+        for path, text, mode in files:
             entry = tarfile.TarInfo(path)
             entry.size, entry.mode = len(text.encode()), mode
             archive.addfile(entry, io.BytesIO(text.encode()))
+        for path, target in links.items():
+            entry = tarfile.TarInfo(path)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            archive.addfile(entry)
     return buffer.getvalue()
 
 

@@ -11,6 +11,7 @@ from lab import nodes
 from lab.paths import ROOT
 from lab.podman import Podman
 from lab.shell import LabError, say, stream
+from lab.vendor.inventory import prepare
 
 LOGS = ROOT / ".cache" / "molecule"
 TAIL = 80
@@ -63,6 +64,8 @@ def _run_one(podman: Podman, name: str, *, keep: bool, verbose: bool) -> Result:
     say("molecule", f"{name} ...")
     # What an interrupted run left would make `check` on fresh nodes meaningless.
     nodes.destroy(podman, f"molecule-{name}")
+    # The inventory, which Molecule reads first of all, may name keys that are made here.
+    prepare(ROOT / "molecule" / name, f"molecule-{name}")
     # Molecule would not create again what its state says is there; nor may old results mix with new ones.
     for left in ("state.yml", "changes.jsonl"):
         (LOGS / name / left).unlink(missing_ok=True)

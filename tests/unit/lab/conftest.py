@@ -10,7 +10,7 @@ import pytest
 # The lab is no installed package: it is run from the checkout, as `python -m lab`.
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
-from lab import image, nodes, ssh
+from lab import archives, image, nodes, ssh
 from lab.host import choose
 from lab.podman import LABEL, Podman
 
@@ -22,10 +22,13 @@ class FakePodman(Podman):
         super().__init__(choose("v2", True))
         self.boxes: dict[str, dict[str, Any]] = {}
         self.nets: dict[str, dict[str, Any]] = {}
+        self.brought: dict[str, Any] = {}
         self.asked: list[tuple[str, ...]] = []
 
     def __call__(self, *args: str, stdin: str | bytes | None = None, why: str = "", timeout: float = 300) -> str:
         self.asked.append(args)
+        if args[0] == "cp":
+            self.brought[args[2].partition(":")[0]] = stdin
         match args:
             case ("ps", *_):
                 label = args[args.index("--filter") + 1].removeprefix("label=")
@@ -62,7 +65,8 @@ def podman(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> FakePodman:
     monkeypatch.setattr(nodes, "STATE", tmp_path / "lab")
     monkeypatch.setattr(nodes, "state_of", lambda lab: tmp_path / "lab" / lab)
     monkeypatch.setattr(nodes, "ssh_config_of", lambda lab: tmp_path / "lab" / lab / "ssh_config")
-    monkeypatch.setattr(image, "ensure", lambda _podman: "image:1")
+    monkeypatch.setattr(image, "ensure", lambda _podman, release: f"image:{release}")
+    monkeypatch.setattr(archives, "ensure", lambda _podman, release: tmp_path / release)
     monkeypatch.setattr(ssh, "public_key", lambda _lab: "ssh-ed25519 KEY")
 
     def write_config(lab: str, *_: Any) -> None:

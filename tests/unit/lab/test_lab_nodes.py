@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import ipaddress
+import tarfile
 from dataclasses import replace
 from typing import Any
 
@@ -97,3 +99,39 @@ def test_every_container_can_be_found_again(podman: Any) -> None:
     assert found["gpu01"].running
     assert found["gpu01"].spec == nodes.spec(PLAN.machines[1])
     assert found["gpu01"].checkout == str(ROOT)
+
+
+def options(podman: Any, name: str) -> tuple[str, ...]:
+    return next(args for args in podman.asked if args[0] == "create" and name in args)
+
+
+def test_each_machine_boots_its_release_and_sees_what_its_stack_needs(podman: Any, tmp_path: Any) -> None:
+    (tmp_path / "bookworm").mkdir()
+    (tmp_path / "bookworm/dkms_1_all.deb").touch()
+    shared = str(tmp_path / "public")
+    first = Machine("ctl1", "10.99.7.10", shared=shared, serves=True)
+    second = Machine("gpu01", "10.99.7.11", 2, "bookworm", True, shared)
+    nodes.create(podman, "lab", replace(PLAN, machines=(first, second)))
+    assert "image:trixie" in options(podman, "bedplate-lab-ctl1")
+    assert "image:bookworm" in options(podman, "bedplate-lab-gpu01")
+    mounts = {arg for arg in options(podman, "bedplate-lab-gpu01") if arg.startswith("--volume")}
+    assert mounts == {f"--volume={shared}:/srv/vendor:ro", f"--volume={tmp_path}/bookworm:/srv/debian:ro"}
+    brought = {}
+    for name, data in podman.brought.items():
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            brought[name] = {one.name: one.linkname for one in archive.getmembers()}
+    unit = "etc/systemd/system/lab-vendor.service"
+    wanted = "etc/systemd/system/multi-user.target.wants/lab-vendor.service"
+    assert brought["bedplate-lab-ctl1"][wanted] == f"/{unit}"
+    assert unit in brought["bedplate-lab-ctl1"]
+    assert unit not in brought["bedplate-lab-gpu01"]
+    assert brought["bedplate-lab-gpu01"]["var/cache/apt/archives/dkms_1_all.deb"] == "/srv/debian/dkms_1_all.deb"
+
+
+def test_a_machine_of_which_nothing_of_this_is_asked_stays_what_it_was(podman: Any) -> None:
+    """Its digest is that of labs which run already: none of them is made again."""
+    assert nodes.spec(PLAN.machines[1]) == "d773101eae5c"
+    others = [{"release": "bookworm"}, {"compiles": True}, {"shared": "/a"}, {"shared": "/a", "serves": True}]
+    assert len({nodes.spec(replace(PLAN.machines[1], **other)) for other in [{}, *others]}) == 5  # type: ignore[arg-type]
+    nodes.create(podman, "lab", PLAN)
+    assert not [arg for arg in options(podman, "bedplate-lab-gpu01") if arg.startswith("--volume")]

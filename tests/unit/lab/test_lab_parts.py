@@ -47,10 +47,82 @@ def test_the_probe_prints_one_line_even_without_gpus() -> None:
 
 
 def test_the_recipe_names_the_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = image.recipe_hash()
-    assert image.recipe_hash() == before
-    monkeypatch.setattr(image, "DOWNLOADED", (*image.DOWNLOADED, "tmux"))
-    assert image.recipe_hash() != before
+    before = image.recipe_hash("trixie")
+    assert image.recipe_hash("trixie") == before
+    other = image.recipe_hash("bookworm")
+    assert other != before
+    more = {**image.DOWNLOADED, "trixie": (*image.DOWNLOADED["trixie"], "tmux")}
+    monkeypatch.setattr(image, "DOWNLOADED", more)
+    assert image.recipe_hash("trixie") != before
+    assert image.recipe_hash("bookworm") == other
+
+
+def test_every_release_that_a_machine_can_have_has_a_recipe() -> None:
+    assert set(machines.RELEASES.values()) == set(image.DOWNLOADED)
+    assert [line.split()[2] for line in image.sources("bookworm", "http://a/debian", "http://a/security")] == [
+        "bookworm", "bookworm-updates", "bookworm-security",
+    ]  # fmt: skip
+
+
+def test_an_image_goes_when_another_of_its_release_comes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, podman: Any
+) -> None:
+    """Two releases are used side by side: neither takes the other's image away."""
+    tags = ["bookworm-aaaaaaaaaaaa", "bbbbbbbbbbbb", image.tag("trixie")]
+    removed = []
+    monkeypatch.undo()
+    monkeypatch.setattr(image, "_images", lambda _podman: [f"{image.REPOSITORY}:{tag}" for tag in tags])
+    monkeypatch.setattr(image, "succeeds", lambda command: removed.append(command[-1]) or True)
+    monkeypatch.setattr(image, "image_cache", lambda: tmp_path)
+    monkeypatch.setattr(podman, "has_image", lambda _reference: False)
+    (tmp_path / f"node-{image.tag('trixie')}.tar").touch()
+    assert image.ensure(podman, "trixie") == f"{image.REPOSITORY}:{image.tag('trixie')}"
+    assert removed == [f"{image.REPOSITORY}:bbbbbbbbbbbb"]
+
+
+CLUSTER = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24, start: 10.0.0.11}}
+profiles:
+  new: {gpus: {model: h100, count: 2}, sockets: 1, cores_per_socket: 2, memory_mib: 1024}
+  cpu: {sockets: 1, cores_per_socket: 2, memory_mib: 1024}
+racks:
+  r1: {nodes: gpu1, profile: new}
+  r2: {nodes: cpu1, profile: cpu}
+hosts: {ctl1: {address: 10.0.0.10}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("stack", "release"),
+    [
+        ("", "trixie"),
+        ('gpu_stack: {os: debian-12, source: debian, driver: "535"}', "bookworm"),
+        ('gpu_stack: {os: debian-13, source: debian, driver: "550"}', "trixie"),
+    ],
+)
+def test_a_gpu_node_boots_the_release_of_its_stack_and_others_the_usual_one(
+    tmp_path: Path, stack: str, release: str
+) -> None:
+    (tmp_path / "c.bedplate.yml").write_text(f"{CLUSTER}{stack}\n")
+    plan = machines.read(tmp_path, tmp_path / "shared")
+    assert {one.name: one.release for one in plan.machines} == {"ctl1": "trixie", "gpu1": release, "cpu1": "trixie"}
+    assert {one.name: one.serves for one in plan.machines} == {"ctl1": True, "gpu1": False, "cpu1": False}
+    assert {one.shared for one in plan.machines} == {str(tmp_path / "shared")}
+    assert {one.shared for one in machines.read(tmp_path).machines} == {""}
+
+
+def test_a_profiles_stack_is_before_the_clusters(tmp_path: Path) -> None:
+    text = CLUSTER.replace("sockets: 1", "gpu_stack: {os: debian-12}, sockets: 1", 1)
+    path = tmp_path / "c.bedplate.yml"
+    path.write_text(f"{text}gpu_stack: {{os: debian-13, source: nvidia}}\n")
+    assert machines.gpu_sections(path) == {"new": {"os": "debian-12", "source": "nvidia"}}
+    path.write_text("profiles: [not, a, mapping]")
+    assert machines.gpu_sections(path) == {}
 
 
 def test_the_image_keeps_the_modes_of_its_folders() -> None:
@@ -124,17 +196,20 @@ def test_errors_are_one_message_and_a_status(
 def test_what_another_checkout_runs_is_kept_with_its_archive_and_said_so(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, podman: Any, capsys: pytest.CaptureFixture[str], busy: list[str]
 ) -> None:
-    tags = [f"{image.REPOSITORY}:{tag}" for tag in ("aaa", "bbb")]
+    tags = [f"{image.REPOSITORY}:{tag}" for tag in ("aaa", "bbb", "bookworm-ccc")]
     monkeypatch.setattr(image, "_images", lambda _podman: tags)
     monkeypatch.setattr(image, "succeeds", lambda command: command[-1].rpartition(":")[2] not in busy)
     monkeypatch.setattr(image, "image_cache", lambda: tmp_path / "cache")
     monkeypatch.setattr(scenarios, "LOGS", tmp_path / "logs")
     monkeypatch.setattr(cli, "_present_podman", lambda: podman)
     (tmp_path / "cache").mkdir()
-    for name in ("aaa", "bbb", "ccc"):
+    for name in ("aaa", "bbb", "bookworm-ccc"):
         (tmp_path / "cache" / f"node-{name}.tar").touch()
+        (tmp_path / "cache" / f"archives-{name}").mkdir()
     assert cli.main(["down", "--all"]) == 0
     said = capsys.readouterr().out
-    assert [path.name for path in tmp_path.glob("cache/*")] == [f"node-{name}.tar" for name in busy]
+    assert {path.name for path in tmp_path.glob("cache/*")} == {
+        name for tag in busy for name in (f"node-{tag}.tar", f"archives-{tag}")
+    }
     assert ("node image, caches and logs removed" in said) != bool(busy)
     assert ("bedplate-node:bbb and its archive are kept: another checkout's nodes run it" in said) == bool(busy)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Packages of Debian with which a driver is compiled: 200 MB that only GPU nodes want, so they lie beside the image, not in it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from lab import image
+from lab.paths import image_cache
+from lab.podman import Podman
+from lab.shell import say
+
+PACKAGES = ("dkms", "linux-headers-amd64")
+TOO_OLD = (
+    "The packages with which a driver is compiled could not be fetched. If the archive no longer has them, the node image is too old: "
+    "`python3 -m lab down --all` removes it, and the next run builds it again."
+)
+PLACE = "/srv/debian"
+"""Where a node sees them; links to them lie in its apt cache, so that apt has nothing to fetch."""
+
+
+def ensure(podman: Podman, release: str) -> Path:
+    """Return the folder with what these packages need in the image of a release, fetched once for each image."""
+    folder = image_cache() / f"{image.ARCHIVES}{image.tag(release)}"
+    if folder.is_dir():
+        return folder
+    say("image", f"fetching {', '.join(PACKAGES)} and what they need for {release}; once per image")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
+        out = Path(scratch) / "out"
+        (out / "partial").mkdir(parents=True)
+        # By the lists of the image, which are those that a node has.
+        fetch = ["apt-get", "-q", "install", "-y", "--download-only", "-o", "Dir::Cache::archives=/out", *PACKAGES]
+        run = ["run", "--rm", *podman.choice.run, f"--volume={out}:/out", image.ensure(podman, release)]
+        podman(*run, *fetch, why=TOO_OLD, timeout=900)
+        for other in (out / "partial", out / "lock"):
+            shutil.rmtree(other) if other.is_dir() else other.unlink(missing_ok=True)
+        # Only a whole folder gets the name that says it is there.
+        out.rename(folder)
+    for outdated in _folders(release)[: -image.KEPT]:
+        shutil.rmtree(outdated)
+    return folder
+
+
+def links(folder: Path) -> dict[str, str]:
+    """Return the links of a node's apt cache: path without the first slash -> where it leads."""
+    return {f"var/cache/apt/archives/{path.name}": f"{PLACE}/{path.name}" for path in sorted(folder.glob("*.deb"))}
+
+
+def _folders(release: str) -> list[Path]:
+    """Return what was fetched for a release, the oldest first."""
+    found = [
+        path
+        for path in image_cache().glob(f"{image.ARCHIVES}*")
+        if image.release_of(path.name.removeprefix(image.ARCHIVES)) == release
+    ]
+    return sorted(found, key=lambda path: path.stat().st_mtime)

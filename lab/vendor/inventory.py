@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The stand-ins that an inventory asks for, in the folder of its lab, and their keys where its cluster file expects them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from lab.machines import cluster_file, gpu_sections
+from lab.paths import ROOT, state_of
+from lab.shell import LabError
+from lab.vendor.repository import MIRROR, PARTS, Repository, build
+
+SETTINGS = "vendor.json"
+"""Beside a cluster file: the lab's machines get stand-ins. {} or any of drivers, more_drivers, broken: lists of driver versions."""
+_TABLE = ROOT / "plugins" / "module_utils" / "gpu" / "stack.json"
+_KEYS = ("drivers", "more_drivers", "broken")
+
+
+def prepare(inventory: Path, lab: str) -> Path | None:
+    """Build what an inventory asks for, unless it is there, and write its keys; return what machines may see, None for nothing.
+
+    LabError: settings that are wrong, or a driver that is not known.
+    """
+    path = cluster_file(inventory)
+    settings = path.parent / SETTINGS
+    if not settings.exists():
+        return None
+    wanted = _read(settings)
+    sections = [section for section in gpu_sections(path).values() if section]
+    systems = sorted({str(section["os"]) for section in sections if section.get("os")})
+    if not systems:
+        raise LabError(f"{settings}: {path} has no gpu_stack with an os, so there is nothing to stand in for.")
+    folder = state_of(lab) / "vendor"
+    stamp = _stamp(wanted, systems)
+    there = folder / "stamp"
+    repository = Repository(folder / "public")
+    if not there.exists() or there.read_text() != stamp:
+        repository = build(folder, systems, **wanted)
+        there.write_text(stamp)
+    for name, part in sorted(_key_files(sections)):
+        target = path.parent / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(repository.key(part).read_text())
+    return repository.public
+
+
+def _read(settings: Path) -> dict[str, list[str]]:
+    try:
+        data = json.loads(settings.read_text())
+    except ValueError as problem:
+        raise LabError(f"{settings} is not JSON: {problem}") from None
+    if not isinstance(data, dict) or set(data) - set(_KEYS) or not all(map(_is_texts, data.values())):
+        raise LabError(
+            f"{settings}: an object with any of {', '.join(_KEYS)} is allowed, each a list of driver versions."
+        )
+    return data
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _key_files(sections: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
+    """Return (path as the cluster file has it, part of the repository whose key belongs there)."""
+    found = set()
+    for section in sections:
+        found |= {(str(path), part) for part, path in (section.get("keys") or {}).items() if part in PARTS}
+        if key := (section.get("mirror") or {}).get("key"):
+            found.add((str(key), MIRROR))
+    return found
+
+
+def _stamp(wanted: Mapping[str, list[str]], systems: list[str]) -> str:
+    """Return what the stand-ins are made of, as a digest."""
+    digest = hashlib.sha256(json.dumps([wanted, systems], sort_keys=True).encode() + _TABLE.read_bytes())
+    for path in sorted(Path(__file__).parent.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(str(path).encode() + path.read_bytes())
+    return digest.hexdigest()

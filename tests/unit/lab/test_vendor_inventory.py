@@ -1,0 +1,72 @@
+"""What a folder with vendor.json beside its cluster file gets: stand-ins for its systems, and keys where the file names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab.shell import LabError
+from lab.vendor import inventory
+
+pytestmark = pytest.mark.tools("gpg")
+
+CLUSTER = """\
+profiles:
+  old: {gpus: {model: h100, count: 8}, gpu_stack: {os: debian-12}}
+  new: {gpus: {model: h100, count: 8}}
+  cpu: {gpu_stack: {os: ubuntu-24.04}}
+gpu_stack: {os: debian-13, source: nvidia, keys: {nvidia: keys/nvidia.asc}, mirror: {url: "http://10.0.0.1/x", key: keys/site.asc}}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(inventory, "state_of", lambda lab: tmp_path / "state" / lab)
+    made = tmp_path / "scenario"
+    made.mkdir()
+    (made / "scenario.bedplate.yml").write_text(CLUSTER)
+    return made
+
+
+def test_a_folder_that_does_not_ask_gets_nothing(folder: Path) -> None:
+    assert inventory.prepare(folder, "x") is None
+    assert [path.name for path in folder.iterdir()] == ["scenario.bedplate.yml"]
+
+
+def test_every_system_of_the_gpu_nodes_and_every_key_is_there_and_kept_until_something_changes(folder: Path) -> None:
+    (folder / "vendor.json").write_text('{"drivers": ["580.65.06"]}')
+    public = inventory.prepare(folder, "x")
+    assert public is not None
+    assert sorted(path.name for path in public.iterdir()) == ["debian-12", "debian-13", "keys"]
+    assert (folder / "keys/site.asc").read_text() == (public / "keys/mirror.asc").read_text()
+    assert "BEGIN PGP PUBLIC KEY" in (folder / "keys/nvidia.asc").read_text()
+    signed = public / "debian-13/mirror/InRelease"
+    before = signed.stat().st_mtime_ns
+    assert inventory.prepare(folder, "x") == public
+    assert signed.stat().st_mtime_ns == before
+    (folder / "vendor.json").write_text('{"drivers": ["580.65.06"], "more_drivers": ["999.10.01"]}')
+    inventory.prepare(folder, "x")
+    assert "999.10.01" in (public / "debian-13/mirror/Packages").read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("{", "is not JSON"),
+        ('{"driver": ["580"]}', "any of drivers, more_drivers, broken"),
+        ('{"drivers": "580.65.06"}', "each a list of driver versions"),
+        ('{"drivers": ["580.1.1"]}', "no driver 580.1.1 of nvidia is known for debian-12"),
+    ],
+)
+def test_wrong_settings_are_told(folder: Path, settings: str, said: str) -> None:
+    (folder / "vendor.json").write_text(settings)
+    with pytest.raises(LabError, match=said):
+        inventory.prepare(folder, "x")
+
+
+def test_a_cluster_file_without_a_stack_is_told(folder: Path) -> None:
+    (folder / "vendor.json").write_text("{}")
+    (folder / "scenario.bedplate.yml").write_text("profiles: {a: {gpus: {model: h100, count: 1}}}")
+    with pytest.raises(LabError, match="has no gpu_stack with an os"):
+        inventory.prepare(folder, "x")
