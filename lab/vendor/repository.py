@@ -7,7 +7,7 @@ import gzip
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
@@ -18,19 +18,19 @@ from lab.vendor.signing import Keys
 from lab.vendor.standins import StandIn
 
 MIRROR = "mirror"
-PARTS = {"nvidia": "NVIDIA CUDA", "toolkit": "NVIDIA container toolkit", MIRROR: "Mirror of a site"}
-"""Repository, which is also the name of its key -> its label."""
+PARTS = (*standins.REPOSITORIES, MIRROR)
+"""Repositories, which are also the names of their keys."""
 
 
 @dataclass(frozen=True)
 class Repository:
-    """What was built. `public` is what machines may see: <system>/<part>/ with an InRelease in each, and keys/<part>.asc."""
+    """What was built. `public` is what machines may see: <part>/<system>/ with an InRelease in each, and keys/<part>.asc."""
 
     public: Path
 
     def part(self, system: str, part: str) -> Path:
         """Return the flat repository of a part (a key of PARTS) for a system."""
-        return self.public / system / part
+        return self.public / part / system
 
     def key(self, part: str) -> Path:
         """Return the armored public key with which a part is signed."""
@@ -63,18 +63,21 @@ def build(
     for old in public.glob("*"):
         shutil.rmtree(old)
     repository = Repository(public)
+    origins = {row.name: row.origin for row in table.repositories}
     with signing.keys(private, PARTS) as keys:
         for part in PARTS:
             repository.key(part).parent.mkdir(parents=True, exist_ok=True)
             repository.key(part).write_text(keys.public(part))
         for system, packages in by_system.items():
-            _write_system(repository, system, packages, keys)
+            _write_system(repository, system, packages, keys, origins)
     count = sum(map(len, by_system.values()))
     say("vendor", f"{count} stand-ins for NVIDIA's packages: {public} ({', '.join(systems)})")
     return repository
 
 
-def _write_system(repository: Repository, system: str, packages: Iterable[StandIn], keys: Keys) -> None:
+def _write_system(
+    repository: Repository, system: str, packages: Iterable[StandIn], keys: Keys, origins: Mapping[str, str]
+) -> None:
     index: dict[str, list[str]] = {part: [] for part in PARTS}
     for part in PARTS:
         repository.part(system, part).mkdir(parents=True)
@@ -89,16 +92,16 @@ def _write_system(repository: Repository, system: str, packages: Iterable[StandI
         index[MIRROR].append(stanza)
     for part, stanzas in index.items():
         folder = repository.part(system, part)
-        release = _write_index(folder, "\n".join(stanzas), PARTS[part])
+        release = _write_index(folder, "\n".join(stanzas), origins.get(part, "Mirror of a site"))
         (folder / "InRelease").write_text(keys.clear_signed(part, release))
 
 
-def _write_index(folder: Path, packages: str, label: str) -> str:
+def _write_index(folder: Path, packages: str, origin: str) -> str:
     """Write what lists the packages; return the text that is to be signed."""
     files = {"Packages": packages.encode(), "Packages.gz": gzip.compress(packages.encode(), 1, mtime=0)}
     lines = [
-        "Origin: NVIDIA",
-        f"Label: {label}",
+        f"Origin: {origin}",
+        f"Label: {origin}",
         f"Architectures: {debs.architecture()}",
         f"Date: {formatdate(debs.WHEN, usegmt=True)}",
         "Description: Stand-ins for tests, not NVIDIA's software",

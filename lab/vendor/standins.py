@@ -16,6 +16,8 @@ from lab.vendor import scripts
 from lab.vendor.found import Found
 
 HERE = Path(__file__).parent
+REPOSITORIES = ("nvidia", "container-toolkit")
+"""NVIDIA's two, as the table calls them; the second has one part alone."""
 _TOOLKIT_PART = "toolkit"
 _LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}
 # The second is a call as it was before a kernel changed what it calls.
@@ -95,7 +97,7 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
     return StandIn(
         name=package.name,
         version=version,
-        repository=_TOOLKIT_PART if package.part == _TOOLKIT_PART else "nvidia",
+        repository=REPOSITORIES[package.part == _TOOLKIT_PART],
         depends=tuple(depends),
         conflicts=tuple(conflicts),
         replaces=tuple(row.get("replaces", ())),
@@ -184,7 +186,7 @@ def _metapackages(made: Sequence[StandIn], found: Sequence[Found]) -> Iterable[S
         names = {one.name for one in made if one.version == version}
         for row in _data()["each driver"]:
             depends = [f"{name} (= {version})" for name in _named(row["same"], branch, names)]
-            yield StandIn(row["name"], version, "nvidia", tuple(depends))
+            yield StandIn(row["name"], version, REPOSITORIES[0], tuple(depends))
     for cuda in sorted({one.cuda for one in found} - {""}):
         for row in _data()["each cuda"]:
             if row["name"] not in {one.name for one in made}:
@@ -192,8 +194,8 @@ def _metapackages(made: Sequence[StandIn], found: Sequence[Found]) -> Iterable[S
                     text.format(cuda=cuda, dashed=cuda.replace(".", "-"))
                     for text in (row["name"], row["version"], *row.get("depends", ()))
                 )
-                yield StandIn(name, version, "nvidia", tuple(depends))
+                yield StandIn(name, version, REPOSITORIES[0], tuple(depends))
 
 
 def _always() -> Iterable[StandIn]:
-    return (StandIn(row["name"], row["version"], "nvidia") for row in _data()["always"])
+    return (StandIn(row["name"], row["version"], REPOSITORIES[0]) for row in _data()["always"])

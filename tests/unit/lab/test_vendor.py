@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import preferences
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Request, Stack, resolve
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import preferences
 from lab.shell import LabError
 from lab.vendor import debs, repository, standins
 from lab.vendor import found as packages
@@ -79,7 +80,7 @@ class Apt:
         )  # fmt: skip
 
     def pin(self, found: Stack) -> None:
-        (self.root / "etc/preferences.d/bedplate.pref").write_text(preferences(found))
+        (self.root / "etc/preferences.d/bedplate.pref").write_text(preferences("x", dict(found.pinned)))
 
     def chosen(self, *arguments: str) -> dict[str, str]:
         """Return package -> version of what apt would install."""
@@ -157,13 +158,13 @@ def test_an_upgrade_of_everything_takes_the_newest_unless_the_set_is_pinned(apt:
 
 
 def test_the_two_repositories_are_signed_by_two_keys_and_hold_their_own(tmp_path: Path, built: Repository) -> None:
-    toolkit = Apt(tmp_path / "toolkit", built.part(SYSTEM, "toolkit"), built.key("toolkit"))
+    toolkit = Apt(tmp_path / "toolkit", built.part(SYSTEM, "container-toolkit"), built.key("container-toolkit"))
     assert toolkit("update").returncode == 0
     assert set(toolkit.chosen("install", "nvidia-container-toolkit")) == {
         one.name for one in everything().packages if one.part == "toolkit"
     }
     assert toolkit("--simulate", "install", "libcuda1").returncode != 0
-    other = Apt(tmp_path / "other", built.part(SYSTEM, "toolkit"), built.key("nvidia"))
+    other = Apt(tmp_path / "other", built.part(SYSTEM, "container-toolkit"), built.key("nvidia"))
     refused = other("update")
     assert refused.returncode != 0
     assert "NO_PUBKEY" in refused.stderr or "not signed" in refused.stderr
@@ -172,7 +173,7 @@ def test_the_two_repositories_are_signed_by_two_keys_and_hold_their_own(tmp_path
 @pytest.mark.parametrize("tamper", ["InRelease", "Packages", "unsigned", "package"])
 def test_what_somebody_changed_is_refused(tmp_path: Path, built: Repository, tamper: str) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(built.part(SYSTEM, "toolkit"), copy)
+    shutil.copytree(built.part(SYSTEM, "container-toolkit"), copy)
     if tamper == "unsigned":
         text = (copy / "InRelease").read_text()
         (copy / "InRelease").unlink()
@@ -184,7 +185,7 @@ def test_what_somebody_changed_is_refused(tmp_path: Path, built: Repository, tam
         path = copy / tamper
         path.write_bytes(path.read_bytes().replace(b"tests", b"trust"))
         (copy / "Packages.gz").unlink()
-    client = Apt(tmp_path / "apt", copy, built.key("toolkit"))
+    client = Apt(tmp_path / "apt", copy, built.key("container-toolkit"))
     done = client("update")
     if tamper == "package":
         assert done.returncode == 0
@@ -206,6 +207,13 @@ def test_the_same_is_built_every_time_with_the_same_keys(tmp_path: Path) -> None
         said.append((made.part("debian-12", "mirror") / "Packages").read_text() + made.key("mirror").read_text())
     assert said[0] == said[1]
     assert (tmp_path / "private/mirror.asc").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_repositories_are_called_as_in_the_table_and_lie_where_a_mirror_is_looked_for(built: Repository) -> None:
+    rows = {row.name: row.origin for row in table.default().repositories}
+    for name in standins.REPOSITORIES:
+        assert f"Origin: {rows[name]}\n" in (built.public / name / SYSTEM / "InRelease").read_text()
+    assert (built.public / "mirror" / SYSTEM / "InRelease").exists()
 
 
 def test_every_stand_in_says_what_it_is(built: Repository) -> None:
@@ -234,8 +242,8 @@ def test_a_driver_that_is_not_known_is_refused_with_those_that_are(tmp_path: Pat
 
 def test_no_two_packages_that_go_together_bring_the_same_file() -> None:
     for system in ("debian-12", "debian-13", "ubuntu-24.04"):
-        table = packages.table_with([], [system])
-        made = standins.stand_ins(packages.packages(system, [], table), table.dcgm.forbidden)
+        known = table.default()
+        made = standins.stand_ins(packages.packages(system, [], known), known.dcgm.forbidden)
         for version in {one.version for one in made}:
             owners: dict[str, standins.StandIn] = {}
             for one in (one for one in made if one.version == version):
@@ -248,7 +256,7 @@ def test_the_tables_names_are_the_rows_of_the_stand_ins() -> None:
     """A row of packages.json that no package of the table fits would be a name that changed there."""
     names: set[str] = set()
     for system in ("debian-12", "debian-13", "ubuntu-24.04"):
-        names |= {one.name for one in packages.packages(system, [], packages.table_with([], [system]))}
+        names |= {one.name for one in packages.packages(system, [], table.default())}
     rows = json.loads((standins.HERE / "packages.json").read_text())["packages"]
     idle = [row["names"] for row in rows if not any(fnmatchcase(name, one) for one in row["names"] for name in names)]
     assert idle == []

@@ -38,16 +38,17 @@ def test_every_system_of_the_gpu_nodes_and_every_key_is_there_and_kept_until_som
     (folder / "vendor.json").write_text('{"drivers": ["580.65.06"]}')
     public = inventory.prepare(folder, "x")
     assert public is not None
-    assert sorted(path.name for path in public.iterdir()) == ["debian-12", "debian-13", "keys"]
+    assert sorted(path.name for path in public.iterdir()) == ["container-toolkit", "keys", "mirror", "nvidia"]
+    assert sorted(path.name for path in (public / "mirror").iterdir()) == ["debian-12", "debian-13"]
     assert (folder / "keys/site.asc").read_text() == (public / "keys/mirror.asc").read_text()
     assert "BEGIN PGP PUBLIC KEY" in (folder / "keys/nvidia.asc").read_text()
-    signed = public / "debian-13/mirror/InRelease"
+    signed = public / "mirror/debian-13/InRelease"
     before = signed.stat().st_mtime_ns
     assert inventory.prepare(folder, "x") == public
     assert signed.stat().st_mtime_ns == before
     (folder / "vendor.json").write_text('{"drivers": ["580.65.06"], "more_drivers": ["999.10.01"]}')
     inventory.prepare(folder, "x")
-    assert "999.10.01" in (public / "debian-13/mirror/Packages").read_text()
+    assert "999.10.01" in (public / "mirror/debian-13/Packages").read_text()
 
 
 @pytest.mark.parametrize(
