@@ -25,14 +25,15 @@ _NO_NOUVEAU = "# nouveau would take the GPUs first.\nblacklist nouveau\noptions 
 
 
 def deployment(wanted: Wanted) -> dict[str, Any]:
-    """Return what to bring to a node, before the kernel module is proven (`sources`, `build`, `early`) and after it."""
+    """Return what to bring to a node: `origins`, `build` and `early` before the kernel module is proven, all else after it."""
     stack = wanted.stack
     # DCGM's is of the role dcgm.
     services = list(dict.fromkeys(one for one in stack.services if one != tables.default().dcgm.service))
     return {
         "driver": stack.driver,
         "module": stack.module,
-        "sources": wanted.sources(PART, never=tables.default().metapackages),
+        "origins": wanted.origins(PART),
+        "pins": wanted.pins(PART, never=tables.default().metapackages),
         "build": _build(wanted),
         "early": [{"path": BLACKLIST, "content": _NO_NOUVEAU}],
         "proof": _proof(wanted),

@@ -53,21 +53,23 @@ class Wanted:
             if name in mine or (part == "driver" and name not in others)
         }
 
+    def origins(self, part: str) -> list[dict[str, str]]:
+        """Return the files that tell apt the repositories of a part, as entries of bedplate.cluster.files."""
+        by_part = {row.name: row.part for row in tables.default().repositories}
+        own = part if part in by_part.values() else ""
+        mine = [one for one in self.repositories if one.name == MIRROR or by_part[one.name] == own]
+        return [{"path": one.path, "content": repositories.deb822(one)} for one in mine]
+
+    def pins(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
+        """Return apt's preferences for a part; `never` are patterns of packages of which none is to come."""
+        about = f"{part} of driver {self.stack.driver}: one set, which changes as a whole."
+        foreign = self._foreign if part == "driver" else None
+        text = repositories.preferences(about, self.pinned(part), never, foreign)
+        return [{"path": f"/etc/apt/preferences.d/bedplate-{part}.pref", "content": text}]
+
     def sources(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
-        """Return the files that apt reads before it installs a part, as entries of bedplate.cluster.files."""
-        mine = {row.name for row in tables.default().repositories if row.part == part}
-        whole = [one for one in self.repositories if part in ("driver", "cuda", "dcgm") or one.name in (*mine, MIRROR)]
-        parts = {row.name for row in tables.default().repositories if row.part and row.part != part}
-        text = repositories.preferences(
-            f"{part} of driver {self.stack.driver}: one set, which changes as a whole.",
-            self.pinned(part),
-            never,
-            self._foreign if part == "driver" else None,
-        )
-        return [
-            *({"path": one.path, "content": repositories.deb822(one)} for one in whole if one.name not in parts),
-            {"path": f"/etc/apt/preferences.d/bedplate-{part}.pref", "content": text},
-        ]
+        """Return all that apt reads before it installs a part."""
+        return [*self.origins(part), *self.pins(part, never)]
 
     @property
     def _foreign(self) -> dict[str, list[str]]:

@@ -45,7 +45,7 @@ def found(cluster: Any, host: str = "gpu1") -> dict[str, Any]:
 
 def pins(deployed: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     """Return name -> (pin, priority) in the order of the file, which is apt's."""
-    text = next(one["content"] for one in deployed["sources"] if one["path"].startswith("/etc/apt/preferences.d/"))
+    text = deployed["pins"][0]["content"]
     pinned: dict[str, list[tuple[str, str]]] = {}
     for stanza in text.split("\n\n")[1:]:
         fields = dict(line.split(": ", 1) for line in stanza.strip().splitlines())
@@ -74,7 +74,7 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
 def test_a_copy_of_the_archive_is_where_the_file_says(tmp_path: Path) -> None:
     urls = "urls: {debian: http://mirror.example.org/debian}"
     told = found(cluster(tmp_path, DEBIAN.replace('"550"', f'"550", {urls}')))
-    sources = {one["path"]: one["content"] for one in told["sources"]}
+    sources = {one["path"]: one["content"] for one in told["origins"]}
     main = sources["/etc/apt/sources.list.d/bedplate-debian.sources"]
     assert (
         "URIs: http://mirror.example.org/debian\nSuites: trixie trixie-updates\nComponents: contrib non-free " in main
