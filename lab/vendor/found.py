@@ -34,6 +34,7 @@ class Found:
 
     `upstream` is the version of what is in it; `branch` and `cuda` are the driver branch and the CUDA version to which it belongs.
     `flavour` and `dkms` are set for what brings a kernel module, with the other packages of its part in `with_kernel`.
+    `streams` are dnf's module streams that have it.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Found:
     flavour: str = ""
     dkms: str = ""
     with_kernel: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
 
 
 def table_with(drivers: Sequence[str], systems: Sequence[str]) -> Table:
@@ -72,10 +74,15 @@ def packages(system: str, drivers: Sequence[str], table: Table) -> list[Found]:
             f"no driver {', '.join(unknown)} of {SOURCE} is known for {system}; known: {', '.join(known) or 'none'}. "
             "One that the table does not know is asked for as another driver (more_drivers)."
         )
+    # Rocky's packages name the release for which they were built; those of other parts do not.
+    end = f".el{system.rpartition('-')[2]}" if table.systems[system].family == "rpm" else ""
     found: dict[tuple[str, str], Found] = {}
     for version in drivers or known:
-        for one in _of_driver(system, known[version], table):
-            found.setdefault((one.name, one.version), one)
+        for made in _of_driver(system, known[version], table):
+            one = dataclasses.replace(made, version=f"{made.version}{end if made.branch else ''}")
+            before = found.setdefault((one.name, one.version), one)
+            streams = tuple(dict.fromkeys((*before.streams, *one.streams)))
+            found[one.name, one.version] = dataclasses.replace(before, streams=streams)
     return list(found.values())
 
 
@@ -124,18 +131,19 @@ def _resolved(request: Request, table: Table) -> Stack | None:
 def _of_stack(stack: Stack, driver: Driver, names: Names, flavour: str) -> Iterator[Found]:
     branch = str(driver.branch)
     kernel = [one for one in stack.packages if one.part == "kernel"]
-    for one in stack.packages:
-        if one == kernel[0]:
-            rest = tuple(other.name for other in kernel[1:])
-            yield dataclasses.replace(_one(one, branch), flavour=flavour, dkms=stack.dkms, with_kernel=rest)
-        else:
-            yield _one(one, branch if one.version != "*" else "")
     # A module that this driver does not have is pinned all the same, so that no other version of it comes.
     modules = {group[0].format(branch=branch, version=driver.version) for group in names.kernel.values()}
-    here = {one.name for one in stack.packages}
-    for name, version in stack.pinned:
-        if name not in here and name not in modules:
-            yield _one(Package(name, version, "coupled"), branch)
+    here = {one.name for one in stack.packages} | modules
+    coupled = [Package(name, version, "coupled") for name, version in stack.pinned if name not in here]
+    for one in (*stack.packages, *coupled):
+        if one.version == "*":
+            yield _one(one, "")
+            continue
+        made = dataclasses.replace(_one(one, branch), streams=(stack.stream,) if stack.stream else ())
+        if one == kernel[0]:
+            rest = tuple(other.name for other in kernel[1:])
+            made = dataclasses.replace(made, flavour=flavour, dkms=stack.dkms, with_kernel=rest)
+        yield made
 
 
 def _one(package: Package, branch: str) -> Found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Signed flat apt repositories of stand-ins: NVIDIA's two, as they are apart, and both as one, as a site mirrors them."""
+"""Signed repositories of stand-ins, for apt and for dnf: NVIDIA's two, as they are apart, and both as one, as a site mirrors them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import gzip
 import hashlib
 import os
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
 from pathlib import Path
 
 from lab.shell import say
-from lab.vendor import debs, found, signing, standins
+from lab.vendor import debs, found, rpms, signing, standins
 from lab.vendor.signing import Keys
 from lab.vendor.standins import StandIn
 
@@ -24,7 +25,7 @@ PARTS = (*standins.REPOSITORIES, MIRROR)
 
 @dataclass(frozen=True)
 class Repository:
-    """What was built. `public` is what machines may see: <part>/<system>/ with an InRelease in each, and keys/<part>.asc."""
+    """What was built. `public` is what machines may see: <part>/<system>/ with an InRelease or repodata/ in each, and keys/<part>.asc."""
 
     public: Path
 
@@ -69,18 +70,21 @@ def build(
             repository.key(part).parent.mkdir(parents=True, exist_ok=True)
             repository.key(part).write_text(keys.public(part))
         for system, packages in by_system.items():
-            _write_system(repository, system, packages, keys, origins)
+            if table.systems[system].family == "rpm":
+                _write_rpms(repository, system, packages, keys)
+            else:
+                _write_debs(repository, system, packages, keys, origins)
     count = sum(map(len, by_system.values()))
     say("vendor", f"{count} stand-ins for NVIDIA's packages: {public} ({', '.join(systems)})")
     return repository
 
 
-def _write_system(
-    repository: Repository, system: str, packages: Iterable[StandIn], keys: Keys, origins: Mapping[str, str]
+def _write_debs(
+    repository: Repository, system: str, packages: Sequence[StandIn], keys: Keys, origins: Mapping[str, str]
 ) -> None:
-    index: dict[str, list[str]] = {part: [] for part in PARTS}
     for part in PARTS:
         repository.part(system, part).mkdir(parents=True)
+    stanzas: dict[str, list[str]] = {part: [] for part in PARTS}
     for package in packages:
         name, data = debs.file_name(package), debs.deb(package)
         path = repository.part(system, package.repository) / name
@@ -88,12 +92,27 @@ def _write_system(
         os.link(path, repository.part(system, MIRROR) / name)
         digest = hashlib.sha256(data).hexdigest()
         stanza = f"{debs.control(package)}Filename: ./{name}\nSize: {len(data)}\nSHA256: {digest}\n"
-        index[package.repository].append(stanza)
-        index[MIRROR].append(stanza)
-    for part, stanzas in index.items():
+        stanzas[package.repository].append(stanza)
+        stanzas[MIRROR].append(stanza)
+    for part, listed in stanzas.items():
         folder = repository.part(system, part)
-        release = _write_index(folder, "\n".join(stanzas), origins.get(part, "Mirror of a site"))
+        release = _write_index(folder, "\n".join(listed), origins.get(part, "Mirror of a site"))
         (folder / "InRelease").write_text(keys.clear_signed(part, release))
+
+
+def _write_rpms(repository: Repository, system: str, packages: Sequence[StandIn], keys: Keys) -> None:
+    with tempfile.TemporaryDirectory(prefix="rpms-") as scratch:
+        rpms.write(Path(scratch), packages)
+        for part in PARTS:
+            folder = repository.part(system, part)
+            folder.mkdir(parents=True)
+            listed = [one for one in packages if part in (one.repository, MIRROR)]
+            files = [folder / rpms.file_name(one) for one in listed]
+            for file in files:
+                shutil.copy(Path(scratch) / file.name, file)
+            # The mirror's own signature: a site gives its nodes one key.
+            keys.sign_rpms(part, files)
+            rpms.index(folder, listed, keys, part)
 
 
 def _write_index(folder: Path, packages: str, origin: str) -> str:

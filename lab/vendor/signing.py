@@ -25,6 +25,19 @@ class Keys:
         """Return a text with its signature around it, as apt reads InRelease."""
         return capture([*self._gpg, "--local-user", _address(name), "--clearsign", "--output", "-"], stdin=text)
 
+    def detached(self, name: str, text: str) -> str:
+        """Return the signature of a text, armored."""
+        return capture(
+            [*self._gpg, "--local-user", _address(name), "--armor", "--detach-sign", "--output", "-"], stdin=text
+        )
+
+    def sign_rpms(self, name: str, files: Iterable[Path]) -> None:
+        """Put a signature into each of these files."""
+        home = self._gpg[2]
+        macros = {"_gpg_name": _address(name), "_gpg_path": home, "__gpg": "/usr/bin/gpg", "_gpg_digest_algo": "sha256"}
+        defined = [word for macro, value in macros.items() for word in ("--define", f"{macro} {value}")]
+        capture(["rpmsign", *defined, "--addsign", *map(str, files)], why="The rpms could not be signed.", timeout=300)
+
     def bring(self, name: str, path: Path) -> None:
         """Take the key from its file, or make it (mode 0600 in a folder of mode 0700)."""
         if path.exists():

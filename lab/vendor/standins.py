@@ -45,6 +45,7 @@ class StandIn:
     replaces: tuple[str, ...] = ()
     files: Mapping[str, Content] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
+    streams: tuple[str, ...] = ()
 
     @property
     def conffiles(self) -> list[str]:
@@ -103,6 +104,7 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
         replaces=tuple(row.get("replaces", ())),
         files=files,
         scripts=scripts.with_units(given, units, row.get("enabled", ())),
+        streams=package.streams,
     )
 
 
