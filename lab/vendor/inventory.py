@@ -41,8 +41,10 @@ def prepare(inventory: Path, lab: str) -> Path | None:
     if not there.exists() or there.read_text() != stamp:
         repository = build(folder, systems, **wanted)
         there.write_text(stamp)
-    for name, part in sorted(_key_files(sections)):
-        target = path.parent / name
+    wanted_keys = {path.parent / name: part for name, part in _key_files(sections)}
+    # The others as well: a test gives a repository the wrong one.
+    others = {target.parent / f"{part}.asc": part for target in wanted_keys for part in PARTS}
+    for target, part in {**others, **wanted_keys}.items():
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(repository.key(part).read_text())
     return repository.public

@@ -16,7 +16,7 @@ from lab.vendor import scripts
 from lab.vendor.found import Found
 
 HERE = Path(__file__).parent
-REPOSITORIES = ("nvidia", "container-toolkit")
+REPOSITORIES = ("nvidia", "toolkit")
 """NVIDIA's two, as the table calls them; the second has one part alone."""
 _TOOLKIT_PART = "toolkit"
 _LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}

@@ -158,13 +158,13 @@ def test_an_upgrade_of_everything_takes_the_newest_unless_the_set_is_pinned(apt:
 
 
 def test_the_two_repositories_are_signed_by_two_keys_and_hold_their_own(tmp_path: Path, built: Repository) -> None:
-    toolkit = Apt(tmp_path / "toolkit", built.part(SYSTEM, "container-toolkit"), built.key("container-toolkit"))
+    toolkit = Apt(tmp_path / "toolkit", built.part(SYSTEM, "toolkit"), built.key("toolkit"))
     assert toolkit("update").returncode == 0
     assert set(toolkit.chosen("install", "nvidia-container-toolkit")) == {
         one.name for one in everything().packages if one.part == "toolkit"
     }
     assert toolkit("--simulate", "install", "libcuda1").returncode != 0
-    other = Apt(tmp_path / "other", built.part(SYSTEM, "container-toolkit"), built.key("nvidia"))
+    other = Apt(tmp_path / "other", built.part(SYSTEM, "toolkit"), built.key("nvidia"))
     refused = other("update")
     assert refused.returncode != 0
     assert "NO_PUBKEY" in refused.stderr or "not signed" in refused.stderr
@@ -173,7 +173,7 @@ def test_the_two_repositories_are_signed_by_two_keys_and_hold_their_own(tmp_path
 @pytest.mark.parametrize("tamper", ["InRelease", "Packages", "unsigned", "package"])
 def test_what_somebody_changed_is_refused(tmp_path: Path, built: Repository, tamper: str) -> None:
     copy = tmp_path / "copy"
-    shutil.copytree(built.part(SYSTEM, "container-toolkit"), copy)
+    shutil.copytree(built.part(SYSTEM, "toolkit"), copy)
     if tamper == "unsigned":
         text = (copy / "InRelease").read_text()
         (copy / "InRelease").unlink()
@@ -185,7 +185,7 @@ def test_what_somebody_changed_is_refused(tmp_path: Path, built: Repository, tam
         path = copy / tamper
         path.write_bytes(path.read_bytes().replace(b"tests", b"trust"))
         (copy / "Packages.gz").unlink()
-    client = Apt(tmp_path / "apt", copy, built.key("container-toolkit"))
+    client = Apt(tmp_path / "apt", copy, built.key("toolkit"))
     done = client("update")
     if tamper == "package":
         assert done.returncode == 0

@@ -38,10 +38,11 @@ def test_every_system_of_the_gpu_nodes_and_every_key_is_there_and_kept_until_som
     (folder / "vendor.json").write_text('{"drivers": ["580.65.06"]}')
     public = inventory.prepare(folder, "x")
     assert public is not None
-    assert sorted(path.name for path in public.iterdir()) == ["container-toolkit", "keys", "mirror", "nvidia"]
+    assert sorted(path.name for path in public.iterdir()) == ["keys", "mirror", "nvidia", "toolkit"]
     assert sorted(path.name for path in (public / "mirror").iterdir()) == ["debian-12", "debian-13"]
     assert (folder / "keys/site.asc").read_text() == (public / "keys/mirror.asc").read_text()
     assert "BEGIN PGP PUBLIC KEY" in (folder / "keys/nvidia.asc").read_text()
+    assert (folder / "keys/toolkit.asc").read_text() != (folder / "keys/nvidia.asc").read_text()
     signed = public / "mirror/debian-13/InRelease"
     before = signed.stat().st_mtime_ns
     assert inventory.prepare(folder, "x") == public
