@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From systems and their origins to a list of artifacts, and to a mirror that has them all."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import artifacts, fetching, repository, signing
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.apt_root import AptRoot
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.fetching import Job
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import (
+    File,
+    Listing,
+    MirrorError,
+    Package,
+    Report,
+    System,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.repository import Entry, Repository
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
+
+_TOOLS = {"apt-get": "apt", "apt-cache": "apt", "apt-config": "apt", "gpg": "gnupg", "gpgconf": "gnupg"}
+# What the index and file systems take beside the packages.
+_SPARE = 64 << 20
+JSON, CSV, KEY = "artifacts.json", "artifacts.csv", "key.asc"
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is wanted. `cache` is for apt's lists, `prune` to remove what the list does not have, `check` to change nothing."""
+
+    cluster: str
+    directory: Path
+    cache: Path
+    systems: tuple[System, ...]
+    files: tuple[File, ...] = ()
+    list_only: bool = False
+    prune: bool = False
+    check: bool = False
+
+
+def check_tools() -> None:
+    """Refuse a machine without apt and gpg before anything is done."""
+    packages = {package for tool, package in _TOOLS.items() if not node_command.find(tool)}
+    if not Path(fetching.HELPER).exists():
+        packages.add("apt")
+    if packages:
+        raise MirrorError(
+            [
+                f"this machine lacks what makes a mirror: apt-get install {' '.join(sorted(packages))} (a Debian or Ubuntu that "
+                "reaches the origins; a container will do)"
+            ]
+        )
+
+
+def resolve(order: Order) -> list[Listing]:
+    """Return what each system needs, asked of its origins now; MirrorError: everything that is wrong, over all systems."""
+    found, mistakes = [], []
+    for system in order.systems:
+        try:
+            found.append(_listing(order, system))
+        except MirrorError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise MirrorError(mistakes)
+    return found
+
+
+def _listing(order: Order, system: System) -> Listing:
+    root = AptRoot(order.cache / system.name, system)
+    root.prepare()
+    keys = tuple(signing.key_of(origin.name, root.key_file(origin)) for origin in system.origins)
+    root.update()
+    merged: dict[tuple[str, str, str], Package] = {}
+    mistakes: list[str] = []
+    for one in system.sets:
+        try:
+            for package in root.packages(one):
+                known = merged.get(package.identity)
+                merged[package.identity] = package if known is None else _both(known, package)
+        except MirrorError as error:
+            mistakes += error.mistakes
+    if mistakes:
+        raise MirrorError(mistakes)
+    return Listing(system, tuple(merged[identity] for identity in sorted(merged)), keys)
+
+
+def _both(one: Package, other: Package) -> Package:
+    parts = tuple(sorted({*one.parts, *other.parts}))
+    return Package(**{**vars(one), "parts": parts, "asked": one.asked or other.asked})
+
+
+class Mirror:
+    """The mirror's directory, brought to a list."""
+
+    def __init__(self, order: Order, listings: Sequence[Listing], signer: Signer | None) -> None:
+        """`signer` is None where there is no key yet and none is to be made: in check mode, and for a list alone."""
+        self.order = order
+        self.listings = listings
+        self.signer = signer
+        self.report = Report(fingerprint=signer.fingerprint if signer else "")
+        self.list = artifacts.listed(order.cluster, listings, order.files)
+        self.report.listed = len(self.list["packages"])
+        self.report.listed_bytes = self.list["bytes"]
+
+    def bring(self) -> Report:
+        """Fetch what is missing, then publish; in check mode only say what that would be."""
+        if not self.order.list_only:
+            self._mirror()
+        self._write_lists()
+        self.report.changed = bool(
+            self.report.changed or self.report.fetched or self.report.published or self.report.removed
+        )
+        return self.report
+
+    def _mirror(self) -> None:
+        wanted = {listing.system.name: self._entries(listing) for listing in self.listings}
+        self._fetch()
+        for listing in self.listings:
+            name = listing.system.name
+            place = self._repository(listing.system)
+            current = self.signer is not None and place.is_current(wanted[name], self.signer)
+            if not current:
+                self.report.published.append(name)
+                if self.signer is not None and not self.order.check:
+                    self._write_key()
+                    place.publish(wanted[name], self.signer)
+            self._prune(place, wanted[name])
+        if self.signer is not None:
+            self._write_key()
+
+    def _repository(self, system: System) -> Repository:
+        return Repository(self.order.directory / system.name, system.name, system.architecture)
+
+    def _entries(self, listing: Listing) -> list[Entry]:
+        """Return the new index: the list, and what was there before unless it is to go."""
+        entries = {package.identity: repository.entry_of(package) for package in listing.packages}
+        if self.order.prune or self.signer is None:
+            return list(entries.values())
+        base = self.order.directory / listing.system.name
+        older = [one for one in self._repository(listing.system).published(self.signer) if one.identity not in entries]
+        spoilt = {
+            job.target for job in fetching.absent(Job("", base / one.file, one.sha256, one.size) for one in older)
+        }
+        for one in older:
+            if base / one.file in spoilt:
+                self.report.warnings.append(f"{listing.system.name}: {one.called} of an earlier list is gone from the pool, or changed; "
+                                            "it leaves the index")  # fmt: skip
+            else:
+                entries[one.identity] = one
+                self.report.kept.append(f"{listing.system.name}: {one.called}")
+        return list(entries.values())
+
+    def _fetch(self) -> None:
+        missing = fetching.absent(self._jobs())
+        self.report.fetched = sorted(job.url for job in missing)
+        size = sum({job.sha256: job.size or 0 for job in missing}.values())
+        self.report.fetched_bytes = size
+        if self.order.check or not missing:
+            return
+        self.order.directory.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.order.directory).free
+        if free < size + _SPARE:
+            lack = f"{size >> 20} MiB are to be fetched, and {free >> 20} MiB are free"
+            raise MirrorError([f"{self.order.directory}: {lack}. Make room, or set mirror_directory"])
+        config = self.order.cache / self.listings[0].system.name / "apt.conf"
+        failed = fetching.fetch(missing, self.order.directory / ".incoming", config)
+        if failed:
+            raise MirrorError(
+                [*failed, "What came whole is kept, the index is as it was; run it again when the origin has recovered"]
+            )
+
+    def _jobs(self) -> Iterator[Job]:
+        for listing in self.listings:
+            for package in listing.packages:
+                target = self.order.directory / listing.system.name / package.file
+                yield Job(package.url, target, package.sha256, package.size)
+        for file in self.order.files:
+            yield Job(file.url, self.order.directory / "files" / file.name, file.sha256)
+
+    def _prune(self, place: Repository, entries: Sequence[Entry]) -> None:
+        if not self.order.prune:
+            return
+        for path in place.surplus(entries):
+            self.report.removed.append(f"{place.system}: {path.name}")
+            if not self.order.check:
+                path.unlink()
+
+    def _write_key(self) -> None:
+        assert self.signer is not None
+        self._bring(KEY, self.signer.public)
+
+    def _write_lists(self) -> None:
+        self._bring(JSON, artifacts.as_json(self.list))
+        self._bring(CSV, artifacts.as_csv(self.list))
+
+    def _bring(self, name: str, text: str) -> None:
+        path = self.order.directory / name
+        data = text.encode()
+        if path.is_file() and path.read_bytes() == data:
+            return
+        self.report.changed = True
+        if not self.order.check:
+            repository.write(path, data)
+
+
+@contextmanager
+def alone(cache: Path) -> Iterator[None]:
+    """Keep a second run out of the same lists."""
+    cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise MirrorError(
+                [f"another run is making this mirror now (it holds {cache / 'lock'}); wait until it has ended"]
+            ) from None
+        yield
+
+
+def make(order: Order, signer: Callable[[], Signer | None]) -> tuple[Report, dict[str, Any]]:
+    """List and mirror; return what happened and the list. `signer` is asked only when all systems have been resolved."""
+    check_tools()
+    with alone(order.cache):
+        listings = resolve(order)
+        mirror = Mirror(order, listings, signer())
+        return mirror.bring(), mirror.list
