@@ -11,7 +11,7 @@ import socket
 import stat
 import string
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
@@ -95,6 +95,16 @@ class SecretStore:
             return data.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise self._no_text(name, f"{len(data)} random bytes") from error
+
+    def has(self, name: str) -> bool:
+        """Whether there is such a secret already."""
+        return (self.directory / name).exists()
+
+    def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
+        """Return a secret that only another program can make, as a signing key; `make` is asked when there is none yet."""
+        if not self.has(name):
+            self._make(self.directory / name, make())
+        return self.get(name)
 
     def _no_text(self, name: str, what: str) -> SecretError:
         return SecretError(

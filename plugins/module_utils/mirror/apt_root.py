@@ -35,12 +35,16 @@ _ASK = 300.0
 
 
 class AptRoot:
-    """A directory with configuration, keys and lists for one system; it is kept, so that lists are read anew only if they changed."""
+    """A directory with configuration, keys and lists for one system; it is kept, so that lists are read anew only if they changed.
 
-    def __init__(self, directory: Path, system: System) -> None:
+    It has these origins and no others: what another set of the system comes from may have the same packages in other versions.
+    """
+
+    def __init__(self, directory: Path, system: System, origins: Sequence[Origin]) -> None:
         self.directory = directory
         self.system = system
-        self.config = directory / "apt.conf"
+        self.origins = origins
+        self.config = config_of(directory)
 
     def prepare(self) -> None:
         """Write what apt reads, the keys first; MirrorError: a key that is not there."""
@@ -50,10 +54,10 @@ class AptRoot:
             path.unlink()
         (self.directory / "status").write_text("")
         self.config.write_text(self._configuration())
-        missing = [self._missing_key(origin) for origin in self.system.origins]
+        missing = [self._missing_key(origin) for origin in self.origins]
         if any(missing):
             raise MirrorError(text for text in missing if text)
-        for origin in self.system.origins:
+        for origin in self.origins:
             (self.directory / f"sources.d/{origin.name}.sources").write_text(self._source(origin))
 
     def update(self) -> None:
@@ -99,7 +103,7 @@ class AptRoot:
         return exact
 
     def _absent(self, need: Need, versions: Sequence[str], label: str) -> str:
-        asked = "; ".join(f"{one.url} {' '.join((*one.suites, *one.components))}" for one in self.system.origins)
+        asked = "; ".join(f"{one.url} {' '.join((*one.suites, *one.components))}" for one in self.origins)
         there = f"versions there: {', '.join(versions)}" if versions else "no version of it is there"
         which = "" if need.version == "*" else f" in version {need.version}"
         return (
@@ -137,7 +141,7 @@ class AptRoot:
         return [self._package(fields, located[sha256], parts, asked) for sha256, fields in records.items()]
 
     def _package(self, fields: Fields, url: str, parts: dict[str, tuple[str, ...]], asked: set[str]) -> Package:
-        bases = [origin.url.rstrip("/") for origin in self.system.origins if _below(url, origin.url)]
+        bases = [origin.url.rstrip("/") for origin in self.origins if _below(url, origin.url)]
         name = fields["Package"]
         package = Package(
             name=name,
@@ -213,6 +217,11 @@ Acquire::PDiffs "false";
 
     def _run(self, program: str, arguments: Sequence[str], timeout: float) -> node_command.Outcome:
         return node_command.run(["env", f"APT_CONFIG={self.config}", program, *arguments], timeout)
+
+
+def config_of(directory: Path) -> Path:
+    """Return apt's configuration of the root in a directory."""
+    return directory / "apt.conf"
 
 
 def _below(url: str, base: str) -> bool:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,13 +14,16 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import artifacts, fetching, repository, signing
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.apt_root import AptRoot
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.apt_root import AptRoot, config_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.fetching import Job
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import (
     File,
+    Key,
     Listing,
     MirrorError,
+    Origin,
     Package,
+    PackageSet,
     Report,
     System,
 )
@@ -74,22 +78,47 @@ def resolve(order: Order) -> list[Listing]:
 
 
 def _listing(order: Order, system: System) -> Listing:
-    root = AptRoot(order.cache / system.name, system)
-    root.prepare()
-    keys = tuple(signing.key_of(origin.name, root.key_file(origin)) for origin in system.origins)
-    root.update()
     merged: dict[tuple[str, str, str], Package] = {}
+    keys: set[Key] = set()
     mistakes: list[str] = []
-    for one in system.sets:
+    for origins in dict.fromkeys(one.origins for one in system.sets):
         try:
-            for package in root.packages(one):
-                known = merged.get(package.identity)
-                merged[package.identity] = package if known is None else _both(known, package)
+            root = AptRoot(_root_of(order, system.name, origins), system, origins)
+            root.prepare()
+            keys |= {signing.key_of(origin.name, root.key_file(origin)) for origin in origins}
+            root.update()
         except MirrorError as error:
             mistakes += error.mistakes
+            continue
+        for one in system.sets:
+            if one.origins == origins:
+                mistakes += _merge(merged, root, one)
     if mistakes:
         raise MirrorError(mistakes)
-    return Listing(system, tuple(merged[identity] for identity in sorted(merged)), keys)
+    ordered = sorted(keys, key=lambda key: (key.origin, key.sha256))
+    return Listing(system, tuple(merged[identity] for identity in sorted(merged)), tuple(ordered))
+
+
+def _root_of(order: Order, system: str, origins: tuple[Origin, ...]) -> Path:
+    return order.cache / system / hashlib.sha256(repr(origins).encode()).hexdigest()[:12]
+
+
+def _merge(merged: dict[tuple[str, str, str], Package], root: AptRoot, one: PackageSet) -> list[str]:
+    """Add the packages of a set; return what is wrong with it."""
+    try:
+        found = root.packages(one)
+    except MirrorError as error:
+        return error.mistakes
+    mistakes = []
+    for package in found:
+        known = merged.setdefault(package.identity, package)
+        if known.sha256 != package.sha256:
+            mistakes.append(
+                f"{root.system.name}: {' '.join(package.identity)} is one file at {known.url} and another at {package.url}; a mirror "
+                "can have only one of them. Let the profiles of this system have one source"
+            )
+        merged[package.identity] = _both(known, package)
+    return mistakes
 
 
 def _both(one: Package, other: Package) -> Package:
@@ -170,7 +199,8 @@ class Mirror:
         if free < size + _SPARE:
             lack = f"{size >> 20} MiB are to be fetched, and {free >> 20} MiB are free"
             raise MirrorError([f"{self.order.directory}: {lack}. Make room, or set mirror_directory"])
-        config = self.order.cache / self.listings[0].system.name / "apt.conf"
+        system = self.listings[0].system
+        config = config_of(_root_of(self.order, system.name, system.sets[0].origins))
         failed = fetching.fetch(missing, self.order.directory / ".incoming", config)
         if failed:
             raise MirrorError(

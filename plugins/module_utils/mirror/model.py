@@ -41,10 +41,11 @@ class Need:
 
 @dataclass(frozen=True)
 class PackageSet:
-    """What is installed together. `preferences` are apt's, as the nodes have them."""
+    """What is installed together, and from where. `preferences` are apt's, as the nodes have them."""
 
     label: str
     needs: tuple[Need, ...]
+    origins: tuple[Origin, ...]
     preferences: str = ""
 
 
@@ -53,9 +54,13 @@ class System:
     """An operating system of the nodes, as gpu_stack.os names it."""
 
     name: str
-    origins: tuple[Origin, ...]
     sets: tuple[PackageSet, ...]
     architecture: str = "amd64"
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """The origins of all its sets."""
+        return tuple(dict.fromkeys(origin for one in self.sets for origin in one.origins))
 
 
 @dataclass(frozen=True)

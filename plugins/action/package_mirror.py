@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Make a mirror of what a cluster's GPU nodes install; documented in plugins/modules/package_mirror.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import build, signing
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import MirrorError
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mirror, mirror_report
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import SecretError, SecretStore, directory_of
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "cluster_file": {"type": "path", "required": True},
+    "directory": {"type": "str", "default": ""},
+    "cache": {"type": "str", "default": ""},
+    "list_only": {"type": "bool", "default": False},
+    "prune": {"type": "bool", "default": False},
+    "packages": {"type": "list", "elements": "str", "default": []},
+    "files": {"type": "list", "elements": "dict", "default": []},
+}
+_T = TypeVar("_T")
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """The action; it runs on the control node alone, where the cluster file and the secrets are, and connects to nobody."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_OPTIONS)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """List and mirror; every mistake comes in one error."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, arguments = self.validate_argument_spec(_OPTIONS)
+        try:
+            order = self._order(arguments)
+            report, listed = build.make(order, lambda: self._signer(order, task_vars or {}))
+        except (MirrorError, SecretError, ClusterFileError) as error:
+            raise AnsibleActionFail(f"the mirror was not made.\n{error}") from None
+        except OSError as error:
+            raise AnsibleActionFail(f"the mirror was not made: {error.filename}: {error.strerror}") from None
+        if self._task.diff:
+            result["diff"] = [mirror_report.diff(report)]
+        return {**result, **mirror_report.told(order, report, listed)}
+
+    def _order(self, arguments: dict[str, Any]) -> build.Order:
+        cluster = load(arguments["cluster_file"])
+        mistakes = mirror.unknown(self._task.get_variable_manager().extra_vars)
+
+        def checked(made: Callable[[], _T], otherwise: _T) -> _T:
+            try:
+                return made()
+            except MirrorError as error:
+                mistakes.extend(error.mistakes)
+                return otherwise
+
+        order = build.Order(
+            cluster=cluster.name,
+            directory=checked(lambda: mirror.directory_of(arguments["directory"], cluster), Path()),
+            cache=mirror.cache_of(arguments["cache"], cluster),
+            systems=checked(lambda: mirror.systems_of(cluster, arguments["packages"]), ()),
+            files=checked(lambda: mirror.files_of(arguments["files"]), ()),
+            list_only=arguments["list_only"],
+            prune=arguments["prune"],
+            check=bool(self._task.check_mode),
+        )
+        if mistakes:
+            raise MirrorError(mistakes)
+        return order
+
+    def _signer(self, order: build.Order, variables: dict[str, Any]) -> Signer | None:
+        """Return the mirror's key, made on first use; None where there is none and nothing is to be signed."""
+        names = ("bedplate_secrets_dir", "bedplate_cluster")
+        store = SecretStore(directory_of({name: self._templar.template(variables.get(name)) for name in names}))
+        if order.check or order.list_only:
+            return signing.signer(store.text(mirror.SECRET)) if store.has(mirror.SECRET) else None
+        return signing.signer(store.keep(mirror.SECRET, lambda: signing.generate(order.cluster).encode()).decode())

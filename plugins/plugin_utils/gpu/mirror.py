@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a mirror for a cluster file has to have: the sets of all GPU nodes, by system, with the origins that have them."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import repositories
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import (
+    File,
+    MirrorError,
+    Need,
+    Origin,
+    PackageSet,
+    System,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import driver
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
+
+PREFIX = "mirror_"
+VARIABLES = ("mirror_cache", "mirror_directory", "mirror_files", "mirror_list_only", "mirror_packages", "mirror_prune")
+SECRET = "mirror_signing_key"
+# Where a distribution has what everything else depends on.
+_BASE = {"debian": ("main",), "canonical": ("main", "universe")}
+_KEYRINGS = {"debian": "debian-archive-keyring", "canonical": "ubuntu-keyring"}
+_PARTS = ("driver", "cuda", "toolkit", "dcgm")
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
+_NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*\Z")
+_PACKAGE = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(=(?P<version>[0-9A-Za-z.+~:*-]+))?\Z")
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Return what is wrong with names of variables that begin with `mirror_`, with the nearest that is one.
+
+    >>> unknown(["mirror_prune", "mirror_purne", "other"])
+    ['mirror_purne is no variable of playbooks/mirror.yml; did you mean mirror_prune?']
+    """
+    found = []
+    for name in sorted(names):
+        if name.startswith(PREFIX) and name not in VARIABLES:
+            near = difflib.get_close_matches(name[len(PREFIX) :], (one[len(PREFIX) :] for one in VARIABLES), n=1)
+            hint = f"did you mean {PREFIX}{near[0]}?" if near else f"allowed: {', '.join(VARIABLES)}"
+            found.append(f"{name} is no variable of playbooks/mirror.yml; {hint}")
+    return found
+
+
+def systems_of(cluster: Cluster, more: Sequence[str] = ()) -> tuple[System, ...]:
+    """Return the systems of the GPU nodes with the sets of their profiles; `more` are further packages for each system.
+
+    MirrorError: a system that this does not mirror, and words of `more` that name no package.
+    """
+    mistakes = [f"mirror_packages: {text!r}; allowed: NAME, NAME=VERSION" for text in more if not _PACKAGE.match(text)]
+    wanted = _wanted(cluster)
+    mistakes += [
+        f"profile {one.profile.name}: {one.file.os} installs rpm packages, which this playbook does not mirror; copy the owners' "
+        "repositories with dnf reposync, which keeps their signatures, and say where they are with `urls`"
+        for one in wanted
+        if one.stack.family != "deb"
+    ]
+    if not wanted:
+        mistakes.append(f"{cluster.path}: no profile has GPUs and a `gpu_stack`, so there is nothing to mirror")
+    if mistakes:
+        raise MirrorError(mistakes)
+    sets: dict[str, list[PackageSet]] = {}
+    for one in wanted:
+        sets.setdefault(one.file.os, []).append(_set(one))
+    for found in sets.values():
+        if more:
+            found.append(replace(found[0], label="mirror_packages", needs=tuple(_need(text) for text in more)))
+    return tuple(System(name, tuple(sets[name])) for name in sorted(sets))
+
+
+def files_of(entries: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
+    """Return the files of the variable; MirrorError: all that is wrong with it."""
+    found: list[File] = []
+    mistakes: list[str] = []
+    for number, entry in enumerate(entries):
+        url, sha256 = str(entry.get("url", "")), str(entry.get("sha256", "")).lower()
+        name = str(entry.get("name") or url.rsplit("/", 1)[-1])
+        where = f"mirror_files[{number}]"
+        if unknown := sorted(set(entry) - {"url", "sha256", "name"}):
+            mistakes.append(f"{where}: {', '.join(unknown)}; allowed: url, sha256, name")
+        if not re.match(r"(https?|file)://\S+\Z", url):
+            mistakes.append(f"{where}: url {url!r}; allowed: an address with http, https or file")
+        if not _SHA256.match(sha256):
+            mistakes.append(f"{where}: sha256 {sha256!r}; needed: the 64 hexadecimal digits that its owner publishes")
+        if not _NAMED.match(name) or name in [one.name for one in found]:
+            mistakes.append(f"{where}: name {name!r}; allowed: a file name of its own, without /")
+        found.append(File(name, url, sha256))
+    if mistakes:
+        raise MirrorError(mistakes)
+    return tuple(found)
+
+
+def directory_of(text: str, cluster: Cluster) -> Path:
+    """Return where the mirror is; MirrorError: a place where Ansible would take it for inventory, or a relative one."""
+    path = Path(text).expanduser() if text else Path("/srv/bedplate/mirror") / cluster.name
+    inventory = Path(cluster.path).resolve().parent
+    if not path.is_absolute():
+        raise MirrorError([f"mirror_directory {text!r} depends on where a command is run; allowed: an absolute path"])
+    if path.resolve().is_relative_to(inventory):
+        raise MirrorError([f"mirror_directory {path} is inside the inventory {inventory}, and Ansible would read it as such; "
+                           "allowed: a directory elsewhere"])  # fmt: skip
+    return path
+
+
+def cache_of(text: str, cluster: Cluster) -> Path:
+    """Return where apt's lists are between runs."""
+    state = os.environ.get("XDG_CACHE_HOME", "")
+    usual = Path(state if Path(state).is_absolute() else "~/.cache") / "bedplate/mirror" / cluster.name
+    return Path(text or usual).expanduser().absolute()
+
+
+def _wanted(cluster: Cluster) -> list[Wanted]:
+    """Return what the nodes get, once for each profile, as if there were no mirror yet."""
+    found: dict[str, Wanted] = {}
+    for node in cluster.nodes:
+        if node.profile.name not in found:
+            one = wanted_of(cluster, node.name)
+            if one is not None:
+                found[node.profile.name] = Wanted(one.profile, replace(one.file, mirror=None), one.stack)
+    return list(found.values())
+
+
+def _set(wanted: Wanted) -> PackageSet:
+    needs = [Need(one.name, one.version, one.part) for one in wanted.stack.packages]
+    deployed = driver.deployment(wanted)
+    needs += [Need(name, "*", "build") for name in deployed["build"] if name not in {need.name for need in needs}]
+    sources = [*deployed["sources"], *(entry for part in _PARTS[1:] for entry in wanted.sources(part))]
+    texts = dict.fromkeys(entry["content"] for entry in sources if entry["path"].endswith(".pref"))
+    return PackageSet(f"profile {wanted.profile.name}", tuple(needs), _origins(wanted), "\n".join(texts))
+
+
+def _origins(wanted: Wanted) -> tuple[Origin, ...]:
+    """Return the distribution's own archive, for what everything depends on, and the repositories of the set."""
+    system, urls = wanted.file.os, dict(wanted.file.urls)
+    found = {}
+    for row in tables.default().repositories:
+        if system in row.systems and row.source in _BASE:
+            base = repositories.located(row, system, urls.get(row.name, ""))
+            found[row.name] = _origin(replace(base, components=_BASE[row.source]), row.source)
+    for one in wanted.repositories:
+        components = (*(found[one.name].components if one.name in found else ()), *one.components)
+        source = next(row.source for row in tables.default().repositories if row.name == one.name)
+        found[one.name] = _origin(replace(one, components=components), source)
+    return tuple(found.values())
+
+
+def _origin(repository: repositories.Repository, source: str) -> Origin:
+    hint = f"The cluster file says it: `gpu_stack: {{keys: {{{repository.name}: FILE}}}}`"
+    if source in _KEYRINGS:
+        hint = f"Install it: apt-get install {_KEYRINGS[source]}"
+    one = repository
+    return Origin(one.name, one.url, one.suites, one.components, one.key, hint)
+
+
+def _need(text: str) -> Need:
+    match = _PACKAGE.match(text)
+    assert match is not None
+    return Need(match["name"], match["version"] or "*", "site")
