@@ -141,11 +141,11 @@ def _set(wanted: Wanted) -> PackageSet:
 
 def _origins(wanted: Wanted) -> tuple[Origin, ...]:
     """Return the distribution's own archive, for what everything depends on, and the repositories of the set."""
-    system, urls = wanted.file.os, dict(wanted.file.urls)
+    system, urls, keys = wanted.file.os, dict(wanted.file.urls), dict(wanted.file.keys)
     found = {}
     for row in tables.default().repositories:
         if system in row.systems and row.source in _BASE:
-            base = repositories.located(row, system, urls.get(row.name, ""))
+            base = repositories.located(row, system, urls.get(row.name, ""), keys.get(row.name, ""))
             found[row.name] = _origin(replace(base, components=_BASE[row.source]), row.source)
     for one in wanted.repositories:
         components = (*(found[one.name].components if one.name in found else ()), *one.components)

@@ -34,11 +34,13 @@ class Deb:
 
 @dataclass
 class Archive:
-    """A repository as distributions have them: dists/stable, component main."""
+    """A repository as distributions have them. All packages are in the first suite and component, the others are empty."""
 
     directory: Path
     signer: Signer
     debs: list[Deb] = field(default_factory=list)
+    suites: tuple[str, ...] = ("stable",)
+    components: tuple[str, ...] = ("main",)
 
     def add(self, *debs: Deb) -> None:
         self.debs += debs
@@ -47,17 +49,21 @@ class Archive:
         self.publish()
 
     def publish(self) -> None:
-        dists = self.directory / "dists/stable"
-        index = "\n".join(self._paragraph(deb) for deb in self.debs)
-        packages = dists / "main/binary-amd64/Packages"
-        packages.parent.mkdir(parents=True, exist_ok=True)
-        packages.write_text(index)
-        digest = hashlib.sha256(index.encode()).hexdigest()
-        text = (
-            "Suite: stable\nCodename: stable\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nArchitectures: amd64\nComponents: main\n"
-            f"SHA256:\n {digest} {len(index.encode())} main/binary-amd64/Packages\n"
-        )
-        (dists / "InRelease").write_text(self.signer.sign(text))
+        for suite in self.suites:
+            dists, sums = self.directory / "dists" / suite, ""
+            for component in self.components:
+                first = (suite, component) == (self.suites[0], self.components[0])
+                index = "\n".join(self._paragraph(deb) for deb in self.debs) if first else ""
+                packages = dists / component / "binary-amd64/Packages"
+                packages.parent.mkdir(parents=True, exist_ok=True)
+                packages.write_text(index)
+                digest = hashlib.sha256(index.encode()).hexdigest()
+                sums += f" {digest} {len(index.encode())} {component}/binary-amd64/Packages\n"
+            text = (
+                f"Suite: {suite}\nCodename: {suite}\nDate: Thu, 01 Jan 2026 00:00:00 UTC\nArchitectures: amd64\n"
+                f"Components: {' '.join(self.components)}\nSHA256:\n{sums}"
+            )
+            (dists / "InRelease").write_text(self.signer.sign(text))
 
     def origin(self, url: str, **more: str) -> Origin:
         return Origin(more.get("name", "a"), url, ("stable",), ("main",), more.get("key", self.signer.public))
@@ -113,23 +119,23 @@ def served(directory: Path) -> Iterator[tuple[str, list[str]]]:
 class Node:
     """apt on a machine that has no sources but the mirror, and no route to anything else."""
 
-    def __init__(self, directory: Path, mirror: str, key: str) -> None:
+    def __init__(self, directory: Path, mirror: str, key: str = "", files: dict[str, str] | None = None) -> None:
+        """`files` are those of a role (.sources and .pref), otherwise the mirror's address and key are all."""
         self.directory = directory
-        for name in ("lists/partial", "archives/partial", "parts"):
+        for name in ("lists/partial", "archives/partial", "parts", "sources.d", "preferences.d"):
             (directory / name).mkdir(parents=True, exist_ok=True)
         (directory / "status").write_text("")
         (directory / "sources.list").write_text("")
         indented = "".join(f" {line or '.'}\n" for line in key.strip().splitlines())
-        (directory / "sources.d").mkdir(exist_ok=True)
-        (directory / "sources.d/mirror.sources").write_text(
-            f"Types: deb\nURIs: {mirror}\nSuites: ./\nSigned-By:\n{indented}"
-        )
+        plain = {"mirror.sources": f"Types: deb\nURIs: {mirror}\nSuites: ./\nSigned-By:\n{indented}"}
+        for name, text in (files or plain).items():
+            (directory / ("sources.d" if name.endswith(".sources") else "preferences.d") / name).write_text(text)
         host = mirror.split("/")[2].split(":")[0]
         proxies = f'Acquire::http::Proxy "{NOWHERE}"; Acquire::https::Proxy "{NOWHERE}";'
         (directory / "apt.conf").write_text(
             f'Dir::Etc "{directory}"; Dir::Etc::parts "{directory}/parts"; Dir::Etc::main "none";'
             f'Dir::Etc::sourcelist "{directory}/sources.list"; Dir::Etc::sourceparts "{directory}/sources.d";'
-            f'Dir::Etc::preferences "none"; Dir::Etc::preferencesparts "{directory}/parts";'
+            f'Dir::Etc::preferences "none"; Dir::Etc::preferencesparts "{directory}/preferences.d";'
             f'Dir::State "{directory}"; Dir::State::status "{directory}/status"; Dir::State::lists "{directory}/lists";'
             f'Dir::Cache "{directory}"; Dir::Cache::archives "{directory}/archives";'
             f'APT::Architecture "amd64"; #clear APT::Architectures;\nAPT::Architectures:: "amd64";'

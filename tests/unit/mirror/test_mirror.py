@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model impo
     File,
     MirrorError,
     Need,
+    Origin,
     PackageSet,
     Report,
     System,
@@ -30,10 +31,15 @@ Make = Callable[..., Report]
 
 
 def order(tmp_path: Path, archive: Archive, url: str, *needs: Need, **more: object) -> Order:
-    sets = (PackageSet("profile h100", needs or NEEDS, "Package: library\nPin: version 2.0-1\nPin-Priority: 1001\n"),)
-    system = System("debian-13", (archive.origin(url),), sets)
+    pins = "Package: library\nPin: version 2.0-1\nPin-Priority: 1001\n"
+    system = System("debian-13", (PackageSet("profile h100", needs or NEEDS, (archive.origin(url),), pins),))
     plain = Order("alpha", tmp_path / "mirror", tmp_path / "cache", (system,))
     return replace(plain, **more)  # type: ignore[arg-type]
+
+
+def with_origins(plain: Order, *origins: Origin) -> Order:
+    system = plain.systems[0]
+    return replace(plain, systems=(replace(system, sets=(replace(system.sets[0], origins=origins),)),))
 
 
 def files(directory: Path) -> dict[str, tuple[int, bytes]]:
@@ -187,8 +193,7 @@ def test_an_origin_that_is_not_reached_is_named(tmp_path, archive, mirror_key, m
 
 def test_an_origin_signed_by_another_key_is_refused(tmp_path, archive, mirror_key):
     plain = order(tmp_path, archive, f"file://{archive.directory}")
-    origin = replace(plain.systems[0].origins[0], key=mirror_key.public)
-    wanted = replace(plain, systems=(replace(plain.systems[0], origins=(origin,)),))
+    wanted = with_origins(plain, replace(plain.systems[0].origins[0], key=mirror_key.public))
     with pytest.raises(MirrorError, match=r"NO_PUBKEY|not signed|Missing key"):
         build.make(wanted, lambda: mirror_key)
 
@@ -200,7 +205,7 @@ def test_keys_that_are_missing_are_all_named(tmp_path, archive, mirror_key):
         replace(one, name="x", key=""),
         replace(one, name="y", key="/no/key.gpg", hint="apt-get install keyring"),
     )
-    wanted = replace(plain, systems=(replace(plain.systems[0], origins=origins),))
+    wanted = with_origins(plain, *origins)
     with pytest.raises(MirrorError) as caught:
         build.make(wanted, lambda: mirror_key)
     assert len(caught.value.mistakes) == 2
