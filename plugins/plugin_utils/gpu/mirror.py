@@ -22,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model impo
     System,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import armored
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import driver
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
 
@@ -71,7 +72,12 @@ def systems_of(cluster: Cluster, more: Sequence[str] = ()) -> tuple[System, ...]
         raise MirrorError(mistakes)
     sets: dict[str, list[PackageSet]] = {}
     for one in wanted:
-        sets.setdefault(one.file.os, []).append(_set(one))
+        try:
+            sets.setdefault(one.file.os, []).append(_set(one))
+        except ValueError as error:
+            mistakes.append(f"profile {one.profile.name}: {error}")
+    if mistakes:
+        raise MirrorError(mistakes)
     for found in sets.values():
         if more:
             found.append(replace(found[0], label="mirror_packages", needs=tuple(_need(text) for text in more)))
@@ -141,7 +147,11 @@ def _set(wanted: Wanted) -> PackageSet:
 
 def _origins(wanted: Wanted) -> tuple[Origin, ...]:
     """Return the distribution's own archive, for what everything depends on, and the repositories of the set."""
-    system, urls, keys = wanted.file.os, dict(wanted.file.urls), dict(wanted.file.keys)
+    system, urls, keys = (
+        wanted.file.os,
+        dict(wanted.file.urls),
+        {name: armored(path) for name, path in wanted.file.keys},
+    )
     found = {}
     for row in tables.default().repositories:
         if system in row.systems and row.source in _BASE:

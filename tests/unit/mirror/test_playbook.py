@@ -106,7 +106,7 @@ def test_the_list_names_every_package_with_its_parts(site, made):
     parts = {row["name"]: row["systems"]["debian-13"]["parts"] for row in found["packages"]}
     assert parts["base"] == ["build"]
     assert parts["dkms"] == ["build"]
-    assert {tuple(value) for value in parts.values()} == {("build",), ("driver",), ("kernel",)}
+    assert {tuple(value) for value in parts.values()} == {("build",), ("driver",), ("kernel",), ("support",)}
     assert {row["origin"] for row in found["keys"]} == {"debian", "debian-security"}
 
 

@@ -1,0 +1,101 @@
+"""What a cluster file asks of a mirror."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import MirrorError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mirror
+from tests.unit.mirror.sites import SITE, write_site
+
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nx\n-----END PGP PUBLIC KEY BLOCK-----\n"
+
+
+def cluster_of(tmp_path: Path, more: str = "", **changes: str) -> Cluster:
+    text = SITE
+    for name, value in changes.items():
+        lines = [f"  {name}: {value}" if line.startswith(f"  {name}: ") else line for line in text.splitlines()]
+        text = "\n".join(lines) + "\n"
+    path = tmp_path / "away.bedplate.yml"
+    path.write_text(text.replace("@mirror@", more))
+    return load(str(path))
+
+
+def test_the_distributions_own_archive_and_what_compiles_modules_are_part_of_it(tmp_path):
+    (system,) = mirror.systems_of(cluster_of(tmp_path))
+    assert (system.name, len(system.sets)) == ("debian-13", 1)
+    wanted = {need.name: (need.version, need.part) for need in system.sets[0].needs}
+    assert wanted["nvidia-kernel-dkms"] == ("550.163.01-2", "kernel")
+    assert wanted["dkms"] == ("*", "build")
+    assert wanted["linux-headers-amd64"] == ("*", "build")
+    debian, security = system.origins
+    assert debian.components == ("main", "contrib", "non-free", "non-free-firmware")
+    assert security.suites == ("trixie-security",)
+    assert "Pin-Priority: 1001" in system.sets[0].preferences
+
+
+def test_a_mirror_in_the_file_is_no_origin_of_itself(tmp_path):
+    (tmp_path / "mirror.asc").write_text(KEY)
+    with_mirror = cluster_of(tmp_path, "mirror: {url: 'http://m.example.org', key: mirror.asc}")
+    found = mirror.systems_of(with_mirror)
+    assert [origin.name for origin in found[0].origins] == ["debian", "debian-security"]
+    assert found == mirror.systems_of(cluster_of(tmp_path))
+
+
+def test_a_set_of_nvidia_has_only_its_own_origins_and_the_distributions_base(tmp_path):
+    (tmp_path / "n.asc").write_text(KEY)
+    found = mirror.systems_of(
+        cluster_of(tmp_path, "keys: {nvidia: n.asc}", source="nvidia", driver='"580"', module="open")
+    )
+    components = {origin.name: origin.components for origin in found[0].origins}
+    assert components == {"debian": ("main",), "debian-security": ("main",), "nvidia": ()}
+    assert found[0].origins[2].key == KEY
+
+
+def test_keys_that_are_not_there_are_named(tmp_path):
+    wanted = cluster_of(tmp_path, "keys: {nvidia: gone.asc}", source="nvidia", driver='"580"', module="open")
+    with pytest.raises(MirrorError, match=r"profile h100: there is no .*gone.asc; put the key there"):
+        mirror.systems_of(wanted)
+
+
+def test_a_system_with_rpms_is_said_not_to_be_mirrored(tmp_path):
+    (tmp_path / "n.asc").write_text(KEY)
+    wanted = cluster_of(tmp_path, "keys: {nvidia: n.asc}", os="rocky-9", source="nvidia", driver='"580"', module="open")
+    with pytest.raises(MirrorError, match="profile h100: rocky-9 installs rpm packages"):
+        mirror.systems_of(wanted)
+
+
+def test_further_packages_are_a_set_of_their_own(tmp_path):
+    (system,) = mirror.systems_of(cluster_of(tmp_path), ["slurmd", "munge=0.5.16-1"])
+    assert [(need.name, need.version, need.part) for need in system.sets[1].needs] == [
+        ("slurmd", "*", "site"),
+        ("munge", "0.5.16-1", "site"),
+    ]
+    with pytest.raises(MirrorError, match="mirror_packages: '-o x'; allowed: NAME, NAME=VERSION"):
+        mirror.systems_of(cluster_of(tmp_path), ["-o x"])
+
+
+def test_files_need_an_address_and_a_checksum(tmp_path):
+    good = {"url": "https://x.example.org/a.tgz", "sha256": "A" * 64}
+    assert [(one.name, one.sha256) for one in mirror.files_of([good])] == [("a.tgz", "a" * 64)]
+    with pytest.raises(MirrorError) as caught:
+        mirror.files_of([good, good, {"url": "ftp://x/", "sha256": "1", "name": "../a", "md5": "1"}])
+    assert [text.split(";")[0] for text in caught.value.mistakes] == [
+        "mirror_files[1]: name 'a.tgz'",
+        "mirror_files[2]: md5",
+        "mirror_files[2]: url 'ftp://x/'",
+        "mirror_files[2]: sha256 '1'",
+        "mirror_files[2]: name '../a'",
+    ]
+
+
+def test_a_directory_in_the_inventory_is_refused(tmp_path):
+    cluster = load(str(write_site(tmp_path / "site", "http://m", KEY)))
+    assert mirror.directory_of("", cluster) == Path("/srv/bedplate/mirror/away")
+    with pytest.raises(MirrorError, match="is inside the inventory"):
+        mirror.directory_of(str(tmp_path / "site/mirror"), cluster)
+    with pytest.raises(MirrorError, match="depends on where a command is run"):
+        mirror.directory_of("mirror", cluster)
