@@ -13,6 +13,8 @@ from pathlib import Path
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import Key, MirrorError
 
+# Which every gpgv and sqv reads, that of a FIPS kernel too.
+ALGORITHM = "rsa3072"
 _SECONDS = 120.0
 
 
@@ -59,7 +61,7 @@ def generate(cluster: str) -> str:
             "",
             "--quick-generate-key",
             name,
-            "rsa3072",
+            ALGORITHM,
             "sign",
             "never",
         ]

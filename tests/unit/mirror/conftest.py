@@ -1,4 +1,4 @@
-"""One key for an origin and one for the mirror: making them takes longest."""
+"""One key for an origin and one for the mirror, of a kind that is made at once."""
 
 from __future__ import annotations
 
@@ -14,12 +14,18 @@ from tests.unit.mirror.origins import Archive, Deb
 
 @pytest.fixture(scope="session")
 def origin_key() -> Signer:
-    return signing.signer(signing.generate("an origin"))
+    return _key("an origin")
 
 
 @pytest.fixture(scope="session")
 def mirror_key() -> Signer:
-    return signing.signer(signing.generate("a test"))
+    return _key("a test")
+
+
+def _key(name: str) -> Signer:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(signing, "ALGORITHM", "ed25519")
+        return signing.signer(signing.generate(name))
 
 
 @pytest.fixture(scope="session")
