@@ -194,7 +194,7 @@ class Mirror:
         self.report.fetched_bytes = size
         if self.order.check or not missing:
             return
-        self.order.directory.mkdir(parents=True, exist_ok=True)
+        fetching.make_directory(self.order.directory)
         free = shutil.disk_usage(self.order.directory).free
         if free < size + _SPARE:
             lack = f"{size >> 20} MiB are to be fetched, and {free >> 20} MiB are free"

@@ -54,7 +54,8 @@ def fetch(jobs: Sequence[Job], incoming: Path, config: Path) -> list[str]:
 
     `config` is apt's: it fetches, by the proxies and logins that it knows.
     """
-    incoming.mkdir(parents=True, exist_ok=True)
+    make_directory(incoming.parent)
+    incoming.mkdir(mode=0o700, exist_ok=True)
     # The same file may be for several systems.
     by_sum = {job.sha256: job for job in jobs}
     reasons: dict[str, str] = {}
@@ -107,8 +108,16 @@ def _wrong(job: Job, path: Path, reason: str) -> str:
     return f"{job.url}: {reason or 'another file than was expected'}; expected {size}SHA256 {job.sha256}, got {got}"
 
 
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, which web servers may read whatever the umask is."""
+    missing = [one for one in (path, *path.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(exist_ok=True)
+        one.chmod(0o755)
+
+
 def _place(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(target.parent)
     beside = target.with_name(f".{target.name}.new")
     beside.unlink(missing_ok=True)
     os.link(source, beside)

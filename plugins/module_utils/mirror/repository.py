@@ -13,6 +13,7 @@ from email.utils import formatdate
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import paragraphs
+from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.fetching import make_directory
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import MirrorError, Package
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
 
@@ -145,7 +146,7 @@ def write(path: Path, data: bytes) -> bool:
     """Bring a file that others may read, at once and to the disk; return whether it was another one."""
     if _same(path, data):
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_directory(path.parent)
     beside = path.with_name(f".{path.name}.new")
     with beside.open("wb") as stream:
         stream.write(data)

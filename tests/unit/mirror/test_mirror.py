@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -107,6 +108,17 @@ def test_a_machine_refuses_an_index_that_was_changed(tmp_path, from_files, spoil
         done = node.update()
         assert done.returncode == 100
         assert {"InRelease": "BADSIG", "index": "Hash Sum mismatch"}[spoilt] in done.stderr
+
+
+def test_a_web_server_may_read_it_whatever_the_umask_is(tmp_path, from_files):
+    before = os.umask(0o077)
+    try:
+        from_files()
+    finally:
+        os.umask(before)
+    found = [path for path in (tmp_path / "mirror").rglob("*") if path.name != ".incoming"]
+    assert len(found) > 10
+    assert [path for path in found if path.stat().st_mode & 0o777 not in (0o755, 0o644)] == []
 
 
 def test_a_second_run_changes_and_fetches_nothing(tmp_path, from_files):
