@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import paragraphs
@@ -82,6 +84,15 @@ def test_only_what_the_key_has_signed_is_verified(mirror_key, origin_key):
     assert mirror_key.verified(signed.replace("\nb\n", "\nc\n")) is None
     assert mirror_key.verified(origin_key.sign("a\nb\n")) is None
     assert mirror_key.verified("a\nb\n") is None
+
+
+@pytest.mark.tools("gpg")
+def test_a_message_without_any_signature_is_not_verified(mirror_key):
+    stored = subprocess.run(
+        ["gpg", "--batch", "--armor", "--store"], input="a\n", capture_output=True, text=True, check=True
+    )
+    assert "BEGIN PGP MESSAGE" in stored.stdout
+    assert mirror_key.verified(stored.stdout) is None
 
 
 @pytest.mark.tools("gpg")
