@@ -32,7 +32,8 @@ SECRET = "mirror_signing_key"
 # Where a distribution has what everything else depends on.
 _BASE = {"debian": ("main",), "canonical": ("main", "universe")}
 _KEYRINGS = {"debian": "debian-archive-keyring", "canonical": "ubuntu-keyring"}
-_PARTS = ("driver", "cuda", "toolkit", "dcgm")
+# Roles of their own beside the driver's.
+_PARTS = ("cuda", "toolkit", "dcgm")
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*\Z")
 _PACKAGE = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(=(?P<version>[0-9A-Za-z.+~:*-]+))?\Z")
@@ -138,10 +139,11 @@ def _wanted(cluster: Cluster) -> list[Wanted]:
 
 def _set(wanted: Wanted) -> PackageSet:
     needs = [Need(one.name, one.version, one.part) for one in wanted.stack.packages]
-    deployed = driver.deployment(wanted)
-    needs += [Need(name, "*", "build") for name in deployed["build"] if name not in {need.name for need in needs}]
-    sources = [*deployed["sources"], *(entry for part in _PARTS[1:] for entry in wanted.sources(part))]
-    texts = dict.fromkeys(entry["content"] for entry in sources if entry["path"].endswith(".pref"))
+    build = driver.deployment(wanted)["build"]
+    needs += [Need(name, "*", "build") for name in build if name not in {need.name for need in needs}]
+    pins = wanted.pins("driver", never=tables.default().metapackages)
+    pins += [entry for part in _PARTS for entry in wanted.pins(part)]
+    texts = [entry["content"] for entry in pins]
     return PackageSet(f"profile {wanted.profile.name}", tuple(needs), _origins(wanted), "\n".join(texts))
 
 

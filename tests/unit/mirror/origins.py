@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import Origin
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
@@ -114,6 +115,11 @@ def served(directory: Path) -> Iterator[tuple[str, list[str]]]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def what_apt_reads(part: dict[str, Any]) -> list[dict[str, str]]:
+    """Return the repositories and pins that a role brings."""
+    return [entry for name in ("sources", "origins", "pins") for entry in part.get(name, ())]
 
 
 class Node:

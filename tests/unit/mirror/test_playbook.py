@@ -16,7 +16,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mirror
-from tests.unit.mirror.origins import Archive, Deb, Node, served
+from tests.unit.mirror.origins import Archive, Deb, Node, served, what_apt_reads
 from tests.unit.mirror.sites import write_site
 
 ROOT = Path(__file__).parents[3]
@@ -90,7 +90,7 @@ def test_what_the_roles_bring_is_installed_from_the_mirror_alone(site, made):
         (inside.parent / "mirror.asc").write_text((site.directory / "mirror/key.asc").read_text())
         inside.write_text(inside.read_text().replace("@mirror@", f"mirror: {{url: '{url}', key: mirror.asc}}"))
         part = gpu_part(str(inside), "gpu1", "driver")
-        files = {Path(entry["path"]).name: entry["content"] for entry in part["sources"]}
+        files = {Path(entry["path"]).name: entry["content"] for entry in what_apt_reads(part)}
         assert [name for name in files if name.endswith(".sources")] == ["bedplate-mirror.sources"]
         node = Node(site.directory / "node", url, files=files)
         done = node.update()

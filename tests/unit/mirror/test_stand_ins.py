@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_part
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import build
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import Report
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
@@ -15,7 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import lo
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mirror
 from lab.vendor import repository
 from lab.vendor.repository import Repository
-from tests.unit.mirror.origins import Archive, Deb, Node, served
+from tests.unit.mirror.origins import Archive, Deb, Node, served, what_apt_reads
 from tests.unit.mirror.sites import SITE
 
 pytestmark = [pytest.mark.playbooks, pytest.mark.tools("apt-get", "gpg", "dpkg-deb")]
@@ -51,11 +52,11 @@ class Site:
         return str(path)
 
     def origins(self) -> str:
-        keys = {"nvidia": self.vendor.key("nvidia"), "container-toolkit": self.vendor.key("toolkit")}
-        urls = {
-            "nvidia": self.vendor.part("debian-13", "nvidia"),
-            "container-toolkit": self.vendor.part("debian-13", "toolkit"),
-        }
+        keys: dict[str, Path] = {}
+        urls: dict[str, Path] = {}
+        toolkit = next(row.name for row in table.default().repositories if row.part == "toolkit")
+        for name, part in (("nvidia", repository.PARTS[0]), (toolkit, repository.PARTS[1])):
+            keys[name], urls[name] = self.vendor.key(part), self.vendor.part("debian-13", part)
         for name in ("debian", "debian-security"):
             keys[name], urls[name] = self.directory / "base.asc", self.base.directory
         said = [f"    {name}: 'file://{path}'\n" for name, path in urls.items()]
@@ -71,7 +72,7 @@ class Site:
         """Return a machine with what the roles bring to it, and the packages that they install."""
         file = self.file(driver, f"  mirror: {{url: '{url}', key: {self.directory / 'mirror/key.asc'}}}\n")
         parts = [gpu_part(file, "gpu1", part) for part in PARTS]
-        files = {Path(entry["path"]).name: entry["content"] for part in parts for entry in part["sources"]}
+        files = {Path(entry["path"]).name: entry["content"] for part in parts for entry in what_apt_reads(part)}
         node = Node(self.directory / name, url, files=files)
         return node, [package for part in parts for package in (*part["packages"], *part.get("build", ()))]
 
