@@ -189,7 +189,7 @@ class Mirror:
 
     def _fetch(self) -> None:
         missing = fetching.absent(self._jobs())
-        self.report.fetched = sorted(job.url for job in missing)
+        self.report.fetched = sorted({job.url for job in missing})
         size = sum({job.sha256: job.size or 0 for job in missing}.values())
         self.report.fetched_bytes = size
         if self.order.check or not missing:

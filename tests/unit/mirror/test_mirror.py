@@ -150,6 +150,24 @@ def test_the_list_says_who_needs_what_and_is_the_same_for_another_directory(tmp_
     assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["artifacts.csv", "artifacts.json"]
 
 
+def test_two_systems_and_two_sets_are_fetched_once_and_resolved_apart(tmp_path, archive, mirror_key):
+    newer = (Need("driver", "1:2.1-1", "driver"),)
+    with served(archive.directory) as (url, asked):
+        one = order(tmp_path, archive, url)
+        first = one.systems[0]
+        # Another profile's set: another driver, its own pins, and its origin under another name.
+        other = PackageSet("profile l40s", newer, (archive.origin(url, name="b"),))
+        systems = (replace(first, sets=(*first.sets, other)), replace(first, name="debian-12"))
+        report, found = build.make(replace(one, systems=systems), lambda: mirror_key)
+        assert len([path for path in asked if path.endswith(".deb")]) == 7
+    assert report.published == ["debian-13", "debian-12"]
+    assert (report.listed, len(report.fetched)) == (7, 7)
+    rows = {(row["name"], row["version"]): sorted(row["systems"]) for row in found["packages"]}
+    assert rows["driver", "1:2.0-1"] == rows["helper", "1"] == ["debian-12", "debian-13"]
+    assert rows["driver", "1:2.1-1"] == rows["library", "2.1-1"] == ["debian-13"]
+    assert len(list((tmp_path / "mirror/debian-12/pool").iterdir())) == 5
+
+
 def test_check_mode_says_what_it_would_fetch_and_writes_nothing(tmp_path, from_files):
     report = from_files(check=True)
     assert (report.changed, len(report.fetched), report.published) == (True, 5, ["debian-13"])
