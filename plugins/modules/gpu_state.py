@@ -19,6 +19,10 @@ options:
     description: The part, as C(expected) of what P(bedplate.cluster.gpu_part#filter) returns.
     type: dict
     required: true
+  running:
+    description: Whether to look at what runs now. V(false) before a reboot that is to change that.
+    type: bool
+    default: true
 author: The bedplate authors
 attributes:
   check_mode: {support: full, description: "Differences are warnings there, since nothing was applied."}
@@ -61,8 +65,16 @@ _SECONDS = 30.0
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={"expected": {"type": "dict", "required": True}}, supports_check_mode=True)
+    module = AnsibleModule(
+        argument_spec={
+            "expected": {"type": "dict", "required": True},
+            "running": {"type": "bool", "default": True},
+        },
+        supports_check_mode=True,
+    )
     wanted = module.params["expected"]
+    if not module.params["running"]:
+        wanted = {**wanted, "driver": {}, "units": []}
     gpu = facts.gather("/", _SECONDS, None)
     findings = list(_findings(wanted, gpu))
     left_out = state.not_checked(wanted.get("driver", {}), gpu)

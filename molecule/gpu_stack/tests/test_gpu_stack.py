@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from lab.paths import state_of
 from lab.scenario_run import recap, run
 
 testinfra_hosts = ["ansible://gpu_nodes"]
 
 SCENARIO = Path(__file__).parents[1]
 ROOT = SCENARIO.parents[1]
+KEYS = state_of("molecule-gpu_stack") / "vendor/public/keys"
 PLAYBOOK = ROOT / "playbooks/gpu.yml"
 VERIFY = ROOT / "playbooks/verify.yml"
 OLD, NEW, BROKEN, UNKNOWN = "580.65.06", "590.48.01", "595.71.05", "999.10.01"
@@ -34,9 +36,7 @@ def other(tmp_path: Path):
     """Return a function that writes the scenario's cluster file with other words."""
 
     def write(**words: str) -> Path:
-        text = (
-            (SCENARIO / "gpu_stack.bedplate.yml").read_text().replace("keys/nvidia.asc", f"{SCENARIO}/keys/nvidia.asc")
-        )
+        text = (SCENARIO / "gpu_stack.bedplate.yml").read_text().replace("keys/nvidia.asc", f"{KEYS}/nvidia.asc")
         for old, new in words.items():
             found = {"driver": OLD, "key": "nvidia.asc"}.get(old, old)
             assert found in text
@@ -179,7 +179,7 @@ def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(host, other)
 def test_a_repository_with_another_key_is_not_believed(host, other):
     before = installed(host)
     # Whoever has the repository could offer anything.
-    done = play(other(driver=NEW, key="toolkit.asc"), f"--limit={host.check_output('hostname')}")
+    done = play(other(driver=NEW, key="mirror.asc"), f"--limit={host.check_output('hostname')}")
     assert done.returncode != 0
     assert "NO_PUBKEY" in done.stdout + done.stderr or "not signed" in done.stdout + done.stderr
     assert installed(host) == before

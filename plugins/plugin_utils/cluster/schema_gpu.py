@@ -80,7 +80,7 @@ GPU_STACK = {
         item=Field("an address", **_URL),
     ),
     "keys": Field(
-        f"The keys of repositories that are not the distribution's own, by name: nvidia, toolkit. Each is an {_KEY}.",
+        f"The keys of repositories that are not the distribution's own, by name: nvidia, container-toolkit. Each is an {_KEY}.",
         "map",
         keys=Field("a repository", **WORD),
         item=Field("a path", **TEXT),

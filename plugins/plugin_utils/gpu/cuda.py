@@ -19,13 +19,11 @@ esac
 
 
 def deployment(wanted: Wanted) -> dict[str, Any]:
-    """Return what to bring to a node; empty where the file names no toolkit."""
+    """Return what to bring to a node: nothing, and no sources, where the file names no toolkit, or no longer does."""
     versions = wanted.file.cuda
-    if not versions:
-        return {}
     return {
         "versions": list(versions),
-        "sources": wanted.sources(PART),
+        "sources": wanted.sources(PART) if versions else [],
         "files": _files(wanted),
         "expected": expected(wanted, PART, "cuda"),
         **deploy(wanted, PART),
@@ -34,7 +32,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
 
 def _files(wanted: Wanted) -> list[dict[str, str]]:
     # A distribution's own toolkit is in /usr/bin.
-    if wanted.file.source != "nvidia":
+    if not wanted.file.cuda or wanted.file.source != "nvidia":
         return []
     version = wanted.file.cuda[0]
     directory = f"/usr/local/cuda-{version}"

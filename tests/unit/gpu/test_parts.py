@@ -66,7 +66,9 @@ def test_a_profile_says_what_differs_on_its_nodes(tmp_path: Path) -> None:
 def test_an_empty_list_of_a_profile_takes_away_what_the_cluster_wants(tmp_path: Path) -> None:
     both = {"more": 'cuda: ["12.9"]', "old": "cuda: []"}
     assert cuda.deployment(wanted(tmp_path, "new1", **both))["versions"] == ["12.9"]
-    assert cuda.deployment(wanted(tmp_path, "old1", **both)) == {}
+    none = cuda.deployment(wanted(tmp_path, "old1", **both))
+    # What was there before is taken away, so these are empty and not left out.
+    assert [none[key] for key in ("versions", "sources", "packages", "hold", "files")] == [[]] * 5
 
 
 def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
@@ -82,7 +84,7 @@ def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
         ("", {"new": "os: debian-13"}, "profiles.new.gpu_stack: source, driver missing, and there is no `gpu_stack` for the whole"),
         (NVIDIA, {"old": "module: open"}, ":7: profiles.old.gpu_stack: profile old: module open does not drive v100"),
         (NVIDIA.replace("keys: {nvidia: nvidia.asc}, ", ""), {}, "no key for repository 'nvidia', which profile new needs"),
-        (NVIDIA.replace("MORE", 'container_toolkit: "1.18.2"'), {}, "no key for repository 'toolkit'"),
+        (NVIDIA.replace("MORE", 'container_toolkit: "1.18.2"'), {}, "no key for repository 'container-toolkit'"),
         (NVIDIA.replace("MORE", "urls: {nvida: 'http://x'}"), {}, "urls.nvida: repository 'nvida' is unknown. Did you mean 'nvidia'?"),
         (NVIDIA.replace("MORE", "urls: {nvidia: x}"), {}, "Allowed: an address with http, https or file."),
         (NVIDIA.replace("MORE", "mirror: {url: 'http://x'}"), {}, "gpu_stack.mirror: 'key' is missing"),
@@ -153,13 +155,13 @@ def test_a_mirror_is_where_everything_comes_from(tmp_path: Path) -> None:
 def test_each_part_has_its_own_repositories_packages_and_pins(tmp_path: Path) -> None:
     (tmp_path / "toolkit.asc").write_text(KEY)
     more = 'container_toolkit: "1.18.2", cuda: ["12.9"], dcgm: "4"'
-    stack = NVIDIA.replace("MORE", more).replace("keys: {", "keys: {toolkit: toolkit.asc, ")
+    stack = NVIDIA.replace("MORE", more).replace("keys: {", "keys: {container-toolkit: toolkit.asc, ")
     told = wanted_of(cluster(tmp_path, stack), "new1")
     assert told is not None
     seen: dict[str, str] = {}
     for part in ("driver", "cuda", "dcgm", "toolkit"):
         repositories = [entry["path"].rsplit("/", 1)[1] for entry in told.sources(part)][:-1]
-        assert repositories == [f"bedplate-{'toolkit' if part == 'toolkit' else 'nvidia'}.sources"]
+        assert repositories == [f"bedplate-{'container-toolkit' if part == 'toolkit' else 'nvidia'}.sources"]
         assert not set(told.pinned(part)) & set(seen)
         seen |= told.pinned(part)
     assert seen == dict(told.stack.pinned)
