@@ -14,7 +14,7 @@ from lab.shell import LabError
 # The resolver is bedplate's own; the link tree makes it importable without an installed collection.
 sys.path.insert(0, str(ROOT / "collections"))
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import FLAVOURS, Driver, Names, Table
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import FLAVOURS, Driver, Names, Origin, Table
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import (
     Package,
     Request,
@@ -22,6 +22,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import 
     StackError,
     resolve,
 )
+
+__all__ = ["Found", "Origin", "Table", "packages", "table_with"]
 
 SOURCE = "nvidia"
 # Enough of them for a board with a fabric.

@@ -12,7 +12,8 @@ from typing import Any
 from lab.machines import cluster_file, gpu_sections
 from lab.paths import ROOT, state_of
 from lab.shell import LabError
-from lab.vendor.repository import MIRROR, PARTS, Repository, build
+from lab.vendor.found import table_with
+from lab.vendor.repository import MIRROR, PARTS, Repository, build, of_table
 
 SETTINGS = "vendor.json"
 """Beside a cluster file: the lab's machines get stand-ins. {} or any of drivers, more_drivers, broken: lists of driver versions."""
@@ -68,9 +69,11 @@ def _is_texts(value: object) -> bool:
 
 def _key_files(sections: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
     """Return (path as the cluster file has it, part of the repository whose key belongs there)."""
+    parts = {row.name: of_table(row) for row in table_with((), ()).repositories}
     found = set()
     for section in sections:
-        found |= {(str(path), part) for part, path in (section.get("keys") or {}).items() if part in PARTS}
+        keys = (section.get("keys") or {}).items()
+        found |= {(str(path), parts[name]) for name, path in keys if parts.get(name) in PARTS}
         if key := (section.get("mirror") or {}).get("key"):
             found.add((str(key), MIRROR))
     return found

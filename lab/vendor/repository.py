@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lab.shell import say
 from lab.vendor import debs, found, rpms, signing, standins
+from lab.vendor.found import Origin
 from lab.vendor.signing import Keys
 from lab.vendor.standins import StandIn
 
@@ -36,6 +37,11 @@ class Repository:
     def key(self, part: str) -> Path:
         """Return the armored public key with which a part is signed."""
         return self.public / "keys" / f"{part}.asc"
+
+
+def of_table(row: Origin) -> str:
+    """Return what a repository of the table is called here: by its one part, if it has one alone, else by its name."""
+    return row.part or row.name
 
 
 def build(
@@ -64,7 +70,7 @@ def build(
     for old in public.glob("*"):
         shutil.rmtree(old)
     repository = Repository(public)
-    origins = {row.name: row.origin for row in table.repositories}
+    origins = {of_table(row): row.origin for row in table.repositories}
     with signing.keys(private, PARTS) as keys:
         for part in PARTS:
             repository.key(part).parent.mkdir(parents=True, exist_ok=True)

@@ -17,7 +17,7 @@ from lab.vendor.found import Found
 
 HERE = Path(__file__).parent
 REPOSITORIES = ("nvidia", "toolkit")
-"""NVIDIA's two, as the table calls them; the second has one part alone."""
+"""NVIDIA's two; the second is called by the one part that it has."""
 _TOOLKIT_PART = "toolkit"
 _LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}
 # The second is a call as it was before a kernel changed what it calls.

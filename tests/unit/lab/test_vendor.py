@@ -210,7 +210,7 @@ def test_the_same_is_built_every_time_with_the_same_keys(tmp_path: Path) -> None
 
 
 def test_the_repositories_are_called_as_in_the_table_and_lie_where_a_mirror_is_looked_for(built: Repository) -> None:
-    rows = {row.name: row.origin for row in table.default().repositories}
+    rows = {repository.of_table(row): row.origin for row in table.default().repositories}
     for name in standins.REPOSITORIES:
         assert f"Origin: {rows[name]}\n" in (built.public / name / SYSTEM / "InRelease").read_text()
     assert (built.public / "mirror" / SYSTEM / "InRelease").exists()

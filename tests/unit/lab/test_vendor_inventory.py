@@ -6,17 +6,23 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table
 from lab.shell import LabError
 from lab.vendor import inventory
 
 pytestmark = pytest.mark.tools("gpg")
 
+TOOLKIT = next(row.name for row in table.default().repositories if row.part == "toolkit")
 CLUSTER = """\
 profiles:
   old: {gpus: {model: h100, count: 8}, gpu_stack: {os: debian-12}}
   new: {gpus: {model: h100, count: 8}}
   cpu: {gpu_stack: {os: ubuntu-24.04}}
-gpu_stack: {os: debian-13, source: nvidia, keys: {nvidia: keys/nvidia.asc}, mirror: {url: "http://10.0.0.1/x", key: keys/site.asc}}
+gpu_stack:
+  os: debian-13
+  source: nvidia
+  keys: {nvidia: keys/nvidia.asc, TOOLKIT: keys/ours.asc}
+  mirror: {url: "http://10.0.0.1/x", key: keys/site.asc}
 """
 
 
@@ -25,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(inventory, "state_of", lambda lab: tmp_path / "state" / lab)
     made = tmp_path / "scenario"
     made.mkdir()
-    (made / "scenario.bedplate.yml").write_text(CLUSTER)
+    (made / "scenario.bedplate.yml").write_text(CLUSTER.replace("TOOLKIT", TOOLKIT))
     return made
 
 
@@ -42,6 +48,7 @@ def test_every_system_of_the_gpu_nodes_and_every_key_is_there_and_kept_until_som
     assert sorted(path.name for path in (public / "mirror").iterdir()) == ["debian-12", "debian-13"]
     assert (folder / "keys/site.asc").read_text() == (public / "keys/mirror.asc").read_text()
     assert "BEGIN PGP PUBLIC KEY" in (folder / "keys/nvidia.asc").read_text()
+    assert (folder / "keys/ours.asc").read_text() == (public / "keys/toolkit.asc").read_text()
     assert (folder / "keys/toolkit.asc").read_text() != (folder / "keys/nvidia.asc").read_text()
     signed = public / "mirror/debian-13/InRelease"
     before = signed.stat().st_mtime_ns
