@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries impo
 
 _WAIT = 300  # seconds for another apt to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
-_LISTS = ("repositories", "sources", "packages", "files", "units", "touched", "hold")
+_LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "touched", "hold")
 
 
 class ActionModule(Files):
@@ -34,7 +34,7 @@ class ActionModule(Files):
         listed = [str(name) for name in self._task.notify or []]
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
-        told.update(units=wanted["units"], touched=wanted["touched"], hold=wanted["hold"])
+        told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow")})
         if "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
         result = self._deploy(told, wanted["repositories"], wanted["packages"])
@@ -46,9 +46,11 @@ class ActionModule(Files):
         if self._failed():
             return self._result()
         asked = self._do(self._module, told, packages=packages)
-        lacking = [*asked.pop("missing", []), *asked.pop("passing", [])]
+        others = asked.pop("astray", [])
+        lacking = [*asked.pop("missing", []), *asked.pop("passing", []), *others]
         if not lacking:
             return self._result()
+        packages = [*packages, *others]
         told.pop("sources_payload", None)
         done = self._with(told, packages, lacking, news or bool(asked.get("changed")), asked.pop("outdated"))
         if not done.get("failed"):
@@ -147,6 +149,7 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
         ("packages", str),
         ("touched", str),
         ("hold", str),
+        ("follow", str),
         ("units", Mapping),
     ):
         if isinstance(wanted[key], (str, Mapping)) or not isinstance(wanted[key], Sequence):
@@ -156,7 +159,7 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
         found += [f"{key}: {entry!r}; allowed: {'text' if kind is str else 'a mapping'}" for entry in odd]
         if key == "units" and not odd:
             found += read_units(wanted[key])[1]
-    if wanted["hold"] and manifest is None:
+    if (wanted["hold"] or wanted["follow"]) and manifest is None:
         found.append("hold: needs a manifest, which says who holds them")
     try:
         boolean(arguments.get("start_installed", True))

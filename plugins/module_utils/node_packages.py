@@ -50,6 +50,34 @@ def lacking(
     return Lacking([entry for entry in parsed if not there.get(entry)], passing)
 
 
+def astray(followers: Sequence[str], run: Callable[[list[str]], Outcome] = node_command.run) -> list[str]:
+    """Return those of name=version that are installed in another version; what is not installed, or names none, is none of them."""
+    there = _followers(followers, run)
+    return [
+        entry
+        for entry, versions in there.items()
+        if any(not _is_version(one, entry.partition("=")[2] or None) for one in versions)
+    ]
+
+
+def present(followers: Sequence[str], run: Callable[[list[str]], Outcome] = node_command.run) -> list[str]:
+    """Return the names of those of name=version, or name, that are installed, in whichever version."""
+    return [entry.partition("=")[0] for entry, versions in _followers(followers, run).items() if versions]
+
+
+def _followers(followers: Sequence[str], run: Callable[[list[str]], Outcome]) -> dict[str, list[str]]:
+    """Return entry -> versions that are installed, of each architecture."""
+    if not followers:
+        return {}
+    names = {entry.partition("=")[0]: entry for entry in followers}
+    said = run(["dpkg-query", "--show", f"--showformat={_FORMAT}", "--", *names])
+    found: dict[str, list[str]] = {entry: [] for entry in followers}
+    for (name, _arch), version in _installed(said.stdout):
+        if name in names:
+            found[names[name]].append(version)
+    return found
+
+
 class HoldsError(Exception):
     """Packages that could not be held."""
 

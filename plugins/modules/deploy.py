@@ -47,6 +47,13 @@ options:
     type: list
     elements: str
     default: []
+  follow:
+    description:
+      - Packages as C(name=version), which go with O(packages) and come as dependencies of them or of others. Where one is installed it
+        is brought to this version, and held as O(hold) are; where it is not, nothing is done. C(name) is held as it is.
+    type: list
+    elements: str
+    default: []
   start_installed:
     description:
       - Whether packages may start their daemons when they are installed. V(false) where they are to find their files first;
@@ -124,8 +131,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages imp
     Held,
     Holds,
     HoldsError,
+    astray,
     lacking,
     outdated,
+    present,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
@@ -141,6 +150,7 @@ def main() -> None:
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "packages": {"type": "list", "elements": "str", "default": []},
             "hold": {"type": "list", "elements": "str", "default": []},
+            "follow": {"type": "list", "elements": "str", "default": []},
             "start_installed": {"type": "bool", "default": True},
             "files": {"type": "list", "elements": "dict", "default": []},
             "units": {"type": "list", "elements": "dict", "default": []},
@@ -159,9 +169,11 @@ def main() -> None:
     read = _sources(module)
     if module.params["packages"]:
         found = lacking(module.params["packages"])
-        if found.missing or found.passing:
+        others = astray(module.params["follow"])
+        if found.missing or found.passing or others:
             # The action plugin hands them to apt, and comes again.
-            module.exit_json(**read, missing=found.missing, passing=found.passing, outdated=outdated())
+            left = {"missing": found.missing, "passing": found.passing, "astray": others}
+            module.exit_json(**read, **left, outdated=outdated())
     done = _bring(module)
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
         done[key] = [*read.get(key, []), *done[key]]
@@ -222,7 +234,8 @@ def _held(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> Held
     if not manifest:
         return Held([], [])
     try:
-        return Holds(directory).bring(manifest, module.params["hold"], module.check_mode)
+        wanted = [*module.params["hold"], *present(module.params["follow"])]
+        return Holds(directory).bring(manifest, wanted, module.check_mode)
     except HoldsError as error:
         module.fail_json(msg=str(error), **files)
         raise

@@ -67,7 +67,13 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, Proof, Prover, next_kernel
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
+    DkmsError,
+    Proof,
+    Prover,
+    next_kernel,
+    see_that_it_boots,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
 
 
@@ -88,6 +94,8 @@ def main() -> None:
     prover = Prover(Path(asked["state_directory"]) / "dkms.json")
     try:
         kernel = asked["kernel"] or next_kernel()
+        if asked["kernel"] and not module.check_mode:
+            see_that_it_boots(kernel)
         if module.check_mode and not prover.has_headers(kernel):
             module.exit_json(changed=True, kernel=kernel, message=f"the headers of kernel {kernel} are not there yet")
         headers = prover.headers_of(kernel)

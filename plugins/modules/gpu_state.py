@@ -33,7 +33,7 @@ EXAMPLES = r"""
   bedplate.cluster.gpu_state:
     expected: "{{ (bedplate_cluster_file | bedplate.cluster.gpu_part(inventory_hostname, 'driver'))['expected'] }}"
 # => msg: gpu_driver: 10 packages of driver 550.163.01 as wanted; not checked: the running driver and its services: no GPU is ...
-# => or fails: package libcuda1: wanted held, found not held: the next upgrade may change it; run the role gpu_driver again
+# => or fails: package libcuda1: wanted held, found not held, so the next upgrade may change it; run the role gpu_driver again
 """
 
 RETURN = r"""
@@ -58,7 +58,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, state
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel, see_that_it_boots
 
 _SECONDS = 30.0
 
@@ -101,6 +101,7 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
     if wanted.get("module"):
         try:
             kernel = wanted["module"].get("kernel") or next_kernel()
+            see_that_it_boots(kernel)
             version = reader.module(kernel, wanted["module"]["file"])
         except DkmsError as error:
             problems.append(state.Finding("kernel", "one that boots next", "not known", str(error)))

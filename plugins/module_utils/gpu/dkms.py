@@ -63,6 +63,19 @@ def next_kernel(boot: Path = Path("/boot"), defaults: Path = Path("/etc/default/
     return found[-1]
 
 
+def see_that_it_boots(kernel: str, boot: Path = Path("/boot"), defaults: Path = Path("/etc/default/grub")) -> None:
+    """DkmsError: another kernel than the stated one boots next, so a driver for the stated one would help nobody."""
+    try:
+        boots = next_kernel(boot, defaults)
+    except DkmsError:
+        return  # somebody chose one, which nothing here can tell
+    if boots != kernel:
+        raise DkmsError(
+            f"kernel {kernel} is stated, and {boots} boots next, for which nothing is proven: state that one, or remove it "
+            f"(apt-get purge linux-image-{boots})"
+        )
+
+
 def _by_number(release: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in _NUMBERS.split(release)]
 

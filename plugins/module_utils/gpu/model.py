@@ -31,6 +31,8 @@ class System:
     family: str
     headers: tuple[tuple[str, str], ...]
     kernel_pins: tuple[str, ...]
+    # What follows the newest kernel, its headers first.
+    kernel_follows: tuple[str, ...]
     kernels: Mapping[str, str]
     stream: Mapping[str, str]
     known: Known

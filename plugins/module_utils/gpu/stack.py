@@ -54,6 +54,8 @@ class Stack:
     persistence_user: str = ""
     # Those of `pinned` that are the distribution's own, whatever the source of the driver.
     kernel_packages: tuple[str, ...] = ()
+    # What would bring another kernel by itself; the first is that of the newest kernel's headers.
+    kernel_follows: tuple[str, ...] = ()
     stream: str = ""
     remove: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -162,6 +164,7 @@ def _stack(case: Case) -> Stack:
         family=case.system.family if case.system else "deb",
         persistence_user=names.persistence_user,
         kernel_packages=_kernel_packages(case),
+        kernel_follows=case.system.kernel_follows if case.system else (),
         stream=stream,
         remove=(case.table.dcgm.forbidden,) if case.request.dcgm else (),
         notes=_notes(case, names),

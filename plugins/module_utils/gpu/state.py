@@ -46,7 +46,7 @@ def matches(version: str, wanted: str) -> bool:
 
 
 def packages(wanted: Mapping[str, str], pinned: Mapping[str, str], seen: Seen, role: str) -> Iterator[Finding]:
-    """Compare packages: those that are wanted are there, and of those that are pinned none is of another version."""
+    """Compare packages: those that are wanted are there, of those that are pinned none is of another version, and all are held."""
     again = f"run the role {role} again"
     for name, version in {**pinned, **wanted}.items():
         there = seen.packages.get(name, ())
@@ -55,8 +55,8 @@ def packages(wanted: Mapping[str, str], pinned: Mapping[str, str], seen: Seen, r
             yield Finding(f"package {name}", version, ", ".join(other), again)
         elif name in wanted and not there:
             yield Finding(f"package {name}", version, "not installed", again)
-        elif name in wanted and name not in seen.held:
-            yield Finding(f"package {name}", "held", "not held: the next upgrade may change it", again)
+        elif there and name not in seen.held:
+            yield Finding(f"package {name}", "held", "not held, so the next upgrade may change it", again)
 
 
 def module(wanted: Mapping[str, str], seen: Seen) -> Iterator[Finding]:

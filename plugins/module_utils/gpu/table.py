@@ -167,7 +167,8 @@ def _system(row: _Row) -> System:
         raise row.wrong("family", "deb or rpm")
     pairs = tuple((str(name), str(version)) for name, version in headers)
     kernels, stream = row.mapping("kernels"), row.mapping("stream")
-    return System(_last(row), family, pairs, row.needed("kernel_pins"), kernels, stream, row.known())
+    pins, follows = row.needed("kernel_pins"), row.needed("kernel_follows")
+    return System(_last(row), family, pairs, pins, follows, kernels, stream, row.known())
 
 
 def _generation(row: _Row) -> Generation:

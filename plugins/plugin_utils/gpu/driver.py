@@ -19,15 +19,15 @@ _INITRAMFS = {
     "deb": ["/usr/sbin/update-initramfs", "-u", "-k", "all"],
     "rpm": ["/usr/bin/dracut", "--force", "--regenerate-all"],
 }
-# The metapackages that follow a distribution's newest kernel.
-_GENERIC = {"debian": "amd64", "ubuntu": "generic"}
 _NO_NOUVEAU = "# nouveau would take the GPUs first.\nblacklist nouveau\noptions nouveau modeset=0\n"
 
 
 def deployment(wanted: Wanted) -> dict[str, Any]:
     """Return what to bring to a node: `origins`, `build` and `early` before the kernel module is proven, all else after it."""
     stack = wanted.stack
+    told = deploy(wanted, PART)
     # DCGM's is of the role dcgm.
+    expect = expected(wanted, PART, "gpu_driver")
     services = list(dict.fromkeys(one for one in stack.services if one != tables.default().dcgm.service))
     return {
         "driver": stack.driver,
@@ -41,11 +41,15 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
         "services": services,
         "initramfs": _INITRAMFS[stack.family],
         "expected": {
-            **expected(wanted, PART, "gpu_driver", [f"{name}.service" for name in services]),
+            **expect,
+            "pinned": {**expect["pinned"], **dict.fromkeys(stack.kernel_follows, "*")},
+            "units": [f"{name}.service" for name in services],
             "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
             "driver": {"version": stack.driver, "flavour": stack.module},
         },
-        **deploy(wanted, PART),
+        **told,
+        # A kernel that came by itself would boot without this driver.
+        "follow": [*told["follow"], *stack.kernel_follows],
     }
 
 
@@ -97,9 +101,11 @@ def reboot_files(reason: str) -> list[dict[str, str]]:
 
 
 def _build(wanted: Wanted) -> list[str]:
-    if not wanted.stack.dkms:
+    stack, kernel = wanted.stack, wanted.file.kernel
+    if not stack.dkms:
         return []
-    return ["dkms", f"linux-headers-{wanted.file.kernel or _GENERIC[wanted.file.os.split('-')[0]]}"]
+    # The image as well: a kernel that is stated is to boot.
+    return ["dkms", *(sorted(stack.kernel_packages, reverse=True) if kernel else stack.kernel_follows[:1])]
 
 
 def _proof(wanted: Wanted) -> dict[str, str]:

@@ -97,8 +97,14 @@ def wanted_of(cluster: Cluster, host: str) -> Wanted | None:
 def deploy(wanted: Wanted, part: str) -> dict[str, Any]:
     """Return packages and holds of a part as bedplate.cluster.deploy takes them."""
     packages = wanted.packages(part)
+    named = {one.name for one in packages}
+    # A node has the kernels that its distribution gave it; only that one's headers are of the set.
+    rest = {
+        name: one for name, one in wanted.pinned(part).items() if name not in (*named, *wanted.stack.kernel_packages)
+    }
     return {
         "packages": [f"{one.name}={one.version}" for one in packages],
+        "follow": [f"{name}={version}" for name, version in rest.items()],
         "hold": [one.name for one in packages],
     }
 
@@ -106,7 +112,7 @@ def deploy(wanted: Wanted, part: str) -> dict[str, Any]:
 def expected(wanted: Wanted, part: str, role: str, units: Sequence[str] = ()) -> dict[str, Any]:
     """Return what a node is to have of a part, as bedplate.cluster.gpu_state compares it."""
     named = {one.name: one.version for one in wanted.packages(part)}
-    # The distribution's kernel follows the headers that were proven; another one beside it is no mistake.
+    # Of its kernels a node may have several.
     pinned = {name: one for name, one in wanted.pinned(part).items() if name not in wanted.stack.kernel_packages}
     return {
         "role": role,

@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
     first_error,
     kernels,
     next_kernel,
+    see_that_it_boots,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
@@ -167,3 +168,16 @@ def test_the_next_kernel_is_the_newest_unless_grub_was_told_otherwise(tmp_path: 
 )
 def test_the_line_that_says_most(log: str, expected: str) -> None:
     assert first_error(log) == expected
+
+
+def test_a_stated_kernel_that_would_not_boot_is_told(tmp_path: Path) -> None:
+    boot, grub = tmp_path / "boot", tmp_path / "grub"
+    boot.mkdir()
+    for release in ("6.1.0-55-amd64", "6.1.0-56-amd64"):
+        (boot / f"vmlinuz-{release}").touch()
+    see_that_it_boots("6.1.0-56-amd64", boot, grub)
+    with pytest.raises(DkmsError, match=r"6\.1\.0-55-amd64 is stated, and 6\.1\.0-56-amd64 boots next"):
+        see_that_it_boots("6.1.0-55-amd64", boot, grub)
+    # Where somebody chose one, the statement is all that there is.
+    grub.write_text("GRUB_DEFAULT=saved\n")
+    see_that_it_boots("6.1.0-55-amd64", boot, grub)

@@ -69,6 +69,10 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
     assert told["expected"]["packages"] == packages
     assert told["expected"]["pinned"]["libnvcuvid1"] == "550.163.01-2"
     assert told["services"] == ["nvidia-persistenced"]
+    assert "libnvcuvid1=550.163.01-2" in told["follow"]
+    # A kernel that came by itself would boot without the driver.
+    assert told["follow"][-2:] == ["linux-headers-amd64", "linux-image-amd64"]
+    assert told["expected"]["pinned"]["linux-image-amd64"] == "*"
 
 
 def test_a_copy_of_the_archive_is_where_the_file_says(tmp_path: Path) -> None:
@@ -100,7 +104,7 @@ def test_a_stated_kernel_is_the_one_that_is_proven_and_stays_the_distributions(t
     told = found(cluster(tmp_path, stack))
     assert told["proof"]["kernel"] == told["expected"]["module"]["kernel"] == "6.12.117+deb13-amd64"
     headers = "linux-headers-6.12.117+deb13-amd64"
-    assert headers in told["build"]
+    assert told["build"] == ["dkms", "linux-image-6.12.117+deb13-amd64", headers]
     assert pins(told)[headers] == [("version 6.12.117-1", "1001")]
 
 

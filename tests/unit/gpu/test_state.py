@@ -49,6 +49,8 @@ def test_a_machine_that_is_as_wanted_has_no_findings() -> None:
         ({"packages": {**SEEN.packages, "libcuda1": ["1.2-9", "1.1-1"]}}, "found 1.1-1"),
         ({"packages": {**SEEN.packages, "libextra": ["1.3-1"]}}, "package libextra: wanted 1.2-3, found 1.3-1"),
         ({"held": frozenset(["libcuda1"])}, "package kernel-dkms: wanted held, found not held"),
+        # There for others only, but of this set as well.
+        ({"packages": {**SEEN.packages, "libextra": ["1.2-3"]}}, "package libextra: wanted held, found not held"),
     ],
 )
 def test_each_difference_of_packages_is_told(change: dict[str, Any], told: str) -> None:

@@ -14,8 +14,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages imp
     Holds,
     HoldsError,
     Lacking,
+    astray,
     lacking,
     outdated,
+    present,
 )
 
 RECORDS = """\
@@ -89,6 +91,14 @@ def test_what_is_installed_as_asked_is_not_missing(wanted: str, states: Path) ->
 )
 def test_what_only_apt_can_bring_or_tell_is_missing(wanted: str, why: str, states: Path) -> None:
     assert lacking([wanted], Records().run, states) == Lacking([wanted], []), why
+
+
+def test_what_follows_is_looked_at_only_where_it_is_installed(states: Path) -> None:
+    run = Records().run
+    followers = ["munge=0.5.16-*", "libmunge2=0.5.99-1", "nothing=1", "tzdata"]
+    assert astray(followers, run) == ["libmunge2=0.5.99-1"]
+    assert present(followers, run) == ["munge", "libmunge2", "tzdata"]
+    assert astray([], run) == present([], run) == []
 
 
 def test_a_beginning_of_a_version_is_compared_here(states: Path) -> None:
