@@ -17,6 +17,7 @@ TOO_OLD = (
     "The packages with which a driver is compiled could not be fetched. If the archive no longer has them, the node image is too old: "
     "`python3 -m lab down --all` removes it, and the next run builds it again."
 )
+COMPILER = "compiler"
 PLACE = "/srv/debian"
 """Where a node sees them; links to them lie in its apt cache, so that apt has nothing to fetch."""
 
@@ -42,6 +43,36 @@ def ensure(podman: Podman, release: str) -> Path:
     for outdated in _folders(release)[: -image.KEPT]:
         shutil.rmtree(outdated)
     return folder
+
+
+def installed(podman: Podman, release: str) -> str:
+    """Return the image of a release with these packages installed, made once for each image."""
+    wanted = f"{image.REPOSITORY}:{COMPILER}-{release}-{image.recipe_hash(release)}"
+    if podman.has_image(wanted):
+        return wanted
+    folder, name = ensure(podman, release), f"bedplate-{COMPILER}-{release}"
+    say("image", f"installing {', '.join(PACKAGES)} for {release}; once per image")
+    podman("rm", "--force", "--ignore", name)
+    # apt wants to write there, and fetches nothing.
+    install = f"cp {PLACE}/*.deb /var/cache/apt/archives/ && apt-get -q install -y {' '.join(PACKAGES)} && rm /var/cache/apt/archives/*.deb"
+    volume = f"--volume={folder}:{PLACE}:ro"
+    podman(
+        "run",
+        "--name",
+        name,
+        *podman.choice.run,
+        volume,
+        image.ensure(podman, release),
+        "sh",
+        "-c",
+        install,
+        why=TOO_OLD,
+        timeout=900,
+    )
+    changes = ("--change", 'CMD ["/sbin/init"]', "--change", "STOPSIGNAL SIGRTMIN+3")
+    podman("commit", "--quiet", *changes, name, wanted)
+    podman("rm", "--force", name)
+    return wanted
 
 
 def links(folder: Path) -> dict[str, str]:

@@ -79,7 +79,9 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(_options: argparse.Namespace) -> int:
     podman = Podman(host.prepare())
-    nodes.create(podman, "lab", machines.read(INVENTORY, stand_ins.prepare(INVENTORY, "lab")))
+    nodes.create(
+        podman, "lab", machines.read(INVENTORY, stand_ins.prepare(INVENTORY, "lab"), stand_ins.has_compiler(INVENTORY))
+    )
     fabric.discover_topology(INVENTORY, machines.cluster_file(INVENTORY), state_of("lab") / "fabric")
     log = state_of("lab") / "site.log"
     say("ansible", f"playbooks/site.yml on inventories/lab (log: {log.relative_to(ROOT)})")
@@ -139,7 +141,9 @@ def _create(options: argparse.Namespace) -> int:
     podman = Podman(host.prepare())
     # Its keys are wanted by the cluster file, so it comes first.
     shared = stand_ins.prepare(options.inventory, options.name)
-    nodes.create(podman, options.name, machines.read(options.inventory, shared))
+    nodes.create(
+        podman, options.name, machines.read(options.inventory, shared, stand_ins.has_compiler(options.inventory))
+    )
     return 0
 
 

@@ -234,7 +234,9 @@ def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:
 
 def remove_all(podman: Podman) -> list[str]:
     """Remove every node image that no container runs, and the archives of all others; return the images that are kept."""
-    kept = [image for image in _images(podman) if not succeeds(["podman", *podman.choice.podman, "rmi", image])]
+    # Those that were made of others first.
+    images = sorted(_images(podman), key=lambda one: "compiler-" not in one)
+    kept = [image for image in images if not succeeds(["podman", *podman.choice.podman, "rmi", image])]
     # Another checkout whose nodes run an image takes it from its archive when it makes one again.
     used = {
         f"{kind}{image.rpartition(':')[2]}{end}" for image in kept for kind, end in (("node-", ".tar"), (ARCHIVES, ""))

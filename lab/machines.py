@@ -30,6 +30,8 @@ class Machine:
     # What lies in /srv/vendor, read-only; served to the others by HTTP.
     shared: str = ""
     serves: bool = False
+    # Whether it boots with what compiling takes.
+    compiler: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,11 @@ def gpu_sections(path: Path) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def read(inventory: Path, shared: Path | None = None) -> Plan:
-    """Read the machines of an inventory from its cluster file; `shared` is a folder of this machine that they see."""
+def read(inventory: Path, shared: Path | None = None, compiler: bool = False) -> Plan:
+    """Read the machines of an inventory from its cluster file.
+
+    `shared` is a folder of this machine that they see; with `compiler` those that compile a driver boot with what that takes.
+    """
     path = cluster_file(inventory)
     # The model is bedplate's own; the link tree makes it importable without an installed collection.
     sys.path.insert(0, str(ROOT / "collections"))
@@ -90,6 +95,8 @@ def read(inventory: Path, shared: Path | None = None) -> Plan:
         stack = sections.get(node.profile.name, {})
         release = RELEASES.get(stack.get("os", ""), DEFAULT_RELEASE)
         machines.append(Machine(node.name, node.address, gpus.count if gpus else 0, release, bool(stack)))
+    if compiler:
+        machines = [replace(one, compiler=one.compiles) for one in machines]
     if shared:
         machines = [replace(one, shared=str(shared), serves=one is machines[0]) for one in machines]
     controller = next(iter(cluster.services.controllers), "")

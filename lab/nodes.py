@@ -41,7 +41,7 @@ def spec(machine: Machine) -> str:
     if machine.release != DEFAULT_RELEASE:
         words.append(machine.release)
     if machine.compiles:
-        words.append("compiles")
+        words.append("compiler" if machine.compiler else "compiles")
     if machine.shared:
         words += [machine.shared, str(machine.serves)]
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
@@ -69,8 +69,13 @@ def create(podman: Podman, lab: str, plan: Plan) -> bool:
         # One after the other, before several nodes want the same.
         for release in sorted({one.release for one in new if one.compiles}):
             archives.ensure(podman, release)
+        ready = {one.release: archives.installed(podman, one.release) for one in new if one.compiler}
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda machine: _boot(podman, lab, machine, images[machine.release], key), new))
+            list(
+                pool.map(
+                    lambda one: _boot(podman, lab, one, (ready if one.compiler else images)[one.release], key), new
+                )
+            )
     for name in stopped:
         podman("start", container_name(lab, name))
     changed = bool(new or stopped or stale)
@@ -118,7 +123,7 @@ def _boot(podman: Podman, lab: str, machine: Machine, reference: str, key: str) 
     volumes, links = {}, {}
     if machine.shared:
         volumes[machine.shared] = SHARED
-    if machine.compiles:
+    if machine.compiles and not machine.compiler:
         debian = archives.ensure(podman, machine.release)
         volumes[str(debian)] = archives.PLACE
         links = archives.links(debian)

@@ -16,8 +16,10 @@ from lab.vendor.found import table_with
 from lab.vendor.repository import MIRROR, PARTS, Repository, build, of_table
 
 SETTINGS = "vendor.json"
-"""Beside a cluster file: the lab's machines get stand-ins. {} or any of drivers, more_drivers, broken: lists of driver versions."""
+"""Beside a cluster file: the lab's machines get stand-ins. {} or any of drivers, more_drivers, broken: lists of driver versions.
+compiler: true boots its GPU nodes with a compiler and headers, which takes a minute to install on each."""
 _TABLE = ROOT / "plugins" / "module_utils" / "gpu" / "stack.json"
+COMPILER = "compiler"
 _KEYS = ("drivers", "more_drivers", "broken")
 
 
@@ -30,7 +32,7 @@ def prepare(inventory: Path, lab: str) -> Path | None:
     settings = path.parent / SETTINGS
     if not settings.exists():
         return None
-    wanted = _read(settings)
+    wanted = {key: value for key, value in _read(settings).items() if key != COMPILER}
     sections = [section for section in gpu_sections(path).values() if section]
     systems = sorted({str(section["os"]) for section in sections if section.get("os")})
     if not systems:
@@ -51,14 +53,25 @@ def prepare(inventory: Path, lab: str) -> Path | None:
     return repository.public
 
 
-def _read(settings: Path) -> dict[str, list[str]]:
+def has_compiler(inventory: Path) -> bool:
+    """Whether the GPU nodes of an inventory boot with a compiler and headers installed."""
+    settings = cluster_file(inventory).parent / SETTINGS
+    return settings.exists() and bool(_read(settings).get(COMPILER))
+
+
+def _read(settings: Path) -> dict[str, Any]:
     try:
-        data = json.loads(settings.read_text())
+        data: dict[str, Any] = json.loads(settings.read_text())
     except ValueError as problem:
         raise LabError(f"{settings} is not JSON: {problem}") from None
-    if not isinstance(data, dict) or set(data) - set(_KEYS) or not all(map(_is_texts, data.values())):
+    versions = {key: value for key, value in data.items() if key != COMPILER} if isinstance(data, dict) else {"": None}
+    if (
+        set(versions) - set(_KEYS)
+        or not all(map(_is_texts, versions.values()))
+        or not isinstance(data.get(COMPILER, True), bool)
+    ):
         raise LabError(
-            f"{settings}: an object with any of {', '.join(_KEYS)} is allowed, each a list of driver versions."
+            f"{settings}: an object with any of {', '.join(_KEYS)} is allowed, each a list of driver versions, and {COMPILER}: true."
         )
     return data
 
