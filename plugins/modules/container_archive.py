@@ -1,0 +1,90 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Fetch a file by URL and keep it only with its checksum."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: container_archive
+short_description: Fetch a file by URL and keep it only with its checksum
+version_added: 0.1.0
+description:
+  - A file that is there with its checksum needs no network. Another one is replaced by what comes from the URL, if that has the checksum.
+  - Unlike M(ansible.builtin.get_url) it predicts in check mode without asking the URL, and makes the directory.
+options:
+  path:
+    description: The file on the node.
+    type: path
+    required: true
+  url:
+    description: Where it comes from.
+    type: str
+    required: true
+  sha256:
+    description: Its SHA-256.
+    type: str
+    required: true
+author: The bedplate authors
+attributes:
+  check_mode: {support: full, description: 'Fetches nothing.'}
+  diff_mode: {support: none}
+"""
+
+EXAMPLES = r"""
+- name: Fetch pyxis
+  bedplate.cluster.container_archive:
+    path: /var/lib/bedplate/archives/pyxis.tar.gz
+    url: https://mirror.example.org/pyxis.tar.gz
+    sha256: 5f0e...
+# => changed: true, changed_files: [/var/lib/bedplate/archives/pyxis.tar.gz]
+"""
+
+RETURN = r"""
+changed_files: {description: 'The file, where it was fetched or is to be.', type: list, elements: str, returned: success}
+"""
+
+import shutil
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible.module_utils.urls import open_url
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_archives import ArchiveError, verify
+
+_SECONDS = 60
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "path": {"type": "path", "required": True},
+            "url": {"type": "str", "required": True},
+            "sha256": {"type": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    path, url, sha256 = Path(module.params["path"]), module.params["url"], module.params["sha256"]
+    try:
+        verify(path, sha256)
+        module.exit_json(changed=False, changed_files=[])
+    except ArchiveError:
+        pass  # it is not there, or another one is wanted now
+    if not module.check_mode:
+        new = Path(module.tmpdir) / path.name
+        try:
+            with open_url(url, timeout=_SECONDS) as answer, new.open("wb") as stream:
+                shutil.copyfileobj(answer, stream)
+            verify(new, sha256)
+        # Whatever goes wrong between here and there: a name, a certificate, a status, a connection that ends.
+        except Exception as error:
+            module.fail_json(msg=f"{url}: {error}. {path} stays as it was")
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        new.chmod(0o644)
+        module.atomic_move(str(new), str(path))
+    module.exit_json(changed=True, changed_files=[str(path)])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+"""What the role container_runtime is told to bring to a machine, and what its variables may not ask for."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_checks import Checker
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_toml import set_values
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import container_cdi
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.container_runtime import (
+    ContainerError,
+    deployment,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import wanted_of
+
+FILE = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24}}
+profiles:
+  gpu: {gpus: {model: h100, count: 1}, sockets: 1, cores_per_socket: 2, memory_mib: 1024}
+racks:
+  r1: {nodes: gpu1, profile: gpu}
+hosts: {ctl1: {address: 10.0.0.10}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+"""
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----\n"
+CHOICES: dict[str, Any] = {
+    "engines": ["podman"],
+    "packages": {},
+    "enroot": [],
+    "enroot_settings": {"ENROOT_RUNTIME_PATH": "/run/enroot/user-$(id -u)"},
+    "pyxis": {},
+    "pyxis_prefix": "/usr/local",
+    "namespaces": 65536,
+}
+NAMES = {
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-base",
+    "libnvidia-container-tools",
+    "libnvidia-container1",
+}
+
+
+@pytest.fixture
+def bring(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+    """Return what a host gets of a cluster file with this system and toolkit, and these choices."""
+
+    def bring(
+        system: str = "debian-13", host: str = "gpu1", toolkit: str = ', container_toolkit: "1.18.2"', **choices: Any
+    ) -> dict[str, Any]:
+        path = tmp_path / "c.bedplate.yml"
+        (tmp_path / "m.asc").write_text(KEY)
+        driver = {"debian-13": "550", "debian-12": "535.309.01"}.get(system, "580")
+        source = "debian" if system.startswith("debian") else "nvidia"
+        stack = f"os: {system}, source: {source}, driver: '{driver}', mirror: {{url: 'http://m.example.org/gpu', key: m.asc}}{toolkit}"
+        module = ", module: proprietary" if system == "debian-12" else ""
+        path.write_text(f"{FILE}gpu_stack: {{{stack}{module}}}\n")
+        return deployment(wanted_of(load(path), host), {**CHOICES, **choices})
+
+    return bring
+
+
+def test_the_toolkit_is_four_packages_of_one_version_and_held(bring: Callable[..., dict[str, Any]]) -> None:
+    found = bring()
+    toolkit = dict(entry.split("=") for entry in found["packages"] if "=" in entry)
+    assert set(toolkit) == NAMES == set(found["hold"])
+    assert set(toolkit.values()) == {"1.18.2-1"}
+    assert found["expected"]["packages"] == toolkit
+    assert "podman" in found["packages"]
+    pins = [entry["content"] for entry in found["sources"] if entry["path"].startswith("/etc/apt/preferences.d/")]
+    assert len(pins) == 1
+    assert all(name in pins[0] for name in NAMES)
+
+
+def test_deploy_takes_what_is_brought(bring: Callable[..., dict[str, Any]]) -> None:
+    found = bring(engines=["podman", "docker", "containerd"])
+    assert mistakes("container_runtime", [*found["sources"], *found["files"]], []) == []
+    assert read_units([*found["units"], *found["daemons"]])[1] == []
+
+
+@pytest.mark.parametrize(("host", "toolkit"), [("ctl1", ', container_toolkit: "1.18.2"'), ("gpu1", "")])
+def test_without_a_toolkit_nothing_is_brought_but_pyxis(
+    bring: Callable[..., dict[str, Any]], tmp_path: Path, host: str, toolkit: str
+) -> None:
+    assert bring(host=host, toolkit=toolkit)["packages"] == []
+    assert bring(host=host, toolkit=toolkit)["pyxis"] == {}
+    found = bring(host=host, toolkit=toolkit, **archives(tmp_path))
+    assert found["packages"] == []
+    assert found["pyxis"]["archives"][0]["path"] == "/var/lib/bedplate/archives/pyxis-1.tar.gz"
+    assert found["asked"] == {
+        "spec": "",
+        "engines": [],
+        "pyxis": {"plugin": "/usr/local/lib/slurm/spank_pyxis.so", "entry": "/etc/slurm/plugstack.conf.d/pyxis.conf"},
+    }
+
+
+def test_the_unit_asks_for_the_driver_and_not_for_a_file_name() -> None:
+    unit = next(entry["content"] for entry in container_cdi.files() if entry["path"].endswith(".service"))
+    assert "ConditionPathExists=/proc/driver/nvidia/version" in unit
+    assert "ExecCondition" not in unit
+    assert "modules.dep" not in unit
+    assert f"cdi generate --output={container_cdi.SPEC}" in unit
+    assert "create-dev-char-symlinks" in unit
+    masked = [unit["name"] for unit in container_cdi.units() if unit.get("masked")]
+    assert masked == ["nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service"]
+
+
+@pytest.mark.parametrize(
+    ("system", "engine", "values"),
+    [
+        ("debian-13", "docker", {"features": {"cdi": True}}),
+        ("debian-12", "docker", {"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime", "runtimeArgs": []}}}),
+        ("debian-13", "containerd", {"plugins": {"io.containerd.grpc.v1.cri": {"enable_cdi": True}}}),
+    ],
+)  # fmt: skip
+def test_an_engine_gets_what_its_release_reads(
+    bring: Callable[..., dict[str, Any]], system: str, engine: str, values: dict[str, Any]
+) -> None:
+    found = bring(system, engines=[engine])
+    assert found["settings"][0]["values"] == values
+    assert found["daemons"] == [{"name": f"{engine}.service", "enabled": True, "state": "started"}]
+
+
+def test_an_engine_without_cdi_keeps_runc_and_gets_a_runtime_that_reads_it(
+    bring: Callable[..., dict[str, Any]],
+) -> None:
+    found = bring("debian-12", engines=["containerd"])
+    text = set_values("", found["settings"][0]["values"])
+    assert "containerd.runtimes.runc]" in text
+    assert "containerd.runtimes.nvidia.options]" in text
+    assert found["settings"][1]["values"] == {"nvidia-container-runtime": {"mode": "cdi"}}
+
+
+def test_podman_has_no_daemon_and_no_settings(bring: Callable[..., dict[str, Any]]) -> None:
+    found = bring()
+    assert (found["settings"], found["daemons"]) == ([], [])
+
+
+def test_what_a_system_lacks_can_be_named(bring: Callable[..., dict[str, Any]]) -> None:
+    found = bring(engines=["crio"], packages={"crio": ["cri-o"]})
+    assert "cri-o" in found["packages"]
+    assert found["settings"][0]["unit"] == "crio.service"
+
+
+def archives(tmp_path: Path) -> dict[str, Any]:
+    """Return choices with enroot by URL and pyxis from the control node."""
+    path = tmp_path / "pyxis-1.tar.gz"
+    path.write_bytes(b"tar")
+    return {
+        "engines": ["podman", "enroot"],
+        "enroot": [{"source": "https://example.org/enroot_4.1.2-1_amd64.deb?raw=1", "sha256": "A" * 64}],
+        "pyxis": {"source": str(path), "sha256": hashlib.sha256(b"tar").hexdigest()},
+    }
+
+
+def test_enroot_and_pyxis(bring: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    found = bring(**archives(tmp_path))
+    assert found["enroot"]["archives"] == [
+        {
+            "path": "/var/lib/bedplate/archives/enroot_4.1.2-1_amd64.deb",
+            "source": "https://example.org/enroot_4.1.2-1_amd64.deb?raw=1",
+            "sha256": "a" * 64,
+            "url": True,
+        }
+    ]
+    assert found["pyxis"]["files"][0]["content"] == "required /usr/local/lib/slurm/spank_pyxis.so\n"
+    assert mistakes("x", [*found["enroot"]["files"], *found["pyxis"]["files"]], []) == []
+    texts = {entry["path"]: entry.get("content", "") for entry in found["enroot"]["files"]}
+    assert "user.max_user_namespaces = 65536" in texts["/etc/sysctl.d/60-bedplate-namespaces.conf"]
+    assert texts["/etc/enroot/enroot.conf.d/60-bedplate.conf"] == "ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)\n"
+    assert "squashfs-tools" in found["packages"]
+    none = bring(**{**archives(tmp_path), "namespaces": 0})
+    texts = {entry["path"]: entry.get("content", "") for entry in none["enroot"]["files"]}
+    assert "max_" not in texts["/etc/sysctl.d/60-bedplate-namespaces.conf"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"engines": ["pod"]}, "container_runtime_engines: 'pod'; allowed: podman, docker, containerd, crio, enroot"),
+        ({"engines": ["crio"]}, "crio is in no repository of debian-13 that bedplate knows; allowed: podman, docker, containerd, enroot"),
+        ({"engines": ["podman", "podman"]}, "podman is named more than once"),
+        ({"packages": {"pod": ["x"]}}, "container_runtime_packages: 'pod' is no engine"),
+        ({"engines": ["enroot"]}, "container_runtime_enroot: engine enroot is wanted, and no archive is named"),
+        ({"engines": ["enroot"], "enroot": [{"source": "x.deb"}]}, r"container_runtime_enroot\[1\]: .*allowed: {source"),
+        ({"engines": ["enroot"], "enroot": [{"source": "/x.deb", "sha256": "12"}]}, "sha256 '12'; allowed: 64 hexadecimal digits"),
+        ({"engines": ["enroot"], "enroot": [{"source": "x.deb", "sha256": "1" * 64}]}, "allowed: an absolute path on the control node"),
+        ({"engines": ["enroot"], "enroot": [{"source": "/none/x.deb", "sha256": "1" * 64}]}, "there is no file /none/x.deb"),
+        ({"engines": ["enroot"], "enroot": [{"source": "/etc/passwd", "sha256": "1" * 64}]}, r"allowed: a file called \*\.deb"),
+        ({"engines": ["enroot"], "enroot": [{"source": "/etc/passwd", "sha256": "1" * 64}]}, "/etc/passwd has SHA-256 [0-9a-f]+, not 111"),
+        ({"engines": ["enroot"], "enroot": [{"source": f"http://{one}/x.deb", "sha256": "1" * 64} for one in "ab"]}, "two archives of"),
+        ({"engines": ["enroot"], "enroot": ["x"], "pyxis": {"source": "http://a/p.zip", "sha256": "1" * 64}}, r"a file called \*\.tar\*"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_with_what_is_allowed(
+    bring: Callable[..., dict[str, Any]], choices: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ContainerError, match=said):
+        bring(**choices)
+
+
+def test_all_mistakes_are_told_at_once(bring: Callable[..., dict[str, Any]]) -> None:
+    with pytest.raises(ContainerError) as caught:
+        bring(engines=["pod", "crio", "enroot"], packages={"x": []})
+    assert len(str(caught.value).splitlines()) == 4
+
+
+class Machine:
+    """A machine whose tools say what the test says."""
+
+    def __init__(self, **says: str) -> None:
+        self.says = says
+
+    def run(self, argv: list[str], timeout: float) -> Outcome:
+        text = self.says.get(argv[0], "")
+        return Outcome(1 if text.startswith("!") else 0, text.removeprefix("!"), "spank: said by the tool")
+
+
+def findings(root: Path, machine: Machine, *engines: dict[str, Any], **wanted: Any) -> list[str]:
+    return [str(one) for one in Checker(root, machine.run).findings({"engines": engines, **wanted})]
+
+
+def with_driver(root: Path, *, gpus: int, spec: str | None) -> Path:
+    (root / "proc/driver/nvidia").mkdir(parents=True)
+    (root / "proc/driver/nvidia/version").touch()
+    (root / "dev").mkdir()
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{number}" for number in range(gpus))):
+        (root / "dev" / name).touch()
+    if spec is not None:
+        (root / "var/run/cdi").mkdir(parents=True)
+        (root / "var/run/cdi/nvidia.yaml").write_text(spec)
+    return root
+
+
+SPEC = "containerEdits:\n  deviceNodes:\n  - path: /dev/nvidia0\n  - path: /dev/nvidia1\n  - path: /dev/nvidiactl\n"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "spec", "said"),
+    [
+        (2, SPEC, []),
+        (2, None, ["wanted written at boot, found No such file"]),
+        (3, SPEC, ["wanted a device for nvidia2, found none"]),
+        (1, SPEC, ["found also nvidia1"]),
+    ],
+)
+def test_the_specification_names_the_gpus_that_are_there(
+    tmp_path: Path, gpus: int, spec: str | None, said: list[str]
+) -> None:
+    found = findings(with_driver(tmp_path, gpus=gpus, spec=spec), Machine(), spec=container_cdi.SPEC)
+    assert [one in text for one, text in zip(said, found, strict=True)] == [True] * len(said)
+
+
+def test_without_a_driver_it_is_said_that_nothing_was_checked(tmp_path: Path) -> None:
+    checker = Checker(tmp_path, Machine().run)
+    assert checker.findings({"engines": [], "spec": container_cdi.SPEC}) == []
+    assert checker.not_checked
+
+
+DOCKER = {"name": "docker", "cdi": True}
+OLD = {"name": "docker", "cdi": False}
+CONTAINERD = {"name": "containerd", "cdi": True, "plugin": "io.containerd.grpc.v1.cri"}
+
+
+@pytest.mark.parametrize(
+    ("engine", "says", "said"),
+    [
+        (DOCKER, {"docker": json.dumps({"ServerVersion": "26", "CDISpecDirs": ["/etc/cdi"]})}, ""),
+        (DOCKER, {"docker": json.dumps({"ServerVersion": "26", "CDISpecDirs": []})}, "wanted reads CDI specifications"),
+        (DOCKER, {"docker": "!Cannot connect"}, "wanted a daemon that answers, found Cannot connect"),
+        (DOCKER, {"docker": "{}"}, "wanted a daemon that answers"),
+        (OLD, {"docker": json.dumps({"ServerVersion": "20", "Runtimes": {"runc": {}, "nvidia": {}}})}, ""),
+        (OLD, {"docker": json.dumps({"ServerVersion": "20", "Runtimes": {"runc": {}}})}, "wanted a runtime nvidia, found runc"),
+        (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true', "systemctl": "active"}, ""),
+        (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = false', "systemctl": "active"}, "found false"),
+        (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true', "systemctl": "failed"}, "found failed"),
+        (CONTAINERD, {"containerd": "!no"}, "wanted settings that it can read, found no"),
+        ({**CONTAINERD, "cdi": False}, {"containerd": "", "systemctl": "active"}, "wanted a runtime runc, found none"),
+        ({"name": "podman"}, {"podman": "5.4.2"}, ""),
+        ({"name": "podman"}, {"podman": "!broken"}, "podman: wanted works, found broken"),
+        ({"name": "crio"}, {"crio": '[crio.runtime]\ncdi_spec_dirs = ["/var/run/cdi"]', "systemctl": "active"}, ""),
+        ({"name": "crio"}, {"crio": "[crio.runtime]", "systemctl": "active"}, "wanted cdi_spec_dirs with /var/run/cdi"),
+        ({"name": "enroot"}, {"enroot": "!not found"}, "enroot: wanted works, found not found"),
+    ],
+)  # fmt: skip
+def test_engines_are_asked_how_they_understand_their_settings(
+    tmp_path: Path, engine: dict[str, Any], says: dict[str, str], said: str
+) -> None:
+    found = findings(tmp_path, Machine(**says), engine)
+    assert bool(found) == bool(said)
+    assert said in "\n".join(found)
+
+
+def test_limits_of_namespaces_are_those_of_the_kernel(tmp_path: Path) -> None:
+    (tmp_path / "proc/sys/user").mkdir(parents=True)
+    (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
+    found = findings(tmp_path, Machine(enroot="4.1.2"), {"name": "enroot"})
+    assert found == [
+        "sysctl user.max_user_namespaces: wanted at least 2, found 0; sysctl --system; which file in /etc/sysctl.d comes "
+        "after bedplate's and says otherwise?"
+    ]
+
+
+def test_pyxis_is_there_when_srun_has_its_options(tmp_path: Path) -> None:
+    wanted = {"plugin": "/p.so", "entry": "/e.conf"}
+    assert findings(tmp_path, Machine(srun="  --container-image=[USER@]"), pyxis=wanted) == []
+    found = findings(tmp_path, Machine(srun="Usage: srun"), pyxis=wanted)
+    assert "found spank: said by the tool" in found[0]
+    assert "PlugStackConfig=/etc/slurm/plugstack.conf" in found[0]
