@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_checks import Checker
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_toml import set_values
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import mistakes
@@ -216,107 +213,3 @@ def test_all_mistakes_are_told_at_once(bring: Callable[..., dict[str, Any]]) -> 
     with pytest.raises(ContainerError) as caught:
         bring(engines=["pod", "crio", "enroot"], packages={"x": []})
     assert len(str(caught.value).splitlines()) == 4
-
-
-class Machine:
-    """A machine whose tools say what the test says."""
-
-    def __init__(self, **says: str) -> None:
-        self.says = says
-
-    def run(self, argv: list[str], timeout: float) -> Outcome:
-        text = self.says.get(argv[0], "")
-        return Outcome(1 if text.startswith("!") else 0, text.removeprefix("!"), "spank: said by the tool")
-
-
-def findings(root: Path, machine: Machine, *engines: dict[str, Any], **wanted: Any) -> list[str]:
-    return [str(one) for one in Checker(root, machine.run).findings({"engines": engines, **wanted})]
-
-
-def with_driver(root: Path, *, gpus: int, spec: str | None) -> Path:
-    (root / "proc/driver/nvidia").mkdir(parents=True)
-    (root / "proc/driver/nvidia/version").touch()
-    (root / "dev").mkdir()
-    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{number}" for number in range(gpus))):
-        (root / "dev" / name).touch()
-    if spec is not None:
-        (root / "var/run/cdi").mkdir(parents=True)
-        (root / "var/run/cdi/nvidia.yaml").write_text(spec)
-    return root
-
-
-SPEC = "containerEdits:\n  deviceNodes:\n  - path: /dev/nvidia0\n  - path: /dev/nvidia1\n  - path: /dev/nvidiactl\n"
-
-
-@pytest.mark.parametrize(
-    ("gpus", "spec", "said"),
-    [
-        (2, SPEC, []),
-        (2, None, ["wanted written at boot, found No such file"]),
-        (3, SPEC, ["wanted a device for nvidia2, found none"]),
-        (1, SPEC, ["found also nvidia1"]),
-    ],
-)
-def test_the_specification_names_the_gpus_that_are_there(
-    tmp_path: Path, gpus: int, spec: str | None, said: list[str]
-) -> None:
-    found = findings(with_driver(tmp_path, gpus=gpus, spec=spec), Machine(), spec=container_cdi.SPEC)
-    assert [one in text for one, text in zip(said, found, strict=True)] == [True] * len(said)
-
-
-def test_without_a_driver_it_is_said_that_nothing_was_checked(tmp_path: Path) -> None:
-    checker = Checker(tmp_path, Machine().run)
-    assert checker.findings({"engines": [], "spec": container_cdi.SPEC}) == []
-    assert checker.not_checked
-
-
-DOCKER = {"name": "docker", "cdi": True}
-OLD = {"name": "docker", "cdi": False}
-CONTAINERD = {"name": "containerd", "cdi": True, "plugin": "io.containerd.grpc.v1.cri"}
-
-
-@pytest.mark.parametrize(
-    ("engine", "says", "said"),
-    [
-        (DOCKER, {"docker": json.dumps({"ServerVersion": "26", "CDISpecDirs": ["/etc/cdi"]})}, ""),
-        (DOCKER, {"docker": json.dumps({"ServerVersion": "26", "CDISpecDirs": []})}, "wanted reads CDI specifications"),
-        (DOCKER, {"docker": "!Cannot connect"}, "wanted a daemon that answers, found Cannot connect"),
-        (DOCKER, {"docker": "{}"}, "wanted a daemon that answers"),
-        (OLD, {"docker": json.dumps({"ServerVersion": "20", "Runtimes": {"runc": {}, "nvidia": {}}})}, ""),
-        (OLD, {"docker": json.dumps({"ServerVersion": "20", "Runtimes": {"runc": {}}})}, "wanted a runtime nvidia, found runc"),
-        (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true', "systemctl": "active"}, ""),
-        (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = false', "systemctl": "active"}, "found false"),
-        (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true', "systemctl": "failed"}, "found failed"),
-        (CONTAINERD, {"containerd": "!no"}, "wanted settings that it can read, found no"),
-        ({**CONTAINERD, "cdi": False}, {"containerd": "", "systemctl": "active"}, "wanted a runtime runc, found none"),
-        ({"name": "podman"}, {"podman": "5.4.2"}, ""),
-        ({"name": "podman"}, {"podman": "!broken"}, "podman: wanted works, found broken"),
-        ({"name": "crio"}, {"crio": '[crio.runtime]\ncdi_spec_dirs = ["/var/run/cdi"]', "systemctl": "active"}, ""),
-        ({"name": "crio"}, {"crio": "[crio.runtime]", "systemctl": "active"}, "wanted cdi_spec_dirs with /var/run/cdi"),
-        ({"name": "enroot"}, {"enroot": "!not found"}, "enroot: wanted works, found not found"),
-    ],
-)  # fmt: skip
-def test_engines_are_asked_how_they_understand_their_settings(
-    tmp_path: Path, engine: dict[str, Any], says: dict[str, str], said: str
-) -> None:
-    found = findings(tmp_path, Machine(**says), engine)
-    assert bool(found) == bool(said)
-    assert said in "\n".join(found)
-
-
-def test_limits_of_namespaces_are_those_of_the_kernel(tmp_path: Path) -> None:
-    (tmp_path / "proc/sys/user").mkdir(parents=True)
-    (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
-    found = findings(tmp_path, Machine(enroot="4.1.2"), {"name": "enroot"})
-    assert found == [
-        "sysctl user.max_user_namespaces: wanted at least 2, found 0; sysctl --system; which file in /etc/sysctl.d comes "
-        "after bedplate's and says otherwise?"
-    ]
-
-
-def test_pyxis_is_there_when_srun_has_its_options(tmp_path: Path) -> None:
-    wanted = {"plugin": "/p.so", "entry": "/e.conf"}
-    assert findings(tmp_path, Machine(srun="  --container-image=[USER@]"), pyxis=wanted) == []
-    found = findings(tmp_path, Machine(srun="Usage: srun"), pyxis=wanted)
-    assert "found spank: said by the tool" in found[0]
-    assert "PlugStackConfig=/etc/slurm/plugstack.conf" in found[0]
