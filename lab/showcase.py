@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster at work: what Slurm says of it, and a job on two nodes that shows which GPUs it was given."""
+"""The cluster at work: what Slurm says of it, a job on two nodes that shows which GPUs it was given, and the GPU software of a node."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ def show(lab: str, plan: Plan) -> None:
     if problems := check(output, gpus):
         raise LabError("The job ran, but its GPUs are not what Slurm should give it:\n" + "\n".join(problems))
     say("slurm", "each node gave the job one GPU (ENXIO: allowed, no driver here) and denied the others (EPERM)")
+    _show_stack(lab, plan)
+
+
+def _show_stack(lab: str, plan: Plan) -> None:
+    """Print the GPU software of one node: what is held in which version, and the module that was compiled there."""
+    node = next((machine.name for machine in plan.machines if machine.compiles), "")
+    if node:
+        say("gpu", f"{node}: dpkg-query --show $(apt-mark showhold); dkms status   (stand-ins for NVIDIA's packages)")
+        shown = _on(lab, node, ["sh", "-c", "dpkg-query --show $(apt-mark showhold) && dkms status"])
+        print(shown, flush=True)
 
 
 def check(output: str, gpus: dict[str, int]) -> list[str]:

@@ -105,7 +105,8 @@ def main() -> None:
             module.exit_json(changed=False, kernel=kernel, message=f"{what} is known to compile for kernel {kernel}")
         if module.check_mode:
             module.exit_json(changed=True, kernel=kernel, message=f"{what} is to be compiled for kernel {kernel}")
-        prover.prove(proof, Path(module.tmpdir))
+        # On disk, for it is large.
+        prover.prove(proof, Path("/var/tmp"))
     except DkmsError as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=True, kernel=kernel, message=f"{what} compiles for kernel {kernel}")

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import outdated
 
 Run = Callable[[list[str], float], Outcome]
 FETCH, COMPILE = 300.0, 3600.0
@@ -94,10 +95,17 @@ def first_error(log: str) -> str:
 class Prover:
     """Compiles a package for a kernel, once; what was proven is on record."""
 
-    def __init__(self, record: Path, run: Run = node_command.run, modules: Path = Path("/lib/modules")) -> None:
+    def __init__(
+        self,
+        record: Path,
+        run: Run = node_command.run,
+        modules: Path = Path("/lib/modules"),
+        is_outdated: Callable[[], bool] = outdated,
+    ) -> None:
         self.record = record
         self.run = run
         self.modules = modules
+        self.is_outdated = is_outdated
 
     def has_headers(self, kernel: str) -> bool:
         """Whether the headers of a kernel are installed."""
@@ -129,6 +137,9 @@ class Prover:
         fetched, unpacked = directory / "fetched", directory / "unpacked"
         fetched.mkdir()
         wanted = f"{proof.package}={proof.version}"
+        if self.is_outdated():
+            # The repository may have come in this run, and nothing has had to be installed since.
+            self._step(["apt-get", "--quiet", "update", "--error-on=any"], FETCH, "apt cannot read its repositories")
         # The directory is root's alone, and apt gives up root to fetch.
         script = 'cd "$1" && exec apt-get --quiet -o APT::Sandbox::User=root download "$2"'
         self._step(["sh", "-c", script, "sh", str(fetched), wanted], FETCH, f"{wanted} cannot be fetched")

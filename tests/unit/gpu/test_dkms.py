@@ -34,6 +34,7 @@ class Machine:
 
     def __init__(self, *, sources: str = "toy-1.0", build: int | None = 0, makes: bool = True, fetch: int = 0) -> None:
         self.sources, self.build, self.makes, self.fetch = sources, build, makes, fetch
+        self.outdated = False
         self.calls: list[list[str]] = []
 
     def run(self, argv: list[str], timeout: float) -> Outcome:
@@ -61,7 +62,15 @@ class Machine:
 def prover(tmp_path: Path, machine: Machine) -> Prover:
     build = tmp_path / "modules" / PROOF.kernel / "build"
     build.mkdir(parents=True, exist_ok=True)
-    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path / "modules")
+    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path / "modules", lambda: machine.outdated)
+
+
+def test_apt_reads_a_repository_that_has_just_come(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.outdated = True
+    prover(tmp_path, machine).prove(PROOF, tmp_path)
+    assert machine.calls[0][:3] == ["apt-get", "--quiet", "update"]
+    assert machine.calls[1][0] == "sh"
 
 
 def test_what_compiles_is_on_record_and_nothing_is_left(tmp_path: Path) -> None:
