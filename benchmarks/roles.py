@@ -18,9 +18,12 @@ from benchmarks.process import HEAD, ROOT, BenchmarkError, Cost, Row, cost, medi
 INVENTORY = ROOT / "inventories" / "lab"
 SSH_CONFIG = ROOT / ".cache" / "lab" / "lab" / "ssh_config"
 PLAYBOOKS = tuple(str(ROOT / "playbooks" / name) for name in ("os.yml", "scheduler.yml"))
+GPU = (str(ROOT / "playbooks" / "gpu.yml"),)
 EMPTY = "- name: Nothing\n  hosts: compute_nodes\n  gather_facts: false\n  tasks: []\n"
 # Half of what the best open Slurm role costs: 27 pings a node, and 1.3 CPU-s where these budgets were set.
 TASKS, CPU, PINGS = 12, 0.65, 13.5
+# Driver, CUDA, DCGM and containers together cost no more than the rest of the node.
+GPU_TASKS, GPU_PINGS = 12, 13.5
 PINGED = 10
 PING = (
     "- name: Pings\n  hosts: compute_nodes\n  gather_facts: false\n  tasks:\n"
@@ -43,12 +46,14 @@ def results_of(output: str) -> dict[str, int]:
     return {host: int(ok) + int(skipped) for host, ok, _changes, skipped in recap}
 
 
-def _turns(directory: Path, hosts: str, runs: int) -> tuple[list[Cost], list[Cost]]:
+def _turns(
+    directory: Path, hosts: str, runs: int, playbooks: tuple[str, ...] = PLAYBOOKS
+) -> tuple[list[Cost], list[Cost]]:
     """Run the playbooks and an empty play in turns."""
     common = ["--inventory", str(INVENTORY), "--limit", hosts]
     pairs = [
         (
-            cost("ansible-playbook", [*PLAYBOOKS, *common], directory),
+            cost("ansible-playbook", [*playbooks, *common], directory),
             cost("ansible-playbook", ["empty.yml", *common], directory),
         )
         for _run in range(runs)
@@ -74,6 +79,7 @@ def rows(runs: int = 3) -> Iterator[Row]:
         one, empty_one = _turns(directory, nodes[0], runs)
         common = ["--inventory", str(INVENTORY), "--limit", "compute_nodes"]
         pings = [cost("ansible-playbook", ["ping.yml", *common], directory) for _run in range(runs)]
+        gpu, empty_gpu = _turns(directory, "compute_nodes", runs, GPU)
     total, single = median(full) - median(empty), median(one) - median(empty_one)
     yield Row("task results on a compute node, no change", max(results.values()), "tasks", TASKS)
     yield Row(
@@ -86,6 +92,11 @@ def rows(runs: int = 3) -> Iterator[Row]:
         more = (total - single) / (len(nodes) - 1)
         yield Row("  of it each further node", more, "CPU-s")
         yield Row("  of it once a run: roles, modules put together", single - more, "CPU-s a run")
+    software = (median(gpu) - median(empty_gpu)) / len(nodes)
+    of_gpu = max(results_of(gpu[-1].output)[node] for node in nodes)
+    yield Row("task results of the GPU software on a node, no change", of_gpu, "tasks", GPU_TASKS)
+    yield Row("controller CPU of the GPU software per node, no change", software, "CPU-s", None, f"runs {spread(gpu)}")
+    yield Row("  in pings", software / ping, "pings", GPU_PINGS)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -98,7 +98,15 @@ class ActionModule(Files):
             arguments.update(allow_change_held_packages=True, allow_downgrade=True)
         if not boolean(self._task.args.get("start_installed", True)):
             arguments["policy_rc_d"] = 101
-        self._do("ansible.builtin.apt", arguments)
+        done = self._do("ansible.builtin.apt", arguments)
+        if "Failed to update apt cache" in str(done.get("msg", "")):
+            # python-apt often does not say why, and apt itself does.
+            said = self._execute_module(
+                module_name="ansible.builtin.command",
+                module_args={"argv": ["apt-get", "--quiet", "update"]},
+                task_vars=self._task_vars,
+            )
+            done["msg"] = f"{done['msg']}\n{said.get('stderr') or said.get('msg') or ''}".strip()
 
     def _do(self, module: str, arguments: dict[str, Any], **more: Any) -> dict[str, Any]:
         # Of the same type: that of ours keeps the payload out of Ansible's debug output.
