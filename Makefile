@@ -81,9 +81,9 @@ molecule: venv  ## Every role in containers
 test: test-fast playbook-tests simulation molecule test-core-min test-core-max  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
 
 .PHONY: test-full
-test-full: venv tools  ## Slurm 24.11 and 26.05 from Debian's archive; the real driver, compiled (as root; half an hour of both cores)
+test-full: venv tools  ## Slurm 24.11 and 26.05 from Debian's archive; the real driver, compiled; containers, dnf, a site without a network (as root)
 	pytest -m full -rs --durations=0 tests/unit
-	$(BIN)/python -m lab molecule gpu_driver
+	$(BIN)/python -m lab molecule --on-request
 
 .PHONY: nightly
 nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minutes of CPU)

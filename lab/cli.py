@@ -52,9 +52,10 @@ def _parser() -> argparse.ArgumentParser:
     login.add_argument("command", nargs=argparse.REMAINDER)
     login.set_defaults(run=_ssh)
     molecule = commands.add_parser(
-        "molecule", help="run molecule scenarios: those named, or all but those that take minutes to compile"
+        "molecule", help="run molecule scenarios: those named, or all but those that take many minutes"
     )
     molecule.add_argument("scenario", nargs="*")
+    molecule.add_argument("--on-request", action="store_true", help="run those that take many minutes")
     molecule.add_argument("--keep", action="store_true", help="leave the nodes of a failed scenario for a look")
     molecule.add_argument("-v", "--verbose", action="store_true", help="molecule's output on the terminal, too")
     molecule.set_defaults(run=_molecule)
@@ -171,7 +172,10 @@ def _image(_options: argparse.Namespace) -> int:
 def _molecule(options: argparse.Namespace) -> int:
     podman = Podman(host.prepare())
     image.ensure(podman)
-    return scenarios.run(podman, options.scenario, keep=options.keep, verbose=options.verbose)
+    names = options.scenario or (
+        sorted(set(scenarios.ON_REQUEST) & set(scenarios.known())) if options.on_request else []
+    )
+    return scenarios.run(podman, names, keep=options.keep, verbose=options.verbose)
 
 
 def _present_podman() -> Podman | None:

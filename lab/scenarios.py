@@ -15,8 +15,8 @@ from lab.vendor.inventory import prepare
 
 LOGS = ROOT / ".cache" / "molecule"
 TAIL = 80
-ON_REQUEST = ("gpu_driver",)
-"""Scenarios that run when they are named, in `make test-full`: they compile a driver, which takes minutes of both cores."""
+ON_REQUEST = ("air_gap", "container_runtime", "gpu_driver", "gpu_dnf")
+"""Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive or install every engine."""
 
 
 @dataclass(frozen=True)

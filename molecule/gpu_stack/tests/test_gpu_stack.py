@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from lab.paths import state_of
-from lab.scenario_run import recap, run
+from lab.scenario_run import recap, run, ssh
 
+# A test that takes no host is of all nodes at once.
 testinfra_hosts = ["ansible://gpu_nodes"]
 
 SCENARIO = Path(__file__).parents[1]
@@ -21,34 +23,49 @@ VERIFY = ROOT / "playbooks/verify.yml"
 OLD, NEW, BROKEN, UNKNOWN = "580.65.06", "590.48.01", "595.71.05", "999.10.01"
 COUPLED = ("nvidia-kernel-open-dkms", "nvidia-kernel-support", "firmware-nvidia-gsp", "libcuda1", "nvidia-driver-cuda")
 HGX = ("nvidia-fabricmanager", "libnvidia-nscq")
+NODES = ("gpu1", "gpu2")
+
+
+class Host(Protocol):
+    """A machine of testinfra, or of the scenario."""
+
+    def check_output(self, command: str) -> str: ...
+
+
+class Node:
+    """A machine of the scenario by name, for tests of several at once."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check_output(self, command: str) -> str:
+        done = ssh("gpu_stack", "root", self.name, command)
+        assert done.returncode == 0, f"{self.name}: {command}: {done.stderr}"
+        return done.stdout.strip()
 
 
 def play(cluster_file: Path, *arguments: str, playbook: Path = PLAYBOOK) -> subprocess.CompletedProcess[str]:
     return run("gpu_stack", playbook, cluster_file, *arguments)
 
 
-def verify(cluster_file: Path) -> subprocess.CompletedProcess[str]:
-    return play(cluster_file, "--tags=gpu", playbook=VERIFY)
+def verify(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return play(SCENARIO / "gpu_stack.bedplate.yml", "--tags=gpu", *arguments, playbook=VERIFY)
 
 
 @pytest.fixture
 def other(tmp_path: Path):
-    """Return a function that writes the scenario's cluster file with other words."""
+    """Return a function that writes the scenario's cluster file with another driver, or another key."""
 
-    def write(**words: str) -> Path:
-        text = (SCENARIO / "gpu_stack.bedplate.yml").read_text().replace("keys/nvidia.asc", f"{KEYS}/nvidia.asc")
-        for old, new in words.items():
-            found = {"driver": OLD, "key": "nvidia.asc"}.get(old, old)
-            assert found in text
-            text = text.replace(found, new)
+    def write(driver: str = OLD, key: str = "nvidia.asc") -> Path:
+        text = (SCENARIO / "gpu_stack.bedplate.yml").read_text().replace("keys/nvidia.asc", f"{KEYS}/{key}")
         path = tmp_path / "other.bedplate.yml"
-        path.write_text(text)
+        path.write_text(text.replace(OLD, driver))
         return path
 
     return write
 
 
-def installed(host) -> dict[str, str]:
+def installed(host: Host) -> dict[str, str]:
     """Return package -> version of all that is installed of NVIDIA's."""
     said = host.check_output(
         "dpkg-query --show --showformat='${Package} ${db:Status-Status} ${Version}\\n' "
@@ -58,19 +75,26 @@ def installed(host) -> dict[str, str]:
     return {row[0]: row[2] for row in rows if row[1] == "installed"}
 
 
-def of_driver(host) -> dict[str, str]:
+def of_driver(host: Host) -> dict[str, str]:
     return {name: version for name, version in installed(host).items() if not name.startswith(("cuda", "datacenter"))}
 
 
-def kernel(host) -> str:
+def kernel(host: Host) -> str:
     return host.check_output("ls /boot/vmlinuz-*").removeprefix("/boot/vmlinuz-")
 
 
-def is_hgx(host) -> bool:
+def is_hgx(host: Host) -> bool:
     return host.check_output("hostname") == "gpu1"
 
 
-def holds_exactly(host, version: str) -> None:
+def everything(host: Host) -> tuple[dict[str, str], str, str, str]:
+    """Return packages, holds, pins and wishes for a reboot."""
+    pins = host.check_output("cat /etc/apt/preferences.d/bedplate-driver.pref")
+    wishes = host.check_output("find /run/bedplate -type f 2>/dev/null || true")
+    return installed(host), host.check_output("apt-mark showhold"), pins, wishes
+
+
+def holds_exactly(host: Host, version: str) -> None:
     """Assert that one version of every package of the driver is there, held, and its module compiled for the next kernel."""
     packages = of_driver(host)
     assert set(packages.values()) == {f"{version}-1"}
@@ -135,11 +159,6 @@ def test_nobody_gets_a_driver_by_a_metapackage(host, name):
     assert "Inst" not in asked.stdout
 
 
-def test_verify_agrees_and_says_what_it_could_not_see(host):
-    done = verify(SCENARIO / "gpu_stack.bedplate.yml")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 @pytest.mark.parametrize(
     ("fault", "told", "mend"),
     [
@@ -155,7 +174,7 @@ def test_verify_agrees_and_says_what_it_could_not_see(host):
 def test_verify_names_what_is_wrong(host, fault, told, mend):
     host.check_output(fault)
     try:
-        done = verify(SCENARIO / "gpu_stack.bedplate.yml")
+        done = verify(f"--limit={host.check_output('hostname')}")
         assert done.returncode != 0
         assert told in done.stdout
         assert host.check_output("hostname") in re.search(r"(?s)TASK.*", done.stdout)[0]
@@ -163,35 +182,67 @@ def test_verify_names_what_is_wrong(host, fault, told, mend):
         host.check_output(mend)
 
 
-def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(host, other):
-    before, held = installed(host), host.check_output("apt-mark showhold")
-    pins = host.file("/etc/apt/preferences.d/bedplate-driver.pref").content_string
-    done = play(other(driver=BROKEN), f"--limit={host.check_output('hostname')}")
+def test_verify_agrees_with_what_is_there():
+    done = verify()
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(other):
+    nodes = [Node(name) for name in NODES]
+    before = [everything(node) for node in nodes]
+    done = play(other(driver=BROKEN))
     assert done.returncode != 0
-    assert f"nvidia {BROKEN} does not compile for kernel {kernel(host)}" in done.stdout
-    assert "error:" in done.stdout
+    for node in nodes:
+        assert f"nvidia {BROKEN} does not compile for kernel {kernel(node)}" in done.stdout
+        holds_exactly(node, OLD)
+    assert done.stdout.count("error:") >= len(nodes)
     assert "Nothing was installed and nothing is rebooted" in done.stdout
-    assert (installed(host), host.check_output("apt-mark showhold")) == (before, held)
-    assert host.file("/etc/apt/preferences.d/bedplate-driver.pref").content_string == pins
-    assert not host.file("/run/bedplate/reboot-wanted").exists
-    holds_exactly(host, OLD)
+    assert [everything(node) for node in nodes] == before
 
 
-def test_a_repository_with_another_key_is_not_believed(host, other):
-    before = installed(host)
+def test_a_repository_with_another_key_is_not_believed(other):
+    nodes = [Node(name) for name in NODES]
+    before = [installed(node) for node in nodes]
     # Whoever has the repository could offer anything.
-    done = play(other(driver=NEW, key="mirror.asc"), f"--limit={host.check_output('hostname')}")
+    done = play(other(driver=NEW, key="mirror.asc"))
     assert done.returncode != 0
     assert "NO_PUBKEY" in done.stdout or "Missing key" in done.stdout, done.stdout
-    assert installed(host) == before
+    assert [installed(node) for node in nodes] == before
     assert play(SCENARIO / "gpu_stack.bedplate.yml").returncode == 0
 
 
-def test_a_whole_set_is_replaced_by_another_and_back(host, other):
-    limit = f"--limit={host.check_output('hostname')}"
+def test_a_whole_set_is_replaced_by_another_and_back(other):
     for version in (NEW, OLD):
-        changed = play(other(driver=version), limit)
+        changed = play(other(driver=version))
         assert changed.returncode == 0, changed.stdout + changed.stderr
-        holds_exactly(host, version)
-        again = play(other(driver=version), limit)
-        assert recap(again.stdout)[host.check_output("hostname")]["changed"] == 0, again.stdout
+        for name in NODES:
+            holds_exactly(Node(name), version)
+        again = recap(play(other(driver=version)).stdout)
+        assert {name: again[name]["changed"] for name in NODES} == dict.fromkeys(NODES, 0)
+
+
+def test_a_reboot_is_refused_where_it_would_end_a_job_or_lose_the_driver():
+    node = Node("gpu1")
+    reboot = ROOT / "playbooks/reboot.yml"
+    note = "mkdir -p /run/bedplate/reboot-wanted; echo driver is new > /run/bedplate/reboot-wanted/gpu_driver"
+    file, allowed = SCENARIO / "gpu_stack.bedplate.yml", "--extra-vars=bedplate_reboot=allowed"
+    # In check mode, in which nothing is rebooted but all is looked at.
+    assert "Reboot]" not in play(file, allowed, "--check", playbook=reboot).stdout.split("TASK [")[-1]
+    node.check_output(note)
+    try:
+        assert recap(play(file, "--check", playbook=reboot).stdout)["gpu1"]["changed"] == 0
+        assert recap(play(file, allowed, "--check", playbook=reboot).stdout)["gpu1"]["changed"] == 1
+        node.check_output("cp /bin/sleep /run/slurmstepd; setsid /run/slurmstepd 600 >/dev/null 2>&1 </dev/null &")
+        refused = play(file, allowed, "--check", playbook=reboot)
+        assert refused.returncode != 0
+        assert "gpu1 is not rebooted, though driver is new. 1 steps of jobs run (slurmstepd)" in " ".join(
+            refused.stdout.split()
+        )
+        node.check_output("pkill slurmstepd")
+        node.check_output("mkdir /m; mv /lib/modules/*/updates/dkms/nvidia.ko* /m/; depmod $(ls /lib/modules)")
+        lost = play(file, allowed, playbook=reboot)
+        assert lost.returncode != 0
+        assert "do not reboot" in lost.stdout
+    finally:
+        node.check_output("pkill slurmstepd; rm -rf /run/bedplate/reboot-wanted /run/slurmstepd; "
+                          "if [ -d /m ]; then mv /m/* /lib/modules/*/updates/dkms/; rmdir /m; depmod $(ls /lib/modules); fi")  # fmt: skip
