@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Host, Node
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Host, Node, Profile
 
 _HEAD = """\
 # Written by bedplate from the cluster file. Changes made here are overwritten.
@@ -19,15 +19,20 @@ _HEAD = """\
 def machine_facts(cluster: Cluster, machine: Node | Host) -> dict[str, Any]:
     """Return a machine as plain data; a node has its rack and its profile with all they say."""
     if isinstance(machine, Node):
-        return _node(cluster, machine, asdict(machine.rack), asdict(machine.profile))
+        return _node(cluster, machine, asdict(machine.rack), _hardware(machine.profile))
     return {**asdict(machine), "fqdn": _full_name(cluster, machine.name)}
 
 
 def nodes_facts(cluster: Cluster) -> list[dict[str, Any]]:
     """Return all nodes as plain data; they share what they have in common."""
     racks = {name: asdict(rack) for name, rack in cluster.racks.items()}
-    profiles = {name: asdict(profile) for name, profile in cluster.profiles.items()}
+    profiles = {name: _hardware(profile) for name, profile in cluster.profiles.items()}
     return [_node(cluster, node, racks[node.rack.name], profiles[node.profile.name]) for node in cluster.nodes]
+
+
+def _hardware(profile: Profile) -> dict[str, Any]:
+    """Return a profile without its GPU software, of which the filter gpu_part tells."""
+    return {key: value for key, value in asdict(profile).items() if key != "gpu_stack"}
 
 
 def _node(cluster: Cluster, node: Node, rack: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:

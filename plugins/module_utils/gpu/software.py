@@ -122,17 +122,13 @@ def _modules(root: Root, release: str) -> list[Facts]:
 
 
 def initramfs_before(root: Root, file: str) -> list[str]:
-    """Return the initramfs images that were made before a file was written; none where there is no such file."""
+    """Return the initramfs images that were made before a file was written: all of them, where there is no such file yet."""
+    images = [name for name in root.names("boot") if _INITRAMFS.match(name) and root.find(f"boot/{name}").is_file()]
     try:
         written = root.find(file).stat().st_mtime
     except OSError:
-        return []
-    found = []
-    for name in root.names("boot"):
-        path = root.find(f"boot/{name}")
-        if _INITRAMFS.match(name) and path.is_file() and path.stat().st_mtime < written:
-            found.append(f"/boot/{name}")
-    return found
+        written = float("inf")
+    return [f"/boot/{name}" for name in images if root.find(f"boot/{name}").stat().st_mtime < written]
 
 
 def secure_boot(root: Root) -> str | None:

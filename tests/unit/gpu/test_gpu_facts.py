@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import devices, software
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.facts import ask_this_machine, asker
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.software import initramfs_before
 from tests.unit.gpu.tree import CLOSED, OPEN, VARIABLE, Tree
 
 ONE, TWO = "0000:3b:00.0", "0000:5e:00.0"
@@ -291,3 +293,25 @@ def test_no_text_of_the_driver_breaks_its_readers(text: str):
     told = software.parse_parameters(text, problems := [])
     assert len(told) + len(problems) == len([line for line in text.splitlines() if line.strip()])
     software.parse_flavour(text)
+
+
+def test_an_initramfs_that_was_made_before_a_file_is_told(tmp_path: Path) -> None:
+    boot, file = tmp_path / "boot", tmp_path / "etc/modprobe.d/x.conf"
+    boot.mkdir()
+    file.parent.mkdir(parents=True)
+    for name, time in (
+        ("initrd.img-6.1", 100),
+        ("initramfs-5.14.img", 300),
+        ("vmlinuz-6.1", 100),
+        ("initramfs-5.14kdump.img", 100),
+    ):
+        (boot / name).touch()
+        os.utime(boot / name, (time, time))
+    told = lambda: initramfs_before(Root(str(tmp_path)), "/etc/modprobe.d/x.conf")  # noqa: E731
+    # It is yet to come, so none has it.
+    assert told() == ["/boot/initramfs-5.14.img", "/boot/initrd.img-6.1"]
+    file.touch()
+    os.utime(file, (200, 200))
+    assert told() == ["/boot/initrd.img-6.1"]
+    os.utime(boot / "initrd.img-6.1", (201, 201))
+    assert told() == []
