@@ -9,6 +9,7 @@ from .addresses import networks_of
 from .fabric import fabric_of
 from .fields import Mistakes
 from .gpu_stack import with_gpu_stacks
+from .mig import with_mig
 from .model import Cluster
 from .names import check_names
 from .needed import check_needed
@@ -25,6 +26,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     networks = networks_of(data["networks"], mistakes)
     rails = data["fabric"]["rails"] if data["fabric"] else None
     profiles = with_gpu_stacks(profiles_of(data["profiles"], rails, mistakes), data, path, mistakes)
+    profiles = with_mig(profiles, data, mistakes)
     floor = Floor(networks, profiles, mistakes)
     floor.build(data["hosts"], data["racks"])
     services = services_of(data["services"], floor, mistakes)

@@ -34,6 +34,10 @@ class Gpus:
     devices: tuple[str, ...]
     cores: tuple[str, ...]
     detect: str
+    # The MIG profiles on each GPU in the order of PCI addresses, large ones first; () is a whole GPU. Empty: nobody looks at MIG.
+    mig: tuple[tuple[str, ...], ...] = ()
+    # Of profiles: name and the GRES type that slurmd finds for it, where that is another.
+    mig_types: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

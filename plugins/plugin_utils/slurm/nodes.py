@@ -11,7 +11,7 @@ from itertools import groupby
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold, natural_key
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import release
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, Partition, Profile
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, Partition, Profile, mig
 
 from .conf import line_of, merge
 
@@ -70,8 +70,10 @@ def real_memory(profile: Profile) -> int:
 
 
 def gres_of(profile: Profile) -> str | None:
-    """Return the Gres value of a node line, such as `gpu:h100:8`."""
-    return f"gpu:{profile.gpus.model}:{profile.gpus.count}" if profile.gpus else None
+    """Return the Gres value of a node line, such as `gpu:h100:8`, or `gpu:h100:6,gpu:1g.10gb:14` with MIG."""
+    if profile.gpus is None:
+        return None
+    return ",".join(f"gpu:{kind}:{count}" for kind, count in mig.devices(profile.gpus).items())
 
 
 def features_of(node: Node) -> list[str]:

@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import DEFAULT_STATE
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import canonical, restart_needed
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import gres_types
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, mig
 
 from . import nodes, topology
 from .conf import HEADER, defaults, file_of, line_of, merge, text_of
@@ -31,7 +31,9 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
     kept = _kept_gres(slurm_extra)
     if "gpu" in kept or any(profile.gpus for profile in cluster.profiles.values()):
         implied["GresTypes"] = "gpu"
-        implied["AccountingStorageTRES"] = "gres/gpu"
+        # Instances have limits and weights of their own; whole GPUs are counted as before.
+        kinds = dict.fromkeys(kind for one in cluster.profiles.values() if one.gpus for kind in mig.types(one.gpus))
+        implied["AccountingStorageTRES"] = ",".join(["gres/gpu", *(f"gres/gpu:{kind}" for kind in kinds)])
     if cluster.services.database:
         implied["AccountingStorageType"] = "accounting_storage/slurmdbd"
         implied["AccountingStorageHost"] = cluster.machine(cluster.services.database[0]).address
