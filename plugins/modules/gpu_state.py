@@ -10,8 +10,8 @@ module: gpu_state
 short_description: Compare the GPU software of a machine with what was wanted
 version_added: 0.1.0
 description:
-  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, and the driver that runs, and
-    compares them with one part of the set of the cluster file. Fails with a line for each difference.
+  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, the driver that runs, and
+    the MIG instances of each GPU, and compares them with one part of the set of the cluster file. Fails with a line for each difference.
   - Where the machine has no GPU on its PCI bus nothing of a running driver can be read, which RV(not_checked) says.
   - Changes nothing.
 options:
@@ -51,13 +51,14 @@ findings:
 not_checked: {description: What could not be looked at and why., type: list, elements: str, returned: always}
 """
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, state
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, mig_state, smi, state
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel, see_that_it_boots
 
 _SECONDS = 30.0
@@ -74,7 +75,7 @@ def main() -> None:
     )
     wanted = module.params["expected"]
     if not module.params["running"]:
-        wanted = {**wanted, "driver": {}, "units": []}
+        wanted = {**wanted, "driver": {}, "units": [], "mig": []}
     gpu = facts.gather("/", _SECONDS, None)
     findings = list(_findings(wanted, gpu))
     left_out = state.not_checked(wanted.get("driver", {}), gpu)
@@ -119,7 +120,19 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
         *(state.module(wanted.get("module") or {}, seen) if not problems else ()),
         *state.units(wanted["units"], runs, seen),
         *state.driver(wanted.get("driver") or {}, gpu),
+        *_mig(wanted.get("mig") or [], gpu),
     ]
+
+
+def _mig(wanted: list[list[str]], gpu: dict[str, Any]) -> Iterator[state.Finding]:
+    listed = None
+    if wanted and gpu["driver"]["version"] is not None:
+        said = mig_state.listing(lambda command: smi.run(command, _SECONDS))
+        if isinstance(said, str):
+            yield state.Finding("MIG", "profiles by name", said, "what is compared is their number alone")
+        else:
+            listed = said
+    yield from mig_state.findings(wanted, gpu, listed)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The keys of the cluster file's section `gpu_stack`, for the cluster and for one profile."""
+"""The keys of the cluster file about GPUs: `gpus` of a profile, and the section `gpu_stack` for the cluster and for one profile."""
 
 from __future__ import annotations
 
@@ -8,6 +8,47 @@ from typing import Any
 
 from .fields import Field
 from .schema_words import NAME, TEXT, WORD
+
+_MIG_PROFILE: dict[str, Any] = {
+    "pattern": r"[1-9]g\.[1-9][0-9]*gb(\+me)?",
+    "allowed": "Allowed: a profile as `nvidia-smi mig -lgip` names it, such as 1g.10gb.",
+}
+
+GPUS = {
+    "model": Field("GRES type and group name, such as h100.", required=True, **NAME),
+    "count": Field("GPUs per node.", "int", required=True, minimum=1, maximum=1024),
+    "devices": Field("Device files as a hostlist, in the order of `numa.gpus`; by default /dev/nvidia[0-<count - 1>]."),
+    "cores": Field(
+        "Slurm's logical core ids near each GPU, one entry per GPU; by default as `numa` says.",
+        "list",
+        item=Field("core ids", "ranges"),
+    ),
+    "detect": Field(
+        "Who tells slurmd the GPUs: this file (explicit), or the driver (nvidia: Slurm 24.11 or newer; nvml: MIG).",
+        default="explicit",
+        choices=("explicit", "nvidia", "nvml"),
+    ),
+    "mig": Field(
+        "MIG instances: how many of each profile on every GPU, such as {1g.10gb: 7}; or a list of these, one for each GPU in the order of "
+        "PCI addresses, where {} is a whole GPU. Needs `detect: nvml`. Without it nobody looks at MIG.",
+        "list",
+        item=Field(
+            "a layout",
+            "map",
+            keys=Field("a MIG profile", **_MIG_PROFILE),
+            item=Field("number of instances", "int", minimum=1, maximum=7),
+        ),
+    ),
+    "mig_types": Field(
+        "GRES types of MIG profiles that slurmd finds under another name, as `slurmd -G` ends it: {3g.40gb: 3g.39gb} on an A100 of 80 GB, "
+        "since slurmd rounds the memory that the driver leaves.",
+        "map",
+        keys=Field("a MIG profile", **_MIG_PROFILE),
+        item=Field(
+            "a GRES type", pattern=r"[a-z0-9][a-z0-9_.-]*", allowed="Allowed: small letters, digits and '_', '.', '-'."
+        ),
+    ),
+}
 
 _KEY = "armored public key (PGP), a path beside the cluster file or an absolute one"
 _URL: dict[str, Any] = {

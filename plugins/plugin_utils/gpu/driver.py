@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mig
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
 PART = "driver"
@@ -28,6 +29,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
     told = deploy(wanted, PART)
     # DCGM's is of the role dcgm.
     expect = expected(wanted, PART, "gpu_driver")
+    splits = mig.is_wanted(wanted.profile)
     services = list(dict.fromkeys(one for one in stack.services if one != tables.default().dcgm.service))
     return {
         "driver": stack.driver,
@@ -39,11 +41,13 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
         "proof": _proof(wanted),
         "files": _files(wanted),
         "services": services,
+        "mig": splits,
         "initramfs": _INITRAMFS[stack.family],
         "expected": {
             **expect,
             "pinned": {**expect["pinned"], **dict.fromkeys(stack.kernel_follows, "*")},
-            "units": [f"{name}.service" for name in services],
+            "units": [*([mig.UNIT] if splits else []), *(f"{name}.service" for name in services)],
+            "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
             "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
             "driver": {"version": stack.driver, "flavour": stack.module},
         },
@@ -65,7 +69,7 @@ def _files(wanted: Wanted) -> list[dict[str, str]]:
         command = f"/usr/bin/nvidia-persistenced --user {stack.persistence_user} --persistence-mode --verbose"
         text = f"[Unit]\nStopWhenUnneeded=false\n\n[Service]\nExecStart=\nExecStart={command}\n\n[Install]\nWantedBy=multi-user.target\n"
         files.append({"path": f"/etc/systemd/system/{_PERSISTENCED}.service.d/bedplate.conf", "content": text})
-    return files
+    return [*files, *mig.files(wanted.profile)]
 
 
 def state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,7 +96,8 @@ def _units(deployed: Mapping[str, Any], loaded: str | None) -> list[dict[str, An
     if loaded == deployed["driver"]:
         for unit in units:
             unit["state"] = "started"
-    return units
+    # First: persistenced and DCGM would hold the GPUs.
+    return [*([mig.unit(loaded == deployed["driver"])] if deployed["mig"] else []), *units]
 
 
 def reboot_files(reason: str) -> list[dict[str, str]]:

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring the MIG mode and the MIG instances of this machine's GPUs to a layout. bedplate-mig.service runs this file at every boot.
+
+It is copied to nodes as it is, so it needs nothing but Python. Usage: mig.py LAYOUT. The layout is JSON, {"gpus": [["3g.40gb"], []]}:
+for each GPU in the order of PCI addresses the profiles of its instances in the order of creation; none of them is a whole GPU.
+
+What is right stays as it is. A GPU that a process or a job uses is left alone, and a change of mode that the driver puts off waits for a
+reboot: both leave a note in /run/bedplate/reboot-wanted/mig, and end with 0. Anything else that fails ends with 1.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+NOTE = "run/bedplate/reboot-wanted/mig"
+QUERY = ("pci.bus_id", "uuid", "mig.mode.current", "mig.mode.pending")
+# nvidia-smi takes seconds for a GPU; one that hangs is not waited for.
+_SECONDS = 120.0
+_STEP = "slurmstepd"
+# Of the driver; they hold every GPU and use none.
+_DAEMONS = ("nvidia-persiste", "nv-hostengine", "nv-fabricmanage", "dcgm-exporter", "nvidia-smi")
+_ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
+_GPU = re.compile(r"GPU\s+\d+:.*\(UUID: (GPU-[^)]+)\)\s*\Z")
+_INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
+_MODES = {"Enabled": True, "Disabled": False}
+
+# Takes the arguments of nvidia-smi; returns what it printed. MigError: it failed.
+Smi = Callable[[Sequence[str]], str]
+
+
+class MigError(Exception):
+    """What is wrong, and what to do."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU: PCI address as sysfs writes it, MIG mode now and after the next reset (None: it has none), profiles of its instances."""
+
+    address: str
+    uuid: str
+    mode: bool | None
+    pending: bool | None
+    instances: tuple[str, ...] = ()
+
+
+def parse_gpus(text: str) -> list[Gpu]:
+    """Read `nvidia-smi --query-gpu=QUERY --format=csv,noheader`, in the order of PCI addresses."""
+    found = []
+    for line in filter(str.strip, text.splitlines()):
+        values = [value.strip() for value in line.split(",")]
+        match = _ADDRESS.match(values[0])
+        if match is None or len(values) != len(QUERY):
+            raise MigError(f"nvidia-smi: {line.strip()!r} is not {', '.join(QUERY)} of a GPU")
+        domain, bus, slot, function = match.groups()
+        address = f"{int(domain, 16):04x}:{bus}:{slot}.{function}".lower()
+        found.append(Gpu(address, values[1], _MODES.get(values[2]), _MODES.get(values[3])))
+    return sorted(found, key=lambda gpu: gpu.address)
+
+
+def parse_listing(text: str) -> dict[str, tuple[str, ...]]:
+    """Read `nvidia-smi -L`: the UUID of a GPU -> profiles of its MIG devices."""
+    found: dict[str, tuple[str, ...]] = {}
+    last = ""
+    for line in filter(str.strip, text.splitlines()):
+        if match := _GPU.match(line):
+            last = match[1]
+            found[last] = ()
+        elif (match := _INSTANCE.match(line)) and last:
+            found[last] += (match[1],)
+        else:
+            raise MigError(f"nvidia-smi -L: {line.strip()!r} is neither a GPU nor a MIG device")
+    return found
+
+
+def see(smi: Smi) -> list[Gpu]:
+    """Return the GPUs of this machine with their instances."""
+    gpus = parse_gpus(smi([f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader"]))
+    listed = parse_listing(smi(["-L"]))
+    return [Gpu(one.address, one.uuid, one.mode, one.pending, listed.get(one.uuid, ())) for one in gpus]
+
+
+class Node:
+    """What /proc of this machine tells; `root` is another's for tests."""
+
+    def __init__(self, root: Path = Path("/")) -> None:
+        self.root = root
+
+    def minor(self, address: str) -> int | None:
+        """Return the N of /dev/nvidiaN."""
+        try:
+            text = (self.root / f"proc/driver/nvidia/gpus/{address}/information").read_text(errors="replace")
+        except OSError:
+            return None
+        match = re.search(r"^Device Minor:\s*(\d+)\s*$", text, re.MULTILINE)
+        return int(match[1]) if match else None
+
+    def instances(self, address: str) -> tuple[int, int]:
+        """Return how many GPU instances and compute instances there are, also those that are no device yet."""
+        base = self.root / f"proc/driver/nvidia/capabilities/gpu{self.minor(address)}/mig"
+        return len(list(base.glob("gi[0-9]*"))), len(list(base.glob("gi[0-9]*/ci[0-9]*")))
+
+    def users(self, address: str) -> list[str]:
+        """Return who uses a GPU: steps of jobs, whichever GPU they have, and processes that have its device open."""
+        device = f"/dev/nvidia{self.minor(address)}"
+        found = []
+        for process in sorted((self.root / "proc").glob("[0-9]*"), key=lambda path: int(path.name)):
+            try:
+                name = (process / "comm").read_text(errors="replace").strip()
+                files = list((process / "fd").iterdir()) if name not in (_STEP, *_DAEMONS) else []
+            except OSError:
+                continue  # it has ended
+            if name == _STEP or any(_target(one) == device for one in files):
+                found.append(f"{name} ({process.name})")
+        return found
+
+    def note(self, reasons: Sequence[str]) -> None:
+        """Say why a reboot is wanted, or that none is."""
+        path = self.root / NOTE
+        if reasons:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(f"{reason}\n" for reason in reasons))
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""  # closed meanwhile
+
+
+def is_right(gpu: Gpu, wanted: Sequence[str], instances: int) -> bool:
+    """Return whether a GPU is as wanted, now and after the next reset; `instances` are its GPU instances."""
+    if gpu.mode is None:
+        return not wanted
+    modes = (gpu.mode, gpu.pending) == (bool(wanted), bool(wanted))
+    return modes and sorted(gpu.instances) == sorted(wanted) and instances == len(wanted)
+
+
+def bring(layouts: Sequence[Sequence[str]], smi: Smi, node: Node, say: Callable[[str], None]) -> list[str]:
+    """Bring every GPU to its layout; return what waits for a reboot. MigError: what failed, after all others were tried."""
+    gpus = see(smi)
+    if len(gpus) != len(layouts):
+        raise MigError(
+            f"the layout is for {len(layouts)} GPUs, and nvidia-smi has {len(gpus)} ({', '.join(one.address for one in gpus)}): nothing is "
+            "changed, since it would be on the wrong GPUs. Has one fallen off the bus?"
+        )
+    waiting, failed = [], []
+    for gpu, wanted in zip(gpus, layouts):
+        try:
+            reason = _bring_one(gpu, wanted, smi, node, say)
+        except MigError as error:
+            failed.append(f"GPU {gpu.address}: {error}")
+        else:
+            waiting += [reason] if reason else []
+    if failed:
+        raise MigError("\n".join([*failed, *waiting]))
+    return waiting
+
+
+def _bring_one(gpu: Gpu, wanted: Sequence[str], smi: Smi, node: Node, say: Callable[[str], None]) -> str:
+    """Return why this waits for a reboot; "": it does not."""
+    if is_right(gpu, wanted, node.instances(gpu.address)[0]):
+        return ""
+    if gpu.mode is None:
+        raise MigError("it has no MIG mode, and the layout has instances on it")
+    if node.minor(gpu.address) is None:
+        raise MigError("its device minor is not in /proc/driver/nvidia/gpus, so nobody can tell who uses it")
+    if users := node.users(gpu.address):
+        return f"GPU {gpu.address} is to have {_text(wanted)}, has {_text(gpu.instances)}, and is in use: {', '.join(users[:5])}"
+    split = is_right(replace(gpu, pending=gpu.mode), wanted, node.instances(gpu.address)[0])
+    if not split:
+        _destroy(gpu, smi, node, say)
+    if (gpu.mode, gpu.pending) != (bool(wanted), bool(wanted)) and not _switch(gpu, bool(wanted), smi, say):
+        return f"GPU {gpu.address} is to have MIG mode {'on' if wanted else 'off'}, which the driver puts off until a reboot"
+    if wanted and not split:
+        say(f"GPU {gpu.address}: {_text(wanted)}")
+        smi(["mig", "-i", gpu.address, "-cgi", ",".join(wanted), "-C"])
+    now = _again(gpu, smi)
+    if not is_right(now, wanted, node.instances(gpu.address)[0]):
+        raise MigError(
+            f"nvidia-smi said that all is done, and it has {_text(now.instances)} instead of {_text(wanted)}"
+        )
+    return ""
+
+
+def _switch(gpu: Gpu, on: bool, smi: Smi, say: Callable[[str], None]) -> bool:
+    """Switch the MIG mode; return whether it has it now. Without a reset, or with a daemon on the GPU, the driver puts it off."""
+    say(f"GPU {gpu.address}: MIG mode {'on' if on else 'off'}")
+    try:
+        smi(["-i", gpu.address, "-mig", "1" if on else "0"])
+    except MigError as error:
+        if "in use by another client" not in str(error).lower() and _again(gpu, smi).pending is not on:
+            raise
+    return _again(gpu, smi).mode is on
+
+
+def _again(gpu: Gpu, smi: Smi) -> Gpu:
+    found = next((one for one in see(smi) if one.address == gpu.address), None)
+    if found is None:
+        raise MigError("nvidia-smi does not list it any more; has it fallen off the bus? (journalctl -k)")
+    return found
+
+
+def _destroy(gpu: Gpu, smi: Smi, node: Node, say: Callable[[str], None]) -> None:
+    whole, parts = node.instances(gpu.address)
+    if whole:
+        say(f"GPU {gpu.address}: destroy {_text(gpu.instances)}")
+    if parts:
+        smi(["mig", "-i", gpu.address, "-dci"])
+    if whole:
+        smi(["mig", "-i", gpu.address, "-dgi"])
+
+
+def _text(profiles: Iterable[str]) -> str:
+    counted: Mapping[str, int] = {}
+    for one in profiles:
+        counted = {**counted, one: counted.get(one, 0) + 1}
+    return ", ".join(f"{count} x {name}" for name, count in counted.items()) or "no instances"
+
+
+def ask(arguments: Sequence[str]) -> str:
+    """Run nvidia-smi. MigError: it failed, or did not answer; it is not waited for then, since that could hang as well."""
+    environment = {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+    shown = " ".join(["nvidia-smi", *arguments])
+    try:
+        process = subprocess.Popen(
+            ["nvidia-smi", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            text=True,
+        )
+        said, _ = process.communicate(timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise MigError(f"{shown}: no answer within {_SECONDS:g} s; a GPU or the driver hangs (journalctl -k)") from None
+    except OSError as error:
+        raise MigError(f"{shown}: {error.strerror}") from None
+    if process.returncode:
+        raise MigError(f"{shown} ended with {process.returncode}: {' '.join(said.split())}")
+    return said
+
+
+def layouts_of(path: Path) -> list[list[str]]:
+    """Read the layout. MigError: it is none."""
+    try:
+        gpus = json.loads(path.read_text(encoding="utf-8"))["gpus"]
+        return [[str(profile) for profile in one] for one in gpus]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise MigError(f"{path}: {error!r}; run the role gpu_driver again") from None
+
+
+def main(arguments: Sequence[str], smi: Smi = ask, node: Node | None = None) -> int:
+    """Bring this machine to the layout of a file."""
+    node = node or Node()
+    try:
+        waiting = bring(layouts_of(Path(arguments[0])), smi, node, print)
+    except MigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    node.note(waiting)
+    for reason in waiting:
+        print(f"left for a reboot, or `systemctl restart bedplate-mig` on the drained node: {reason}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

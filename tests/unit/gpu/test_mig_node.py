@@ -1,0 +1,116 @@
+"""MIG on a node: what the role brings, and what verify tells."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import mig_program, mig_state
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import state
+from tests.unit.gpu.test_driver import DEBIAN, FILE, found
+from tests.unit.gpu.tree import Tree
+
+A, B = "0000:0f:00.0", "0000:3b:00.0"
+
+
+def deployed(tmp_path: Path, mig: str = "[{3g.40gb: 2}, {}]") -> dict[str, Any]:
+    text = FILE.replace("{model: MODEL, count: COUNT}", f"{{model: h100, count: 2, detect: nvml, mig: {mig}}}")
+    path = tmp_path / "c.bedplate.yml"
+    path.write_text(text + DEBIAN)
+    return found(load(path))
+
+
+def units(told: dict[str, Any], loaded: str | None) -> list[dict[str, Any]]:
+    driver = {"version": loaded, "flavour": "open"}
+    return list(state(told, {"gpus": [{}], "driver": driver, "nouveau": False})["units"])
+
+
+def test_a_node_gets_layout_program_and_unit(tmp_path: Path) -> None:
+    told = deployed(tmp_path)
+    files = {entry["path"]: entry["content"] for entry in told["files"]}
+    assert json.loads(files["/etc/bedplate/mig.json"]) == {"gpus": [["3g.40gb", "3g.40gb"], []]}
+    assert files["/usr/local/lib/bedplate/mig.py"] == Path(mig_program.__file__).read_text()
+    unit = files["/etc/systemd/system/bedplate-mig.service"]
+    assert "\nExecStart=/usr/bin/python3 /usr/local/lib/bedplate/mig.py /etc/bedplate/mig.json\n" in unit
+    assert "\nBefore=nvidia-persistenced.service nvidia-dcgm.service slurmd.service\n" in unit
+    assert "\nConditionPathExists=/proc/driver/nvidia/version\n" in unit
+    assert told["expected"]["mig"] == [["3g.40gb", "3g.40gb"], []]
+    assert told["expected"]["units"][0] == "bedplate-mig.service"
+
+
+def test_the_unit_is_first_and_runs_now_only_with_this_driver(tmp_path: Path) -> None:
+    told = deployed(tmp_path)
+    assert units(told, None)[0] == {"name": "bedplate-mig.service", "enabled": True}
+    first = units(told, told["driver"])[0]
+    assert first["state"] == "started"
+    assert first["restart_after"] == ["/etc/bedplate/mig.json", "/usr/local/lib/bedplate/mig.py"]
+
+
+def test_without_mig_in_the_file_there_is_none_of_it(tmp_path: Path) -> None:
+    told = deployed(tmp_path, "[]")
+    assert not [entry for entry in told["files"] if "mig" in entry["path"]]
+    assert not [unit for unit in units(told, told["driver"]) if "mig" in unit["name"]]
+    assert told["expected"]["mig"] == []
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> dict[str, Any]:
+    """Return the facts of a machine with two GPUs, of which the first is in two halves."""
+    tree = Tree(tmp_path)
+    tree.driver()
+    tree.gpu(A, 1)
+    tree.gpu(B, 0)
+    for instance in ("gi1/ci0", "gi2/ci0"):
+        tree.write(f"proc/driver/nvidia/capabilities/gpu1/mig/{instance}/access", "")
+    return dict(tree.facts())
+
+
+HALVES = [["3g.40gb", "3g.40gb"], []]
+LISTED = {"GPU-1": ("3g.40gb", "3g.40gb"), "GPU-0": ()}
+
+
+def test_what_is_as_wanted_is_no_finding(facts: dict[str, Any]) -> None:
+    assert list(mig_state.findings(HALVES, facts, LISTED)) == []
+    assert list(mig_state.findings(HALVES, facts, None)) == []
+    assert list(mig_state.findings([], facts, None)) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "listed", "told"),
+    [
+        (HALVES, {**LISTED, "GPU-1": ("3g.40gb", "4g.40gb")}, f"MIG of GPU {A}: wanted 2 x 3g.40gb, found 1 x 3g.40gb, 1 x 4g.40gb; drain"),
+        ([["7g.80gb"], []], None, f"MIG of GPU {A}: wanted 1 x 7g.80gb, found 2 instances; drain"),
+        ([[], []], LISTED, f"MIG of GPU {A}: wanted a whole GPU, found 2 x 3g.40gb; drain"),
+        ([*HALVES, []], LISTED, f"GPUs: wanted 3, found 2 ({A}, {B})"),
+    ],
+)  # fmt: skip
+def test_each_difference_names_the_gpu(facts: dict[str, Any], wanted: Any, listed: Any, told: str) -> None:
+    (finding,) = mig_state.findings(wanted, facts, listed)
+    assert str(finding).startswith(told)
+
+
+def test_an_instance_that_no_program_can_use_is_told_of(facts: dict[str, Any]) -> None:
+    facts["gpus"][0]["mig_instances"][1]["ci"] = []
+    (finding,) = mig_state.findings(HALVES, facts, None)
+    assert finding.found == "1 instances and 1 without a compute instance"
+    facts["gpus"][0]["mig_instances"] = None
+    (finding,) = mig_state.findings(HALVES, facts, None)
+    assert finding.found == "not known"
+
+
+@pytest.mark.parametrize("change", [{"gpus": []}, {"driver": {"version": None}}])
+def test_without_gpus_or_driver_nothing_is_said_of_mig(facts: dict[str, Any], change: dict[str, Any]) -> None:
+    assert list(mig_state.findings(HALVES, {**facts, **change}, None)) == []
+
+
+def test_what_nvidia_smi_does_not_tell_is_a_text() -> None:
+    listing = "GPU 0: NVIDIA H100 (UUID: GPU-1)\n  MIG 3g.40gb Device 0: (UUID: MIG-1)\n"
+    assert mig_state.listing(lambda _: Outcome(0, listing, "")) == {"GPU-1": ("3g.40gb",)}
+    assert mig_state.listing(lambda _: Outcome(None, "", "")) == "nvidia-smi -L: no answer"
+    assert mig_state.listing(lambda _: Outcome(9, "", "")) == "nvidia-smi -L: ended with 9"
+    assert "neither a GPU" in str(mig_state.listing(lambda _: Outcome(0, "what?\n", "")))
