@@ -35,7 +35,9 @@ def gpu_part(path: object, host: str, part: str) -> dict[str, Any]:
 def gpu_driver_state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
     """Return units and the reason for a reboot, by what the host runs."""
     found = driver.state(deployed, gpu)
-    return {**found, "files": driver.reboot_files(found["reboot"])}
+    # Where Secure Boot may keep the module out, that is asked first, by bedplate.cluster.secure_boot, which then writes the note.
+    later = driver.firmware_decides(deployed, gpu)
+    return {**found, "files": [] if later else driver.reboot_files(found["reboot"]), "firmware_decides": later}
 
 
 class FilterModule:

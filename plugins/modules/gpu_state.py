@@ -58,7 +58,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, mig_state, smi, state
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, mig_state, secure_boot, smi, state
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel, see_that_it_boots
 
 _SECONDS = 30.0
@@ -79,6 +79,8 @@ def main() -> None:
     gpu = facts.gather("/", _SECONDS, None)
     findings = list(_findings(wanted, gpu))
     left_out = state.not_checked(wanted.get("driver", {}), gpu)
+    if wanted.get("signed") and gpu["secure_boot"] is None:
+        left_out.append("whether Secure Boot lets the module in: its state is not known (`mokutil --sb-state`)")
     lines = [str(one) for one in findings]
     if not findings:
         also = f"; not checked: {'; '.join(left_out)}" if left_out else ""
@@ -121,7 +123,17 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
         *state.units(wanted["units"], runs, seen),
         *state.driver(wanted.get("driver") or {}, gpu),
         *_mig(wanted.get("mig") or [], gpu),
+        *(_secure_boot(wanted, seen, gpu["secure_boot"]) if wanted.get("signed") and not problems else ()),
     ]
+
+
+def _secure_boot(wanted: dict[str, Any], seen: state.Seen, boots: str | None) -> Iterator[state.Finding]:
+    # What is missing on disk is a finding already.
+    file = wanted["module"]["file"] if seen.module else ""
+    verdict = secure_boot.judge(boots, node_command.run, module=file, kernel=seen.kernel)
+    if verdict.found:
+        again = f"do not reboot; the role {wanted['role']} says what a person has to do"
+        yield state.Finding("Secure Boot", "a module that is signed with an enrolled key", verdict.found, again)
 
 
 def _mig(wanted: list[list[str]], gpu: dict[str, Any]) -> Iterator[state.Finding]:

@@ -50,6 +50,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
             "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
             "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
             "driver": {"version": stack.driver, "flavour": stack.module},
+            "signed": bool(stack.dkms),
         },
         **told,
         # A kernel that came by itself would boot without this driver.
@@ -98,6 +99,11 @@ def _units(deployed: Mapping[str, Any], loaded: str | None) -> list[dict[str, An
             unit["state"] = "started"
     # First: persistenced and DCGM would hold the GPUs.
     return [*([mig.unit(loaded == deployed["driver"])] if deployed["mig"] else []), *units]
+
+
+def firmware_decides(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> bool:
+    """Return whether the firmware has a say in which modules are loaded, or may have: then a reboot may be of no use."""
+    return bool(deployed["proof"]) and gpu.get("secure_boot", "none") not in ("none", "disabled")
 
 
 def reboot_files(reason: str) -> list[dict[str, str]]:

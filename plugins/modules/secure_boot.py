@@ -1,0 +1,122 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Stop where Secure Boot would keep the driver out, and say what a person has to do."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: secure_boot
+short_description: Stop where Secure Boot would keep the driver out, and say what a person has to do
+version_added: 0.1.0
+description:
+  - Where Secure Boot is on, the kernel loads only modules that are signed with a key the firmware knows. Asks whether the module is signed,
+    and C(mokutil --test-key) for the key with which DKMS signs. Fails where one of them is not so, with all that is to be typed on the node
+    and at its console; a key is enrolled by a person, never by a program.
+  - Only where the module will be loaded it says that a reboot is wanted. Where Secure Boot is off, or there is none, it does no more.
+  - Where the state of Secure Boot is not known it warns, and guesses nothing.
+options:
+  state:
+    description: What P(bedplate.cluster.gpu_facts#module) returns as C(secure_boot). Absent or empty for not known.
+    type: str
+  file:
+    description: The module's file, such as C(nvidia.ko), whose signature is looked at. Without it none is.
+    type: str
+  kernel:
+    description: The kernel that boots next. By default the newest that is installed.
+    type: str
+  reboot:
+    description: Why a reboot is wanted; empty for no reason.
+    type: str
+    default: ''
+  note:
+    description: The file that says so.
+    type: path
+    default: /run/bedplate/reboot-wanted/gpu_driver
+author: The bedplate authors
+attributes:
+  check_mode: {support: full, description: "What would stop it is a warning there, since nothing was installed."}
+"""
+
+EXAMPLES = r"""
+- name: Read what runs
+  bedplate.cluster.gpu_facts: {query: false}
+  register: runs
+
+- name: See that the firmware lets the driver in
+  bedplate.cluster.secure_boot:
+    state: "{{ runs.gpu.secure_boot }}"
+    file: nvidia.ko
+# => or fails: Secure Boot is on, and the key that signs the driver (/var/lib/dkms/mok.pub) is not enrolled: ...
+#      1. on the node, as root: `mokutil --import /var/lib/dkms/mok.pub`, and type a password of your choice twice; ...
+"""
+
+RETURN = r"""
+msg: {description: "What is in the way and what to do, or that nothing is.", type: str, returned: always}
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.secure_boot import judge
+
+_UNKNOWN = (
+    "whether Secure Boot is on is not known (gpu_facts says why in `problems`), so nobody looked whether the firmware knows the driver's "
+    "key. `mokutil --sb-state` on the node tells"
+)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "state": {"type": "str"},
+            "file": {"type": "str"},
+            "kernel": {"type": "str"},
+            "reboot": {"type": "str", "default": ""},
+            "note": {"type": "path", "default": "/run/bedplate/reboot-wanted/gpu_driver"},
+        },
+        supports_check_mode=True,
+    )
+    asked = module.params
+    state = asked["state"] or None
+    if state is None:
+        module.warn(_UNKNOWN)
+    file = asked["file"] or ""
+    kernel = ""
+    if state == "enabled" and file:
+        try:
+            kernel = asked["kernel"] or next_kernel()
+        except DkmsError as error:
+            module.fail_json(
+                msg=f"Secure Boot is on, and for which kernel the module is to be signed is not known: {error}"
+            )
+    verdict = judge(state, node_command.run, module=file, kernel=kernel)
+    if verdict.text and not module.check_mode:
+        module.fail_json(msg=verdict.text)
+    if verdict.text:
+        module.warn(verdict.text)
+    changed = bool(not verdict.text and _noted(Path(asked["note"]), asked["reboot"], module.check_mode))
+    good = {"enabled": "Secure Boot is on, and the firmware knows the driver's key", None: _UNKNOWN}
+    module.exit_json(changed=changed, msg=verdict.text or good.get(state, "Secure Boot is off"))
+
+
+def _noted(path: Path, reason: str, check: bool) -> bool:
+    """Write or remove the note on a reboot; return whether that changes something."""
+    wanted = f"{reason}\n" if reason else None
+    there = path.read_text(errors="replace") if path.exists() else None
+    if there == wanted:
+        return False
+    if not check and wanted is None:
+        path.unlink()
+    elif not check and wanted is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted)
+    return True
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The module gpu_state: MIG and Secure Boot are compared where there is something to compare. Commands are stand-ins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import secure_boot, smi
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.secure_boot import Verdict
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.modules import gpu_state
+from tests.unit.gpu.tree import Tree
+
+WANTED = {
+    "role": "gpu_driver", "packages": {}, "pinned": {}, "units": [], "driver": {}, "signed": True,
+    "module": {"file": "nvidia.ko", "version": "580.159.04", "kernel": "6.1"}, "mig": [["7g.80gb"]],
+}  # fmt: skip
+GOOD = "GPU 0: NVIDIA H100 (UUID: GPU-0)\n  MIG 7g.80gb Device 0: (UUID: MIG-0)\n"
+
+
+@pytest.fixture
+def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return the facts of a machine with Secure Boot and one GPU, in one instance."""
+    tree = Tree(tmp_path)
+    tree.driver()
+    tree.gpu("0000:0f:00.0", 0)
+    tree.write("proc/driver/nvidia/capabilities/gpu0/mig/gi0/ci0/access", "")
+    monkeypatch.setattr(gpu_state, "see_that_it_boots", lambda kernel: None)
+    monkeypatch.setattr(node_command, "run", lambda argv: Outcome(0, "580.159.04\n", ""))
+    return {**tree.facts(), "secure_boot": "enabled"}
+
+
+def told(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any], listing: Outcome, verdict: Verdict) -> list[str]:
+    monkeypatch.setattr(smi, "run", lambda command, seconds: listing)
+
+    def judge(state: str | None, run: Any, module: str, kernel: str) -> Verdict:
+        assert (state, module, kernel) == (gpu["secure_boot"], "nvidia.ko", "6.1")
+        return verdict
+
+    monkeypatch.setattr(secure_boot, "judge", judge)
+    return [str(one) for one in gpu_state._findings(dict(WANTED), gpu)]
+
+
+def test_a_machine_as_wanted_has_no_finding(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
+    assert told(monkeypatch, gpu, Outcome(0, GOOD, ""), Verdict()) == []
+
+
+def test_other_instances_and_an_unknown_key_are_findings(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
+    found = told(monkeypatch, gpu, Outcome(0, GOOD.replace("7g", "4g"), ""), Verdict("not enrolled", "text"))
+    assert found[0].startswith("MIG of GPU 0000:0f:00.0: wanted 1 x 7g.80gb, found 1 x 4g.80gb; drain the node")
+    assert found[1] == (
+        "Secure Boot: wanted a module that is signed with an enrolled key, found not enrolled; "
+        "do not reboot; the role gpu_driver says what a person has to do"
+    )
+
+
+def test_an_nvidia_smi_that_hangs_is_no_good_machine(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
+    (found,) = told(monkeypatch, gpu, Outcome(None, "", ""), Verdict())
+    assert found.startswith("MIG: wanted profiles by name, found nvidia-smi -L: no answer")
