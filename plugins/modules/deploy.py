@@ -28,7 +28,7 @@ options:
     default: []
   sources:
     description:
-      - Files that the package manager reads, such as repositories, their keys and preferences, as
+      - Files that the package manager reads, such as repositories, their keys and preferences, or that are there before a package is, as
         O(bedplate.cluster.files#module:files). They are written before packages are looked at. Needs O(manifest).
       - Each costs less than an entry of O(repositories), which is a module of its own.
     type: list

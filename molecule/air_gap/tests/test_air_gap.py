@@ -22,7 +22,7 @@ def test_there_is_no_other_route(host):
 
 def test_apt_knows_the_mirror_and_nothing_else(host):
     origins = set(host.check_output("apt-get indextargets --format '$(REPO_URI)'").split())
-    assert origins == {f"{MIRROR}/./"}
+    assert {one.rstrip("./") for one in origins} == {MIRROR}
 
 
 def test_the_whole_set_is_there_and_came_from_the_mirror(host):

@@ -299,14 +299,14 @@ def test_an_initramfs_that_was_made_before_a_file_is_told(tmp_path: Path) -> Non
     boot, file = tmp_path / "boot", tmp_path / "etc/modprobe.d/x.conf"
     boot.mkdir()
     file.parent.mkdir(parents=True)
-    for name, time in (
+    for name, made in (
         ("initrd.img-6.1", 100),
         ("initramfs-5.14.img", 300),
         ("vmlinuz-6.1", 100),
         ("initramfs-5.14kdump.img", 100),
     ):
         (boot / name).touch()
-        os.utime(boot / name, (time, time))
+        os.utime(boot / name, (made, made))
     told = lambda: initramfs_before(Root(str(tmp_path)), "/etc/modprobe.d/x.conf")  # noqa: E731
     # It is yet to come, so none has it.
     assert told() == ["/boot/initramfs-5.14.img", "/boot/initrd.img-6.1"]
