@@ -19,7 +19,8 @@ from lab.vendor import debs, repository, standins
 from lab.vendor import found as packages
 from lab.vendor.repository import Repository
 
-pytestmark = pytest.mark.tools("apt-get", "gpg", "dpkg-deb")
+# apt, dozens of times: not in make test-fast.
+pytestmark = [pytest.mark.playbooks, pytest.mark.tools("apt-get", "gpg", "dpkg-deb")]
 
 OLDER, NEWER, UNKNOWN, BROKEN = "580.65.06", "590.48.01", "999.10.01", "595.71.05"
 SYSTEM = "debian-13"

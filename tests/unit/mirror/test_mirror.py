@@ -25,7 +25,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
 from tests.unit.mirror.origins import Archive, Deb, Node, served
 
-pytestmark = pytest.mark.tools("apt-get", "gpg", "dpkg-deb")
+# apt, dozens of times: not in make test-fast.
+pytestmark = [pytest.mark.playbooks, pytest.mark.tools("apt-get", "gpg", "dpkg-deb")]
 
 NEEDS = (Need("driver", "1:2.0-*", "driver"), Need("toolkit", "1.18.2-1", "toolkit"))
 Make = Callable[..., Report]
