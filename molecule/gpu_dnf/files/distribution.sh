@@ -1,0 +1,37 @@
+#!/bin/sh
+# Builds /srv/distribution: what NVIDIA's packages need of an EL 9, and two kernels. The rpms are empty, but for versionlock's list.
+set -e
+mkdir -p /srv/rpmbuild /srv/distribution
+
+# package NAME VERSION RELEASE [LINE ...]
+package() {
+    name=$1 version=$2 release=$3
+    shift 3
+    printf '\n%%package -n %s\nVersion: %s\nRelease: %s\nSummary: Stands in for %s\n' "$name" "$version" "$release" "$name"
+    for line; do printf '%s\n' "$line"; done
+    printf '%%description -n %s\nStands in for %s\n%%files -n %s\n' "$name" "$name" "$name"
+}
+
+for release in 503.11.1.el9_5 570.12.1.el9_6; do
+    exactly="= 5.14.0-$release"
+    {
+        printf 'Name: distribution\nVersion: 1\nRelease: 1\nSummary: Stands in\nLicense: GPL-3.0-or-later\n%%description\nStands in\n'
+        printf '%%install\nmkdir -p %%{buildroot}/etc/dnf/plugins\ntouch %%{buildroot}/etc/dnf/plugins/versionlock.list\n'
+        package dkms 3.2.2 1.el9
+        package infiniband-diags 51.0 1.el9
+        package libibumad 51.0 1.el9
+        package kernel-devel 5.14.0 "$release"
+        package kernel-core 5.14.0 "$release" "Provides: kernel-uname-r $exactly" "Requires: kernel-modules-core $exactly"
+        for name in kernel kernel-modules kernel-modules-core; do
+            package "$name" 5.14.0 "$release" "Requires: kernel-uname-r $exactly"
+        done
+        package python3-dnf-plugin-versionlock 4.3.0 16.el9
+        printf '%%config(noreplace) /etc/dnf/plugins/versionlock.list\n'
+    } >/srv/rpmbuild/distribution.spec
+    rpmbuild -bb --quiet --nodeps --define '_topdir /srv/rpmbuild' /srv/rpmbuild/distribution.spec
+done
+find /srv/rpmbuild/RPMS -name '*.rpm' -exec cp {} /srv/distribution/ \;
+createrepo_c --quiet /srv/distribution
+# The node has a kernel before the driver comes. Its file says so, for a container boots none.
+dnf --quiet --assumeyes install kernel-5.14.0-503.11.1.el9_5 kernel-modules-5.14.0-503.11.1.el9_5
+touch /boot/vmlinuz-5.14.0-503.11.1.el9_5.x86_64
