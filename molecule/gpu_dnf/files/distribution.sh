@@ -1,7 +1,31 @@
 #!/bin/sh
-# Builds /srv/distribution: what NVIDIA's packages need of an EL 9, and two kernels. The rpms are empty, but for versionlock's list.
+# Makes a machine of dnf of one of Debian's: dnf with EL's settings, /srv/distribution with what NVIDIA's packages need of an EL 9, and a
+# kernel of two. The rpms are empty, but for versionlock's list, which comes with its package.
 set -e
-mkdir -p /srv/rpmbuild /srv/distribution
+mkdir -p /etc/yum.repos.d /boot/loader/entries /srv/rpmbuild /srv/distribution
+
+cat >/etc/dnf/dnf.conf <<'END'
+[main]
+gpgcheck=1
+installonly_limit=3
+clean_requirements_on_remove=True
+best=True
+skip_if_unavailable=False
+module_platform_id=platform:el9
+END
+cat >/etc/yum.repos.d/distribution.repo <<'END'
+[distribution]
+name=The few packages of the distribution
+baseurl=file:///srv/distribution
+gpgcheck=0
+END
+mkdir -p /etc/dnf/vars
+echo 9 >/etc/dnf/vars/releasever
+# EL has none of these, or this container lacks what they need.
+for plugin in local system-upgrade expired-pgp-keys; do
+    printf '[main]\nenabled=0\n' >"/etc/dnf/plugins/$plugin.conf"
+done
+rm /etc/dnf/plugins/versionlock.list
 
 # package NAME VERSION RELEASE [LINE ...]
 package() {
@@ -32,6 +56,13 @@ for release in 503.11.1.el9_5 570.12.1.el9_6; do
 done
 find /srv/rpmbuild/RPMS -name '*.rpm' -exec cp {} /srv/distribution/ \;
 createrepo_c --quiet /srv/distribution
-# The node has a kernel before the driver comes. Its file says so, for a container boots none.
+# The node has a kernel before the driver comes, and its files say so, for a container boots none. What is compiled for it is compiled
+# against Debian's headers.
+touch /boot/loader/entries/5.14.0.conf
+debian=$(find /usr/src -maxdepth 1 -name 'linux-headers-*-amd64' | sort --version-sort | tail -n 1)
+for release in 503.11.1.el9_5 570.12.1.el9_6; do
+    mkdir -p "/lib/modules/5.14.0-$release.x86_64"
+    ln -s "$debian" "/lib/modules/5.14.0-$release.x86_64/build"
+done
 dnf --quiet --assumeyes install kernel-5.14.0-503.11.1.el9_5 kernel-modules-5.14.0-503.11.1.el9_5
 touch /boot/vmlinuz-5.14.0-503.11.1.el9_5.x86_64

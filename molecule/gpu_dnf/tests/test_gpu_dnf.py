@@ -1,11 +1,13 @@
 """The GPU software on a node of dnf: Debian's real dnf 4, rpm and versionlock, and signed rpms with module streams as NVIDIA has them.
 
-The rpms are stand-ins without scripts, so nothing compiles a module here: gpu_driver_prove is false, and that the module for the next boot
-is missing is the one thing that verify has to tell. The machine is Debian's container, with EL's settings of dnf.
+The rpms are stand-ins without scripts, so installing one builds no module, and that the module for the next boot is missing is the one
+thing that verify has to tell. The proof before it is real: dnf fetches the rpm, and DKMS compiles what is in it, against Debian's headers.
+The machine is Debian's container, with EL's settings of dnf.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 from pathlib import Path
@@ -22,11 +24,17 @@ ROOT = SCENARIO.parents[1]
 KEYS = state_of("molecule-gpu_dnf") / "vendor/public/keys"
 PLAYBOOK = ROOT / "playbooks/gpu.yml"
 VERIFY = ROOT / "playbooks/verify.yml"
-OLD, NEW, UNKNOWN = "580.65.06", "590.48.01", "999.10.01"
+OLD, NEW, BROKEN, UNKNOWN = "580.65.06", "590.48.01", "595.71.05", "999.10.01"
 KERNEL, LATER_KERNEL = "5.14.0-503.11.1.el9_5", "5.14.0-570.12.1.el9_6"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 STREAM = "/etc/dnf/modules.d/nvidia-driver.module"
-COUPLED = ("kmod-nvidia-open-dkms", "nvidia-kmod-common", "nvidia-driver-cuda", "nvidia-driver-cuda-libs", "libnvidia-ml")
+COUPLED = (
+    "kmod-nvidia-open-dkms",
+    "nvidia-kmod-common",
+    "nvidia-driver-cuda",
+    "nvidia-driver-cuda-libs",
+    "libnvidia-ml",
+)
 HGX = ("nvidia-fabricmanager", "libnvidia-nscq")
 # Of the driver's set, with its version and others.
 OF_DRIVER = re.compile(r"kmod-nvidia|nvidia-|libnvidia-")
@@ -49,8 +57,6 @@ def other(tmp_path: Path):
         for old, new in words.items():
             assert old in text
             text = text.replace(old, new)
-        (tmp_path / "group_vars").mkdir(exist_ok=True)
-        (tmp_path / "group_vars/all.yml").write_text((SCENARIO / "group_vars/all.yml").read_text())
         path = tmp_path / "other.bedplate.yml"
         path.write_text(text)
         return path
@@ -60,7 +66,9 @@ def other(tmp_path: Path):
 
 def installed(host) -> dict[str, list[str]]:
     """Return package -> versions of all that rpm has."""
-    said = host.check_output("rpm -qa --queryformat '%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n' | grep -v ^gpg-pubkey | sort")
+    said = host.check_output(
+        "rpm -qa --queryformat '%{NAME} %{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n' | grep -v ^gpg-pubkey | sort"
+    )
     found: dict[str, list[str]] = {}
     for line in said.splitlines():
         name, version = line.split()
@@ -123,7 +131,9 @@ def test_an_upgrade_of_everything_changes_none_of_it(host):
     assert installed(host) == before
 
 
-@pytest.mark.parametrize("name", ["cuda-drivers", "cuda", "cuda-12-9", "cuda-runtime-12-9", "nvidia-open", "datacenter-gpu-manager"])
+@pytest.mark.parametrize(
+    "name", ["cuda-drivers", "cuda", "cuda-12-9", "cuda-runtime-12-9", "nvidia-open", "datacenter-gpu-manager"]
+)
 def test_nobody_gets_a_driver_by_a_metapackage(host, name):
     before = installed(host)
     asked = host.run(f"dnf --assumeyes install {name}")
@@ -163,6 +173,24 @@ def test_locks_that_somebody_took_away_come_again(host):
     host.check_output("dnf versionlock clear")
     assert play(SCENARIO / "gpu_dnf.bedplate.yml").returncode == 0
     assert sorted(host.file(LOCKS).content_string.splitlines()) == sorted(before.splitlines())
+
+
+def test_the_module_of_the_rpm_was_compiled_before_it_was_installed(host):
+    proofs = json.loads(host.file("/var/lib/bedplate/dkms.json").content_string)
+    assert proofs[0] == {
+        "package": "kmod-nvidia-open-dkms", "version": f"3:{OLD}-*", "name": "nvidia", "module_version": OLD,
+        "kernel": f"{KERNEL}.x86_64", "headers": KERNEL,
+    }  # fmt: skip
+
+
+def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(host, other):
+    before, locks = installed(host), host.file(LOCKS).content_string
+    done = play(other({OLD: BROKEN}))
+    assert done.returncode != 0
+    assert f"nvidia {BROKEN} does not compile for kernel {KERNEL}.x86_64" in done.stdout
+    assert "error:" in done.stdout
+    assert (installed(host), host.file(LOCKS).content_string) == (before, locks)
+    holds_exactly(host, OLD)
 
 
 @pytest.mark.parametrize(
