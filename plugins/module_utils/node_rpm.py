@@ -15,6 +15,8 @@ Run = Callable[[list[str]], Outcome]
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 LOCKS_PLUGIN = "python3-dnf-plugin-versionlock"
 """It brings the file, and with it the plugins' core, of which `dnf download` is."""
+NONE = "!"
+"""In the place of a version: dnf is to take none, neither another one."""
 LOCKS_CONFIGURATION = Path("/etc/dnf/plugins/versionlock.conf")
 _FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
 
@@ -130,9 +132,14 @@ def locks(configuration: Path = LOCKS_CONFIGURATION) -> frozenset[str]:
 
 
 def held(wanted: Mapping[str, str], lines: frozenset[str]) -> frozenset[str]:
-    """Return those of name -> version that are locked to this version, or of which dnf is to take none. Any version needs no lock."""
+    """Return those of name -> version that are locked to this version, or of which dnf is to take none, which NONE asks for.
+
+    Any version, "*", needs no lock.
+    """
     return frozenset(
-        name for name, version in wanted.items() if version in ("", "*") or {lock(name, version), f"!{name}"} & lines
+        name
+        for name, version in wanted.items()
+        if version in ("", "*") or {lock(name, version), f"{NONE}{name}"} & lines
     )
 
 

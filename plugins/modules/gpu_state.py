@@ -61,7 +61,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, state
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel, see_that_it_boots
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import RpmError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import NONE, RpmError
 
 _SECONDS = 30.0
 
@@ -114,7 +114,7 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
     versions = {**wanted["pinned"], **wanted["packages"]}
     seen = state.Seen(
         packages=reader.packages(versions),
-        held=reader.held(versions),
+        held=reader.held({**versions, **dict.fromkeys(wanted["none"], NONE)}),
         kernel=kernel,
         module=version,
         units=reader.units(wanted["units"]),

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a machine of dnf of one of Debian's: dnf with EL's settings, /srv/distribution with what NVIDIA's packages need of an EL 9, and a
-# kernel of two. The rpms are empty, but for versionlock's list, which comes with its package.
+# kernel of two. The rpms are empty, but for that of versionlock: Debian has it in the package of all plugins, EL in one of its own.
 set -e
 mkdir -p /etc/yum.repos.d /boot/loader/entries /srv/rpmbuild /srv/distribution
 
@@ -22,10 +22,14 @@ END
 mkdir -p /etc/dnf/vars
 echo 9 >/etc/dnf/vars/releasever
 # EL has none of these, or this container lacks what they need.
-for plugin in local system-upgrade expired-pgp-keys; do
+for plugin in local expired-pgp-keys; do
     printf '[main]\nenabled=0\n' >"/etc/dnf/plugins/$plugin.conf"
 done
-rm /etc/dnf/plugins/versionlock.list
+plugins=/usr/lib/python3/dist-packages/dnf-plugins
+rm "$plugins/system_upgrade.py"
+versionlock="$plugins/versionlock.py /etc/dnf/plugins/versionlock.conf /etc/dnf/plugins/versionlock.list"
+tar --create --file /srv/versionlock.tar --absolute-names $versionlock
+rm $versionlock
 
 # package NAME VERSION RELEASE [LINE ...]
 package() {
@@ -36,21 +40,21 @@ package() {
     printf '%%description -n %s\nStands in for %s\n%%files -n %s\n' "$name" "$name" "$name"
 }
 
-for release in 503.11.1.el9_5 570.12.1.el9_6; do
-    exactly="= 5.14.0-$release"
+for kernel in 503.11.1.el9_5 570.12.1.el9_6; do
+    exactly="= 5.14.0-$kernel"
     {
         printf 'Name: distribution\nVersion: 1\nRelease: 1\nSummary: Stands in\nLicense: GPL-3.0-or-later\n%%description\nStands in\n'
-        printf '%%install\nmkdir -p %%{buildroot}/etc/dnf/plugins\ntouch %%{buildroot}/etc/dnf/plugins/versionlock.list\n'
+        printf '%%install\nmkdir -p %%{buildroot}\ntar --extract --file /srv/versionlock.tar --directory %%{buildroot}\n'
         package dkms 3.2.2 1.el9
         package infiniband-diags 51.0 1.el9
         package libibumad 51.0 1.el9
-        package kernel-devel 5.14.0 "$release"
-        package kernel-core 5.14.0 "$release" "Provides: kernel-uname-r $exactly" "Requires: kernel-modules-core $exactly"
+        package kernel-devel 5.14.0 "$kernel"
+        package kernel-core 5.14.0 "$kernel" "Provides: kernel-uname-r $exactly" "Requires: kernel-modules-core $exactly"
         for name in kernel kernel-modules kernel-modules-core; do
-            package "$name" 5.14.0 "$release" "Requires: kernel-uname-r $exactly"
+            package "$name" 5.14.0 "$kernel" "Requires: kernel-uname-r $exactly"
         done
         package python3-dnf-plugin-versionlock 4.3.0 16.el9
-        printf '%%config(noreplace) /etc/dnf/plugins/versionlock.list\n'
+        printf '%s\n' $versionlock
     } >/srv/rpmbuild/distribution.spec
     rpmbuild -bb --quiet --nodeps --define '_topdir /srv/rpmbuild' /srv/rpmbuild/distribution.spec
 done
@@ -60,9 +64,9 @@ createrepo_c --quiet /srv/distribution
 # against Debian's headers.
 touch /boot/loader/entries/5.14.0.conf
 debian=$(find /usr/src -maxdepth 1 -name 'linux-headers-*-amd64' | sort --version-sort | tail -n 1)
-for release in 503.11.1.el9_5 570.12.1.el9_6; do
-    mkdir -p "/lib/modules/5.14.0-$release.x86_64"
-    ln -s "$debian" "/lib/modules/5.14.0-$release.x86_64/build"
+for kernel in 503.11.1.el9_5 570.12.1.el9_6; do
+    mkdir -p "/lib/modules/5.14.0-$kernel.x86_64"
+    ln -s "$debian" "/lib/modules/5.14.0-$kernel.x86_64/build"
 done
 dnf --quiet --assumeyes install kernel-5.14.0-503.11.1.el9_5 kernel-modules-5.14.0-503.11.1.el9_5
 touch /boot/vmlinuz-5.14.0-503.11.1.el9_5.x86_64

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import Repository
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import LOCKS, lock
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import LOCKS, NONE, lock
 
 # A version that the site has just mirrored is to be found; dnf would believe for two days that there is none.
 _EXPIRES = "1h"
@@ -61,7 +61,7 @@ def locks(about: str, pinned: Mapping[str, str], never: Iterable[str] = ()) -> l
     `pinned` is name -> version or pattern. An exclusion counts for all that it matches, so one that matches a pinned name is left out.
     """
     lines = [lock(name, version) for name, version in sorted(pinned.items())]
-    lines += [f"!{one}" for one in never if not any(fnmatchcase(name, one) for name in pinned)]
+    lines += [f"{NONE}{one}" for one in never if not any(fnmatchcase(name, one) for name in pinned)]
     if not lines:
         return []
     content = "".join(f"{line}\n" for line in (f"# {about}", *lines))

@@ -43,6 +43,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
         "expected": {
             **expect,
             "pinned": {**expect["pinned"], **_kernels(wanted)},
+            "none": wanted.no_kernels,
             "units": [f"{name}.service" for name in services],
             "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
             "driver": {"version": stack.driver, "flavour": stack.module},
@@ -116,7 +117,7 @@ def _build(wanted: Wanted) -> list[str]:
 def _kernels(wanted: Wanted) -> dict[str, str]:
     """Return name -> version of what is to be held so that no other kernel comes by itself."""
     if wanted.manager == "apt" or not wanted.file.kernel:
-        return dict.fromkeys(wanted.stack.kernel_follows, "*")
+        return dict.fromkeys(wanted.no_kernels or wanted.stack.kernel_follows, "*")
     return {name: one for name, one in wanted.stack.pinned if name in wanted.stack.kernel_packages}
 
 

@@ -81,7 +81,12 @@ class Wanted:
         if versions:
             version = next(iter(versions.values()))
             return repositories_rpm.locks(about, dict.fromkeys(self.stack.kernel_follows, version) | versions)
-        return repositories_rpm.locks(about, {}, self.stack.kernel_follows[1:])
+        return repositories_rpm.locks(about, {}, self.no_kernels)
+
+    @property
+    def no_kernels(self) -> list[str]:
+        """The packages of kernels that dnf is not to bring at all: all but headers, where the file states no kernel."""
+        return [] if self.stack.family != "rpm" or self.file.kernel else list(self.stack.kernel_follows[1:])
 
     def pins(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
         """Return apt's preferences, or dnf's stream and locks, for a part; `never` are patterns of packages of which none is to come."""
@@ -148,6 +153,8 @@ def expected(wanted: Wanted, part: str, role: str, units: Sequence[str] = ()) ->
         "manager": wanted.manager,
         # rpm has every kernel under the same name.
         "several": list(wanted.stack.kernel_packages) if wanted.manager == "dnf" else [],
+        # Those of which dnf is to bring no other, whatever is there.
+        "none": [],
         "about": f"of driver {wanted.stack.driver}" if part == "driver" else f"of {part}",
         "packages": named,
         "pinned": {name: version for name, version in pinned.items() if name not in named},

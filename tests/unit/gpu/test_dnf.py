@@ -125,6 +125,12 @@ def test_without_a_stated_kernel_none_comes_by_itself_but_its_headers_can_be_had
     assert {"!kernel", "!kernel-core"} <= set(lines)
     assert "!kernel-devel" not in lines
     assert told["build"] == ["dkms", "kernel-devel"]
+    expect = told["expected"]
+    assert expect["none"] == [
+        name for name, version in expect["pinned"].items() if name.startswith("kernel") and version == "*"
+    ]
+    assert "kernel-core" in expect["none"]
+    assert driver.deployment(wanted(tmp_path, more=STATED))["expected"]["none"] == []
 
 
 def test_without_anything_to_lock_there_is_no_block() -> None:

@@ -10,6 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_command impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Lacking
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import (
     LOCKS,
+    NONE,
     RpmError,
     astray,
     held,
@@ -117,3 +118,4 @@ def test_a_lock_of_another_version_holds_nothing() -> None:
     lines = frozenset([lock("libml", "3:580.1-*"), "!kernel", lock("libother", "1-1")])
     wanted = {"libml": "3:580.1-*", "libother": "2-1", "kernel": "5-1", "nvlsm": "*", "libcfg": "3:580.1-*"}
     assert held(wanted, lines) == {"libml", "kernel", "nvlsm"}
+    assert held(dict.fromkeys(("kernel", "libml"), NONE), lines) == {"kernel"}
