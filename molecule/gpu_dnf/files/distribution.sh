@@ -48,10 +48,12 @@ for kernel in 503.11.1.el9_5 570.12.1.el9_6; do
         package dkms 3.2.2 1.el9
         package infiniband-diags 51.0 1.el9
         package libibumad 51.0 1.el9
-        package kernel-devel 5.14.0 "$kernel"
-        package kernel-core 5.14.0 "$kernel" "Provides: kernel-uname-r $exactly" "Requires: kernel-modules-core $exactly"
+        # As EL's say it, dnf installs one beside the other.
+        several='Provides: installonlypkg(kernel)'
+        package kernel-devel 5.14.0 "$kernel" "$several"
+        package kernel-core 5.14.0 "$kernel" "$several" "Provides: kernel-uname-r $exactly" "Requires: kernel-modules-core $exactly"
         for name in kernel kernel-modules kernel-modules-core; do
-            package "$name" 5.14.0 "$kernel" "Requires: kernel-uname-r $exactly"
+            package "$name" 5.14.0 "$kernel" "$several" "Requires: kernel-uname-r $exactly"
         done
         package python3-dnf-plugin-versionlock 4.3.0 16.el9
         printf '%s\n' $versionlock
@@ -62,6 +64,7 @@ find /srv/rpmbuild/RPMS -name '*.rpm' -exec cp {} /srv/distribution/ \;
 createrepo_c --quiet /srv/distribution
 # The node has a kernel before the driver comes, and its files say so, for a container boots none. What is compiled for it is compiled
 # against Debian's headers.
+rm -f /boot/*-amd64
 touch /boot/loader/entries/5.14.0.conf
 debian=$(find /usr/src -maxdepth 1 -name 'linux-headers-*-amd64' | sort --version-sort | tail -n 1)
 for kernel in 503.11.1.el9_5 570.12.1.el9_6; do
