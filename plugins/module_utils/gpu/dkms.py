@@ -16,7 +16,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import FETCH, MANAGERS, PackageError, Packages
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import (
+    FETCH,
+    MANAGERS,
+    PackageError,
+    Packages,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import outdated
 
