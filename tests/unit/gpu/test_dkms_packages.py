@@ -70,7 +70,7 @@ def test_a_package_that_is_not_had_is_told(tmp_path: Path, machine: Fetching, to
 
 def test_headers_are_those_of_the_kernels_own_package(tmp_path: Path) -> None:
     (tmp_path / KERNEL / "build").mkdir(parents=True)
-    prover = Prover(tmp_path / "dkms.json", Fetching().run, tmp_path, DNF)
+    prover = Prover(tmp_path / "dkms.json", Fetching().run, tmp_path, packages=DNF)
     assert prover.headers_of(KERNEL) == "5.14.0-1.el9"
     with pytest.raises(DkmsError, match=r"install kernel-devel-5\.14\.0-2\.el9\.x86_64, or state another kernel"):
         prover.headers_of("5.14.0-2.el9.x86_64")
