@@ -9,19 +9,20 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.bedplate.cluster.plugins.action.files import ActionModule as Files
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import mistakes
 
-_WAIT = 300  # seconds for another apt to end
+_WAIT = 300  # seconds for another apt or dnf to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
 _LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "touched", "hold")
 
 
 class ActionModule(Files):
-    """Let apt install what is missing, then bring files and units with one module."""
+    """Let apt or dnf install what is missing, then bring files and units with one module."""
 
-    _VALID_ARGS = frozenset(("manifest", "start_installed", "state_directory", *_LISTS))
+    _VALID_ARGS = frozenset(("manager", "manifest", "start_installed", "state_directory", *_LISTS))
     _module = "bedplate.cluster.deploy"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -34,6 +35,7 @@ class ActionModule(Files):
         listed = [str(name) for name in self._task.notify or []]
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
+        told["manager"] = self._task.args.get("manager", "apt")
         told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow")})
         if "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
@@ -45,7 +47,9 @@ class ActionModule(Files):
         news = self._add(repositories) if repositories else False
         if self._failed():
             return self._result()
-        asked = self._do(self._module, told, packages=packages)
+        asked = self._ask(told, packages)
+        if self._failed():
+            return self._result()
         others = asked.pop("astray", [])
         lacking = [*asked.pop("missing", []), *asked.pop("passing", []), *others]
         if not lacking:
@@ -59,13 +63,22 @@ class ActionModule(Files):
                 done[key] = [*asked.get(key, []), *done.get(key, [])]
         return done
 
+    def _ask(self, told: dict[str, Any], packages: list[str]) -> dict[str, Any]:
+        """Bring what the package manager reads, and return what is lacking."""
+        asked = self._do(self._module, told, packages=packages)
+        if not asked.get("first"):
+            return asked
+        # They bring the file into which the sources put their lines.
+        self._install(asked["first"], fresh=False)
+        return self._do(self._module, told, packages=packages) if not self._failed() else {}
+
     def _with(
         self, told: dict[str, Any], packages: list[str], lacking: list[str], news: bool, outdated: bool
     ) -> dict[str, Any]:
         """Have apt install, then bring the rest."""
         if news and self._task.check_mode:
-            # It offers nothing yet, so apt could tell nothing of its packages.
-            text = f"what apt reads is not there yet, so nothing is known of {', '.join(lacking)}"
+            # It offers nothing yet, so nobody could tell anything of its packages.
+            text = f"what {self._task.args.get('manager', 'apt')} reads is not there yet, so nothing is known of {', '.join(lacking)}"
             self._do(self._module, told)
             result = self._result(warnings=[f"check mode could not check yet: {text}"])
             return {**result, "changed": True, "unchecked": [*result.get("unchecked", []), text]}
@@ -92,6 +105,9 @@ class ActionModule(Files):
         return news
 
     def _install(self, packages: list[str], fresh: bool) -> None:
+        if self._task.args.get("manager") == "dnf":
+            self._do("ansible.builtin.dnf", _dnf(packages))
+            return
         arguments = _apt(packages, fresh)
         if self._task.args.get("hold"):
             # Their versions are stated, and a hold is for everybody else.
@@ -137,6 +153,19 @@ def _apt(packages: list[str], fresh: bool) -> dict[str, Any]:
     return {"name": packages, "install_recommends": False, "lock_timeout": _WAIT, **age}
 
 
+def _dnf(packages: list[str]) -> dict[str, Any]:
+    """Return dnf's arguments. A stated version comes in whichever direction, and takes the place of what conflicts with it."""
+    stated = any("=" in one for one in packages)
+    return {
+        "name": node_rpm.specs(packages),
+        "allow_downgrade": stated,
+        "allowerasing": stated,
+        "disable_gpg_check": False,
+        "install_weak_deps": False,
+        "lock_timeout": _WAIT,
+    }
+
+
 def _listed(diff: Any) -> list[Any]:
     return list(diff) if isinstance(diff, list) else [diff] if diff else []
 
@@ -169,8 +198,22 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
             found += read_units(wanted[key])[1]
     if (wanted["hold"] or wanted["follow"]) and manifest is None:
         found.append("hold: needs a manifest, which says who holds them")
+    found += _of_manager(arguments.get("manager", "apt"), wanted)
     try:
         boolean(arguments.get("start_installed", True))
     except TypeError:
         found.append(f"start_installed: {arguments['start_installed']!r}; allowed: true, false")
     return found
+
+
+def _of_manager(manager: Any, wanted: Mapping[str, Any]) -> list[str]:
+    """Return what does not go with a package manager."""
+    if manager not in ("apt", "dnf"):
+        return [f"manager: {manager!r}; allowed: apt, dnf"]
+    if manager == "apt":
+        return []
+    told = {
+        "hold": f"dnf holds by lines in {node_rpm.LOCKS}; put them there by sources",
+        "repositories": "are apt's; write a file of /etc/yum.repos.d by sources",
+    }
+    return [f"{key}: {text}" for key, text in told.items() if wanted[key]]

@@ -12,12 +12,23 @@ version_added: 0.1.0
 description:
   - First the repositories and packages, then the files, then the units, so that nothing runs before its files are there.
   - When nothing is to be installed it is one connection to the machine and one module, whatever the number of items; each
-    repository is a module more, and one for what reads them. Packages are compared with dpkg's records; only when one is missing
-    there is the list left to M(ansible.builtin.apt).
+    repository is a module more, and one for what reads them. Packages are compared with dpkg's or rpm's records; only when one is
+    missing there is the list left to M(ansible.builtin.apt) or M(ansible.builtin.dnf), as one transaction.
   - All mistakes in the arguments are one error, and no connection is made. What is in O(repositories) is judged by its own module.
   - A unit whose O(units[].restart_after) names a file that was written is restarted, in whichever run it was written, so also
     when a run ended between files and units. Handlers are Ansible's, which runs none for a task that failed.
 options:
+  manager:
+    description:
+      - What installs packages here. The other one is never asked.
+      - With V(dnf), which is dnf 4, versions are those of rpm, C(epoch:version-release); without an epoch that of any is meant. An entry
+        of O(packages) with a version is brought to it in whichever direction, with the signature of every package checked as its
+        repository says. Packages are kept there by lines for dnf's versionlock among O(sources), as a block of
+        C(/etc/dnf/plugins/versionlock.list); its plugin is installed first where that file is missing. C(dnf versionlock list) shows
+        them. O(hold) and O(repositories) are apt's alone.
+    type: str
+    choices: [apt, dnf]
+    default: apt
   manifest:
     description: As O(bedplate.cluster.files#module:manifest). Without it no file is looked at.
     type: str
@@ -35,7 +46,9 @@ options:
     elements: dict
     default: []
   packages:
-    description: Packages as M(ansible.builtin.apt) takes them. One that is installed is not upgraded, unless a version is named.
+    description:
+      - Packages as M(ansible.builtin.apt) takes them. One that is installed is not upgraded, unless a version is named.
+      - With O(manager=dnf) as C(name) or C(name=version), where a version may end with C(*).
     type: list
     elements: str
     default: []
@@ -50,14 +63,15 @@ options:
   follow:
     description:
       - Packages as C(name=version), which go with O(packages) and come as dependencies of them or of others. Where one is installed it
-        is brought to this version, and held as O(hold) are; where it is not, nothing is done. C(name) is held as it is.
+        is brought to this version, and held as O(hold) are; where it is not, nothing is done. C(name) is held as it is. Nothing is
+        held so with O(manager=dnf).
     type: list
     elements: str
     default: []
   start_installed:
     description:
       - Whether packages may start their daemons when they are installed. V(false) where they are to find their files first;
-        O(units) starts them.
+        O(units) starts them. Those of rpm start none.
     type: bool
     default: true
   files:
@@ -110,7 +124,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-installed: {description: What was missing or there for others only and apt has brought., type: list, elements: str, returned: success}
+installed: {description: What was missing, or there for others only, and was brought., type: list, elements: str, returned: success}
 changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: success}
 removed: {description: Files and drop-ins that were removed., type: list, elements: str, returned: success}
 kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
@@ -126,16 +140,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_packages, node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import (
-    Held,
-    Holds,
-    HoldsError,
-    astray,
-    lacking,
-    outdated,
-    present,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Held, Holds, HoldsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
@@ -146,6 +153,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
+            "manager": {"type": "str", "choices": ["apt", "dnf"], "default": "apt"},
             "manifest": {"type": "str"},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "packages": {"type": "list", "elements": "str", "default": []},
@@ -167,17 +175,32 @@ def main() -> None:
             msg="bedplate.cluster.deploy works as a task only, since the files are rendered on the control node"
         )
     read = _sources(module)
-    if module.params["packages"]:
-        found = lacking(module.params["packages"])
-        others = astray(module.params["follow"])
-        if found.missing or found.passing or others:
-            # The action plugin hands them to apt, and comes again.
-            left = {"missing": found.missing, "passing": found.passing, "astray": others}
-            module.exit_json(**read, **left, outdated=outdated())
+    # The action plugin hands these to apt or dnf, and comes again.
+    if left := _packages(module):
+        module.exit_json(**read, **left)
     done = _bring(module)
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
         done[key] = [*read.get(key, []), *done[key]]
     module.exit_json(**{**done, "changed": done["changed"] or read["changed"]})
+
+
+def _packages(module: AnsibleModule) -> dict[str, Any]:
+    """Return what is to be installed; empty when nothing is."""
+    if not module.params["packages"]:
+        return {}
+    on_dnf = module.params["manager"] == "dnf"
+    records = node_rpm if on_dnf else node_packages
+    try:
+        found = records.lacking(module.params["packages"])
+        others = records.astray(module.params["follow"])
+    except node_rpm.RpmError as error:
+        module.fail_json(msg=str(error))
+        raise
+    if not (found.missing or found.passing or others):
+        return {}
+    # dnf finds out itself what it has not read yet.
+    outdated = not on_dnf and node_packages.outdated()
+    return {"missing": found.missing, "passing": found.passing, "astray": others, "outdated": outdated}
 
 
 def _sources(module: AnsibleModule) -> dict[str, Any]:
@@ -185,6 +208,9 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
     payload = module.params["sources_payload"]
     if payload is None:
         return {"changed": False}
+    locked = module.params["manager"] == "dnf" and node_rpm.LOCKS in {entry.path for entry in unpack(payload)}
+    if locked and not module.check_mode and not Path(node_rpm.LOCKS).exists():
+        module.exit_json(changed=False, first=[node_rpm.LOCKS_PLUGIN])
     read = _written(module, f"{module.params['manifest']}.sources", payload)
     for text in read.pop("problems"):
         module.warn(text)
@@ -231,10 +257,10 @@ def _written(module: AnsibleModule, manifest: str, payload: str) -> dict[str, An
 
 def _held(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> Held:
     manifest = module.params["manifest"]
-    if not manifest:
+    if not manifest or module.params["manager"] != "apt":
         return Held([], [])
     try:
-        wanted = [*module.params["hold"], *present(module.params["follow"])]
+        wanted = [*module.params["hold"], *node_packages.present(module.params["follow"])]
         return Holds(directory).bring(manifest, wanted, module.check_mode)
     except HoldsError as error:
         module.fail_json(msg=str(error), **files)

@@ -15,12 +15,19 @@ description:
   - What was proven is on record, by package, kernel and the version of its headers, so that a second run compiles nothing.
   - When it does not compile, the module fails with the compiler's first error line.
 options:
+  manager:
+    description:
+      - What fetches the package. With V(dnf) it is C(dnf download), from repositories of the name C(bedplate-*) alone, whose lists are
+        signed; locks and module streams, which are those of the driver that runs, do not count.
+    type: str
+    choices: [apt, dnf]
+    default: apt
   package:
     description: The package with the sources, such as V(nvidia-kernel-dkms).
     type: str
     required: true
   version:
-    description: Its version, exactly.
+    description: Its version, exactly; with O(manager=dnf) it may end with C(*), as the release does not name the driver.
     type: str
     required: true
   name:
@@ -32,7 +39,8 @@ options:
     type: str
     required: true
   kernel:
-    description: The kernel, such as V(6.12.117+deb13-amd64). By default the newest in C(/boot), if GRUB boots that.
+    description: The kernel, such as V(6.12.117+deb13-amd64). By default the newest in C(/boot), if GRUB boots that;
+        where it boots by entries of its own or one that was saved, as on EL, the kernel has to be stated.
     type: str
   state_directory:
     description: Where the machine keeps the record of what was proven.
@@ -74,6 +82,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
     next_kernel,
     see_that_it_boots,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import MANAGERS
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
 
 
@@ -81,6 +90,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
+            "manager": {"type": "str", "choices": ["apt", "dnf"], "default": "apt"},
             "package": {"type": "str", "required": True},
             "version": {"type": "str", "required": True},
             "name": {"type": "str", "required": True},
@@ -91,11 +101,12 @@ def main() -> None:
         supports_check_mode=True,
     )
     asked = module.params
-    prover = Prover(Path(asked["state_directory"]) / "dkms.json")
+    packages = MANAGERS[asked["manager"]]
+    prover = Prover(Path(asked["state_directory"]) / "dkms.json", packages=packages)
     try:
         kernel = asked["kernel"] or next_kernel()
         if asked["kernel"] and not module.check_mode:
-            see_that_it_boots(kernel)
+            see_that_it_boots(kernel, manager=asked["manager"])
         if module.check_mode and not prover.has_headers(kernel):
             module.exit_json(changed=True, kernel=kernel, message=f"the headers of kernel {kernel} are not there yet")
         headers = prover.headers_of(kernel)

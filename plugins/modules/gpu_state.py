@@ -12,6 +12,8 @@ version_added: 0.1.0
 description:
   - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, the driver that runs, and
     the MIG instances of each GPU, and compares them with one part of the set of the cluster file. Fails with a line for each difference.
+  - Where C(expected) says that its manager is V(dnf), packages are read from rpm's records and held ones from the lines of dnf's
+    versionlock; a package is held there when it is locked to the wanted version.
   - Where the machine has no GPU on its PCI bus nothing of a running driver can be read, which RV(not_checked) says.
   - Changes nothing.
 options:
@@ -60,6 +62,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, mig_state, secure_boot, smi, state
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel, see_that_it_boots
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import NONE, RpmError
 
 _SECONDS = 30.0
 
@@ -77,7 +80,10 @@ def main() -> None:
     if not module.params["running"]:
         wanted = {**wanted, "driver": {}, "units": [], "mig": []}
     gpu = facts.gather("/", _SECONDS, None)
-    findings = list(_findings(wanted, gpu))
+    try:
+        findings = list(_findings(wanted, gpu))
+    except RpmError as error:
+        module.fail_json(msg=str(error))
     left_out = state.not_checked(wanted.get("driver", {}), gpu)
     if wanted.get("signed") and gpu["secure_boot"] is None:
         left_out.append("whether Secure Boot lets the module in: its state is not known (`mokutil --sb-state`)")
@@ -98,19 +104,20 @@ def main() -> None:
 
 
 def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding]:
-    reader = state.Reader(node_command.run)
+    reader = state.READERS[wanted["manager"]](node_command.run)
     kernel, version = "", ""
     problems = []
     if wanted.get("module"):
         try:
             kernel = wanted["module"].get("kernel") or next_kernel()
-            see_that_it_boots(kernel)
+            see_that_it_boots(kernel, manager=wanted["manager"])
             version = reader.module(kernel, wanted["module"]["file"])
         except DkmsError as error:
             problems.append(state.Finding("kernel", "one that boots next", "not known", str(error)))
+    versions = {**wanted["pinned"], **wanted["packages"]}
     seen = state.Seen(
-        packages=reader.packages([*wanted["packages"], *wanted["pinned"]]),
-        held=reader.held(),
+        packages=reader.packages(versions),
+        held=reader.held({**versions, **dict.fromkeys(wanted["none"], NONE)}),
         kernel=kernel,
         module=version,
         units=reader.units(wanted["units"]),
@@ -118,7 +125,7 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
     runs = gpu["driver"]["version"] is not None
     return [
         *problems,
-        *state.packages(wanted["packages"], wanted["pinned"], seen, wanted["role"]),
+        *state.packages(wanted["packages"], wanted["pinned"], seen, wanted["role"], wanted["several"]),
         *(state.module(wanted.get("module") or {}, seen) if not problems else ()),
         *state.units(wanted["units"], runs, seen),
         *state.driver(wanted.get("driver") or {}, gpu),

@@ -16,12 +16,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import (
+    FETCH,
+    MANAGERS,
+    PackageError,
+    Packages,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import outdated
 
 Run = Callable[[list[str], float], Outcome]
-FETCH, COMPILE = 300.0, 3600.0
+COMPILE = 3600.0
 _ERROR = re.compile(r"\b(?:fatal )?error:|\bError!|\*\*\* .*(?:Stop|Error \d+)")
+# EL's image for rescue, which no release of a kernel is.
+_RESCUE = "0-rescue-"
 _NUMBERS = re.compile(r"(\d+)")
 
 
@@ -47,7 +55,8 @@ def kernels(boot: Path = Path("/boot")) -> list[str]:
     >>> sorted(["6.1.0-9-amd64", "6.1.0-56-amd64"], key=_by_number)
     ['6.1.0-9-amd64', '6.1.0-56-amd64']
     """
-    return sorted((path.name[len("vmlinuz-") :] for path in boot.glob("vmlinuz-*")), key=_by_number)
+    found = (path.name[len("vmlinuz-") :] for path in boot.glob("vmlinuz-*"))
+    return sorted((release for release in found if not release.startswith(_RESCUE)), key=_by_number)
 
 
 def next_kernel(boot: Path = Path("/boot"), defaults: Path = Path("/etc/default/grub")) -> str:
@@ -61,10 +70,19 @@ def next_kernel(boot: Path = Path("/boot"), defaults: Path = Path("/etc/default/
         raise DkmsError(
             f"{defaults} has GRUB_DEFAULT={chosen[-1]}, so the newest kernel need not boot next: state `kernel`, one of {', '.join(found)}"
         )
+    entries = boot / "loader/entries"
+    if re.search(r"^\s*GRUB_ENABLE_BLSCFG=[\"']?true", text, re.MULTILINE) or any(entries.glob("*.conf")):
+        # GRUB's own memory says which of them, also where nobody has chosen one.
+        raise DkmsError(
+            f"GRUB boots one of the entries in {entries}, so the newest kernel need not boot next: state `kernel`, one of "
+            f"{', '.join(found)}"
+        )
     return found[-1]
 
 
-def see_that_it_boots(kernel: str, boot: Path = Path("/boot"), defaults: Path = Path("/etc/default/grub")) -> None:
+def see_that_it_boots(
+    kernel: str, boot: Path = Path("/boot"), defaults: Path = Path("/etc/default/grub"), manager: str = "apt"
+) -> None:
     """DkmsError: another kernel than the stated one boots next, so a driver for the stated one would help nobody."""
     try:
         boots = next_kernel(boot, defaults)
@@ -73,7 +91,7 @@ def see_that_it_boots(kernel: str, boot: Path = Path("/boot"), defaults: Path = 
     if boots != kernel:
         raise DkmsError(
             f"kernel {kernel} is stated, and {boots} boots next, for which nothing is proven: state that one, or remove it "
-            f"(apt-get purge linux-image-{boots})"
+            f"({MANAGERS[manager].remove.format(kernel=boots)})"
         )
 
 
@@ -101,11 +119,13 @@ class Prover:
         run: Run = node_command.run,
         modules: Path = Path("/lib/modules"),
         is_outdated: Callable[[], bool] = outdated,
+        packages: Packages = MANAGERS["apt"],
     ) -> None:
         self.record = record
         self.run = run
         self.modules = modules
         self.is_outdated = is_outdated
+        self.packages = packages
 
     def has_headers(self, kernel: str) -> bool:
         """Whether the headers of a kernel are installed."""
@@ -114,12 +134,12 @@ class Prover:
     def headers_of(self, kernel: str) -> str:
         """Return the version of the headers of a kernel, against which everything is compiled."""
         if not self.has_headers(kernel):
+            name = self.packages.headers.format(kernel=kernel)
             raise DkmsError(
-                f"the headers of kernel {kernel} are not installed (no {self.modules / kernel / 'build'}): install linux-headers-{kernel}, "
+                f"the headers of kernel {kernel} are not installed (no {self.modules / kernel / 'build'}): install {name}, "
                 "or state another kernel"
             )
-        said = self.run(["dpkg-query", "--show", "--showformat=${Version}", f"linux-headers-{kernel}"], 60.0)
-        return said.stdout.strip() if said.code == 0 else "unknown"
+        return self.packages.headers_version(kernel, self.run)
 
     def is_proven(self, proof: Proof) -> bool:
         """Whether exactly this was compiled before."""
@@ -134,19 +154,14 @@ class Prover:
         self._remember(proof)
 
     def _unpack(self, proof: Proof, directory: Path) -> Path:
-        fetched, unpacked = directory / "fetched", directory / "unpacked"
-        fetched.mkdir()
-        wanted = f"{proof.package}={proof.version}"
-        if self.is_outdated():
+        wanted = self.packages.named(proof.package, proof.version)
+        if self.packages.update and self.is_outdated():
             # The repository may have come in this run, and nothing has had to be installed since.
-            self._step(["apt-get", "--quiet", "update", "--error-on=any"], FETCH, "apt cannot read its repositories")
-        # The directory is root's alone, and apt gives up root to fetch.
-        script = 'cd "$1" && exec apt-get --quiet -o APT::Sandbox::User=root download "$2"'
-        self._step(["sh", "-c", script, "sh", str(fetched), wanted], FETCH, f"{wanted} cannot be fetched")
-        archives = sorted(fetched.glob("*.deb"))
-        if len(archives) != 1:
-            raise DkmsError(f"{wanted}: apt has fetched {len(archives)} packages, and one was expected")
-        self._step(["dpkg-deb", "--extract", str(archives[0]), str(unpacked)], 120.0, f"{wanted} cannot be unpacked")
+            self._step([*self.packages.update], FETCH, "apt cannot read its repositories")
+        try:
+            unpacked = self.packages.fetched(proof.package, proof.version, directory, self.run)
+        except PackageError as error:
+            raise DkmsError(str(error)) from None
         sources = unpacked / "usr/src" / f"{proof.name}-{proof.module_version}"
         if not (sources / "dkms.conf").exists():
             there = sorted(path.parent.name for path in (unpacked / "usr/src").glob("*/dkms.conf"))

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 Run = Callable[[list[str]], Outcome]
@@ -45,12 +46,19 @@ def matches(version: str, wanted: str) -> bool:
     return version.startswith(wanted[:-1]) if wanted.endswith("*") else version == wanted
 
 
-def packages(wanted: Mapping[str, str], pinned: Mapping[str, str], seen: Seen, role: str) -> Iterator[Finding]:
-    """Compare packages: those that are wanted are there, of those that are pinned none is of another version, and all are held."""
+def packages(
+    wanted: Mapping[str, str], pinned: Mapping[str, str], seen: Seen, role: str, several: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Compare packages: those that are wanted are there, of those that are pinned none is of another version, and all are held.
+
+    `several` are names of which other versions may be there as well, as rpm has every kernel under one name.
+    """
     again = f"run the role {role} again"
     for name, version in {**pinned, **wanted}.items():
         there = seen.packages.get(name, ())
         other = [one for one in there if not matches(one, version)]
+        if name in several and len(other) < len(there):
+            other = []
         if other:
             yield Finding(f"package {name}", version, ", ".join(other), again)
         elif name in wanted and not there:
@@ -111,8 +119,9 @@ class Reader:
     def __init__(self, run: Run) -> None:
         self.run = run
 
-    def packages(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """Return the versions that are installed, of each architecture, by name."""
+    def packages(self, wanted: Mapping[str, str]) -> dict[str, list[str]]:
+        """Return the versions that are installed of name -> wanted version, of each architecture, by name."""
+        names = list(wanted)
         if not names:
             return {}
         shown = "${Package}\\t${db:Status-Status}\\t${Version}\\n"
@@ -124,9 +133,10 @@ class Reader:
                 found.setdefault(name, []).append(version)
         return found
 
-    def held(self) -> frozenset[str]:
-        """Return the held packages."""
-        return frozenset(word.partition(":")[0] for word in self.run(["apt-mark", "showhold"]).stdout.split())
+    def held(self, wanted: Mapping[str, str]) -> frozenset[str]:
+        """Return those of name -> wanted version that are held."""
+        names = {word.partition(":")[0] for word in self.run(["apt-mark", "showhold"]).stdout.split()}
+        return frozenset(names & wanted.keys())
 
     def module(self, kernel: str, file: str) -> str:
         """Return the version of a module file for a kernel, "" where there is none."""
@@ -141,3 +151,21 @@ class Reader:
             said = self.run(["systemctl", "show", "--property=UnitFileState,ActiveState", name])
             found[name] = dict(line.partition("=")[::2] for line in said.stdout.splitlines())
         return found
+
+
+class RpmReader(Reader):
+    """Reads a machine of rpm."""
+
+    def packages(self, wanted: Mapping[str, str]) -> dict[str, list[str]]:
+        """As Reader.packages, with the epoch only where one is wanted. RpmError: the records cannot be read."""
+        return {
+            name: [one if ":" in wanted[name] else one.partition(":")[2] for one in there]
+            for name, there in node_rpm.installed([*wanted], self.run).items()
+        }
+
+    def held(self, wanted: Mapping[str, str]) -> frozenset[str]:
+        """Return those that dnf's versionlock keeps at the wanted version."""
+        return node_rpm.held(wanted, node_rpm.locks())
+
+
+READERS = {"apt": Reader, "dnf": RpmReader}

@@ -34,7 +34,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
     return {
         "driver": stack.driver,
         "module": stack.module,
-        "origins": wanted.origins(PART),
+        "origins": [*wanted.origins(PART), *wanted.kernels()],
         "pins": wanted.pins(PART, never=tables.default().metapackages),
         "build": _build(wanted),
         "early": [{"path": BLACKLIST, "content": _NO_NOUVEAU}],
@@ -45,7 +45,8 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
         "initramfs": _INITRAMFS[stack.family],
         "expected": {
             **expect,
-            "pinned": {**expect["pinned"], **dict.fromkeys(stack.kernel_follows, "*")},
+            "pinned": {**expect["pinned"], **_kernels(wanted)},
+            "none": wanted.no_kernels,
             "units": [*([mig.UNIT] if splits else []), *(f"{name}.service" for name in services)],
             "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
             "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
@@ -54,7 +55,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
         },
         **told,
         # A kernel that came by itself would boot without this driver.
-        "follow": [*told["follow"], *stack.kernel_follows],
+        "follow": [*told["follow"], *(stack.kernel_follows if wanted.manager == "apt" else ())],
     }
 
 
@@ -116,7 +117,19 @@ def _build(wanted: Wanted) -> list[str]:
     if not stack.dkms:
         return []
     # The image as well: a kernel that is stated is to boot.
-    return ["dkms", *(sorted(stack.kernel_packages, reverse=True) if kernel else stack.kernel_follows[:1])]
+    names = sorted(stack.kernel_packages, reverse=True) if kernel else stack.kernel_follows[:1]
+    if wanted.manager == "dnf":
+        # Of every kernel they have the same name.
+        versions = dict(stack.pinned)
+        names = [f"{name}={versions[name]}" if name in versions else name for name in names]
+    return ["dkms", *names]
+
+
+def _kernels(wanted: Wanted) -> dict[str, str]:
+    """Return name -> version of what is to be held so that no other kernel comes by itself."""
+    if wanted.manager == "apt" or not wanted.file.kernel:
+        return dict.fromkeys(wanted.no_kernels or wanted.stack.kernel_follows, "*")
+    return {name: one for name, one in wanted.stack.pinned if name in wanted.stack.kernel_packages}
 
 
 def _proof(wanted: Wanted) -> dict[str, str]:
@@ -124,5 +137,11 @@ def _proof(wanted: Wanted) -> dict[str, str]:
     if not stack.dkms:
         return {}
     package = next(one for one in stack.packages if one.part == "kernel" and "-dkms" in one.name)
-    proof = {"package": package.name, "version": package.version, "name": stack.dkms, "module_version": stack.driver}
+    proof = {
+        "manager": wanted.manager,
+        "package": package.name,
+        "version": package.version,
+        "name": stack.dkms,
+        "module_version": stack.driver,
+    }
     return {**proof, "kernel": wanted.file.kernel} if wanted.file.kernel else proof

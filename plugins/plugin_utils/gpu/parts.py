@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import repositories
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import repositories, repositories_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import MIRROR, Repository
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Package, Stack
@@ -17,6 +17,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack
 
 # Parts that are roles of their own; all other packages are the driver's.
 _OWN = ("cuda", "toolkit", "dcgm")
+# Which of them a system of a family has.
+_MANAGERS = {"deb": "apt", "rpm": "dnf"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,11 @@ class Wanted:
             repositories.located(row, self.file.os, urls.get(row.name, ""), keys.get(row.name, "")) for row in rows
         )
 
+    @property
+    def manager(self) -> str:
+        """What installs packages on these nodes, as bedplate.cluster.deploy names it."""
+        return _MANAGERS[self.stack.family]
+
     def packages(self, part: str) -> list[Package]:
         """Return the packages of a part; `driver` is what no other part has."""
         return [one for one in self.stack.packages if (one.part if one.part in _OWN else "driver") == part]
@@ -54,21 +61,46 @@ class Wanted:
         }
 
     def origins(self, part: str) -> list[dict[str, str]]:
-        """Return the files that tell apt the repositories of a part, as entries of bedplate.cluster.files."""
+        """Return the files that tell apt or dnf the repositories of a part, as entries of bedplate.cluster.files."""
         by_part = {row.name: row.part for row in tables.default().repositories}
         own = part if part in by_part.values() else ""
         mine = [one for one in self.repositories if one.name == MIRROR or by_part[one.name] == own]
+        if self.stack.family == "rpm":
+            return [file for one in mine for file in repositories_rpm.origin(one)]
         return [{"path": one.path, "content": repositories.deb822(one)} for one in mine]
 
+    def kernels(self) -> list[dict[str, str]]:
+        """Return what keeps dnf from bringing another kernel; on other systems a hold does.
+
+        A stated kernel is locked with all that goes with it. Without one none comes but by hand: headers alone boot nothing.
+        """
+        if self.stack.family != "rpm":
+            return []
+        versions = {name: one for name, one in self.stack.pinned if name in self.stack.kernel_packages}
+        about = "kernels, for each of which the driver has to be proven"
+        if versions:
+            version = next(iter(versions.values()))
+            return repositories_rpm.locks(about, dict.fromkeys(self.stack.kernel_follows, version) | versions)
+        return repositories_rpm.locks(about, {}, self.no_kernels)
+
+    @property
+    def no_kernels(self) -> list[str]:
+        """The packages of kernels that dnf is not to bring at all: all but headers, where the file states no kernel."""
+        return [] if self.stack.family != "rpm" or self.file.kernel else list(self.stack.kernel_follows[1:])
+
     def pins(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
-        """Return apt's preferences for a part; `never` are patterns of packages of which none is to come."""
+        """Return apt's preferences, or dnf's stream and locks, for a part; `never` are patterns of packages of which none is to come."""
         about = f"{part} of driver {self.stack.driver}: one set, which changes as a whole."
+        if self.stack.family == "rpm":
+            stream = repositories_rpm.stream(self.stack.stream) if part == "driver" else []
+            locked = {name: one for name, one in self.pinned(part).items() if name not in self.stack.kernel_packages}
+            return [*stream, *repositories_rpm.locks(about, locked, never)]
         foreign = self._foreign if part == "driver" else None
         text = repositories.preferences(about, self.pinned(part), never, foreign)
         return [{"path": f"/etc/apt/preferences.d/bedplate-{part}.pref", "content": text}]
 
     def sources(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
-        """Return all that apt reads before it installs a part."""
+        """Return all that apt or dnf reads before it installs a part."""
         return [*self.origins(part), *self.pins(part, never)]
 
     @property
@@ -103,9 +135,11 @@ def deploy(wanted: Wanted, part: str) -> dict[str, Any]:
         name: one for name, one in wanted.pinned(part).items() if name not in (*named, *wanted.stack.kernel_packages)
     }
     return {
+        "manager": wanted.manager,
         "packages": [f"{one.name}={one.version}" for one in packages],
         "follow": [f"{name}={version}" for name, version in rest.items()],
-        "hold": [one.name for one in packages],
+        # dnf's locks are among the sources.
+        "hold": [one.name for one in packages] if wanted.manager == "apt" else [],
     }
 
 
@@ -116,6 +150,11 @@ def expected(wanted: Wanted, part: str, role: str, units: Sequence[str] = ()) ->
     pinned = {name: one for name, one in wanted.pinned(part).items() if name not in wanted.stack.kernel_packages}
     return {
         "role": role,
+        "manager": wanted.manager,
+        # rpm has every kernel under the same name.
+        "several": list(wanted.stack.kernel_packages) if wanted.manager == "dnf" else [],
+        # Those of which dnf is to bring no other, whatever is there.
+        "none": [],
         "about": f"of driver {wanted.stack.driver}" if part == "driver" else f"of {part}",
         "packages": named,
         "pinned": {name: version for name, version in pinned.items() if name not in named},

@@ -61,6 +61,7 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
     assert packages["nvidia-open-kernel-dkms"] == packages["libcuda1"] == "550.163.01-2"
     assert told["hold"] == list(packages)
     assert told["proof"] == {
+        "manager": "apt",
         "package": "nvidia-open-kernel-dkms",
         "version": "550.163.01-2",
         "name": "nvidia-current-open",

@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.modules import gpu_state
 from tests.unit.gpu.tree import Tree
 
 WANTED = {
-    "role": "gpu_driver", "packages": {}, "pinned": {}, "units": [], "driver": {}, "signed": True,
+    "role": "gpu_driver", "manager": "apt", "several": [], "none": [], "packages": {}, "pinned": {}, "units": [], "driver": {}, "signed": True,
     "module": {"file": "nvidia.ko", "version": "580.159.04", "kernel": "6.1"}, "mig": [["7g.80gb"]],
 }  # fmt: skip
 GOOD = "GPU 0: NVIDIA H100 (UUID: GPU-0)\n  MIG 7g.80gb Device 0: (UUID: MIG-0)\n"

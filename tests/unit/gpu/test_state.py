@@ -102,5 +102,5 @@ def test_without_a_gpu_nothing_of_the_driver_is_claimed() -> None:
 def test_what_is_half_installed_is_not_installed() -> None:
     text = "a\tinstalled\t1\na\tinstalled\t1\nb\tconfig-files\t2\n"
     reader = state.Reader(lambda argv: Outcome(0, text if argv[0] == "dpkg-query" else "a\nc:i386\n", ""))
-    assert reader.packages(["a", "b"]) == {"a": ["1", "1"]}
-    assert reader.held() == {"a", "c"}
+    assert reader.packages({"a": "1", "b": "2"}) == {"a": ["1", "1"]}
+    assert reader.held({"a": "1", "b": "2", "c": "3"}) == {"a", "c"}

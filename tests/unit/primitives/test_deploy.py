@@ -136,3 +136,13 @@ def test_a_file_that_was_written_before_a_unit_failed_is_seen(tmp_path: Path) ->
     failed = run.stdout[run.stdout.index("fatal: [n0]") :]
     assert "changed: true" in failed
     assert re.search(rf"changed_files:\n(    - .*\n)*    - {re.escape(entry['path'])}\n", failed)
+
+
+def test_what_is_apts_alone_is_refused_with_dnf(tmp_path: Path) -> None:
+    elsewhere = ("-e", "ansible_host=127.0.0.1", "-e", "ansible_port=1")
+    arguments = {"manifest": "demo", "hold": ["a"], "repositories": [{"name": "x"}], "packages": ["a"]}
+    run = play(tmp_path, {**arguments, "manager": "dnf"}, *elsewhere)
+    assert run.returncode == 2
+    assert "hold: dnf holds by lines in /etc/dnf/plugins/versionlock.list" in run.stdout
+    assert "repositories: are apt's" in run.stdout
+    assert "manager: 'yum'; allowed: apt, dnf" in play(tmp_path, {**arguments, "manager": "yum"}, *elsewhere).stdout

@@ -1,0 +1,116 @@
+"""How the package of a module is fetched and unpacked by dnf; test_dkms.py has apt, molecule/gpu_dnf the real dnf."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
+    DkmsError,
+    Proof,
+    Prover,
+    kernels,
+    next_kernel,
+    see_that_it_boots,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import DNF, PackageError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome, run
+
+KERNEL = "5.14.0-1.el9.x86_64"
+PROOF = Proof("kmod-toy", "3:1.0-*", "toy", "1.0", KERNEL, "5.14.0-1.el9")
+
+
+class Fetching:
+    """A dnf that fetches as many files as the test says, and an rpm."""
+
+    def __init__(self, files: int = 1, code: int = 0) -> None:
+        self.files, self.code = files, code
+        self.calls: list[list[str]] = []
+
+    def run(self, argv: list[str], timeout: float) -> Outcome:
+        self.calls.append(argv)
+        if argv[0] == "rpm":
+            return Outcome(0, "5.14.0-1.el9", "") if argv[-1] == f"kernel-devel-{KERNEL}" else Outcome(1, "", "")
+        if "dnf" in argv[2]:
+            for number in range(self.files):
+                (Path(argv[-2]) / f"toy-{number}.rpm").touch()
+            return Outcome(self.code, "", "No package kmod-toy-3:1.0-* available.")
+        return Outcome(self.code, "", "argument is not an RPM package")
+
+
+def test_only_repositories_whose_list_is_signed_are_asked_and_no_lock_counts(tmp_path: Path) -> None:
+    machine = Fetching()
+    assert DNF.fetched("kmod-toy", "3:1.0-*", tmp_path, machine.run) == tmp_path / "unpacked"
+    fetch = machine.calls[0]
+    assert fetch[-1] == "kmod-toy-3:1.0-*"
+    for words in ('--disablerepo="*" --enablerepo="bedplate-*"', "repo_gpgcheck=1", "--disableplugin=versionlock"):
+        assert words in fetch[2]
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        (Fetching(code=1), r"kmod-toy-3:1.0-\* cannot be fetched: No package"),
+        (Fetching(files=2), "2 packages were fetched, and one was expected"),
+        (Fetching(files=0), "0 packages were fetched"),
+    ],
+)
+def test_a_package_that_is_not_had_is_told(tmp_path: Path, machine: Fetching, told: str) -> None:
+    with pytest.raises(PackageError, match=told):
+        DNF.fetched("kmod-toy", "3:1.0-*", tmp_path, machine.run)
+    for name in ("fetched", "unpacked"):
+        (tmp_path / name).mkdir(exist_ok=True)
+    record = Prover(tmp_path / "dkms.json", machine.run, packages=DNF)
+    with pytest.raises(DkmsError, match=told):
+        record.prove(PROOF, tmp_path)
+    assert not record.is_proven(PROOF)
+
+
+def test_headers_are_those_of_the_kernels_own_package(tmp_path: Path) -> None:
+    (tmp_path / KERNEL / "build").mkdir(parents=True)
+    prover = Prover(tmp_path / "dkms.json", Fetching().run, tmp_path, packages=DNF)
+    assert prover.headers_of(KERNEL) == "5.14.0-1.el9"
+    with pytest.raises(DkmsError, match=r"install kernel-devel-5\.14\.0-2\.el9\.x86_64, or state another kernel"):
+        prover.headers_of("5.14.0-2.el9.x86_64")
+
+
+@pytest.mark.tools("rpmbuild", "rpm2cpio", "cpio")
+def test_a_real_rpm_is_unpacked_and_a_broken_one_is_told(tmp_path: Path) -> None:
+    (tmp_path / "toy.spec").write_text(
+        "Name: toy\nVersion: 1\nRelease: 1\nSummary: toy\nLicense: GPL\n%description\ntoy\n%install\n"
+        "mkdir -p %{buildroot}/usr/src/toy-1\ntouch %{buildroot}/usr/src/toy-1/dkms.conf\n%files\n/usr/src/toy-1\n"
+    )
+    build = ["rpmbuild", "-bb", "--quiet", "--nodeps", "--define", f"_topdir {tmp_path}", str(tmp_path / "toy.spec")]
+    subprocess.run(build, check=True, capture_output=True, timeout=60)
+    (built,) = tmp_path.rglob("*.rpm")
+    into = tmp_path / "into"
+    into.mkdir()
+    assert run([*DNF.unpack, str(built), str(into)]).code == 0
+    assert (into / "usr/src/toy-1/dkms.conf").exists()
+    built.write_bytes(built.read_bytes()[:-40])
+    assert run([*DNF.unpack, str(built), str(into)]).code != 0
+
+
+def test_where_grub_boots_by_entries_the_kernel_has_to_be_stated(tmp_path: Path) -> None:
+    boot, grub = tmp_path / "boot", tmp_path / "grub"
+    (boot / "loader/entries").mkdir(parents=True)
+    for release in (KERNEL, "0-rescue-4f1c"):
+        (boot / f"vmlinuz-{release}").touch()
+    assert kernels(boot) == [KERNEL]
+    assert next_kernel(boot, grub) == KERNEL
+    for text, entry in (("GRUB_ENABLE_BLSCFG=true\n", False), ("", True), ("GRUB_DEFAULT=saved\n", True)):
+        grub.write_text(text)
+        if entry:
+            (boot / "loader/entries/a.conf").touch()
+        with pytest.raises(DkmsError, match=rf"state `kernel`, one of {KERNEL}"):
+            next_kernel(boot, grub)
+        # What is stated is all that there is.
+        see_that_it_boots("5.14.0-2.el9.x86_64", boot, grub, manager="dnf")
+
+
+def test_a_kernel_that_would_boot_instead_is_removed_by_the_machines_own_manager(tmp_path: Path) -> None:
+    (tmp_path / f"vmlinuz-{KERNEL}").touch()
+    with pytest.raises(DkmsError, match=f"dnf remove kernel-core-{KERNEL}"):
+        see_that_it_boots("5.14.0-0.el9.x86_64", tmp_path, tmp_path / "grub", manager="dnf")

@@ -1,0 +1,160 @@
+"""What a node of an EL gets: files for dnf in the place of apt's, locks in the place of holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import state
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import Repository
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories_rpm import locks, origin, stream
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import LOCKS
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
+
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
+FILE = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24}}
+profiles:
+  card: {gpus: {model: h100, count: 1}, sockets: 1, cores_per_socket: 2, memory_mib: 1024}
+racks: {r1: {nodes: gpu1, profile: card}}
+hosts: {ctl1: {address: 10.0.0.10}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+gpu_stack: {os: SYSTEM, source: nvidia, driver: "580.65.06", cuda: ["12.9"], dcgm: "4", keys: {nvidia: nvidia.asc}, MORE}
+"""
+KERNEL = "5.14.0-503.11.1.el9_5"
+STATED = f"kernel: {KERNEL}.x86_64"
+
+
+def wanted(tmp_path: Path, system: str = "rocky-9", more: str = "features") -> Wanted:
+    (tmp_path / "nvidia.asc").write_text(KEY)
+    text = FILE.replace("SYSTEM", system).replace(", MORE", "" if more == "features" else f", {more}")
+    (tmp_path / "c.bedplate.yml").write_text(text)
+    found = wanted_of(load(tmp_path / "c.bedplate.yml"), "gpu1")
+    assert found is not None
+    return found
+
+
+def lines_of(entries: list[dict[str, str]]) -> list[str]:
+    """Return the lines of the block for versionlock's list."""
+    (block,) = (one for one in entries if one["path"] == LOCKS)
+    assert block["state"] == "block"
+    return block["content"].splitlines()[1:]
+
+
+def test_every_part_is_of_dnf_and_holds_nothing_by_apt(tmp_path: Path) -> None:
+    for part in (driver, cuda, dcgm):
+        told = part.deployment(wanted(tmp_path))
+        assert (told["manager"], told["expected"]["manager"], told["hold"]) == ("dnf", "dnf", [])
+        paths = [one["path"] for key in ("sources", "origins", "pins") for one in told.get(key, [])]
+        assert not [path for path in paths if "apt" in path]
+    assert driver.deployment(wanted(tmp_path))["proof"]["manager"] == "dnf"
+    assert driver.deployment(wanted(tmp_path, "debian-13"))["manager"] == "apt"
+
+
+def test_a_repository_is_its_key_and_a_file_that_has_both_signatures_checked(tmp_path: Path) -> None:
+    key, repository = cuda.deployment(wanted(tmp_path))["sources"][:2]
+    assert key == {"path": "/etc/pki/rpm-gpg/RPM-GPG-KEY-bedplate-nvidia", "content": KEY}
+    assert repository["path"] == "/etc/yum.repos.d/bedplate-nvidia.repo"
+    assert repository["content"].startswith("[bedplate-nvidia]\n")
+    for line in ("gpgcheck=1", "repo_gpgcheck=1", f"gpgkey=file://{key['path']}"):
+        assert line in repository["content"].splitlines()
+    # It would let dnf choose among the streams.
+    assert "module_hotfixes" not in repository["content"]
+
+
+def test_a_key_that_the_machine_has_is_named_and_not_written() -> None:
+    (only,) = origin(Repository("x", "http://x", (), (), "/etc/pki/there"))
+    assert "gpgkey=file:///etc/pki/there\n" in only["content"]
+
+
+def test_a_stream_is_enabled_where_the_system_has_streams(tmp_path: Path) -> None:
+    pins = {one["path"]: one for one in driver.deployment(wanted(tmp_path))["pins"]}
+    assert pins["/etc/dnf/modules.d/nvidia-driver.module"]["content"] == (
+        "[nvidia-driver]\nname=nvidia-driver\nstream=580-open\nprofiles=\nstate=enabled\n"
+    )
+    assert [one["path"] for one in driver.deployment(wanted(tmp_path, "rocky-10"))["pins"]] == [LOCKS]
+    assert stream("") == []
+
+
+def test_of_the_driver_one_version_is_locked_and_what_drags_in_another_is_left_out(tmp_path: Path) -> None:
+    told = driver.deployment(wanted(tmp_path))
+    lines = lines_of(told["pins"])
+    assert {"kmod-nvidia-open-dkms-3:580.65.06-*.*", "nvidia-modprobe-3:580.65.06-*.*", "!cuda-drivers*"} <= set(lines)
+    # It matches the driver itself, and an exclusion knows no exception.
+    assert "!nvidia-driver*" not in lines
+    locked = {line.rpartition("-3:")[0] for line in lines if "-3:" in line}
+    assert locked >= {entry.partition("=")[0] for entry in told["packages"] if "=3:" in entry}
+    assert "nvidia-modprobe=3:580.65.06-*" in told["follow"]
+
+
+def test_dcgm_and_cuda_have_locks_of_their_own(tmp_path: Path) -> None:
+    assert lines_of(cuda.deployment(wanted(tmp_path))["sources"]) == ["cuda-toolkit-12-9-12.9.*-*.*"]
+    lines = lines_of(dcgm.deployment(wanted(tmp_path))["sources"])
+    assert lines[0].startswith("datacenter-gpu-manager-4-core-1:4.")
+    assert lines[-1] == "!datacenter-gpu-manager"
+
+
+def test_a_stated_kernel_is_installed_and_locked_with_all_that_goes_with_it(tmp_path: Path) -> None:
+    told = driver.deployment(wanted(tmp_path, more=STATED))
+    assert told["build"] == [
+        "dkms",
+        *(f"{name}={KERNEL}" for name in ("kernel-modules", "kernel-devel", "kernel-core")),
+    ]
+    # Before the build packages, or an old lock would keep them away; so not with the driver's.
+    lines = lines_of(told["origins"])
+    assert {f"{name}-{KERNEL}.*" for name in ("kernel", "kernel-core", "kernel-devel", "kernel-modules-core")} <= set(
+        lines
+    )
+    assert not [line for line in lines_of(told["pins"]) if "kernel-" in line]
+    assert told["expected"]["pinned"]["kernel-core"] == KERNEL
+    assert "kernel-core" in told["expected"]["several"]
+
+
+def test_without_a_stated_kernel_none_comes_by_itself_but_its_headers_can_be_had(tmp_path: Path) -> None:
+    told = driver.deployment(wanted(tmp_path))
+    lines = lines_of(told["origins"])
+    assert {"!kernel", "!kernel-core"} <= set(lines)
+    assert "!kernel-devel" not in lines
+    assert told["build"] == ["dkms", "kernel-devel"]
+    expect = told["expected"]
+    assert expect["none"] == [
+        name for name, version in expect["pinned"].items() if name.startswith("kernel") and version == "*"
+    ]
+    assert "kernel-core" in expect["none"]
+    assert driver.deployment(wanted(tmp_path, more=STATED))["expected"]["none"] == []
+
+
+def test_without_anything_to_lock_there_is_no_block() -> None:
+    assert locks("nothing", {}, []) == []
+
+
+SEEN = {"libml": "3:580.1-*", "dcgm": "4.5-*", "kernel-core": "5.14.0-1.el9"}
+RPM = "libml\t3:580.1-1.el9\ndcgm\t1:4.5-1\nkernel-core\t0:5.14.0-1.el9\nkernel-core\t0:5.14.0-2.el9\n"
+
+
+def test_the_state_of_packages_is_of_rpm(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(argv: list[str]) -> Outcome:
+        assert argv[0] == "rpm"
+        return Outcome(0, RPM, "")
+
+    reader = state.READERS["dnf"](run)
+    there = reader.packages(SEEN)
+    assert there == {"libml": ["3:580.1-1.el9"], "dcgm": ["4.5-1"], "kernel-core": ["5.14.0-1.el9", "5.14.0-2.el9"]}
+    monkeypatch.setattr(state.node_rpm, "locks", lambda: frozenset(["libml-3:580.1-*.*", "kernel-core-5.14.0-1.el9.*"]))
+    seen = state.Seen(there, reader.held(SEEN), "", "", {})
+    found = [str(one) for one in state.packages(SEEN, {}, seen, "r", several=["kernel-core"])]
+    assert found == [
+        "package dcgm: wanted held, found not held, so the next upgrade may change it; run the role r again"
+    ]
+    # Of anything else one version is all that may be there.
+    more: Any = [one.what for one in state.packages(SEEN, {}, seen, "r")]
+    assert more == ["package dcgm", "package kernel-core"]
