@@ -15,7 +15,8 @@ from ansible_collections.bedplate.cluster.plugins.modules import gpu_state
 from tests.unit.gpu.tree import Tree
 
 WANTED = {
-    "role": "gpu_driver", "manager": "apt", "several": [], "none": [], "packages": {}, "pinned": {}, "units": [], "driver": {}, "signed": True,
+    "role": "gpu_driver", "manager": "apt", "several": [], "none": [],
+    "packages": {}, "pinned": {}, "units": [], "driver": {}, "signed": True,
     "module": {"file": "nvidia.ko", "version": "580.159.04", "kernel": "6.1"}, "mig": [["7g.80gb"]],
 }  # fmt: skip
 GOOD = "GPU 0: NVIDIA H100 (UUID: GPU-0)\n  MIG 7g.80gb Device 0: (UUID: MIG-0)\n"
@@ -28,7 +29,7 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     tree.driver()
     tree.gpu("0000:0f:00.0", 0)
     tree.write("proc/driver/nvidia/capabilities/gpu0/mig/gi0/ci0/access", "")
-    monkeypatch.setattr(gpu_state, "see_that_it_boots", lambda kernel: None)
+    monkeypatch.setattr(gpu_state, "see_that_it_boots", lambda kernel, **_: None)
     monkeypatch.setattr(node_command, "run", lambda argv: Outcome(0, "580.159.04\n", ""))
     return {**tree.facts(), "secure_boot": "enabled"}
 
