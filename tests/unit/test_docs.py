@@ -14,6 +14,9 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.filter import fabric, gpu, machines, opensm, slurm
 
 ROOT = Path(__file__).parents[2]
+
+# ansible-doc reads every plugin, which takes ten seconds, and once for each worker.
+pytestmark = pytest.mark.playbooks
 SHARED = {"fabric", "gpu", "machines", "opensm", "slurm"}
 """Files with several filters, each documented in a .yml file of its own."""
 KINDS = ["filter", "inventory", "lookup", "module"]
