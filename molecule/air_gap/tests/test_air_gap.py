@@ -9,7 +9,7 @@ from lab.paths import state_of
 testinfra_hosts = ["ansible://gpu_nodes"]
 
 SITE = state_of("molecule-air_gap") / "vendor/public/site"
-MIRROR = "http://10.215.7.10/site/debian-13"
+MIRROR = "http://10.215.9.10/site/debian-13"
 
 
 def test_there_is_no_other_route(host):
@@ -49,5 +49,5 @@ def test_every_artifact_has_an_origin_and_a_checksum():
     whole = json.loads((SITE / "artifacts.json").read_text())
     assert all(len(one["sha256"]) == 64 and one["size"] > 0 for one in whole["packages"])
     origins = {one["url"].split("/")[2] for one in whole["packages"]}
-    assert origins == {"deb.debian.org", "10.215.7.10"}
+    assert origins == {"deb.debian.org", "10.215.9.10"}
     assert {one["origin"] for one in whole["keys"] if one["fingerprints"]} >= {"nvidia"}

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import testinfra
 
 from lab.scenario_run import recap, run
 
@@ -35,18 +36,24 @@ def name(host) -> str:
     return host.check_output("hostname")
 
 
-@pytest.fixture
-def gpu1(host, name):
-    if name != "gpu1":
-        pytest.skip("the node with a driver")
-    return host
+def machine(config: pytest.Config, name: str):
+    """Return one machine of testinfra: a test that takes no `host` runs once, on this one."""
+    option = config.option
+    return testinfra.get_host(
+        f"ansible://{name}", ansible_inventory=option.ansible_inventory, ssh_config=option.ssh_config
+    )
 
 
 @pytest.fixture
-def gpu2(host, name):
-    if name != "gpu2":
-        pytest.skip("the node of Debian 12, without a driver")
-    return host
+def gpu1(request):
+    """The node with a driver."""
+    return machine(request.config, "gpu1")
+
+
+@pytest.fixture
+def gpu2(request):
+    """The node of Debian 12, without a driver."""
+    return machine(request.config, "gpu2")
 
 
 @pytest.fixture
