@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is to hold for any text that a reader of the fabric is given: it fails with its documented error only, and drops nothing in silence.
+"""What is to hold for any text that a reader of tools is given: it fails with its documented error only, and drops nothing in silence.
 
 Each property takes a text and raises AssertionError, or whatever the reader raised that it must not. `run.py` drives them with atheris,
-tests/unit/fabric/test_properties.py with hypothesis.
+tests/unit/fabric/test_properties.py with hypothesis, that of the GPUs as well.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdisco
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import is_aggregation
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import NetfileError, netfile, with_guids
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.rates import unreadable
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import (
     LLDP,
     SavedError,
@@ -34,6 +35,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved impo
     normalised,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, leaf_spine
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import devices, smi
 
 # A second reading of a line, looser than the reader's: what it says if the reader has read it.
 _PORT = re.compile(r'\[(\d+)\].*?"[SHR]-([0-9a-fA-F]+)"\[(\d+)\]')
@@ -109,7 +111,11 @@ def _judged(plan: Plan, found: Mapping[str, Discovery]) -> None:
         for node in (*discovery.nodes.values(), *discovery.twins):
             assert node.guid in seen.names or node.guid in seen.ignored, f"{node.guid} is lost"
     kinds = {one.kind for one in result.findings}
-    assert ("unread" in kinds) == any(one.unread for one in found.values())
+    lines = any(one.unread for one in found.values())
+    cables = [one for each in found.values() for node in each.nodes.values() for one in node.cables.values()]
+    # Each of them is told of; and only a line, or a rate, that was not read is told of as such.
+    assert "unread" in kinds or not lines
+    assert "unread" not in kinds or lines or any(unreadable((one.width, one.speed)) for one in cables)
     if not result.findings:
         assert len(result.ok) == result.planned
         for discovery in found.values():
@@ -224,6 +230,25 @@ def written(text: str) -> None:
     assert all(re.match(r'#|\[|\w+=|(?:Switch|Ca)\t\d+ "[SH]-[0-9a-f]{16}"|\Z', line) for line in lines)
 
 
+def gpus(text: str) -> None:
+    """Each line of nvidia-smi is a GPU's, a field that it does not know, or unread; a value is as it stands there, or unknown."""
+    told = smi.parse(text, smi.FIELDS)
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    assert len(told.rows) + len(told.lacking) + len(told.unread) == len(lines)
+    # A line that is unread has its reason, unless it is no row at all.
+    assert all(line in lines for line, _ in told.unread)
+    written = {tuple(value.strip() for value in line.split(",")) for line in lines}
+    for address, row in told.rows.items():
+        assert address == devices.address_of(row[smi.BUS_ID] or ""), address
+        assert list(row) == list(smi.FIELDS)
+        known = {number: value for number, value in enumerate(row.values()) if value is not None}
+        assert any(
+            all(one[number] == value for number, value in known.items()) for one in written if len(one) == len(row)
+        )
+        assert "" not in known.values()
+        assert not any(value.startswith("[") and value.endswith("]") for value in known.values())
+
+
 PROPERTIES: dict[str, Callable[[str], None]] = {
     "ibnetdiscover": ibnetdiscover,
     "compared": compared,
@@ -231,4 +256,5 @@ PROPERTIES: dict[str, Callable[[str], None]] = {
     "partitions": partitions,
     "tables": tables,
     "written": written,
+    "gpus": gpus,
 }

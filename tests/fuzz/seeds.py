@@ -45,6 +45,15 @@ mgid=ff12:401b::ffff:ffff,sl=1,mtu=4
 ALL_CAS=full,ALL_SWITCHES=limited;
 """
 
+_GPUS = (
+    """\
+00000000:18:00.0, GPU-6d9b1e0c-2f4a, NVIDIA H100 80GB HBM3, Enabled, Disabled, Disabled, Enabled, Enabled, Completed, Success
+00000000:2A:00.0, GPU-0f, NVIDIA H100 80GB HBM3, [N/A], [Not Supported], N/A, [Unknown Error], ERR!, In Progress, [N/A]
+""",
+    'Field "fabric.state" is not a valid field to query.\n\nfabric.status : not a valid field to query.\n',
+    "Unable to determine the device handle for GPU0000:5D:00.0: Unknown Error\n",
+)
+
 
 def seeds() -> list[tuple[str, str]]:
     """Return properties and texts as they are in order."""
@@ -58,6 +67,7 @@ def seeds() -> list[tuple[str, str]]:
     members = (f"0x{guid}={how}" for guid, how in zip(guids, ("full", "limited") * 4, strict=True))
     found.append(("partitions", _PARTITIONS.format(",\n  ".join(members))))
     found += [("neighbours", json.dumps(_answers(listed), indent=1)) for listed in (False, True)]
+    found += [("gpus", text) for text in _GPUS]
     found += [("written", "gpu1\ngpu2"), ("written", "o'brien #2\n" + "g" * 58)]
     return found
 
