@@ -119,6 +119,10 @@ def _beside(plain: Request, table: Table) -> Iterator[Request]:
         yield dataclasses.replace(plain, cuda=(version,))
     for version in table.dcgm.versions:
         yield dataclasses.replace(plain, dcgm=version)
+    for version, built in table.nccl.versions.items():
+        for major in built:
+            first = next((one for one in (offer.versions if offer else ()) if one.split(".")[0] == major), None)
+            yield dataclasses.replace(plain, nccl=version, cuda=(first,) if first else ())
     for version in table.toolkit.versions:
         yield dataclasses.replace(plain, toolkit=version)
 

@@ -98,6 +98,7 @@ def test_one_version_of_everything(host):
     packages = installed(host)
     assert packages["cuda-toolkit-12-9"][0].startswith("0:12.9.")
     assert packages["cuda-toolkit-13-0"][0].startswith("0:13.0.")
+    assert [packages[name] for name in ("libnccl", "libnccl-devel")] == [["0:2.28.9-1+cuda12.9"]] * 2
     assert {name for name in packages if name.startswith("datacenter")} == {
         "datacenter-gpu-manager-4-core", "datacenter-gpu-manager-4-cuda13",
     }  # fmt: skip

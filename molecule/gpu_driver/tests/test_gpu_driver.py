@@ -12,7 +12,11 @@ from lab.scenario_run import recap, run
 testinfra_hosts = ["ansible://gpu_nodes"]
 
 SCENARIO = Path(__file__).parents[1]
-VERSION = "550.163.01"
+PLAYBOOK = SCENARIO.parents[1] / "playbooks/gpu.yml"
+# Of each node: the driver, and the version of its packages.
+DRIVERS = {"gpu1": ("550.163.01", "550.163.01-2"), "gpu2": ("535.309.01", "535.309.01-0+deb12u1")}
+# Debian 12's open module, which calls pci_resize_resource() as kernels before 6.1.0-56 declare it.
+FAILS = "535.261.03"
 COUPLED = (
     "nvidia-kernel-dkms",
     "nvidia-kernel-support",
@@ -25,8 +29,32 @@ COUPLED = (
 
 
 @pytest.fixture(scope="module")
+def name(host) -> str:
+    return str(host.backend.host)
+
+
+@pytest.fixture(scope="module")
+def driver(name) -> str:
+    return DRIVERS[name][0]
+
+
+@pytest.fixture(scope="module")
 def kernel(host) -> str:
     return host.check_output("ls /boot/vmlinuz-*").removeprefix("/boot/vmlinuz-")
+
+
+@pytest.fixture
+def other(tmp_path: Path):
+    """Return a function that writes the scenario's cluster file with another text in place of one."""
+
+    def write(old: str, new: str) -> Path:
+        text = (SCENARIO / "gpu_driver.bedplate.yml").read_text()
+        assert old in text
+        path = tmp_path / "other.bedplate.yml"
+        path.write_text(text.replace(old, new))
+        return path
+
+    return write
 
 
 def installed(host) -> dict[str, str]:
@@ -38,13 +66,14 @@ def installed(host) -> dict[str, str]:
     return {row[0]: row[2] for row in rows if row[1] == "installed"}
 
 
-def test_every_package_of_the_driver_is_of_one_version(host):
+def test_every_package_of_the_driver_is_of_one_version(host, name, driver):
     versions = installed(host)
-    assert {versions[name] for name in COUPLED} == {f"{VERSION}-2"}
-    others = {name for name, version in versions.items() if not version.startswith(VERSION)}
+    assert {versions[one] for one in COUPLED} == {DRIVERS[name][1]}
+    others = {one for one, version in versions.items() if not version.startswith(driver)}
     # These have versions of their own in Debian.
     assert others <= {
-        "nvidia-modprobe", "nvidia-kernel-common", "nvidia-support", "nvidia-installer-cleanup", "glx-alternative-nvidia"
+        "nvidia-modprobe", "nvidia-kernel-common", "nvidia-support", "nvidia-installer-cleanup", "glx-alternative-nvidia",
+        "nvidia-persistenced",
     }  # fmt: skip
 
 
@@ -59,10 +88,10 @@ def test_all_of_it_is_held(host):
     assert set(COUPLED) <= held
 
 
-def test_the_module_for_the_kernel_that_boots_next_is_there_and_of_that_version(host, kernel):
-    assert f"nvidia-current/{VERSION}, {kernel}, x86_64: installed" in host.check_output("dkms status")
+def test_the_module_for_the_kernel_that_boots_next_is_there_and_of_that_version(host, kernel, driver):
+    assert f"nvidia-current/{driver}, {kernel}, x86_64: installed" in host.check_output("dkms status")
     path = host.check_output(f"find /lib/modules/{kernel}/updates/dkms -name 'nvidia-current.ko*'")
-    assert host.check_output(f"modinfo --field version {path}") == VERSION
+    assert host.check_output(f"modinfo --field version {path}") == driver
     assert host.check_output(f"modinfo --field vermagic {path}").startswith(f"{kernel} ")
     assert json.loads(host.file("/var/lib/bedplate/dkms.json").content_string)[-1]["kernel"] == kernel
 
@@ -95,20 +124,52 @@ def test_no_reboot_is_wanted_where_there_is_no_gpu(host):
     assert not host.file("/run/bedplate/reboot-wanted").exists
 
 
-def test_a_driver_that_is_not_for_these_gpus_is_refused_before_any_node_is_touched(host, tmp_path):
-    text = (SCENARIO / "gpu_driver.bedplate.yml").read_text()
-    wrong = tmp_path / "wrong.bedplate.yml"
-    wrong.write_text(text.replace("model: h100", "model: b200"))
-    done = run("gpu_driver", SCENARIO.parents[1] / "playbooks/gpu.yml", wrong)
+def test_a_hold_and_a_pin_that_somebody_took_away_are_put_back(host, name):
+    host.check_output("apt-mark unhold libcuda1; rm /etc/apt/preferences.d/bedplate-gpu-driver.pref")
+    for expected in (2, 0):
+        done = run("gpu_driver", PLAYBOOK, SCENARIO / "gpu_driver.bedplate.yml")
+        assert done.returncode == 0, done.stdout
+        assert recap(done.stdout)[name]["changed"] == expected, done.stdout
+    assert "libcuda1" in host.check_output("apt-mark showhold").split()
+
+
+@pytest.mark.testinfra_hosts("ansible://gpu2")
+def test_a_module_that_does_not_compile_replaces_nothing_and_reboots_nothing(host, kernel, other):
+    def state() -> list[object]:
+        modules = host.check_output(f"sha256sum $(find /lib/modules/{kernel}/updates/dkms -type f | sort)")
+        proven = host.file("/var/lib/bedplate/dkms.json").content_string
+        return [
+            installed(host),
+            host.check_output("dkms status"),
+            host.check_output("apt-mark showhold"),
+            modules,
+            proven,
+        ]
+
+    before, booted = state(), host.check_output("systemctl show --property=UserspaceTimestamp")
+    wanted = other('driver: "535.309.01"', f'driver: "{FAILS}", module: open')
+    done = run("gpu_driver", PLAYBOOK, wanted, "--limit=gpu2")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0, said
+    assert f"nvidia-current-open {FAILS} does not compile for kernel {kernel}" in said
+    # What the compiler says, not what make makes of it.
+    assert "error: too few arguments to function" in said
+    assert "Nothing was installed and nothing is rebooted; the driver that runs stays." in said
+    assert state() == before
+    assert host.check_output("systemctl show --property=UserspaceTimestamp") == booted
+    assert not host.file("/run/bedplate/reboot-wanted").exists
+
+
+def test_a_kernel_for_which_it_does_not_compile_is_refused_before_any_node_is_touched(other):
+    wanted = other('driver: "535.309.01"', f'driver: "{FAILS}", module: open, kernel: 6.1.0-56-amd64')
+    done = run("gpu_driver", PLAYBOOK, wanted)
     assert done.returncode != 0
-    assert "b200 needs driver branch 570 or later" in done.stdout + done.stderr
+    assert "6.1.0-50" in done.stdout + done.stderr  # the newest kernel with which it works
     assert "TASK" not in done.stdout
 
 
-def test_a_hold_and_a_pin_that_somebody_took_away_are_put_back(host):
-    host.check_output("apt-mark unhold libcuda1; rm /etc/apt/preferences.d/bedplate-gpu-driver.pref")
-    for expected in (2, 0):
-        done = run("gpu_driver", SCENARIO.parents[1] / "playbooks/gpu.yml", SCENARIO / "gpu_driver.bedplate.yml")
-        assert done.returncode == 0, done.stdout
-        assert recap(done.stdout)["gpu1"]["changed"] == expected, done.stdout
-    assert "libcuda1" in host.check_output("apt-mark showhold").split()
+def test_a_driver_that_is_not_for_these_gpus_is_refused_before_any_node_is_touched(other):
+    done = run("gpu_driver", PLAYBOOK, other("model: h100", "model: b200"))
+    assert done.returncode != 0
+    assert "b200 needs driver branch 570 or later" in done.stdout + done.stderr
+    assert "TASK" not in done.stdout

@@ -69,14 +69,15 @@ def installed(host: Host) -> dict[str, str]:
     """Return package -> version of all that is installed of NVIDIA's."""
     said = host.check_output(
         "dpkg-query --show --showformat='${Package} ${db:Status-Status} ${Version}\\n' "
-        "'*nvidia*' 'libcuda*' 'cuda*' 'datacenter-gpu-manager*' 'libnv*' nvlsm | sort"
+        "'*nvidia*' 'libcuda*' 'cuda*' 'datacenter-gpu-manager*' 'libnv*' 'libnccl*' nvlsm | sort"
     )
     rows = [line.split() for line in said.splitlines()]
     return {row[0]: row[2] for row in rows if row[1] == "installed"}
 
 
 def of_driver(host: Host) -> dict[str, str]:
-    return {name: version for name, version in installed(host).items() if not name.startswith(("cuda", "datacenter"))}
+    others = ("cuda", "datacenter", "libnccl")
+    return {name: version for name, version in installed(host).items() if not name.startswith(others)}
 
 
 def kernel(host: Host) -> str:
@@ -133,6 +134,9 @@ def test_toolkits_are_side_by_side_and_users_find_the_first(host):
     packages = installed(host)
     assert packages["cuda-toolkit-12-9"].startswith("12.9.")
     assert packages["cuda-toolkit-13-0"].startswith("13.0.")
+    # Built with the first toolkit's CUDA; the repository has newer ones, and this one built with 13.0.
+    assert {packages[name] for name in ("libnccl2", "libnccl-dev")} == {"2.28.9-1+cuda12.9"}
+    assert {"libnccl2", "libnccl-dev"} <= set(host.check_output("apt-mark showhold").split())
     for version in ("12.9", "13.0"):
         assert f"release {version}" in host.check_output(f"/usr/local/cuda-{version}/bin/nvcc --version")
     assert "release 12.9" in host.check_output("bash -lc 'nvcc --version'")

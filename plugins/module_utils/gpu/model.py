@@ -161,6 +161,17 @@ class CudaOffer:
 
 
 @dataclass(frozen=True)
+class Nccl:
+    """NCCL: its packages by family of systems, and of each version the package's version by the CUDA major it is built with."""
+
+    source: str
+    systems: tuple[str, ...]
+    packages: Mapping[str, tuple[str, ...]]
+    versions: Mapping[str, Mapping[str, str]]
+    known: Known
+
+
+@dataclass(frozen=True)
 class Extra:
     """DCGM or the container toolkit: known versions, package names and how a package version is written."""
 
@@ -197,6 +208,7 @@ class Table:
     cuda: tuple[CudaOffer, ...]
     dcgm: Extra
     toolkit: Extra
+    nccl: Nccl
 
     def sources(self, system: str = "") -> list[str]:
         """Return the sources of drivers, of one system or of any."""

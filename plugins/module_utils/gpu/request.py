@@ -36,6 +36,7 @@ class Request:
     cuda: tuple[str, ...] = ()
     dcgm: str = ""
     toolkit: str = ""
+    nccl: str = ""
     kernel: str = ""
 
 
@@ -124,3 +125,17 @@ class Case:
         asked = found["version"]
         fits = [one for one in self.table.dcgm.versions if one == asked or one.startswith(asked + ".")]
         return max(fits, key=versions.numbers, default=""), found["cuda"] or ""
+
+    @cached_property
+    def nccl(self) -> str:
+        """NCCL's version, the latest known one of what was asked; "" for none."""
+        asked = self.request.nccl
+        fits = [one for one in self.table.nccl.versions if one == asked or one.startswith(f"{asked}.")] if asked else []
+        return max(fits, key=versions.numbers, default="")
+
+    @cached_property
+    def cuda_major(self) -> str:
+        """The CUDA major that programs here are built with: the first toolkit's, else that of the driver; "" without one."""
+        if self.request.cuda:
+            return self.request.cuda[0].split(".")[0]
+        return self.table.cuda_major(self.driver.branch) if self.driver else ""

@@ -204,6 +204,27 @@ def dcgm_before(case: Case) -> Iterator[Problem]:
         yield Problem("dcgm-3", f"{text} conflicts, and dcgm-exporter needs DCGM {dcgm.major}.", fix)
 
 
+def nccl_of_source(case: Case) -> Iterator[Problem]:
+    """NCCL of a stated version is in NVIDIA's repository; a distribution's comes with its toolkit."""
+    request, nccl = case.request, case.table.nccl
+    if request.nccl and case.driver and (request.source != nccl.source or request.os not in nccl.systems):
+        text = f"NCCL {request.nccl} is not in {request.source} on {request.os}; source {nccl.source} has it."
+        own = "Where a distribution has NCCL, it comes with the toolkit of `cuda`."
+        yield Problem("nccl-source", f"{text} {own}", replace(request, nccl=""))
+
+
+def nccl_variant(case: Case) -> Iterator[Problem]:
+    """NCCL is built with one CUDA, and a program that has another one's runtime cannot load it."""
+    built, major = case.table.nccl.versions.get(case.nccl, {}), case.cuda_major
+    if not case.nccl or not major or major in built:
+        return
+    whose = f"CUDA {case.request.cuda[0]}" if case.request.cuda else f"the driver's CUDA {major}"
+    fits = [one for one, majors in case.table.nccl.versions.items() if major in majors]
+    fix = replace(case.request, nccl=max(fits, key=versions.numbers, default=""))
+    known = ", ".join(built.values())
+    yield Problem("nccl-cuda", f"NCCL {case.nccl} is not known as built with {whose}, only as {known}.", fix)
+
+
 def kernel_compiles(case: Case) -> Iterator[Problem]:
     """A driver may not compile on a later kernel: both are pinned together."""
     driver, kernel = case.driver, case.request.kernel
@@ -231,4 +252,6 @@ RULES: tuple[Rule, ...] = (
     dcgm_before,
     dcgm_variant,
     dcgm_of_source,
+    nccl_of_source,
+    nccl_variant,
 )

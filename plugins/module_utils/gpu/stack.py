@@ -203,6 +203,10 @@ def _packages(case: Case, names: Names) -> Iterator[Package]:
     for asked in request.cuda:
         for name, version in offer.versions[asked].items() if offer else ():
             yield Package(name, version, "cuda")
+    if request.nccl:
+        family = case.system.family if case.system else "deb"
+        for name in table.nccl.packages[family]:
+            yield Package(name, table.nccl.versions[case.nccl][case.cuda_major], "cuda")
     if request.toolkit:
         for name in table.toolkit.packages:
             yield Package(name, table.toolkit.version.format(version=request.toolkit), "toolkit")
@@ -252,6 +256,8 @@ def _notes(case: Case, names: Names) -> tuple[str, ...]:
         used[f"CUDA {', '.join(request.cuda)}"] = offer.known
     if request.dcgm:
         used[f"DCGM {case.dcgm[0]}"] = table.dcgm.known
+    if request.nccl:
+        used[f"NCCL {case.nccl}"] = table.nccl.known
     if request.toolkit:
         used[f"container toolkit {request.toolkit}"] = table.toolkit.known
     return tuple(f"{what}: not verified ({row.origin})" for what, row in used.items() if not row.verified)

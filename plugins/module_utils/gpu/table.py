@@ -23,6 +23,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import 
     Known,
     Model,
     Names,
+    Nccl,
     Origin,
     Platform,
     System,
@@ -147,6 +148,7 @@ def build(data: object) -> Table:
         cuda=tuple(_cuda(row, systems) for row in cuda.rows("offers")),
         dcgm=_extra(whole.row("dcgm"), systems),
         toolkit=_extra(whole.row("toolkit"), systems),
+        nccl=_nccl(whole.row("nccl"), systems),
     )
     for driver, row in zip(table.drivers, whole.rows("drivers")):
         for system in driver.systems:
@@ -306,3 +308,10 @@ def _extra(row: _Row, systems: dict[str, System]) -> Extra:
         service=row.text("service", ""),
         known=row.known(),
     )
+
+
+def _nccl(row: _Row, systems: dict[str, System]) -> Nccl:
+    offered = row.row("versions")
+    built = {version: offered.mapping(version) for version in offered.data}
+    packages = row.lists("packages", ("deb", "rpm"))
+    return Nccl(row.text("source"), row.needed("systems", systems), packages, built, row.known())

@@ -137,7 +137,7 @@ def unknown_driver(case: Case) -> Iterator[Problem]:
 
 
 def unknown_extras(case: Case) -> Iterator[Problem]:
-    """CUDA, DCGM and container toolkit are of versions that the table knows."""
+    """CUDA, DCGM, container toolkit and NCCL are of versions that the table knows."""
     request, table = case.request, case.table
     offers = [one for one in table.cuda if request.os in one.systems] or list(table.cuda)
     known = sorted({version for one in offers for version in one.versions}, key=versions.numbers)
@@ -152,6 +152,9 @@ def unknown_extras(case: Case) -> Iterator[Problem]:
         text = _unknown("container toolkit", request.toolkit, table.toolkit.versions)
         fix = replace(request, toolkit=nearest(request.toolkit, table.toolkit.versions))
         yield Problem("unknown-toolkit", text, fix)
+    if request.nccl and not case.nccl:
+        fix = replace(request, nccl=nearest(request.nccl, list(table.nccl.versions)))
+        yield Problem("unknown-nccl", _unknown("NCCL", request.nccl, list(table.nccl.versions)), fix)
 
 
 RULES: tuple[Rule, ...] = (

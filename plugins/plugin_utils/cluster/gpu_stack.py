@@ -67,6 +67,7 @@ def _with_stack(
         cuda=tuple(one for one in merged["cuda"] or () if one),
         toolkit=merged["container_toolkit"] or "",
         dcgm=merged["dcgm"] or "",
+        nccl=merged["nccl"] or "",
         module_options=tuple((merged["module_options"] or {}).items()),
         mirror=mirror,
         urls=tuple((merged["urls"] or {}).items()),
@@ -169,5 +170,6 @@ def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
             cuda=wanted.cuda,
             dcgm=wanted.dcgm,
             toolkit=wanted.toolkit,
+            nccl=wanted.nccl,
         )
     )

@@ -95,6 +95,7 @@ class GpuStack:
     cuda: tuple[str, ...] = ()
     toolkit: str = ""
     dcgm: str = ""
+    nccl: str = ""
     # Of the kernel module: name and value.
     module_options: tuple[tuple[str, str], ...] = ()
     mirror: GpuMirror | None = None

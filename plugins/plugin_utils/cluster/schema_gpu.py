@@ -93,6 +93,12 @@ GPU_STACK = {
         "list",
         item=Field("a version of CUDA", **TEXT),
     ),
+    "nccl": Field(
+        'Version of NCCL, such as "2.28.9", or the latest known of "2.28"; built with the CUDA of the first toolkit, else of the driver. '
+        "In quotes.",
+        pattern=r"[0-9]+(\.[0-9]+){1,2}",
+        allowed='Allowed: a version such as "2.28.9" or "2.28".',
+    ),
     "container_toolkit": Field(
         'Version of the NVIDIA container toolkit, such as "1.18.2"; in quotes.',
         pattern=r"[0-9]+(\.[0-9]+){1,2}",

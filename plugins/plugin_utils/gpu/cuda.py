@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role cuda brings to a node: the toolkits of the set side by side, and how users find the first of them."""
+"""What the role cuda brings to a node: the toolkits of the set side by side, NCCL, and how users find the first of them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ esac
 
 
 def deployment(wanted: Wanted) -> dict[str, Any]:
-    """Return what to bring to a node: nothing, and no sources, where the file names no toolkit, or no longer does."""
+    """Return what to bring to a node: nothing, and no sources, where the file names no toolkit and no NCCL, or no longer does."""
     versions = wanted.file.cuda
     return {
         "versions": list(versions),
-        "sources": wanted.sources(PART) if versions else [],
+        "sources": wanted.sources(PART) if wanted.packages(PART) else [],
         "files": _files(wanted),
         "expected": expected(wanted, PART, "cuda"),
         **deploy(wanted, PART),

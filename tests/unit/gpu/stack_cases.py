@@ -266,6 +266,19 @@ GOOD: dict[str, Good] = {
         ("datacenter-gpu-manager-4-cuda12",),
     ),
     "DCGM's variant, rightly": Good(ask(f"{NV_13} 580", "h100", dcgm="4-cuda13"), "580.126.09", O),
+    "NCCL of the first toolkit's CUDA": Good(
+        ask(f"{NV_13} 580", "h100", cuda=("12.8", "13.0"), nccl="2.28"),
+        "580.126.09",
+        O,
+        {"libnccl2": "2.28.9-1+cuda12.9", "libnccl-dev": "2.28.9-1+cuda12.9"},
+    ),
+    "NCCL of the driver's CUDA, on EL": Good(
+        ask("rocky-9 nvidia 580", "h100", nccl="2.30.7"),
+        "580.126.09",
+        O,
+        {"libnccl": "2.30.7-1+cuda13.3", "libnccl-devel": "2.30.7-1+cuda13.3"},
+        ("libnccl2",),
+    ),
     "container toolkit beside Debian's driver": Good(
         ask("debian-12 debian 535", "h100", toolkit="1.20.0"),
         "535.309.01",
@@ -347,6 +360,13 @@ BAD: dict[str, tuple[Request, set[str]]] = {
     "DCGM from Canonical": (ask("ubuntu-24.04 canonical 580", "h100", dcgm="4"), {"dcgm-source"}),
     "DCGM of the wrong CUDA": (ask(f"{NV_13} 580", "h100", dcgm="4-cuda12"), {"dcgm-variant"}),
     "DCGM of CUDA 13 with 570": (ask(f"{NV_13} 570", "h100", dcgm="4.5.3-cuda13"), {"dcgm-variant"}),
+    "unknown NCCL": (ask(f"{NV_13} 580", "h100", nccl="2.27"), {"unknown-nccl"}),
+    "NCCL from Debian": (ask("debian-13 debian 550", "h100", nccl="2.28.9"), {"nccl-source"}),
+    "NCCL that is not built with this CUDA": (
+        ask(f"{NV_13} 580", "h100", cuda=("13.0",), nccl="2.29.7"),
+        {"nccl-cuda"},
+    ),
+    "NCCL that is not built with the driver's CUDA": (ask(f"{NV_13} 580", "h100", nccl="2.25"), {"nccl-cuda"}),
     "DCGM 3": (ask(f"{NV_13} 580", "h100", dcgm="3"), {"dcgm-3"}),
     "DCGM 3, exactly": (ask(f"{NV_13} 580", "h100", dcgm="3.3.9"), {"dcgm-3"}),
     "a stream on EL 9": (ask("rocky-9 nvidia 580-open", "h100"), {"module-stream"}),
