@@ -48,6 +48,7 @@ for kernel in 503.11.1.el9_5 570.12.1.el9_6; do
         package dkms 3.2.2 1.el9
         package infiniband-diags 51.0 1.el9
         package libibumad 51.0 1.el9
+        package podman 5.2.2 1.el9
         # As EL's say it, dnf installs one beside the other.
         several='Provides: installonlypkg(kernel)'
         package kernel-devel 5.14.0 "$kernel" "$several"

@@ -53,7 +53,7 @@ def other(tmp_path: Path):
     """Return a function that writes the scenario's cluster file with other words."""
 
     def write(words: dict[str, str]) -> Path:
-        text = (SCENARIO / "gpu_dnf.bedplate.yml").read_text().replace("keys/nvidia.asc", f"{KEYS}/nvidia.asc")
+        text = (SCENARIO / "gpu_dnf.bedplate.yml").read_text().replace("keys/", f"{KEYS}/")
         for old, new in words.items():
             assert old in text
             text = text.replace(old, new)
@@ -103,13 +103,20 @@ def test_one_version_of_everything(host):
         "datacenter-gpu-manager-4-core", "datacenter-gpu-manager-4-cuda13",
     }  # fmt: skip
     assert packages["datacenter-gpu-manager-4-core"][0].startswith("1:4.")
+    toolkit = (
+        "nvidia-container-toolkit",
+        "nvidia-container-toolkit-base",
+        "libnvidia-container-tools",
+        "libnvidia-container1",
+    )
+    assert {packages[name][0] for name in toolkit} == {"0:1.18.2-1"}
     # apt was asked by nobody.
     assert "nvidia" not in host.check_output("apt-mark showhold; ls /etc/apt/preferences.d /etc/apt/sources.list.d")
 
 
 def test_each_role_has_lines_of_its_own_in_the_list_of_locks(host):
     text = host.file(LOCKS).content_string
-    for manifest in ("gpu_driver", "gpu_driver_packages", "cuda", "dcgm"):
+    for manifest in ("gpu_driver", "gpu_driver_packages", "cuda", "dcgm", "container_runtime"):
         assert text.count(f"# bedplate {manifest}.sources: begin\n") == 1
     assert f"kernel-core-{KERNEL}.*" in text
     assert host.check_output(f"rpm -qf {LOCKS}").startswith("python3-dnf-plugin-versionlock-")
@@ -119,6 +126,9 @@ def test_signatures_of_packages_and_of_their_list_are_checked(host):
     text = host.file("/etc/yum.repos.d/bedplate-nvidia.repo").content_string
     for line in ("gpgcheck=1", "repo_gpgcheck=1", "gpgkey=file:///etc/pki/rpm-gpg/RPM-GPG-KEY-bedplate-nvidia"):
         assert f"\n{line}\n" in text
+    # NVIDIA signs this one's list alone, in which is the digest of each package.
+    text = host.file("/etc/yum.repos.d/bedplate-container-toolkit.repo").content_string
+    assert "\ngpgcheck=0\nrepo_gpgcheck=1\n" in text
 
 
 def test_an_upgrade_of_everything_changes_none_of_it(host):

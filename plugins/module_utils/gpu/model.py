@@ -81,7 +81,8 @@ class Platform:
 class Origin:
     """A repository of one source, or of one part alone. `keyring` is a file of the distribution; "": its key has to be given.
 
-    `url`, `suites` have {system} for how it calls a system; `origin` is what its Release calls it.
+    `url`, `suites` have {system} for how it calls a system; `origin` is what its Release calls it. `unsigned_rpms`: of its rpms
+    only the list is signed, which has their digests.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Origin:
     components: tuple[str, ...]
     keyring: str
     origin: str
+    unsigned_rpms: bool
     known: Known
 
 

@@ -17,9 +17,9 @@ _OURS, _NEVER = 1001, -1
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository as apt is told it. A suite that ends with / is a flat one, without components.
+    """A repository as apt or dnf is told it. A suite that ends with / is a flat one, without components.
 
-    `key` is an armored public key, or the path of a keyring on the machine.
+    `key` is an armored public key, or the path of a keyring on the machine. `unsigned_rpms`: only the list of its rpms is signed.
     """
 
     name: str
@@ -27,6 +27,7 @@ class Repository:
     suites: tuple[str, ...]
     components: tuple[str, ...]
     key: str
+    unsigned_rpms: bool = False
 
     @property
     def path(self) -> str:
@@ -45,7 +46,8 @@ def located(row: Origin, system: str, url: str = "", key: str = "") -> Repositor
     """Return a repository for a system, at `url` and signed by `key` where these are given."""
     called = row.systems[system]
     suites = tuple(suite.format(system=called) for suite in row.suites)
-    return Repository(row.name, url or row.url.format(system=called), suites, row.components, key or row.keyring)
+    place = url or row.url.format(system=called)
+    return Repository(row.name, place, suites, row.components, key or row.keyring, row.unsigned_rpms)
 
 
 def deb822(repository: Repository) -> str:

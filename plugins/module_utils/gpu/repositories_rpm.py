@@ -23,16 +23,17 @@ def origin(repository: Repository) -> list[dict[str, str]]:
         files.append({"path": path, "content": f"{key.strip()}\n"})
         key = path
     path = f"/etc/yum.repos.d/bedplate-{repository.name}.repo"
-    return [*files, {"path": path, "content": repo(repository.name, repository.url, key)}]
+    return [*files, {"path": path, "content": repo(repository.name, repository.url, key, repository.unsigned_rpms)}]
 
 
-def repo(name: str, url: str, key: str) -> str:
-    """Return the text of a .repo file; packages and the list of them are signed by the key at this path of the machine."""
+def repo(name: str, url: str, key: str, unsigned_rpms: bool = False) -> str:
+    """Return the text of a .repo file; its list, and its packages unless they are unsigned, are signed by the key at this path."""
     settings = {
         "name": f"{name}, written by bedplate",
         "baseurl": url,
         "enabled": "1",
-        "gpgcheck": "1",
+        # Without signatures of their own, what proves them is their digest in the signed list.
+        "gpgcheck": "0" if unsigned_rpms else "1",
         "repo_gpgcheck": "1",
         "gpgkey": f"file://{key}",
         # Nothing of a driver is to be decided without its repository.

@@ -219,6 +219,7 @@ def _origin(row: _Row, systems: dict[str, System]) -> Origin:
         components=row.texts("components"),
         keyring=row.text("keyring", ""),
         origin=row.text("origin"),
+        unsigned_rpms=row.data.get("unsigned_rpms") is True,
         known=row.known(),
     )
 

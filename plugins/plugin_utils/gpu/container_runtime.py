@@ -42,12 +42,15 @@ def deployment(wanted: Wanted | None, choices: Mapping[str, Any]) -> dict[str, A
         raise ContainerError("\n".join(problems))
     sources = container_sources.sources(choices)
     if not wanted or not wanted.file.toolkit:
-        return {"packages": [], **sources, "expected": {}, "asked": _asked({}, sources, "")}
+        # Of such a machine the file says no system.
+        manager = wanted.manager if wanted else "apt"
+        return {"manager": manager, "packages": [], **sources, "expected": {}, "asked": _asked({}, sources, "")}
     names = list(choices["engines"])
     rows = {name: _row(system, name) for name in names}
     toolkit = deploy(wanted, PART)
     return {
         **sources,
+        "manager": toolkit["manager"],
         "sources": wanted.sources(PART),
         "packages": [*toolkit["packages"], *_packages(rows, choices)],
         "hold": toolkit["hold"],

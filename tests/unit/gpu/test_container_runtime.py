@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_toml import set_values
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import LOCKS
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import mistakes
@@ -80,6 +81,13 @@ def test_the_toolkit_is_four_packages_of_one_version_and_held(bring: Callable[..
     pins = [entry["content"] for entry in found["sources"] if entry["path"].startswith("/etc/apt/preferences.d/")]
     assert len(pins) == 1
     assert all(name in pins[0] for name in NAMES)
+
+
+def test_on_el_dnf_brings_and_locks_it(bring: Callable[..., dict[str, Any]]) -> None:
+    told = bring("rocky-9")
+    assert (told["manager"], told["hold"], told["packages"][-1]) == ("dnf", [], "podman")
+    (locks,) = (one["content"] for one in told["sources"] if one["path"] == LOCKS)
+    assert "libnvidia-container1-1.18.2-1.*" in locks.splitlines()
 
 
 def test_deploy_takes_what_is_brought(bring: Callable[..., dict[str, Any]]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import state
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import Repository
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import Repository, located
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories_rpm import locks, origin, stream
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import LOCKS
@@ -69,6 +70,12 @@ def test_a_repository_is_its_key_and_a_file_that_has_both_signatures_checked(tmp
         assert line in repository["content"].splitlines()
     # It would let dnf choose among the streams.
     assert "module_hotfixes" not in repository["content"]
+
+
+def test_of_a_repository_whose_packages_have_no_signature_the_list_is_checked() -> None:
+    (row,) = (one for one in tables.default().repositories if one.name == "container-toolkit")
+    (only,) = origin(located(row, "rocky-9", key="/etc/pki/there"))
+    assert "\ngpgcheck=0\nrepo_gpgcheck=1\n" in only["content"]
 
 
 def test_a_key_that_the_machine_has_is_named_and_not_written() -> None:
