@@ -116,7 +116,6 @@ class Names:
     module_file: Mapping[str, str]
     options_file: Mapping[str, str]
     options_module: Mapping[str, str]
-    suites: tuple[str, ...]
     persistence_user: str
     known: Known
 
@@ -131,7 +130,6 @@ class Driver:
     packages: str
     flavours: tuple[str, ...]
     own: Mapping[str, str]
-    suites: tuple[str, ...]
     lacks: Mapping[str, str]
     known: Known
 

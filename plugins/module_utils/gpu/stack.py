@@ -47,7 +47,6 @@ class Stack:
     module_file: str
     options_file: str
     options_module: str
-    suites: tuple[str, ...]
     # deb or rpm.
     family: str = "deb"
     # Whom nvidia-persistenced runs as where its own unit keeps no persistence; "": it does.
@@ -160,7 +159,6 @@ def _stack(case: Case) -> Stack:
         module_file=names.module_file[flavour],
         options_file=names.options_file[flavour],
         options_module=names.options_module[flavour],
-        suites=tuple(unique((*names.suites, *driver.suites))),
         family=case.system.family if case.system else "deb",
         persistence_user=names.persistence_user,
         kernel_packages=_kernel_packages(case),

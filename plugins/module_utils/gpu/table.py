@@ -240,7 +240,6 @@ def _names(row: _Row, systems: dict[str, System]) -> Names:
         module_file=row.mapping("module_file"),
         options_file=row.mapping("options_file"),
         options_module=row.mapping("options_module"),
-        suites=row.texts("suites"),
         persistence_user=row.text("persistence_user", ""),
         known=row.known(),
     )
@@ -263,7 +262,6 @@ def _driver(row: _Row, systems: dict[str, System]) -> Driver:
         packages=packages,
         flavours=row.needed("flavours", FLAVOURS),
         own=row.mapping("own"),
-        suites=row.texts("suites"),
         lacks=lacks,
         known=row.known(),
     )

@@ -48,7 +48,6 @@ GOOD: dict[str, Good] = {
             "module_file": "nvidia-current-open.ko",
             "options_module": "nvidia-current-open",
             "options_file": "/etc/nvidia/current-open/nvidia-options.conf",
-            "suites": ("contrib", "non-free", "non-free-firmware"),
             "services": PERSISTENCE,
             "stream": "",
             "notes": (),
@@ -84,7 +83,7 @@ GOOD: dict[str, Good] = {
         P,
         {**DKMS_12, "nvidia-modprobe": "535.309.01-0+deb12u1", "nvidia-persistenced": "535.171.04-1~deb12u1"},
         ("nvidia-open-kernel-dkms",),
-        {"suites": ("contrib", "non-free", "non-free-firmware", "bookworm-security"), "dkms": "nvidia-current"},
+        {"dkms": "nvidia-current"},
     ),
     "Debian 12, V100": Good(ask("debian-12 debian 535", "v100"), "535.309.01", P, DKMS_12),
     "Debian 12, new kernel": Good(
@@ -99,7 +98,7 @@ GOOD: dict[str, Good] = {
         O,
         {**OLD_12, "linux-headers-6.1.0-50-amd64": "6.1.176-1"},
         (),
-        {"suites": ("contrib", "non-free", "non-free-firmware"), "dkms": "nvidia-current-open"},
+        {"dkms": "nvidia-current-open"},
     ),
     "Debian 12, GH200 at the pinned one": Good(ask("debian-12 debian 535.261.03", "gh200"), "535.261.03", O, OLD_12),
     "Debian 12, its CUDA": Good(
@@ -114,7 +113,7 @@ GOOD: dict[str, Good] = {
         O,
         {"nvidia-dkms-580-open": "580.126.09-*", "libnvidia-compute-580": "580.126.09-*"},
         ("nvidia-dkms-open", "libnvidia-compute"),
-        {"dkms": "nvidia", "module_file": "nvidia.ko", "options_module": "nvidia", "suites": ()},
+        {"dkms": "nvidia", "module_file": "nvidia.ko", "options_module": "nvidia"},
     ),
     "CUDA repository, 580, exact": Good(
         ask(f"{NV_13} 580.65.06", "h100"), "580.65.06", O, {"nvidia-dkms-580-open": "580.65.06-*"}
@@ -186,7 +185,7 @@ GOOD: dict[str, Good] = {
         O,
         {"nvidia-dkms-595-server-open": "595.71.05-*", "nvidia-fabricmanager-595": "595.71.05-*"},
         ("nvidia-fabricmanager", "nvidia-dkms-open"),
-        {"suites": ("restricted", "multiverse"), "dkms": "nvidia"},
+        {"dkms": "nvidia"},
     ),
     "Canonical, proprietary": Good(
         ask("ubuntu-22.04 canonical 580", "a100", module=P), "580.173.02", P, {"nvidia-dkms-580-server": "580.173.02-*"}
@@ -206,7 +205,7 @@ GOOD: dict[str, Good] = {
             "kernel-devel": "5.14.0-503.el9",
         },
         ("nvidia-open", "nvidia-driver"),
-        {"stream": "nvidia-driver:580-open", "suites": ("epel", "crb")},
+        {"stream": "nvidia-driver:580-open"},
     ),
     "EL 9, proprietary": Good(
         ask("rocky-9 nvidia 580", "v100"),
