@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -16,7 +15,7 @@ testinfra_hosts = ["ansible://gpu_nodes"]
 
 SCENARIO = Path(__file__).parents[1]
 FILE = SCENARIO / "container_runtime.bedplate.yml"
-CONVERGE = SCENARIO.parent / "shared" / "converge.yml"
+CONVERGE = SCENARIO / "converge.yml"
 SPEC = "/var/run/cdi/nvidia.yaml"
 NOTE = "/run/bedplate/reboot-wanted/container_runtime"
 TOOLKIT = (
@@ -67,8 +66,6 @@ def specified(host):
 
 
 def play(limit: str, *arguments: str, playbook: Path = CONVERGE) -> subprocess.CompletedProcess[str]:
-    # What the shared playbook is told its role by.
-    os.environ["MOLECULE_SCENARIO_NAME"] = "container_runtime"
     return run("container_runtime", playbook, FILE, f"--limit={limit}", *arguments)
 
 

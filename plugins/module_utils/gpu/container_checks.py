@@ -20,6 +20,14 @@ _SECONDS = 30.0
 _AGAIN = "run the role container_runtime again"
 _DEVICE = re.compile(r"nvidia[0-9]+\Z")
 
+# What users need for namespaces: name, values that are good, and these in words.
+_LIMITS = (
+    ("user/max_user_namespaces", range(2, 2**63), "at least 2"),
+    ("user/max_mnt_namespaces", range(2, 2**63), "at least 2"),
+    ("kernel/unprivileged_userns_clone", range(1, 2), "1"),
+    ("kernel/apparmor_restrict_unprivileged_userns", range(1), "0"),
+)
+
 
 class Checker:
     """Asks one machine. `root` is its file system."""
@@ -110,15 +118,12 @@ class Checker:
         outcome = self.run(["enroot", "version"], _SECONDS)
         if outcome.code != 0:
             yield Finding("enroot", "works", outcome.text or "says nothing", _AGAIN)
-        for name, least in (
-            ("user/max_user_namespaces", 2),
-            ("user/max_mnt_namespaces", 2),
-            ("kernel/unprivileged_userns_clone", 1),
-        ):
+        for name, allowed, wanted in _LIMITS:
             value = self._sysctl(name)
-            if value is not None and value < least:
+            # A kernel need not have them all.
+            if value is not None and value not in allowed:
                 fix = "sysctl --system; which file in /etc/sysctl.d comes after bedplate's and says otherwise?"
-                yield Finding(f"sysctl {name.replace('/', '.')}", f"at least {least}", str(value), fix)
+                yield Finding(f"sysctl {name.replace('/', '.')}", wanted, str(value), fix)
 
     def pyxis(self, wanted: Mapping[str, Any]) -> Iterator[Finding]:
         """Ask srun whether it has loaded pyxis: its options are there."""

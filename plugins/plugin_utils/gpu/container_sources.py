@@ -121,7 +121,7 @@ def _enroot_files(choices: Mapping[str, Any]) -> list[dict[str, str]]:
 def _namespaces(count: int) -> str:
     # A name with a dash before it is no mistake where a kernel has none of it.
     about = "# Containers of users: enroot makes a user and a mount namespace for each."
-    lines = [about, "-kernel.unprivileged_userns_clone = 1"]
+    lines = [about, "-kernel.unprivileged_userns_clone = 1", "-kernel.apparmor_restrict_unprivileged_userns = 0"]
     if count:
         lines += [f"user.max_user_namespaces = {count}", f"user.max_mnt_namespaces = {count}"]
     return "\n".join(lines) + "\n"

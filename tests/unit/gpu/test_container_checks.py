@@ -102,10 +102,14 @@ def test_engines_are_asked_how_they_understand_their_settings(
 def test_limits_of_namespaces_are_those_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "proc/sys/user").mkdir(parents=True)
     (tmp_path / "proc/sys/user/max_user_namespaces").write_text("0\n")
+    (tmp_path / "proc/sys/kernel").mkdir()
+    (tmp_path / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
     found = findings(tmp_path, Machine(enroot="4.1.2"), {"name": "enroot"})
     assert found == [
         "sysctl user.max_user_namespaces: wanted at least 2, found 0; sysctl --system; which file in /etc/sysctl.d comes "
-        "after bedplate's and says otherwise?"
+        "after bedplate's and says otherwise?",
+        "sysctl kernel.apparmor_restrict_unprivileged_userns: wanted 0, found 1; sysctl --system; which file in /etc/sysctl.d comes "
+        "after bedplate's and says otherwise?",
     ]
 
 
