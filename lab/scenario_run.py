@@ -10,7 +10,8 @@ from pathlib import Path
 
 from lab.paths import ROOT, ssh_config_of, state_of
 
-TIMEOUT = 400
+# A module that is compiled takes minutes.
+TIMEOUT = 900
 
 
 def run(scenario: str, playbook: Path, cluster_file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

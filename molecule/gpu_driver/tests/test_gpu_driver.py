@@ -133,6 +133,32 @@ def test_a_hold_and_a_pin_that_somebody_took_away_are_put_back(host, name):
     assert "libcuda1" in host.check_output("apt-mark showhold").split()
 
 
+PROGRAM = r"""
+#include <cstdio>
+#include <nccl.h>
+__global__ void add(float *to, const float *from) { to[threadIdx.x] += from[threadIdx.x]; }
+int main() {
+  int runtime = 0, nccl = 0;
+  cudaRuntimeGetVersion(&runtime);
+  ncclGetVersion(&nccl);
+  add<<<1, 32>>>(nullptr, nullptr);
+  printf("%d %d %s\n", runtime, nccl, cudaGetErrorName(cudaGetLastError()));
+}
+"""
+
+
+@pytest.mark.testinfra_hosts("ansible://gpu1")
+def test_the_toolkit_compiles_and_links_a_program_with_a_kernel(host):
+    assert "release 12.4" in host.check_output("nvcc --version")
+    host.check_output("printf '%%s' %s >/tmp/add.cu && cd /tmp && nvcc -arch=sm_90 -o add add.cu -lnccl", PROGRAM)
+    assert "sm_90" in host.check_output("cuobjdump --list-elf /tmp/add")
+    # It runs up to the first thing that needs a GPU.
+    runtime, nccl, error = host.check_output("/tmp/add").split()
+    assert (runtime, nccl) == ("12040", "22203")
+    assert error in ("cudaErrorNoDevice", "cudaErrorInsufficientDriver")
+    assert {"nvidia-cuda-toolkit", "libnccl2", "libnccl-dev"} <= set(host.check_output("apt-mark showhold").split())
+
+
 @pytest.mark.testinfra_hosts("ansible://gpu2")
 def test_a_module_that_does_not_compile_replaces_nothing_and_reboots_nothing(host, kernel, other):
     def state() -> list[object]:
