@@ -3,6 +3,7 @@ from __future__ import annotations
 import ipaddress
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,24 @@ def test_a_scenario_that_is_not_there_is_named_with_those_that_are(monkeypatch: 
     monkeypatch.setattr(scenarios, "known", lambda: ["files", "slurm"])
     with pytest.raises(LabError, match=r"no such scenario: slrum\. There are: files, slurm"):
         scenarios.run(None, ["slrum"], keep=False, verbose=False)  # type: ignore[arg-type]
+
+
+def test_two_scenarios_run_at_a_time_and_the_longest_begin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = threading.Barrier(2, timeout=10)
+
+    def one(_podman: object, name: str, **_: bool) -> scenarios.Result:
+        both.wait()
+        return scenarios.Result(name, int(name == "opensm"), 1.0, Path("a.log"))
+
+    monkeypatch.setattr(scenarios, "known", lambda: ["air_gap", "files", "gpu_stack", "opensm", "slurm"])
+    monkeypatch.setattr(scenarios, "_run_one", one)
+    assert scenarios.run(None, [], keep=False, verbose=False, jobs=2) == 1  # type: ignore[arg-type]
+    table = capsys.readouterr().out.splitlines()[2:]
+    assert [line.split()[:2] for line in table] == [
+        ["slurm", "ok"], ["gpu_stack", "ok"], ["opensm", "FAILED"], ["files", "ok"],
+    ]  # fmt: skip
 
 
 def test_a_failed_command_is_explained(capfd: pytest.CaptureFixture[str]) -> None:
