@@ -14,7 +14,14 @@ from lab.shell import LabError
 # The resolver is bedplate's own; the link tree makes it importable without an installed collection.
 sys.path.insert(0, str(ROOT / "collections"))
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import FLAVOURS, Driver, Names, Origin, Table
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import (
+    ARCHITECTURES,
+    FLAVOURS,
+    Driver,
+    Names,
+    Origin,
+    Table,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import (
     Package,
     Request,
@@ -52,8 +59,13 @@ class Found:
 
 
 def table_with(drivers: Sequence[str], systems: Sequence[str]) -> Table:
-    """Return the table with drivers that it does not know, called and offered as the newest one that it knows."""
+    """Return the table with drivers that it does not know, called and offered as the newest one that it knows.
+
+    Stand-ins are for the machine that builds them, so each GPU comes with the usual CPU there, for which sources have most.
+    """
     table = tables.default()
+    models = {name: dataclasses.replace(one, architecture=ARCHITECTURES[0]) for name, one in table.models.items()}
+    table = dataclasses.replace(table, models=models)
     if not drivers:
         return table
     newest = {system: table.drivers_of(system, SOURCE)[-1] for system in systems}

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import versions
 
 FLAVOURS = ("open", "proprietary")
+# The usual one first.
+ARCHITECTURES = ("x86_64", "arm64")
 BOARDS = ("hgx", "nvl72", "pcie")
 # Packages of the fabric that are not of the driver's version.
 UNCOUPLED = ("nvlsm",)
@@ -25,7 +27,10 @@ class Known:
 
 @dataclass(frozen=True)
 class System:
-    """An operating system. `stream` is a dnf module stream by flavour, `kernels` package versions by kernel release."""
+    """An operating system. `stream` is a dnf module stream by flavour, `kernels` package versions by kernel release.
+
+    `series` is the kernel that it comes with, `modules_extra` are packages with modules that its kernel's own package leaves out.
+    """
 
     name: str
     family: str
@@ -35,6 +40,8 @@ class System:
     kernel_follows: tuple[str, ...]
     kernels: Mapping[str, str]
     stream: Mapping[str, str]
+    series: str
+    modules_extra: tuple[str, ...]
     known: Known
 
 
@@ -49,9 +56,13 @@ class Generation:
 
 @dataclass(frozen=True)
 class Model:
-    """A GPU model; `board` is what eight or more of it sit on, `highest` its last driver branch (0: not yet)."""
+    """A GPU model; `board` is what eight or more of it sit on, `highest` its last driver branch (0: not yet).
+
+    `architecture` is the CPU's that it comes with.
+    """
 
     name: str
+    architecture: str
     generation: Generation
     board: str
     lowest: int
@@ -60,11 +71,16 @@ class Model:
 
 @dataclass(frozen=True)
 class Fabric:
-    """What a platform needs beside the driver: parts (keys of Names.fabric), units and kernel modules."""
+    """What a platform needs beside the driver: parts (keys of Names.fabric), units and kernel modules.
+
+    `least_kernel` is the lowest kernel by family of systems, `nodes_file` the file that lists the nodes of an NVLink domain.
+    """
 
     parts: tuple[str, ...]
     services: tuple[str, ...]
     modules_load: tuple[str, ...]
+    least_kernel: Mapping[str, str]
+    nodes_file: str
 
 
 @dataclass(frozen=True)
@@ -81,8 +97,9 @@ class Platform:
 class Origin:
     """A repository of one source, or of one part alone. `keyring` is a file of the distribution; "": its key has to be given.
 
-    `url`, `suites` have {system} for how it calls a system; `origin` is what its Release calls it. `unsigned_rpms`: of its rpms
-    only the list is signed, which has their digests.
+    `url`, `suites` have {system} for how it calls a system, {arch} for an architecture as packages have it; `urls` has those of
+    architectures that are elsewhere. `least` is the lowest driver branch and CUDA major by architecture and system, where it has fewer
+    than for others. `origin` is what its Release calls it. `unsigned_rpms`: of its rpms only the list is signed, which has their digests.
     """
 
     name: str
@@ -90,6 +107,8 @@ class Origin:
     part: str
     systems: Mapping[str, str]
     url: str
+    urls: Mapping[str, str]
+    least: Mapping[str, Mapping[str, Mapping[str, int]]]
     suites: tuple[str, ...]
     components: tuple[str, ...]
     keyring: str
@@ -100,7 +119,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Names:
-    """Package and file names of one source on these systems, for branches from `least` on and below `below`."""
+    """Package and file names of one source on these systems, for branches from `least` on and below `below`.
+
+    `absent` are packages that an architecture does not have.
+    """
 
     source: str
     systems: tuple[str, ...]
@@ -111,6 +133,7 @@ class Names:
     driver: tuple[str, ...]
     coupled: tuple[str, ...]
     support: tuple[str, ...]
+    absent: Mapping[str, tuple[str, ...]]
     fabric: Mapping[str, tuple[str, ...]]
     dkms: Mapping[str, str]
     module_file: Mapping[str, str]
@@ -193,8 +216,12 @@ class Extra:
 
 @dataclass(frozen=True)
 class Table:
-    """The whole of stack.json. `cuda_least` is a CUDA major's lowest branch, `cuda_of_driver` (branch, major) ascending."""
+    """The whole of stack.json. `cuda_least` is a CUDA major's lowest branch, `cuda_of_driver` (branch, major) ascending.
 
+    `architectures` has how packages of a family (deb, rpm) call an architecture.
+    """
+
+    architectures: Mapping[str, Mapping[str, str]]
     systems: Mapping[str, System]
     models: Mapping[str, Model]
     platforms: Mapping[str, Platform]
@@ -214,10 +241,16 @@ class Table:
         """Return the sources of drivers, of one system or of any."""
         return unique(one.source for one in self.drivers if not system or system in one.systems)
 
-    def drivers_of(self, system: str, source: str) -> list[Driver]:
+    def drivers_of(self, system: str, source: str, architecture: str = ARCHITECTURES[0]) -> list[Driver]:
         """Return the drivers that a source has for a system, the oldest first."""
-        found = [one for one in self.drivers if one.source == source and system in one.systems]
+        least = self.least(system, source, architecture, "driver")
+        found = [one for one in self.drivers if one.source == source and system in one.systems and one.branch >= least]
         return sorted(found, key=lambda one: versions.numbers(one.version))
+
+    def least(self, system: str, source: str, architecture: str, what: str) -> int:
+        """Return the lowest driver branch, or CUDA major, that a source has for an architecture of a system; 0: all of them."""
+        rows = (row.least for row in self.repositories if row.source == source)
+        return max((row.get(architecture, {}).get(system, {}).get(what, 0) for row in rows), default=0)
 
     def names_of(self, system: str, source: str, branch: int) -> Names | None:
         """Return how the packages of this branch are called there."""

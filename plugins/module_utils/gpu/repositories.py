@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import Origin
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import ARCHITECTURES, Origin
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Stack
 
 MIRROR = "mirror"
@@ -42,12 +42,22 @@ def of_stack(stack: Stack, system: str, source: str) -> list[Origin]:
     return [row for row in rows if row.source == source or row.part in parts]
 
 
-def located(row: Origin, system: str, url: str = "", key: str = "") -> Repository:
+def located(row: Origin, system: str, url: str = "", key: str = "", architecture: str = ARCHITECTURES[0]) -> Repository:
     """Return a repository for a system, at `url` and signed by `key` where these are given."""
-    called = row.systems[system]
+    table, called = tables.default(), row.systems[system]
     suites = tuple(suite.format(system=called) for suite in row.suites)
-    place = url or row.url.format(system=called)
+    arch = table.architectures[architecture][table.systems[system].family]
+    place = url or row.urls.get(architecture, row.url).format(system=called, arch=arch)
     return Repository(row.name, place, suites, row.components, key or row.keyring, row.unsigned_rpms)
+
+
+def mirrored(system: str, architecture: str) -> str:
+    """Return what a mirror calls its repository of a system: one for each architecture.
+
+    >>> mirrored("debian-13", "x86_64"), mirrored("debian-13", "arm64")
+    ('debian-13', 'debian-13-arm64')
+    """
+    return system if architecture == ARCHITECTURES[0] else f"{system}-{architecture}"
 
 
 def deb822(repository: Repository) -> str:

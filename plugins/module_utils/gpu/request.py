@@ -9,6 +9,7 @@ from functools import cached_property
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import versions
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import (
+    ARCHITECTURES,
     BOARDS,
     FLAVOURS,
     Driver,
@@ -58,9 +59,19 @@ class Case:
         return tuple(self.table.models[name] for name in self.request.gpus if name in self.table.models)
 
     @cached_property
+    def architecture(self) -> str:
+        """The architecture of the CPU that these GPUs come with."""
+        return self.models[0].architecture if self.models else ARCHITECTURES[0]
+
+    @cached_property
+    def packages_arch(self) -> str:
+        """What this system's packages call the architecture."""
+        return self.table.architectures[self.architecture][self.system.family if self.system else "deb"]
+
+    @cached_property
     def drivers(self) -> list[Driver]:
-        """The drivers of this source for this system, the oldest first."""
-        return self.table.drivers_of(self.request.os, self.request.source)
+        """The drivers of this source for this system and architecture, the oldest first."""
+        return self.table.drivers_of(self.request.os, self.request.source, self.architecture)
 
     @cached_property
     def driver(self) -> Driver | None:
@@ -68,6 +79,14 @@ class Case:
         word = self.request.driver
         fits = [one for one in self.drivers if word in (one.version, str(one.branch))]
         return fits[-1] if fits else None
+
+    @cached_property
+    def driver_of_others(self) -> Driver | None:
+        """The driver that is meant, where this source has it for the usual architecture and not for this one."""
+        word = self.request.driver
+        others = self.table.drivers_of(self.request.os, self.request.source)
+        fits = [one for one in others if word in (one.version, str(one.branch))]
+        return fits[-1] if fits and not self.driver else None
 
     @cached_property
     def names(self) -> Names | None:
@@ -107,7 +126,7 @@ class Case:
         """What the platform needs beside the driver."""
         platform = self.table.platforms.get(self.platform)
         if platform is None:
-            return Fabric((), (), ())
+            return Fabric((), (), (), {}, "")
         return platform.nvlink5 if any(model.generation.nvlink5 for model in self.models) else platform.fabric
 
     @cached_property

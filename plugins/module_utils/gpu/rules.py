@@ -68,6 +68,9 @@ def mixed_node(case: Case) -> Iterator[Problem]:
     elif len(case.boards) > 1 and not all(case.request.platform in _STANDS_FOR[one.board] for one in case.models):
         text = f"{names} in one node are of different platforms: {', '.join(case.boards)}."
         yield Problem("mixed-node", f"{text} Keep the models on nodes of their own.", alone)
+    elif len({one.architecture for one in case.models}) > 1:
+        sides = "; ".join(f"{one.name} comes with {one.architecture}" for one in case.models)
+        yield Problem("mixed-node", f"{names} in one node have different CPUs: {sides}.", alone)
 
 
 def flavour_of_generation(case: Case) -> Iterator[Problem]:

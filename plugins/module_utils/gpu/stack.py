@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import rules, versions, words
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import rules, rules_machine, versions, words
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import UNCOUPLED, Names, Table, unique
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.request import Case, Request
@@ -49,6 +49,10 @@ class Stack:
     options_module: str
     # deb or rpm.
     family: str = "deb"
+    # Of the CPU, as model.ARCHITECTURES has it.
+    architecture: str = "x86_64"
+    # The file that lists the nodes of an NVLink domain; "": there is none.
+    nodes_file: str = ""
     # Whom nvidia-persistenced runs as where its own unit keeps no persistence; "": it does.
     persistence_user: str = ""
     # Those of `pinned` that are the distribution's own, whatever the source of the driver.
@@ -93,7 +97,7 @@ def resolve(request: Request, table: Table | None = None) -> Stack:
 
 def _problems(request: Request, table: Table) -> list[Problem]:
     case = Case(request, table)
-    return [problem for rule in (*words.RULES, *rules.RULES) for problem in rule(case)]
+    return [problem for rule in (*words.RULES, *rules.RULES, *rules_machine.RULES) for problem in rule(case)]
 
 
 def _instead(request: Request, table: Table) -> Request | None:
@@ -119,7 +123,8 @@ def _drivers(request: Request, table: Table) -> Iterator[Request]:
     offered = table.sources(request.os)
     wish = versions.numbers(request.driver)[:1]
     for source in sorted(offered, key=lambda one: (one != request.source, one != "nvidia")):
-        branches = unique(str(one.branch) for one in table.drivers_of(request.os, source))
+        drivers = table.drivers_of(request.os, source, Case(request, table).architecture)
+        branches = unique(str(one.branch) for one in drivers)
         if wish:
             branches.sort(key=lambda one: (int(one) < wish[0], abs(int(one) - wish[0])))
         for driver in unique([request.driver, *branches] if source != request.source else branches):
@@ -160,9 +165,11 @@ def _stack(case: Case) -> Stack:
         options_file=names.options_file[flavour],
         options_module=names.options_module[flavour],
         family=case.system.family if case.system else "deb",
+        architecture=case.architecture,
+        nodes_file=case.fabric.nodes_file,
         persistence_user=names.persistence_user,
         kernel_packages=_kernel_packages(case),
-        kernel_follows=case.system.kernel_follows if case.system else (),
+        kernel_follows=tuple(_fill(case, name) for name in case.system.kernel_follows) if case.system else (),
         stream=stream,
         remove=(case.table.dcgm.forbidden,) if case.request.dcgm else (),
         notes=_notes(case, names),
@@ -180,16 +187,19 @@ def _fill(case: Case, text: str) -> str:
     driver, kernel = case.driver, case.request.kernel
     assert driver is not None
     short = versions.without_architecture(kernel)
-    return text.format(branch=driver.branch, version=driver.version, kernel=kernel, kernel_version=short)
+    arch = case.packages_arch
+    return text.format(branch=driver.branch, version=driver.version, kernel=kernel, kernel_version=short, arch=arch)
 
 
 def _packages(case: Case, names: Names) -> Iterator[Package]:
     driver, request, table = case.driver, case.request, case.table
     assert driver is not None
     coupled = _version(case, names.epoch)
+    absent = names.absent.get(case.architecture, ())
     for part, group in (("kernel", names.kernel[case.flavour]), ("driver", names.driver)):
         for name in group:
-            yield Package(_fill(case, name), coupled, part)
+            if name not in absent:
+                yield Package(_fill(case, name), coupled, part)
     for part in case.fabric.parts:
         for name in names.fabric[part]:
             # The fabric's rpms have no epoch, as the driver's have.
@@ -220,6 +230,9 @@ def _headers(case: Case) -> Iterator[Package]:
         for name, version in system.headers:
             known = _fill(case, version) or system.kernels.get(kernel, _ANY)
             yield Package(_fill(case, name), known, "support")
+        # Without a stated kernel the distribution's own packages of the newest one bring these.
+        for name in system.modules_extra if case.fabric.modules_load else ():
+            yield Package(_fill(case, name), system.kernels.get(kernel, _ANY), "support")
 
 
 def _pinned(case: Case, names: Names, packages: tuple[Package, ...]) -> tuple[tuple[str, str], ...]:

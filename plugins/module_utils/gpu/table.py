@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import versions
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import (
+    ARCHITECTURES,
     BOARDS,
     FABRIC,
     FLAVOURS,
@@ -32,6 +33,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import 
 
 # Above every branch.
 _NO_END = 9999
+_FAMILIES = ("deb", "rpm")
 
 
 class TableError(ValueError):
@@ -127,7 +129,8 @@ def default() -> Table:
 def build(data: object) -> Table:
     """Make the table of what stack.json holds. TableError for what is malformed."""
     whole = _Row("the whole", data)
-    systems = {_last(row): _system(row) for row in whole.rows("systems")}
+    architectures = {_last(row): _architecture(row) for row in whole.rows("architectures")}
+    systems = {_last(row): _system(row, architectures) for row in whole.rows("systems")}
     generations = {_last(row): _generation(row) for row in whole.rows("generations")}
     cuda = whole.row("cuda")
     least = cuda.row("least")
@@ -135,6 +138,7 @@ def build(data: object) -> Table:
     for row in (least, of_driver):
         row.known()
     table = Table(
+        architectures=architectures,
         systems=systems,
         models={_last(row): _model(row, generations) for row in whole.rows("models")},
         platforms={_last(row): _platform(row) for row in whole.rows("platforms")},
@@ -160,17 +164,27 @@ def _last(row: _Row) -> str:
     return row.where.rsplit(", ", 1)[-1]
 
 
-def _system(row: _Row) -> System:
+def _architecture(row: _Row) -> dict[str, str]:
+    row.known()
+    if _last(row) not in ARCHITECTURES:
+        raise TableError(f"stack.json, {row.where}: unknown architecture; allowed: {', '.join(ARCHITECTURES)}")
+    return {family: row.text(family) for family in _FAMILIES}
+
+
+def _system(row: _Row, architectures: Mapping[str, Mapping[str, str]]) -> System:
     headers = row.data.get("headers")
     if not isinstance(headers, list) or not all(isinstance(one, list) and len(one) == 2 for one in headers):
         raise row.wrong("headers", "pairs of package and version")
     family = row.text("family")
-    if family not in ("deb", "rpm"):
+    if family not in _FAMILIES:
         raise row.wrong("family", "deb or rpm")
     pairs = tuple((str(name), str(version)) for name, version in headers)
-    kernels, stream = row.mapping("kernels"), row.mapping("stream")
+    # One source package makes the kernels of all architectures.
+    names = [architecture[family] for architecture in architectures.values()]
+    kernels = {key.format(arch=name): one for key, one in row.mapping("kernels").items() for name in names}
     pins, follows = row.needed("kernel_pins"), row.needed("kernel_follows")
-    return System(_last(row), family, pairs, pins, follows, kernels, stream, row.known())
+    series, extra = row.text("series"), row.texts("modules_extra")
+    return System(_last(row), family, pairs, pins, follows, kernels, row.mapping("stream"), series, extra, row.known())
 
 
 def _generation(row: _Row) -> Generation:
@@ -185,12 +199,16 @@ def _model(row: _Row, generations: dict[str, Generation]) -> Model:
         raise row.wrong("generation", f"one of {', '.join(generations)}")
     if board not in BOARDS:
         raise row.wrong("board", f"one of {', '.join(BOARDS)}")
+    architecture = row.text("architecture", ARCHITECTURES[0])
+    if architecture not in ARCHITECTURES:
+        raise row.wrong("architecture", f"one of {', '.join(ARCHITECTURES)}")
     lowest, highest = row.number("lowest"), row.number("highest", 0)
-    return Model(_last(row), generations[generation], board, lowest, highest)
+    return Model(_last(row), architecture, generations[generation], board, lowest, highest)
 
 
 def _fabric(row: _Row) -> Fabric:
-    return Fabric(row.texts("parts", FABRIC), row.texts("services"), row.texts("modules_load"))
+    parts, services, modules = row.texts("parts", FABRIC), row.texts("services"), row.texts("modules_load")
+    return Fabric(parts, services, modules, row.mapping("least_kernel"), row.text("nodes_file", ""))
 
 
 def _platform(row: _Row) -> Platform:
@@ -215,6 +233,8 @@ def _origin(row: _Row, systems: dict[str, System]) -> Origin:
         part=part,
         systems=called,
         url=row.text("url"),
+        urls=row.mapping("urls"),
+        least=_least(row.row("least"), systems),
         suites=row.needed("suites"),
         components=row.texts("components"),
         keyring=row.text("keyring", ""),
@@ -222,6 +242,20 @@ def _origin(row: _Row, systems: dict[str, System]) -> Origin:
         unsigned_rpms=row.data.get("unsigned_rpms") is True,
         known=row.known(),
     )
+
+
+def _least(row: _Row, systems: Mapping[str, System]) -> dict[str, dict[str, dict[str, int]]]:
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for architecture in row.data:
+        by_system = row.row(architecture)
+        unknown = sorted({architecture} - set(ARCHITECTURES) | set(by_system.data) - set(systems))
+        if unknown:
+            raise TableError(f"stack.json, {row.where}: unknown {', '.join(unknown)}")
+        rows = {system: by_system.row(system) for system in by_system.data}
+        found[architecture] = {
+            system: {what: one.number(what, 0) for what in ("driver", "cuda")} for system, one in rows.items()
+        }
+    return found
 
 
 def _names(row: _Row, systems: dict[str, System]) -> Names:
@@ -235,6 +269,7 @@ def _names(row: _Row, systems: dict[str, System]) -> Names:
         driver=row.needed("driver"),
         coupled=row.texts("coupled"),
         support=row.texts("support"),
+        absent=row.lists("absent", ARCHITECTURES),
         fabric=row.lists("fabric", FABRIC),
         dkms=row.mapping("dkms"),
         module_file=row.mapping("module_file"),

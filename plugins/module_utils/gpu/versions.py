@@ -8,6 +8,7 @@ import re
 _DRIVER = re.compile(r"[0-9]{3,4}\.[0-9]+(\.[0-9]+)?\Z")
 _BRANCH = re.compile(r"[0-9]{3,4}\Z")
 _NUMBERS = re.compile(r"[0-9]+")
+_ARCHITECTURE = re.compile(r"[-.](amd64|x86_64|arm64|aarch64)(?![a-z0-9_])")
 # What ends the part of a kernel release that is compared: a distribution's name (+deb13), a flavour (-amd64), a dist tag.
 _KERNEL_END = re.compile(r"[+~]|-(?![0-9])|\.el[0-9]")
 
@@ -50,6 +51,16 @@ def kernel(release: str) -> tuple[int, ...]:
     """
     end = _KERNEL_END.search(release)
     return numbers(release[: end.start()] if end else release)
+
+
+def architecture(release: str) -> str:
+    """Return the architecture that a kernel release names, "" where it names none, as Ubuntu's.
+
+    >>> [architecture(one) for one in ("6.12.107+deb13-arm64-16k", "5.14.0-503.el9.x86_64", "6.8.0-90-generic")]
+    ['arm64', 'x86_64', '']
+    """
+    found = _ARCHITECTURE.search(release)
+    return {"amd64": "x86_64", "aarch64": "arm64"}.get(found[1], found[1]) if found else ""
 
 
 def without_architecture(release: str) -> str:

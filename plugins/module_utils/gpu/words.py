@@ -126,7 +126,7 @@ def unknown_driver(case: Case) -> Iterator[Problem]:
     """The driver is one that the table knows of this source on this system."""
     request = case.request
     proper = versions.is_branch(request.driver) or versions.is_exact(request.driver)
-    if not proper or case.driver or not case.drivers:
+    if not proper or case.driver or not case.drivers or case.driver_of_others:
         return
     known = ", ".join(one.version for one in case.drivers)
     text = f"driver {request.driver} is not known of {request.source} on {request.os}, which has {known}"

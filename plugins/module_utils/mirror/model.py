@@ -51,7 +51,10 @@ class PackageSet:
 
 @dataclass(frozen=True)
 class System:
-    """An operating system of the nodes, as gpu_stack.os names it."""
+    """An operating system of the nodes: gpu_stack.os, with the architecture behind it where that is not the usual one.
+
+    `architecture` is as dpkg calls it.
+    """
 
     name: str
     sets: tuple[PackageSet, ...]

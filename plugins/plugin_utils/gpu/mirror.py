@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import repositories
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import repositories, versions
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
 from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import (
     File,
@@ -71,18 +71,22 @@ def systems_of(cluster: Cluster, more: Sequence[str] = ()) -> tuple[System, ...]
         mistakes.append(f"{cluster.path}: no profile has GPUs and a `gpu_stack`, so there is nothing to mirror")
     if mistakes:
         raise MirrorError(mistakes)
-    sets: dict[str, list[PackageSet]] = {}
+    sets: dict[tuple[str, str], list[PackageSet]] = {}
     for one in wanted:
         try:
-            sets.setdefault(one.file.os, []).append(_set(one))
+            sets.setdefault((one.file.os, one.stack.architecture), []).append(_set(one))
         except ValueError as error:
             mistakes.append(f"profile {one.profile.name}: {error}")
     if mistakes:
         raise MirrorError(mistakes)
-    for found in sets.values():
-        if more:
-            found.append(replace(found[0], label="mirror_packages", needs=tuple(_need(text) for text in more)))
-    return tuple(System(name, tuple(sets[name])) for name in sorted(sets))
+    for (_, architecture), found in sets.items():
+        # A kernel's package has its architecture in its name, and the others do not have it.
+        fitting = [text for text in more if versions.architecture(text.partition("=")[0]) in ("", architecture)]
+        if fitting:
+            found.append(replace(found[0], label="mirror_packages", needs=tuple(_need(text) for text in fitting)))
+    debs = {name: families["deb"] for name, families in tables.default().architectures.items()}
+    systems = [System(repositories.mirrored(*which), tuple(of), debs[which[1]]) for which, of in sets.items()]
+    return tuple(sorted(systems, key=lambda one: one.name))
 
 
 def files_of(entries: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
@@ -157,7 +161,8 @@ def _origins(wanted: Wanted) -> tuple[Origin, ...]:
     found = {}
     for row in tables.default().repositories:
         if system in row.systems and row.source in _BASE:
-            base = repositories.located(row, system, urls.get(row.name, ""), keys.get(row.name, ""))
+            url, key = urls.get(row.name, ""), keys.get(row.name, "")
+            base = repositories.located(row, system, url, key, wanted.stack.architecture)
             found[row.name] = _origin(replace(base, components=_BASE[row.source]), row.source)
     for one in wanted.repositories:
         components = (*(found[one.name].components if one.name in found else ()), *one.components)

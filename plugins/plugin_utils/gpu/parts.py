@@ -33,12 +33,14 @@ class Wanted:
     def repositories(self) -> tuple[Repository, ...]:
         """Where all of it comes from: the mirror alone, where the file has one. ValueError: a key that cannot be read."""
         if self.file.mirror:
-            url = f"{self.file.mirror.url}/{self.file.os}"
+            url = f"{self.file.mirror.url}/{repositories.mirrored(self.file.os, self.stack.architecture)}"
             return (Repository(MIRROR, url, ("./",), (), armored(self.file.mirror.key)),)
         urls, keys = dict(self.file.urls), {name: armored(path) for name, path in self.file.keys}
         rows = repositories.of_stack(self.stack, self.file.os, self.file.source)
+        system, architecture = self.file.os, self.stack.architecture
         return tuple(
-            repositories.located(row, self.file.os, urls.get(row.name, ""), keys.get(row.name, "")) for row in rows
+            repositories.located(row, system, urls.get(row.name, ""), keys.get(row.name, ""), architecture)
+            for row in rows
         )
 
     @property

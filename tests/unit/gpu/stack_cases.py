@@ -178,7 +178,56 @@ GOOD: dict[str, Good] = {
     "GB200 of 570, imex with suffix": Good(
         ask(f"{NV_13} 570", "gb200"), "570.124.06", O, {"nvidia-imex-570": "570.124.06-*"}, ("nvidia-imex",)
     ),
-    "GH200": Good(ask(f"{NV_13} 580", "gh200"), "580.126.09", O, {}, FABRIC),
+    "GH200": Good(ask(f"{NV_13} 580", "gh200"), "580.126.09", O, {}, FABRIC, {"architecture": "arm64"}),
+    "H100 is x86_64": Good(ask(f"{NV_13} 580", "h100"), "580.126.09", O, {}, (), {"architecture": "x86_64"}),
+    "Debian 13, GH200": Good(
+        ask("debian-13 debian 550", "gh200", kernel="6.12.117+deb13-arm64"),
+        "550.163.01",
+        O,
+        {**DKMS_13, "linux-headers-6.12.117+deb13-arm64": "6.12.117-1"},
+        ("libnvidia-pkcs11-openssl3",),
+        {"architecture": "arm64", "kernel_follows": ("linux-headers-arm64", "linux-image-arm64")},
+    ),
+    "Debian 13, H100 has what arm64 lacks": Good(
+        ask("debian-13 debian 550", "h100"),
+        "550.163.01",
+        O,
+        {"libnvidia-pkcs11-openssl3": "550.163.01-2"},
+        (),
+        {"kernel_follows": ("linux-headers-amd64", "linux-image-amd64")},
+    ),
+    "GB200 on Debian 13, from the branch on that its sbsa has": Good(
+        ask("debian-13 nvidia 595", "gb200", cuda=("13.0",)), "595.91.07", O, {"nvidia-imex": "595.91.07-*"}
+    ),
+    "GB200 on EL 9, with its kernel": Good(
+        ask("rocky-9 nvidia 580", "gb200", kernel="5.14.0-503.el9.aarch64"),
+        "580.126.09",
+        O,
+        {"kernel-devel": "5.14.0-503.el9", "nvidia-imex": "580.126.09-*"},
+        (),
+        {"nodes_file": "/etc/nvidia-imex/nodes_config.cfg"},
+    ),
+    "HGX B200 on Ubuntu 22.04 with a later kernel": Good(
+        ask("ubuntu-22.04 nvidia 580", "b200", gpu_count=8, kernel="6.8.0-90-generic"),
+        "580.126.09",
+        O,
+        {"linux-modules-extra-6.8.0-90-generic": "*", "linux-headers-6.8.0-90-generic": "*"},
+        (),
+        {"modules_load": ("ib_umad",), "nodes_file": ""},
+    ),
+    "HGX B200 on EL 9, whose kernel has it backported": Good(
+        ask("rocky-9 nvidia 580", "b200", gpu_count=8, kernel="5.14.0-503.el9.x86_64"), "580.126.09", O
+    ),
+    "HGX H100 on Ubuntu 22.04 needs no such kernel, nor its modules": Good(
+        ask("ubuntu-22.04 nvidia 580", "h100", gpu_count=8, kernel="5.15.0-160-generic"),
+        "580.126.09",
+        O,
+        {},
+        ("linux-modules-extra-5.15.0-160-generic",),
+    ),
+    "four B200 as cards, without the fabric": Good(
+        ask("ubuntu-22.04 nvidia 580", "b200", gpu_count=4), "580.126.09", O
+    ),
     "Canonical keeps its suffix": Good(
         ask("ubuntu-24.04 canonical 595", "h100", gpu_count=8),
         "595.71.05",
@@ -335,7 +384,31 @@ BAD: dict[str, tuple[Request, set[str]]] = {
         ask("debian-12 debian 535.261.03", "h100", kernel="6.1.0-56-amd64"),
         {"kernel"},
     ),
-    "the same, open": (ask("debian-12 debian 535.261.03", "gh200", kernel="6.1.0-60-amd64"), {"kernel"}),
+    "the same, open": (ask("debian-12 debian 535.261.03", "gh200", kernel="6.1.0-60-arm64"), {"kernel"}),
+    "GB200 on Debian 12's sbsa, too early a driver": (ask("debian-12 nvidia 580", "gb200"), {"architecture"}),
+    "GH200 on Debian 13's sbsa, an exact driver": (ask("debian-13 nvidia 590.48.01", "gh200"), {"architecture"}),
+    "GH200 on Debian 12's sbsa, too early a CUDA": (
+        ask("debian-12 nvidia 590", "gh200", cuda=("12.8",)),
+        {"architecture-cuda"},
+    ),
+    "GH200 with a kernel of x86_64": (
+        ask("debian-13 debian 550", "gh200", kernel="6.12.117+deb13-amd64"),
+        {"kernel-architecture"},
+    ),
+    "H100 with a kernel of arm64, on EL": (
+        ask("rocky-9 nvidia 580", "h100", kernel="5.14.0-503.el9.aarch64"),
+        {"kernel-architecture"},
+    ),
+    "GB200 with pages of 64 KiB, on EL": (
+        ask("rocky-9 nvidia 580", "gb200", kernel="5.14.0-503.el9.aarch64+64k"),
+        {"kernel-kind"},
+    ),
+    "B200 on Ubuntu's first kernel": (ask("ubuntu-22.04 nvidia 580", "b200", gpu_count=8), {"kernel-fabric"}),
+    "B200 with too old a stated kernel": (
+        ask(f"{NV_13} 580", "b200", gpu_count=8, kernel="5.15.0-160-generic"),
+        {"kernel-fabric"},
+    ),
+    "GH200 beside H100": (ask(f"{NV_13} 580", "gh200 h100"), {"mixed-node"}),
     "V100 beside B200": (ask(f"{NV_13} 580", "v100 b200"), {"mixed-node"}),
     "HGX beside a card": (ask(f"{NV_13} 580", "h100 l40s", gpu_count=8), {"mixed-node"}),
     "NVL72 beside HGX": (ask(f"{NV_13} 580", "gb200 b200"), {"mixed-node"}),

@@ -152,6 +152,22 @@ def test_a_mirror_is_where_everything_comes_from(tmp_path: Path) -> None:
         ]
 
 
+def test_a_mirror_has_a_repository_for_each_architecture(tmp_path: Path) -> None:
+    more = 'mirror: {url: "http://10.0.0.1/gpu/", key: nvidia.asc}'
+    profiles = {"old": 'model: gh200, driver: "595"'}
+    urls = [wanted(tmp_path, host, more, **profiles).repositories[0].url for host in ("new1", "old1")]
+    assert urls == ["http://10.0.0.1/gpu/debian-13", "http://10.0.0.1/gpu/debian-13-arm64"]
+
+
+def test_nodes_of_two_architectures_are_in_one_cluster(tmp_path: Path) -> None:
+    profiles = {"old": 'model: gh200, driver: "595"'}
+    told = [driver.deployment(wanted(tmp_path, host, **profiles)) for host in ("new1", "old1")]
+    assert [one["build"] for one in told] == [["dkms", "linux-headers-amd64"], ["dkms", "linux-headers-arm64"]]
+    assert ["/x86_64\n" in one["origins"][0]["content"] for one in told] == [True, False]
+    assert ["/sbsa\n" in one["origins"][0]["content"] for one in told] == [False, True]
+    assert [one["expected"]["pinned"].get("linux-image-arm64") for one in told] == [None, "*"]
+
+
 def test_each_part_has_its_own_repositories_packages_and_pins(tmp_path: Path) -> None:
     (tmp_path / "toolkit.asc").write_text(KEY)
     more = 'container_toolkit: "1.18.2", cuda: ["12.9"], dcgm: "4"'

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import rules, table, words
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import rules, rules_machine, table, versions, words
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import Driver
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import (
     Package,
@@ -101,7 +101,7 @@ def test_refuses(name: str) -> None:
 
 def test_every_rule_has_a_case_that_it_refuses() -> None:
     said = set().union(*(expected for _, expected in BAD.values()))
-    sources = "".join(Path(str(one.__file__)).read_text(encoding="utf-8") for one in (rules, words))
+    sources = "".join(Path(str(one.__file__)).read_text(encoding="utf-8") for one in (rules, rules_machine, words))
     known = set(re.findall(r'Problem\(\s*"([a-z0-9-]+)"', sources)) | set(re.findall(r'rule = "([a-z-]+)"', sources))
     assert known <= said, known - said
     assert len(GOOD) + len(BAD) >= 60
@@ -129,6 +129,16 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
         ("a branch that another source has", ["550.163.01", "nvidia has it", "source: nvidia"]),
         ("unknown branch", ["585", "580.126.09, 590.48.01", "driver: 590"]),
         ("unknown system", ["debain-13", "nearest: debian-13", "os: debian-13"]),
+        (
+            "GB200 on Debian 12's sbsa, too early a driver",
+            ["gb200 comes with an arm64 CPU", "driver 580", "590.48.01, 595.71.05", "driver: 590"],
+        ),
+        ("GH200 on Debian 12's sbsa, too early a CUDA", ["arm64", "CUDA 12.8", "it has 13.0, ", "cuda: 13.0"]),
+        ("GH200 with a kernel of x86_64", ["6.12.117+deb13-amd64 is for x86_64", "kernel: 6.12.117+deb13-arm64"]),
+        ("H100 with a kernel of arm64, on EL", ["el9.aarch64 is for arm64", "kernel: 5.14.0-503.el9.x86_64"]),
+        ("GB200 with pages of 64 KiB, on EL", ["kernel-64k-*", "kernel: 5.14.0-503.el9.aarch64"]),
+        ("B200 on Ubuntu's first kernel", ["5.17", "ib_umad", "comes with 5.15", "State `kernel`", "os: ubuntu-24.04"]),
+        ("GH200 beside H100", ["gh200 comes with arm64; h100 comes with x86_64", "gpus: gh200"]),
         ("V100 beside B200", ["v100 takes proprietary", "b200 takes open", "gpus: v100"]),
     ],
 )
@@ -217,11 +227,15 @@ def test_any_request_resolves_or_is_refused_with_one_that_does(request: Request)
 
 
 def test_what_is_proposed_changes_nothing_that_is_right() -> None:
-    for request, _ in BAD.values():
+    for request, rules_said in BAD.values():
         instead = refused(request).refusals[0].instead
-        assert instead.kernel in (request.kernel, "")
+        if versions.architecture(request.kernel):
+            assert versions.architecture(instead.kernel) in ("", TABLE.models[request.gpus[0]].architecture)
+        else:
+            assert instead.kernel in (request.kernel, "")
         assert replace(instead, toolkit="") == instead or request.toolkit
-        if request.os in TABLE.systems:
+        # Where a system comes with too old a kernel, another one does not.
+        if request.os in TABLE.systems and "kernel-fabric" not in rules_said:
             assert instead.os == request.os
         if len(request.gpus) == 1 and request.gpus[0] in TABLE.models:
             assert instead.gpus == request.gpus

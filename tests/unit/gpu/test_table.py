@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table, versions
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import located
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import StackError, resolve
 from tests.unit.gpu.stack_cases import ask
 
@@ -42,6 +43,13 @@ def rows() -> dict[str, Any]:
         (("models", "h100", "generation"), "hoper", "models, h100: generation"),
         (("models", "h100", "lowest"), "525", "models, h100: lowest"),
         (("models", "h100", "board"), "sxm", "models, h100: board"),
+        (("models", "gb200", "architecture"), "aarch64", "models, gb200: architecture"),
+        (("architectures", "arm64", "deb"), None, "architectures, arm64: deb"),
+        (("architectures", "riscv"), {"from": "x", "verified": True}, "architectures, riscv: unknown architecture"),
+        (("names", 0, "absent"), {"arm": ["x"]}, "names, row 1, absent: unknown arm"),
+        (("repositories", 4, "least"), {"arm64": {"debian-1": {}}}, "repositories, row 5, least: unknown debian-1"),
+        (("repositories", 4, "least"), {"arm64": {"debian-12": {"cuda": "13"}}}, "least, arm64, debian-12: cuda"),
+        (("systems", "debian-13", "series"), 6.12, "systems, debian-13: series"),
         (("platforms", "hgx", "parts"), ["fm"], "platforms, hgx: parts"),
         (("generations", "ada", "flavours"), [], "generations, ada: flavours"),
         (("systems", "rocky-9", "family"), "zypper", "systems, rocky-9: family"),
@@ -120,7 +128,38 @@ def test_branch_refuses_what_is_none() -> None:
         ("6.12.117+deb13-amd64", (6, 12, 117)),
         ("5.14.0-503.11.1.el9_5.x86_64", (5, 14, 0, 503, 11, 1)),
         ("6.8.0-90-generic", (6, 8, 0, 90)),
+        ("6.12.117+deb13-arm64-16k", (6, 12, 117)),
+        ("5.14.0-503.el9.aarch64", (5, 14, 0, 503)),
     ],
 )
 def test_kernel_releases_compare_without_flavour(release: str, expected: tuple[int, ...]) -> None:
     assert versions.kernel(release) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "system", "architecture", "url"),
+    [
+        ("nvidia", "ubuntu-24.04", "x86_64", "compute/cuda/repos/ubuntu2404/x86_64"),
+        ("nvidia", "ubuntu-24.04", "arm64", "compute/cuda/repos/ubuntu2404/sbsa"),
+        ("nvidia", "rocky-9", "arm64", "compute/cuda/repos/rhel9/sbsa"),
+        ("container-toolkit", "debian-13", "x86_64", "stable/deb/amd64"),
+        ("container-toolkit", "debian-13", "arm64", "stable/deb/arm64"),
+        ("container-toolkit", "rocky-10", "arm64", "stable/rpm/aarch64"),
+        ("ubuntu", "ubuntu-22.04", "x86_64", "archive.ubuntu.com/ubuntu"),
+        ("ubuntu-security", "ubuntu-22.04", "arm64", "ports.ubuntu.com/ubuntu-ports"),
+        ("debian", "debian-13", "arm64", "deb.debian.org/debian"),
+    ],
+)
+def test_a_repository_is_where_its_owner_has_the_architecture(
+    name: str, system: str, architecture: str, url: str
+) -> None:
+    row = next(one for one in TABLE.repositories if one.name == name)
+    assert located(row, system, architecture=architecture).url.endswith(url)
+    # A copy is where the site says that it is.
+    assert located(row, system, "http://m/x", architecture=architecture).url == "http://m/x"
+
+
+def test_a_kernel_of_one_release_has_one_version_on_every_architecture() -> None:
+    kernels = TABLE.systems["debian-13"].kernels
+    assert kernels["6.12.117+deb13-amd64"] == kernels["6.12.117+deb13-arm64"] == "6.12.117-1"
+    assert {versions.architecture(release) for release in kernels} == set(TABLE.architectures)

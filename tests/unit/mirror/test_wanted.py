@@ -99,3 +99,39 @@ def test_a_directory_in_the_inventory_is_refused(tmp_path):
         mirror.directory_of(str(tmp_path / "site/mirror"), cluster)
     with pytest.raises(MirrorError, match="depends on where a command is run"):
         mirror.directory_of("mirror", cluster)
+
+
+TWO = """\
+  gb200:
+    gpus: {model: gb200, count: 4}
+    sockets: 2
+    cores_per_socket: 72
+    memory_mib: 1024
+racks:
+  r2: {nodes: "tray[1-2]", profile: gb200}
+"""
+
+
+def test_profiles_of_two_architectures_have_a_repository_each(tmp_path):
+    (tmp_path / "n.asc").write_text(KEY)
+    text = SITE.replace("racks:\n", TWO).replace("  module: proprietary\n", "  keys: {nvidia: n.asc}\n")
+    text = text.replace("source: debian", "source: nvidia").replace('"550"', '"595"')
+    path = tmp_path / "both.bedplate.yml"
+    path.write_text(text.replace("@mirror@", ""))
+    more = ["tmux", "linux-image-6.12.107+deb13-amd64", "linux-image-6.12.107+deb13-arm64"]
+    plain, arm64 = mirror.systems_of(load(str(path)), more)
+    assert [(one.name, one.architecture) for one in (plain, arm64)] == [
+        ("debian-13", "amd64"),
+        ("debian-13-arm64", "arm64"),
+    ]
+    names = [{need.name for need in one.sets[0].needs} for one in (plain, arm64)]
+    assert [("linux-headers-amd64" in one, "linux-headers-arm64" in one) for one in names] == [
+        (True, False),
+        (False, True),
+    ]
+    assert [("nvidia-imex" in one) for one in names] == [False, True]
+    urls = [{origin.name: origin.url.rsplit("/", 2)[1:] for origin in one.origins} for one in (plain, arm64)]
+    assert [one["nvidia"] for one in urls] == [["debian13", "x86_64"], ["debian13", "sbsa"]]
+    assert urls[0]["debian"] == urls[1]["debian"]
+    assert [need.name for need in plain.sets[-1].needs] == more[:2]
+    assert [need.name for need in arm64.sets[-1].needs] == [more[0], more[2]]
