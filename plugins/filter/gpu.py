@@ -10,7 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver, nvlink
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
 
 _PARTS: dict[str, Callable[[Wanted], dict[str, Any]]] = {
@@ -27,7 +27,10 @@ def gpu_part(path: object, host: str, part: str) -> dict[str, Any]:
     cluster = cluster_of(path, "gpu_part")
     try:
         wanted = wanted_of(cluster, host)
-        return _PARTS[part](wanted) if wanted else {}
+        if wanted is None:
+            return {}
+        told = _PARTS[part](wanted)
+        return nvlink.added(told, wanted.stack, cluster, host) if part == "driver" else told
     except (KeyError, ValueError) as error:
         raise AnsibleFilterError(f"gpu_part: {error.args[0]}") from None
 
@@ -35,6 +38,7 @@ def gpu_part(path: object, host: str, part: str) -> dict[str, Any]:
 def gpu_driver_state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
     """Return units and the reason for a reboot, by what the host runs."""
     found = driver.state(deployed, gpu)
+    found = {**found, "units": nvlink.units(found["units"], deployed.get("nodes_file", ""))}
     # Where Secure Boot may keep the module out, that is asked first, by bedplate.cluster.secure_boot, which then writes the note.
     later = driver.firmware_decides(deployed, gpu)
     return {**found, "files": [] if later else driver.reboot_files(found["reboot"]), "firmware_decides": later}

@@ -10,8 +10,9 @@ module: gpu_state
 short_description: Compare the GPU software of a machine with what was wanted
 version_added: 0.1.0
 description:
-  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, the driver that runs, and
-    the MIG instances of each GPU, and compares them with one part of the set of the cluster file. Fails with a line for each difference.
+  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, the driver that runs, the MIG
+    instances of each GPU, and what NVLink takes (IMEX's list of the nodes of the domain, modules for the fabric manager), and compares
+    them with one part of the set of the cluster file. Fails with a line for each difference.
   - Where C(expected) says that its manager is V(dnf), packages are read from rpm's records and held ones from the lines of dnf's
     versionlock; a package is held there when it is locked to the wanted version.
   - Where the machine has no GPU on its PCI bus nothing of a running driver can be read, which RV(not_checked) says.
@@ -60,7 +61,14 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import facts, mig_state, secure_boot, smi, state
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import (
+    facts,
+    mig_state,
+    secure_boot,
+    smi,
+    state,
+    state_nvlink,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel, see_that_it_boots
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import NONE, RpmError
 
@@ -128,6 +136,7 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
         *state.packages(wanted["packages"], wanted["pinned"], seen, wanted["role"], wanted["several"]),
         *(state.module(wanted.get("module") or {}, seen) if not problems else ()),
         *state.units(wanted["units"], runs, seen),
+        *state_nvlink.findings(wanted.get("nvlink") or {}, "" if problems else kernel, node_command.run),
         *state.driver(wanted.get("driver") or {}, gpu),
         *_mig(wanted.get("mig") or [], gpu),
         *(_secure_boot(wanted, seen, gpu["secure_boot"]) if wanted.get("signed") and not problems else ()),

@@ -273,6 +273,14 @@ class Cluster:
         return {**self.hosts, **{node.name: node for node in self.nodes}}
 
     @cached_property
+    def nodes_by_rack(self) -> dict[str, list[Node]]:
+        """Return the nodes of each rack by its name, in file order."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            found.setdefault(node.rack.name, []).append(node)
+        return found
+
+    @cached_property
     def has_domains(self) -> bool:
         """Whether there is an NVLink domain of several nodes."""
         of_profile = any(profile.nvlink_domain for profile in self.profiles.values())

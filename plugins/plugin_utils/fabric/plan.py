@@ -23,6 +23,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Fabric, Node
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.domains import split
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fabric import BY_UNIT, in_fabric
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Path, allowed
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import near as hint
@@ -152,10 +153,7 @@ def domains_of(cluster: Cluster) -> list[Domain]:
             members.setdefault((node.rack.name, size), []).append(node.name)
     found = []
     for (rack, size), names in members.items():
-        # What is too few or too many by some nodes is no second domain: P12 tells of it.
-        parts = len(names) // size if names and len(names) % size == 0 else 1
-        each = len(names) // parts
-        for part in range(parts):
-            name = rack if parts == 1 else f"{rack}-{part + 1}"
-            found.append(Domain(name, tuple(names[part * each : (part + 1) * each]), rack, size))
+        parts = split(names, size)
+        for number, hosts in enumerate(parts, start=1):
+            found.append(Domain(rack if len(parts) == 1 else f"{rack}-{number}", hosts, rack, size))
     return found

@@ -61,3 +61,13 @@ def test_other_instances_and_an_unknown_key_are_findings(monkeypatch: pytest.Mon
 def test_an_nvidia_smi_that_hangs_is_no_good_machine(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
     (found,) = told(monkeypatch, gpu, Outcome(None, "", ""), Verdict())
     assert found.startswith("MIG: wanted profiles by name, found nvidia-smi -L: no answer")
+
+
+def test_what_nvlink_takes_is_compared_too(
+    monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "nodes_config.cfg"
+    path.write_text("10.0.0.1\n")
+    monkeypatch.setitem(WANTED, "nvlink", {"nodes_file": str(path), "nodes": ["10.0.0.1", "10.0.0.2"], "modules": []})
+    (found,) = told(monkeypatch, gpu, Outcome(0, GOOD, ""), Verdict())
+    assert found.startswith(f"{path}: wanted the 2 nodes of the NVLink domain, found none of 10.0.0.2; ")
