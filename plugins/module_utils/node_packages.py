@@ -13,8 +13,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils import node_comma
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 EXTENDED_STATES = Path("/var/lib/apt/extended_states")
-# name, name:architecture, name=version, name=version*; apt alone understands the rest, such as name/release.
-_PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?:=(?P<version>[^*?\[\s]+\*?))?\Z")
+# name, name:architecture, name=version, name=version*, name=*; apt alone understands the rest, such as name/release.
+_PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?:=(?P<version>[^*?\[\s]+\*?|\*))?\Z")
 _FORMAT = "${Package}\\t${Architecture}\\t${db:Status-Status}\\t${Version}\\n"
 
 

@@ -105,6 +105,13 @@ def test_a_beginning_of_a_version_is_compared_here(states: Path) -> None:
     assert lacking(["munge=0.5.*", "munge=0.5.16-*"], Records().run, states) == Lacking([], [])
 
 
+def test_any_version_is_one_that_is_installed(states: Path) -> None:
+    # As what is not coupled with the driver is asked for; apt would run, and something be reported, in every run.
+    assert lacking(["munge=*", "nothing=*", "libmunge2=*"], Records().run, states) == Lacking(
+        ["nothing=*"], ["libmunge2=*"]
+    )
+
+
 def test_what_was_installed_for_others_only_would_go_with_them(states: Path) -> None:
     wanted = ["libmunge2", "libmunge2:amd64", "libmunge2=0.5.16-1", "munge"]
     assert lacking(wanted, Records().run, states) == Lacking([], wanted[:3])
