@@ -62,9 +62,11 @@ options:
     default: []
   follow:
     description:
-      - Packages as C(name=version), which go with O(packages) and come as dependencies of them or of others. Where one is installed it
-        is brought to this version, and held as O(hold) are; where it is not, nothing is done. C(name) is held as it is. Nothing is
-        held so with O(manager=dnf).
+      - Packages that go with O(packages) and come as dependencies of them or of others, as C(name=version), or as C(name) where any
+        version will do. C(name) may be a pattern as in a shell, V(*-12-9) for one. What is installed of them is brought to this version,
+        and held as O(hold) are, also what this very task installed; where nothing is, nothing is done.
+      - With O(manager=dnf) those without a version are locked at the one that is installed, and let go while O(packages) are brought to
+        other versions; those with a version are to be locked by O(sources).
     type: list
     elements: str
     default: []
@@ -141,6 +143,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_packages, node_rpm
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Held, Holds, HoldsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
@@ -177,6 +180,9 @@ def main() -> None:
     read = _sources(module)
     # The action plugin hands these to apt or dnf, and comes again.
     if left := _packages(module):
+        if not module.check_mode:
+            # Another version of the packages may need others of these.
+            _lock(module, [])
         module.exit_json(**read, **left)
     done = _bring(module)
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
@@ -208,10 +214,11 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
     payload = module.params["sources_payload"]
     if payload is None:
         return {"changed": False}
-    locked = module.params["manager"] == "dnf" and node_rpm.LOCKS in {entry.path for entry in unpack(payload)}
+    wanted = unpack(payload)
+    locked = module.params["manager"] == "dnf" and node_rpm.LOCKS in {entry.path for entry in wanted}
     if locked and not module.check_mode and not Path(node_rpm.LOCKS).exists():
         module.exit_json(changed=False, first=[node_rpm.LOCKS_PLUGIN])
-    read = _written(module, f"{module.params['manifest']}.sources", payload)
+    read = _written(module, f"{module.params['manifest']}.sources", wanted)
     for text in read.pop("problems"):
         module.warn(text)
     return read
@@ -226,30 +233,32 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
     if files["unchecked"]:
         module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
     held = _held(module, directory, files)
+    locked = _lock(module, module.params["follow"])
     units = _units(module, directory, files)
     for text in units.pop("problems"):
         module.warn(text)
-    result = {**files, **units, "changed": files["changed"] or units["changed"] or bool(held.changes)}
+    parts = (files, locked, units)
+    result = {**files, **units, "changed": any(part["changed"] for part in parts) or bool(held.changes)}
     result["changes"] = [*held.changes, *units["changes"]]
     for key in ("changed_files", "removed", *(["diff"] if module._diff else [])):
-        result[key] = files[key] + units[key]
+        result[key] = [one for part in parts for one in part[key]]
     return result
 
 
 def _files(module: AnsibleModule) -> dict[str, Any]:
     manifest = module.params["manifest"]
-    if not manifest:
-        nothing: dict[str, Any] = {
-            key: [] for key in ("changed_files", "removed", "unchecked", "notify", "problems", "diff")
-        }
-        return {**nothing, "changed": False, "kept": {}}
-    return _written(module, manifest, module.params["payload"])
+    return _written(module, manifest, unpack(module.params["payload"])) if manifest else _nothing()
 
 
-def _written(module: AnsibleModule, manifest: str, payload: str) -> dict[str, Any]:
+def _nothing() -> dict[str, Any]:
+    none: dict[str, Any] = {key: [] for key in ("changed_files", "removed", "unchecked", "notify", "problems", "diff")}
+    return {**none, "changed": False, "kept": {}}
+
+
+def _written(module: AnsibleModule, manifest: str, wanted: list[Wanted]) -> dict[str, Any]:
     directory = Path(module.params["state_directory"])
     try:
-        return bring(manifest, unpack(payload), directory, module.check_mode, module._diff, Scratch(module))
+        return bring(manifest, wanted, directory, module.check_mode, module._diff, Scratch(module))
     except NodeFilesError as error:
         module.fail_json(msg="\n".join(error.problems))
         raise
@@ -260,11 +269,27 @@ def _held(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> Held
     if not manifest or module.params["manager"] != "apt":
         return Held([], [])
     try:
-        wanted = [*module.params["hold"], *node_packages.present(module.params["follow"])]
-        return Holds(directory).bring(manifest, wanted, module.check_mode)
+        # A pattern may match what is named as well.
+        wanted = dict.fromkeys([*module.params["hold"], *node_packages.present(module.params["follow"])])
+        return Holds(directory).bring(manifest, [*wanted], module.check_mode)
     except HoldsError as error:
         module.fail_json(msg=str(error), **files)
         raise
+
+
+def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
+    """Have dnf keep what follows as it is; with apt a hold does that."""
+    manifest = module.params["manifest"]
+    if not manifest or module.params["manager"] != "dnf":
+        return _nothing()
+    try:
+        lines = node_rpm.followers_locks(followers)
+    except node_rpm.RpmError as error:
+        module.fail_json(msg=str(error))
+        raise
+    text = "".join(f"{line}\n" for line in ("# what came with it, as it came", *lines))
+    block = [Wanted(node_rpm.LOCKS, state="block", content=text.encode())] if lines else []
+    return _written(module, f"{manifest}.follow", block)
 
 
 def _units(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> dict[str, Any]:

@@ -114,10 +114,12 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
             version = reader.module(kernel, wanted["module"]["file"])
         except DkmsError as error:
             problems.append(state.Finding("kernel", "one that boots next", "not known", str(error)))
-    versions = {**wanted["pinned"], **wanted["packages"]}
+    follow = wanted.get("follow") or []
+    pinned = {**wanted["pinned"], **dict.fromkeys(follow, "*")}
+    stated = {**wanted["pinned"], **wanted["packages"]}
     seen = state.Seen(
-        packages=reader.packages(versions),
-        held=reader.held({**versions, **dict.fromkeys(wanted["none"], NONE)}),
+        packages=reader.packages({**pinned, **wanted["packages"]}),
+        held=reader.held({**stated, **dict.fromkeys(wanted["none"], NONE)}, follow),
         kernel=kernel,
         module=version,
         units=reader.units(wanted["units"]),
@@ -125,7 +127,7 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
     runs = gpu["driver"]["version"] is not None
     return [
         *problems,
-        *state.packages(wanted["packages"], wanted["pinned"], seen, wanted["role"], wanted["several"]),
+        *state.packages(wanted["packages"], pinned, seen, wanted["role"], wanted["several"]),
         *(state.module(wanted.get("module") or {}, seen) if not problems else ()),
         *state.units(wanted["units"], runs, seen),
         *state.driver(wanted.get("driver") or {}, gpu),

@@ -53,8 +53,10 @@ class Stack:
     persistence_user: str = ""
     # Those of `pinned` that are the distribution's own, whatever the source of the driver.
     kernel_packages: tuple[str, ...] = ()
-    # What would bring another kernel by itself; the first is that of the newest kernel's headers.
+    # What would bring another kernel by itself: the name of the newest kernel's headers, then patterns.
     kernel_follows: tuple[str, ...] = ()
+    # Patterns of what comes with CUDA, in versions that are not in the table.
+    components: tuple[str, ...] = ()
     stream: str = ""
     remove: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -163,6 +165,7 @@ def _stack(case: Case) -> Stack:
         persistence_user=names.persistence_user,
         kernel_packages=_kernel_packages(case),
         kernel_follows=case.system.kernel_follows if case.system else (),
+        components=_components(case),
         stream=stream,
         remove=(case.table.dcgm.forbidden,) if case.request.dcgm else (),
         notes=_notes(case, names),
@@ -212,6 +215,12 @@ def _packages(case: Case, names: Names) -> Iterator[Package]:
         for name in table.dcgm.packages:
             full = name.format(cuda=table.cuda_major(driver.branch))
             yield Package(full, table.dcgm.version.format(version=case.dcgm[0]), "dcgm")
+
+
+def _components(case: Case) -> tuple[str, ...]:
+    offer = case.table.cuda_of(case.request.os, case.request.source)
+    dashed = [version.replace(".", "-") for version in case.request.cuda]
+    return tuple(unique(one.format(cuda=cuda) for cuda in dashed for one in (offer.components if offer else ())))
 
 
 def _headers(case: Case) -> Iterator[Package]:

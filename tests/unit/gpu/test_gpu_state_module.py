@@ -61,3 +61,18 @@ def test_other_instances_and_an_unknown_key_are_findings(monkeypatch: pytest.Mon
 def test_an_nvidia_smi_that_hangs_is_no_good_machine(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
     (found,) = told(monkeypatch, gpu, Outcome(None, "", ""), Verdict())
     assert found.startswith("MIG: wanted profiles by name, found nvidia-smi -L: no answer")
+
+
+def test_what_came_with_the_packages_is_to_be_held_too(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
+    def run(argv: list[str]) -> Outcome:
+        told = {
+            "dpkg-query": "cuda-nvcc-12-9\tinstalled\t12.9.86-1\nlibnpp-12-9\tinstalled\t12.4-1\n",
+            "apt-mark": "libnpp-12-9\n",
+        }
+        return Outcome(0, told.get(argv[0], ""), "")
+
+    monkeypatch.setattr(node_command, "run", run)
+    wanted = {"role": "cuda", "manager": "apt", "several": [], "none": [], "packages": {}, "pinned": {}, "units": []}
+    (found,) = gpu_state._findings({**wanted, "follow": ["*-12-9"]}, gpu)
+    assert str(found).startswith("package cuda-nvcc-12-9: wanted held, found not held")
+    assert gpu_state._findings(wanted, gpu) == []

@@ -68,7 +68,7 @@ def test_an_empty_list_of_a_profile_takes_away_what_the_cluster_wants(tmp_path: 
     assert cuda.deployment(wanted(tmp_path, "new1", **both))["versions"] == ["12.9"]
     none = cuda.deployment(wanted(tmp_path, "old1", **both))
     # What was there before is taken away, so these are empty and not left out.
-    assert [none[key] for key in ("versions", "sources", "packages", "hold", "files")] == [[]] * 5
+    assert [none[key] for key in ("versions", "sources", "packages", "hold", "follow", "files")] == [[]] * 6
 
 
 def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
@@ -170,8 +170,10 @@ def test_each_part_has_its_own_repositories_packages_and_pins(tmp_path: Path) ->
 
 def test_the_first_cuda_is_the_one_that_users_find(tmp_path: Path) -> None:
     told = cuda.deployment(wanted(tmp_path, more='cuda: ["12.9", "13.0"]'))
-    assert told["packages"] == ["cuda-toolkit-12-9=12.9.*", "cuda-toolkit-13-0=13.0.*"]
+    assert told["packages"] == ["cuda-toolkit-12-9=12.9.1-1", "cuda-toolkit-13-0=13.0.2-1"]
     assert told["hold"] == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
+    # The toolkit is a metapackage: what it brings has versions of its own, and stays as it came.
+    assert told["follow"] == told["expected"]["follow"] == ["*-12-9", "cuda-toolkit-*config-common", "*-13-0"]
     files = {entry["path"]: entry for entry in told["files"]}
     assert files["/usr/local/cuda"] == {"path": "/usr/local/cuda", "state": "link", "target": "/usr/local/cuda-12.9"}
     assert "PATH=/usr/local/cuda-12.9/bin:$PATH" in files["/etc/profile.d/bedplate-cuda.sh"]["content"]

@@ -58,6 +58,14 @@ def test_each_difference_of_packages_is_told(change: dict[str, Any], told: str) 
     assert told in str(finding)
 
 
+def test_packages_of_a_pattern_are_to_be_held_whatever_they_are_called() -> None:
+    kernels = {"linux-image-[!0-9]*": "*", "linux-image-amd64": "6.1-1"}
+    there = {"linux-image-cloud-amd64": ["6.1-1"], "linux-image-amd64": ["6.1-1"], "linux-image-6.1-amd64": ["6.1-1"]}
+    seen = replace(SEEN, packages=there, held=frozenset(["linux-image-amd64"]))
+    (finding,) = state.packages({}, kernels, seen, "r")
+    assert str(finding).startswith("package linux-image-cloud-amd64: wanted held, found not held")
+
+
 @pytest.mark.parametrize(("module", "found"), [("", "none"), ("1.1", "1.1")])
 def test_a_module_that_would_not_load_after_a_reboot_is_told(module: str, found: str) -> None:
     (finding,) = state.module({"file": "n.ko", "version": "1.2"}, replace(SEEN, module=module))

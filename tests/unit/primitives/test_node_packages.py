@@ -101,6 +101,20 @@ def test_what_follows_is_looked_at_only_where_it_is_installed(states: Path) -> N
     assert astray([], run) == present([], run) == []
 
 
+def test_a_pattern_follows_all_that_it_matches_and_only_what_nothing_else_names(states: Path) -> None:
+    records = Records(
+        RECORDS + "cuda-nvcc-12-9\tamd64\tinstalled\t12.9.86-1\ncuda-nvcc-13-0\tamd64\tinstalled\t13.0.88-1\n"
+    )
+    assert present(["*-12-9"], records.run) == ["cuda-nvcc-12-9"]
+    # dpkg understands patterns itself, so that not all of its records are read here.
+    assert records.calls[0][-2:] == ["--", "*-12-9"]
+    assert present(["lib[!0-9c]*", "m*", "slurm*", "broke?"], records.run) == ["libmunge2", "munge"]
+    assert present(["*munge*", "munge=9"], records.run) == ["libmunge2", "munge"]
+    # By its own entry it is astray, and by the pattern it would not be.
+    assert astray(["*munge*=0.5.*", "munge=9"], records.run) == ["munge=9"]
+    assert astray(["cuda-nvcc-*=13.*"], records.run) == ["cuda-nvcc-12-9=13.*"]
+
+
 def test_a_beginning_of_a_version_is_compared_here(states: Path) -> None:
     assert lacking(["munge=0.5.*", "munge=0.5.16-*"], Records().run, states) == Lacking([], [])
 
@@ -164,6 +178,8 @@ def test_the_real_dpkg_agrees(tmp_path: Path) -> None:
     ]
     bad = ["no-such-package-here", f"bash={version}.1", "bash:s390x" if native != "s390x" else "bash:amd64"]
     assert lacking([*good, *bad], states=tmp_path / "none") == Lacking(bad, [])
+    assert present(["bas[!0-9]", "no-such-package-here*"]) == ["bash"]
+    assert astray([f"ba?h={version}", "dpk[!0-9]=0"]) == ["dpkg=0"]
 
 
 class Marks:
