@@ -45,6 +45,7 @@ class ActionModule(Files):
 
     def _deploy(self, told: dict[str, Any], repositories: list[Any], packages: list[str]) -> dict[str, Any]:
         news = self._add(repositories) if repositories else False
+        manager = self._task.args.get("manager", "apt")
         if self._failed():
             return self._result()
         asked = self._ask(told, packages)
@@ -56,7 +57,14 @@ class ActionModule(Files):
             return self._result()
         packages = [*packages, *others]
         told.pop("sources_payload", None)
-        done = self._with(told, packages, lacking, news or bool(asked.get("changed")), asked.pop("outdated"))
+        outdated, unknown = asked.pop("outdated"), asked.pop("unknown")
+        if self._task.check_mode and (news or asked.get("changed")):
+            # It offers nothing yet, so nobody could tell anything of its packages.
+            done = self._untold(told, f"what {manager} reads is not there yet", lacking)
+        elif self._task.check_mode and unknown:
+            done = self._untold(told, f"{manager}'s lists, which a run reads again, do not have all versions", unknown)
+        else:
+            done = self._with(told, packages, lacking, outdated)
         if not done.get("failed"):
             # The last call of the module found these as they are to be.
             for key in ("changed_files", "removed"):
@@ -72,16 +80,8 @@ class ActionModule(Files):
         self._install(asked["first"], fresh=False)
         return self._do(self._module, told, packages=packages) if not self._failed() else {}
 
-    def _with(
-        self, told: dict[str, Any], packages: list[str], lacking: list[str], news: bool, outdated: bool
-    ) -> dict[str, Any]:
+    def _with(self, told: dict[str, Any], packages: list[str], lacking: list[str], outdated: bool) -> dict[str, Any]:
         """Have apt install, then bring the rest."""
-        if news and self._task.check_mode:
-            # It offers nothing yet, so nobody could tell anything of its packages.
-            text = f"what {self._task.args.get('manager', 'apt')} reads is not there yet, so nothing is known of {', '.join(lacking)}"
-            self._do(self._module, told)
-            result = self._result(warnings=[f"check mode could not check yet: {text}"])
-            return {**result, "changed": True, "unchecked": [*result.get("unchecked", []), text]}
         self._install(packages, outdated)
         if self._failed():
             return self._result()
@@ -89,6 +89,13 @@ class ActionModule(Files):
         self._steps[-1]["changed"] = True
         self._do(self._module, told)
         return {**self._result(), "installed": lacking}
+
+    def _untold(self, told: dict[str, Any], why: str, packages: list[str]) -> dict[str, Any]:
+        """Predict the rest, where nobody can tell in check mode what becomes of packages."""
+        self._do(self._module, told)
+        text = f"{why}, so nothing is known of {', '.join(packages)}"
+        result = self._result(warnings=[f"check mode could not check yet: {text}"])
+        return {**result, "changed": True, "unchecked": [*result.get("unchecked", []), text]}
 
     def _add(self, repositories: list[Any]) -> bool:
         """Add the repositories, and return whether there is a new one."""

@@ -175,6 +175,21 @@ def outdated(apt: Path = Path("/etc/apt"), lists: Path = Path("/var/lib/apt/list
     return not lists.exists() or max(stamps, default=0.0) >= lists.stat().st_mtime
 
 
+def unknown(wanted: Sequence[str], run: Callable[[list[str]], Outcome] = node_command.run) -> list[str]:
+    """Return those of name=version of which apt's lists have no such version, as when a site has added it since they were read."""
+    parsed = {entry: found for entry in wanted if (found := _PLAIN.match(entry)) and found["version"]}
+    if not parsed:
+        return []
+    said = run(["apt-cache", "madison", *sorted({entry.partition("=")[0] for entry in parsed})])
+    rows = (line.split("|") for line in said.stdout.splitlines())
+    offered = {(row[0].strip().partition(":")[0], row[1].strip()) for row in rows if len(row) > 1}
+    return [
+        entry
+        for entry, found in parsed.items()
+        if not any(name == found["name"] and _is_version(version, found["version"]) for name, version in offered)
+    ]
+
+
 def _place(found: re.Match[str], native: str, versions: Mapping[tuple[str, str], str]) -> tuple[str, str] | None:
     """Return name and architecture under which a package is installed as asked."""
     for at in ((found["name"], found["arch"] or native), (found["name"], "all")):

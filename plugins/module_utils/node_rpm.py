@@ -140,6 +140,11 @@ def specs(packages: Sequence[str]) -> list[str]:
     return [spec(name, version) for name, version in _parsed(packages).items()]
 
 
+def expire(run: Run = node_command.run) -> None:
+    """Have dnf ask its repositories at its next start, however new its lists are: a site may just have added a version."""
+    run(["dnf", "--quiet", "clean", "expire-cache"])
+
+
 def locks(configuration: Path = LOCKS_CONFIGURATION) -> frozenset[str]:
     """Return the lines by which versionlock keeps packages; none where it is not installed or off. It reads them at every start of dnf."""
     settings = configparser.ConfigParser(interpolation=None)

@@ -204,9 +204,19 @@ def _packages(module: AnsibleModule) -> dict[str, Any]:
         raise
     if not (found.missing or found.passing or others):
         return {}
-    # dnf finds out itself what it has not read yet.
-    outdated = not on_dnf and node_packages.outdated()
-    return {"missing": found.missing, "passing": found.passing, "astray": others, "outdated": outdated}
+    lacking = [*found.missing, *others]
+    unknown = [] if on_dnf else node_packages.unknown(lacking)
+    # dnf finds out itself what it has not read yet, but for a while it asks nobody.
+    outdated = not on_dnf and (bool(unknown) or node_packages.outdated())
+    if on_dnf and not module.check_mode and any("=" in one for one in lacking):
+        node_rpm.expire()
+    return {
+        "missing": found.missing,
+        "passing": found.passing,
+        "astray": others,
+        "outdated": outdated,
+        "unknown": unknown,
+    }
 
 
 def _sources(module: AnsibleModule) -> dict[str, Any]:

@@ -114,6 +114,14 @@ def test_a_new_source_in_check_mode_leaves_open_what_it_offers(tmp_path: Path) -
     assert not Path(source["path"]).exists()
 
 
+def test_a_version_that_apt_has_not_read_yet_is_left_open_in_check_mode(tmp_path: Path) -> None:
+    wanted = {"packages": ["dpkg", "bash=0.0-bedplate"]}
+    done = play(tmp_path, wanted, "-e", "ansible_connection=local", "--check")
+    assert done.returncode == 0, done.stdout
+    assert "changed=1" in done.stdout
+    assert "do not have all versions, so nothing is known of bash=0.0-bedplate" in " ".join(done.stdout.split())
+
+
 def test_installed_packages_are_not_handed_to_apt(tmp_path: Path) -> None:
     run = play(tmp_path, {"packages": ["dpkg"]}, "-e", "ansible_connection=local")
     assert run.returncode == 0, run.stdout

@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages imp
     lacking,
     outdated,
     present,
+    unknown,
 )
 
 RECORDS = """\
@@ -163,6 +164,29 @@ def test_lists_are_outdated_when_a_source_changed_after_them(tmp_path: Path) -> 
             os.utime(each, (now - 10, now - 10))
         os.utime(path, (now - age, now - age))
         assert outdated(tmp_path / "apt", lists) is expected
+
+
+def test_a_version_that_apts_lists_do_not_have_is_unknown_to_it() -> None:
+    offered = "  munge | 0.5.16-1 | http://x trixie/main amd64 Packages\n  munge | 0.5.15-1 | http://x trixie/main amd64 Packages\n"
+    records = Records(
+        f"{offered} libc6:i386 | 2.41-12 | http://x trixie/main i386 Packages\nN: Unable to locate package gone\n"
+    )
+    wanted = [
+        "munge=0.5.15-1",
+        "munge=0.5.16-*",
+        "munge=0.5.17-1",
+        "gone=1",
+        "gone=*",
+        "libc6:i386=2.41-12",
+        "munge",
+        "gone",
+        "m*",
+    ]
+    assert unknown(wanted, records.run) == ["munge=0.5.17-1", "gone=1", "gone=*"]
+    assert records.calls == [["apt-cache", "madison", "gone", "libc6:i386", "munge"]]
+    # Whether a name alone is there, as one that others provide, is apt's to tell.
+    assert unknown(["munge", "gone"], records.run) == []
+    assert len(records.calls) == 1
 
 
 def test_the_real_dpkg_agrees(tmp_path: Path) -> None:
