@@ -10,6 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
 PART = "dcgm"
+_ENGINE = "/usr/bin/nv-hostengine"
 
 
 def deployment(wanted: Wanted) -> dict[str, Any]:
@@ -38,5 +39,6 @@ def units(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[dict[str,
     """
     unit: dict[str, Any] = {"name": deployed["service"], "enabled": True}
     if gpu["driver"]["version"] == deployed["driver"]:
-        unit["state"] = "started"
+        # Its package may not restart it, for it may start nothing.
+        unit |= {"state": "started", "restart_after": [_ENGINE]}
     return [unit]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import Repository, deb822, preferences
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver
@@ -184,11 +185,11 @@ def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: P
     assert "datacenter-gpu-manager-4-cuda13=1:4.6.0-*" in told["packages"]
     pins = told["sources"][-1]["content"]
     assert "Package: datacenter-gpu-manager\nPin: version *\nPin-Priority: -1\n" in pins
-    states = [
-        dcgm.units(told, {"driver": {"version": version}})[0].get("state")
-        for version in (None, told["driver"], "570.1.2")
-    ]
-    assert states == [None, "started", None]
+    units = [dcgm.units(told, {"driver": {"version": version}})[0] for version in (None, told["driver"], "570.1.2")]
+    assert [one.get("state") for one in units] == [None, "started", None]
+    # Packages may start and stop nothing when they are installed: the engine of another version would run on.
+    assert [one.get("restart_after") for one in units] == [None, ["/usr/bin/nv-hostengine"], None]
+    assert read_units(units[1:2])[1] == read_units(units[:1])[1] == []
 
 
 def test_module_options_go_where_the_source_reads_them(tmp_path: Path) -> None:
