@@ -22,7 +22,7 @@ _LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "to
 class ActionModule(Files):
     """Let apt or dnf install what is missing, then bring files and units with one module."""
 
-    _VALID_ARGS = frozenset(("manager", "manifest", "start_installed", "state_directory", *_LISTS))
+    _VALID_ARGS = frozenset(("manager", "manifest", "start_installed", "state", "state_directory", *_LISTS))
     _module = "bedplate.cluster.deploy"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -39,7 +39,10 @@ class ActionModule(Files):
         told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow")})
         if "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
-        result = self._deploy(told, wanted["repositories"], wanted["packages"])
+        if self._task.args.get("state") == "absent":
+            result = self._do(self._module, told, state="absent")
+        else:
+            result = self._deploy(told, wanted["repositories"], wanted["packages"])
         self._narrow(result, listed)
         return result
 
@@ -205,12 +208,25 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
             found += read_units(wanted[key])[1]
     if (wanted["hold"] or wanted["follow"]) and manifest is None:
         found.append("hold: needs a manifest, which says who holds them")
+    found += _of_state(arguments.get("state", "present"), manifest, wanted)
     found += _of_manager(arguments.get("manager", "apt"), wanted)
     try:
         boolean(arguments.get("start_installed", True))
     except TypeError:
         found.append(f"start_installed: {arguments['start_installed']!r}; allowed: true, false")
     return found
+
+
+def _of_state(state: Any, manifest: Any, wanted: Mapping[str, Any]) -> list[str]:
+    """Return what does not go with a state."""
+    if state not in ("present", "absent"):
+        return [f"state: {state!r}; allowed: present, absent"]
+    if state == "present":
+        return []
+    found = [
+        f"{key}: not with state: absent, which takes them away" for key in _LISTS if key != "units" and wanted[key]
+    ]
+    return [*found, *([] if manifest else ["state: absent needs a manifest, which says what to take away"])]
 
 
 def _of_manager(manager: Any, wanted: Mapping[str, Any]) -> list[str]:

@@ -128,6 +128,10 @@ class Holds:
         self.record = directory / "holds.json"
         self.run = run
 
+    def of(self, manifest: str) -> list[str]:
+        """Return what a manifest wants held."""
+        return self._recorded().get(manifest, [])
+
     def bring(self, manifest: str, wanted: Sequence[str], check: bool) -> Held:
         """Hold the packages of a manifest, and let go those that it alone once wanted held."""
         recorded = self._recorded()

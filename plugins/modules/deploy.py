@@ -32,6 +32,16 @@ options:
   manifest:
     description: As O(bedplate.cluster.files#module:manifest). Without it no file is looked at.
     type: str
+  state:
+    description:
+      - With V(absent) what an earlier task with this O(manifest) brought is taken away, in the opposite order. First O(units) are brought
+        to the state that is told here, such as stopped and not enabled, while their files are still there; then files, sources, holds and
+        locks go as if their lists were empty. Packages stay, as do O(repositories).
+      - Where this manifest has nothing on record nothing is done, and nothing to a unit either, which is somebody else's then.
+      - Needs O(manifest), and takes neither packages nor files.
+    type: str
+    choices: [present, absent]
+    default: present
   repositories:
     description: Package repositories, each with the arguments of M(ansible.builtin.deb822_repository).
     type: list
@@ -137,6 +147,7 @@ unchecked: {description: What check mode could not check yet., type: list, eleme
 notify: {description: The handlers of the files that changed., type: list, elements: str, returned: success}
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +155,11 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_packages, node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import (
+    STATE_DIRECTORY,
+    NodeFilesError,
+    load,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Held, Holds, HoldsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
@@ -158,6 +173,7 @@ def main() -> None:
         argument_spec={
             "manager": {"type": "str", "choices": ["apt", "dnf"], "default": "apt"},
             "manifest": {"type": "str"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "packages": {"type": "list", "elements": "str", "default": []},
             "hold": {"type": "list", "elements": "str", "default": []},
@@ -177,6 +193,8 @@ def main() -> None:
         module.fail_json(
             msg="bedplate.cluster.deploy works as a task only, since the files are rendered on the control node"
         )
+    if module.params["state"] == "absent":
+        module.exit_json(**_take_away(module))
     read = _sources(module)
     # The action plugin hands these to apt or dnf, and comes again.
     if left := _packages(module):
@@ -238,21 +256,42 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
     """Bring files and units, and return the result of both."""
     directory = Path(module.params["state_directory"])
     files = _files(module)
-    for text in files.pop("problems"):
-        module.warn(text)
     if files["unchecked"]:
         module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
     held = _held(module, directory, files)
     locked = _lock(module, module.params["follow"])
-    units = _units(module, directory, files)
-    for text in units.pop("problems"):
+    return _joined(module, [files, locked, _units(module, directory, files)], held)
+
+
+def _joined(module: AnsibleModule, parts: Sequence[dict[str, Any]], held: Held) -> dict[str, Any]:
+    """Return the result of all parts, of which the last are the units; what stands in nobody's way is a warning."""
+    for text in [text for part in parts for text in part.pop("problems")]:
         module.warn(text)
-    parts = (files, locked, units)
-    result = {**files, **units, "changed": any(part["changed"] for part in parts) or bool(held.changes)}
-    result["changes"] = [*held.changes, *units["changes"]]
-    for key in ("changed_files", "removed", *(["diff"] if module._diff else [])):
-        result[key] = [one for part in parts for one in part[key]]
+    result = {key: value for part in parts for key, value in part.items()}
+    result["changed"] = any(part["changed"] for part in parts) or bool(held.changes)
+    result["changes"] = [*held.changes, *parts[-1]["changes"]]
+    result["kept"] = {path: why for part in parts for path, why in part.get("kept", {}).items()}
+    for key in ("changed_files", "removed", "unchecked", "notify", *(["diff"] if module._diff else [])):
+        result[key] = [one for part in parts for one in part.get(key, [])]
     return result
+
+
+def _take_away(module: AnsibleModule) -> dict[str, Any]:
+    """Bring the units, then take away what the manifest has on record. In this order: a unit without its file stays enabled."""
+    directory, manifest = Path(module.params["state_directory"]), module.params["manifest"]
+    names = [manifest, f"{manifest}.sources", f"{manifest}.follow"]
+    try:
+        owners = {owner for record in load(directory).values() for owner in record.manifests}
+    except NodeFilesError as error:
+        module.fail_json(msg="\n".join(error.problems))
+        raise
+    if not owners & set(names) and not Holds(directory).of(manifest):
+        notes = [f"{manifest} has brought nothing here"]
+        return _joined(module, [{**_nothing(), "changes": [], "actions": [], "notes": notes}], Held([], []))
+    units = _units(module, directory, _nothing())
+    files = [_written(module, name, []) for name in names]
+    # Holds last: until then the next run finds something on record.
+    return _joined(module, [*files, units], _held(module, directory, _nothing()))
 
 
 def _files(module: AnsibleModule) -> dict[str, Any]:

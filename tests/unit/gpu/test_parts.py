@@ -192,6 +192,17 @@ def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: P
     assert read_units(units[1:2])[1] == read_units(units[:1])[1] == []
 
 
+def test_dcgm_that_leaves_the_file_takes_its_pins_holds_and_unit_along(tmp_path: Path) -> None:
+    gone = dcgm.deployment(wanted(tmp_path))
+    assert [gone[key] for key in ("sources", "packages", "hold", "follow")] == [[]] * 4
+    assert (gone["state"], gone["manager"]) == ("absent", "apt")
+    # Whatever runs: it would watch another driver with this one's library.
+    for version in (None, gone["driver"]):
+        units = dcgm.units(gone, {"driver": {"version": version}})
+        assert units == [{"name": "nvidia-dcgm.service", "enabled": False, "state": "stopped"}]
+    assert dcgm.deployment(wanted(tmp_path, more='dcgm: "4"'))["state"] == "present"
+
+
 def test_module_options_go_where_the_source_reads_them(tmp_path: Path) -> None:
     told = wanted(tmp_path, more='module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}')
     files = {entry["path"]: entry["content"] for entry in driver.deployment(told)["files"]}
