@@ -114,11 +114,11 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
             version = reader.module(kernel, wanted["module"]["file"])
         except DkmsError as error:
             problems.append(state.Finding("kernel", "one that boots next", "not known", str(error)))
-    follow = wanted.get("follow") or []
+    follow, others = wanted.get("follow") or [], wanted.get("others") or []
     pinned = {**wanted["pinned"], **dict.fromkeys(follow, "*")}
     stated = {**wanted["pinned"], **wanted["packages"]}
     seen = state.Seen(
-        packages=reader.packages({**pinned, **wanted["packages"]}),
+        packages=reader.packages({**dict.fromkeys(others, "*"), **pinned, **wanted["packages"]}),
         held=reader.held({**stated, **dict.fromkeys(wanted["none"], NONE)}, follow),
         kernel=kernel,
         module=version,
@@ -128,6 +128,7 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
     return [
         *problems,
         *state.packages(wanted["packages"], pinned, seen, wanted["role"], wanted["several"]),
+        *(state.leftovers(others, wanted["module"]["version"], stated, seen, reader.remove) if others else ()),
         *(state.module(wanted.get("module") or {}, seen) if not problems else ()),
         *state.units(wanted["units"], runs, seen),
         *state.driver(wanted.get("driver") or {}, gpu),

@@ -71,6 +71,20 @@ def packages(
                 yield Finding(f"package {name}", "held", "not held, so the next upgrade may change it", again)
 
 
+def leftovers(
+    names: Sequence[str], version: str, stated: Collection[str], seen: Seen, remove: str
+) -> Iterator[Finding]:
+    """Name packages of the driver's, by names or patterns of other branches, that are neither stated nor of its version.
+
+    A driver whose packages are called otherwise than those before does not always take these away.
+    """
+    for found in followed(names, seen.packages).values():
+        for name, there in found.items():
+            if name not in stated and not all(matches(one.partition(":")[2] or one, f"{version}-*") for one in there):
+                fix = f"see that nothing needs it, then {remove} {name}"
+                yield Finding(f"package {name}", f"none but of driver {version}", ", ".join(there), fix)
+
+
 def module(wanted: Mapping[str, str], seen: Seen) -> Iterator[Finding]:
     """Compare the kernel module on disk, for the kernel that boots next."""
     if wanted and seen.module != wanted["version"]:
@@ -118,7 +132,9 @@ def not_checked(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> list[str]:
 
 
 class Reader:
-    """Reads a machine, with as few commands as there are kinds of things."""
+    """Reads a machine, with as few commands as there are kinds of things. `remove` is what takes a package away."""
+
+    remove = "apt-get purge"
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -159,6 +175,8 @@ class Reader:
 
 class RpmReader(Reader):
     """Reads a machine of rpm."""
+
+    remove = "dnf remove"
 
     def packages(self, wanted: Mapping[str, str]) -> dict[str, list[str]]:
         """As Reader.packages, with the epoch only where one is wanted. RpmError: the records cannot be read."""

@@ -162,6 +162,8 @@ def expected(wanted: Wanted, part: str, role: str, units: Sequence[str] = ()) ->
         "about": f"of driver {wanted.stack.driver}" if part == "driver" else f"of {part}",
         "packages": named,
         "pinned": {name: version for name, version in pinned.items() if name not in named},
+        # What may be left of another driver.
+        "others": list(wanted.stack.others) if part == "driver" else [],
         # Of whichever version, and held.
         "follow": wanted.components(part),
         "units": list(units),

@@ -76,3 +76,15 @@ def test_what_came_with_the_packages_is_to_be_held_too(monkeypatch: pytest.Monke
     (found,) = gpu_state._findings({**wanted, "follow": ["*-12-9"]}, gpu)
     assert str(found).startswith("package cuda-nvcc-12-9: wanted held, found not held")
     assert gpu_state._findings(wanted, gpu) == []
+
+
+def test_packages_of_an_older_branch_are_found(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
+    def run(argv: list[str]) -> Outcome:
+        told = {"dpkg-query": "libnvidia-compute-570\tinstalled\t570.1-1\n", "modinfo": "580.159.04\n"}
+        return Outcome(0, told.get(argv[0], ""), "")
+
+    monkeypatch.setattr(node_command, "run", run)
+    (found,) = gpu_state._findings({**WANTED, "signed": False, "mig": [], "others": ["libnvidia-compute-[0-9]*"]}, gpu)
+    assert str(found).startswith(
+        "package libnvidia-compute-570: wanted none but of driver 580.159.04, found 570.1-1; see that"
+    )
