@@ -81,6 +81,7 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
     names = {one.name for one in found if one.version == package.version}
     depends = [f"{name} (= {version})" for name in _named(row.get("same", ()), package.branch, names)]
     depends += [f"{name} (>= {version})" for name in _named(row.get("after", ()), package.branch, names)]
+    depends += [_of_cuda(text, package.cuda) for text in row.get("needs", ())]
     conflicts = list(row.get("conflicts", ()))
     tree = row.get("tree", "")
     if row.get("unless") in names:
@@ -193,10 +194,13 @@ def _metapackages(made: Sequence[StandIn], found: Sequence[Found]) -> Iterable[S
         for row in _data()["each cuda"]:
             if row["name"] not in {one.name for one in made}:
                 name, version, *depends = (
-                    text.format(cuda=cuda, dashed=cuda.replace(".", "-"))
-                    for text in (row["name"], row["version"], *row.get("depends", ()))
+                    _of_cuda(text, cuda) for text in (row["name"], row["version"], *row.get("depends", ()))
                 )
                 yield StandIn(name, version, REPOSITORIES[0], tuple(depends))
+
+
+def _of_cuda(text: str, cuda: str) -> str:
+    return text.format(cuda=cuda, dashed=cuda.replace(".", "-"))
 
 
 def _always() -> Iterable[StandIn]:

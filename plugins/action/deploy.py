@@ -22,7 +22,7 @@ _LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "to
 class ActionModule(Files):
     """Let apt or dnf install what is missing, then bring files and units with one module."""
 
-    _VALID_ARGS = frozenset(("manager", "manifest", "start_installed", "state_directory", *_LISTS))
+    _VALID_ARGS = frozenset(("manager", "manifest", "start_installed", "state", "state_directory", *_LISTS))
     _module = "bedplate.cluster.deploy"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -39,12 +39,16 @@ class ActionModule(Files):
         told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow")})
         if "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
-        result = self._deploy(told, wanted["repositories"], wanted["packages"])
+        if self._task.args.get("state") == "absent":
+            result = self._do(self._module, told, state="absent")
+        else:
+            result = self._deploy(told, wanted["repositories"], wanted["packages"])
         self._narrow(result, listed)
         return result
 
     def _deploy(self, told: dict[str, Any], repositories: list[Any], packages: list[str]) -> dict[str, Any]:
         news = self._add(repositories) if repositories else False
+        manager = self._task.args.get("manager", "apt")
         if self._failed():
             return self._result()
         asked = self._ask(told, packages)
@@ -56,7 +60,14 @@ class ActionModule(Files):
             return self._result()
         packages = [*packages, *others]
         told.pop("sources_payload", None)
-        done = self._with(told, packages, lacking, news or bool(asked.get("changed")), asked.pop("outdated"))
+        outdated, unknown = asked.pop("outdated"), asked.pop("unknown")
+        if self._task.check_mode and (news or asked.get("changed")):
+            # It offers nothing yet, so nobody could tell anything of its packages.
+            done = self._untold(told, f"what {manager} reads is not there yet", lacking)
+        elif self._task.check_mode and unknown:
+            done = self._untold(told, f"{manager}'s lists, which a run reads again, do not have all versions", unknown)
+        else:
+            done = self._with(told, packages, lacking, outdated)
         if not done.get("failed"):
             # The last call of the module found these as they are to be.
             for key in ("changed_files", "removed"):
@@ -72,16 +83,8 @@ class ActionModule(Files):
         self._install(asked["first"], fresh=False)
         return self._do(self._module, told, packages=packages) if not self._failed() else {}
 
-    def _with(
-        self, told: dict[str, Any], packages: list[str], lacking: list[str], news: bool, outdated: bool
-    ) -> dict[str, Any]:
+    def _with(self, told: dict[str, Any], packages: list[str], lacking: list[str], outdated: bool) -> dict[str, Any]:
         """Have apt install, then bring the rest."""
-        if news and self._task.check_mode:
-            # It offers nothing yet, so nobody could tell anything of its packages.
-            text = f"what {self._task.args.get('manager', 'apt')} reads is not there yet, so nothing is known of {', '.join(lacking)}"
-            self._do(self._module, told)
-            result = self._result(warnings=[f"check mode could not check yet: {text}"])
-            return {**result, "changed": True, "unchecked": [*result.get("unchecked", []), text]}
         self._install(packages, outdated)
         if self._failed():
             return self._result()
@@ -89,6 +92,13 @@ class ActionModule(Files):
         self._steps[-1]["changed"] = True
         self._do(self._module, told)
         return {**self._result(), "installed": lacking}
+
+    def _untold(self, told: dict[str, Any], why: str, packages: list[str]) -> dict[str, Any]:
+        """Predict the rest, where nobody can tell in check mode what becomes of packages."""
+        self._do(self._module, told)
+        text = f"{why}, so nothing is known of {', '.join(packages)}"
+        result = self._result(warnings=[f"check mode could not check yet: {text}"])
+        return {**result, "changed": True, "unchecked": [*result.get("unchecked", []), text]}
 
     def _add(self, repositories: list[Any]) -> bool:
         """Add the repositories, and return whether there is a new one."""
@@ -198,12 +208,25 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
             found += read_units(wanted[key])[1]
     if (wanted["hold"] or wanted["follow"]) and manifest is None:
         found.append("hold: needs a manifest, which says who holds them")
+    found += _of_state(arguments.get("state", "present"), manifest, wanted)
     found += _of_manager(arguments.get("manager", "apt"), wanted)
     try:
         boolean(arguments.get("start_installed", True))
     except TypeError:
         found.append(f"start_installed: {arguments['start_installed']!r}; allowed: true, false")
     return found
+
+
+def _of_state(state: Any, manifest: Any, wanted: Mapping[str, Any]) -> list[str]:
+    """Return what does not go with a state."""
+    if state not in ("present", "absent"):
+        return [f"state: {state!r}; allowed: present, absent"]
+    if state == "present":
+        return []
+    found = [
+        f"{key}: not with state: absent, which takes them away" for key in _LISTS if key != "units" and wanted[key]
+    ]
+    return [*found, *([] if manifest else ["state: absent needs a manifest, which says what to take away"])]
 
 
 def _of_manager(manager: Any, wanted: Mapping[str, Any]) -> list[str]:

@@ -7,14 +7,15 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 EXTENDED_STATES = Path("/var/lib/apt/extended_states")
-# name, name:architecture, name=version, name=version*; apt alone understands the rest, such as name/release.
-_PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?:=(?P<version>[^*?\[\s]+\*?))?\Z")
+# name, name:architecture, name=version, name=version*, name=*; apt alone understands the rest, such as name/release.
+_PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?:=(?P<version>[^*?\[\s]+\*?|\*))?\Z")
 _FORMAT = "${Package}\\t${Architecture}\\t${db:Status-Status}\\t${Version}\\n"
 
 
@@ -51,31 +52,56 @@ def lacking(
 
 
 def astray(followers: Sequence[str], run: Callable[[list[str]], Outcome] = node_command.run) -> list[str]:
-    """Return those of name=version that are installed in another version; what is not installed, or names none, is none of them."""
-    there = _followers(followers, run)
-    return [
-        entry
-        for entry, versions in there.items()
-        if any(not _is_version(one, entry.partition("=")[2] or None) for one in versions)
-    ]
+    """Return name=version of what is installed of the followers in another version; one that is a name alone is never astray."""
+    return strayed(_followers(followers, run), _is_version)
 
 
 def present(followers: Sequence[str], run: Callable[[list[str]], Outcome] = node_command.run) -> list[str]:
-    """Return the names of those of name=version, or name, that are installed, in whichever version."""
-    return [entry.partition("=")[0] for entry, versions in _followers(followers, run).items() if versions]
+    """Return the names of what is installed of the followers, in whichever version."""
+    return [name for there in _followers(followers, run).values() for name in there]
 
 
-def _followers(followers: Sequence[str], run: Callable[[list[str]], Outcome]) -> dict[str, list[str]]:
-    """Return entry -> versions that are installed, of each architecture."""
+def _followers(followers: Sequence[str], run: Callable[[list[str]], Outcome]) -> dict[str, dict[str, list[str]]]:
     if not followers:
         return {}
-    names = {entry.partition("=")[0]: entry for entry in followers}
-    said = run(["dpkg-query", "--show", f"--showformat={_FORMAT}", "--", *names])
-    found: dict[str, list[str]] = {entry: [] for entry in followers}
+    # dpkg takes patterns as they are.
+    said = run(["dpkg-query", "--show", f"--showformat={_FORMAT}", "--", *map(name_of, followers)])
+    there: dict[str, list[str]] = {}
     for (name, _arch), version in _installed(said.stdout):
-        if name in names:
-            found[names[name]].append(version)
+        there.setdefault(name, []).append(version)
+    return followed(followers, there)
+
+
+def name_of(entry: str) -> str:
+    """Return name, or pattern of names, of name=version."""
+    return entry.partition("=")[0]
+
+
+def followed(followers: Sequence[str], there: Mapping[str, Sequence[str]]) -> dict[str, dict[str, list[str]]]:
+    """Return entry -> name -> versions of what is there of name=version or name, where a name may be a pattern.
+
+    Each package is of one entry: the one with its name, or else the first whose pattern it matches.
+
+    >>> followed(["*-12-9", "libcublas-12-9=1"], {"libcublas-12-9": ["1"], "cuda-nvcc-12-9": ["2"]})
+    {'*-12-9': {'cuda-nvcc-12-9': ['2']}, 'libcublas-12-9=1': {'libcublas-12-9': ['1']}}
+    """
+    entries = {name_of(entry): entry for entry in followers}
+    found: dict[str, dict[str, list[str]]] = {entry: {} for entry in followers}
+    for name, versions in sorted(there.items()):
+        entry = entries.get(name) or next((entries[one] for one in entries if fnmatchcase(name, one)), "")
+        if entry:
+            found[entry][name] = list(versions)
     return found
+
+
+def strayed(found: Mapping[str, Mapping[str, Sequence[str]]], is_version: Callable[[str, str], bool]) -> list[str]:
+    """Return name=version of those that `followed` found of which one is not of the version that its entry wants."""
+    return [
+        f"{name}={version}"
+        for entry, there in found.items()
+        for name, versions in there.items()
+        if (version := entry.partition("=")[2]) and not all(is_version(one, version) for one in versions)
+    ]
 
 
 class HoldsError(Exception):
@@ -101,6 +127,10 @@ class Holds:
     def __init__(self, directory: Path, run: Callable[[list[str]], Outcome] = node_command.run) -> None:
         self.record = directory / "holds.json"
         self.run = run
+
+    def of(self, manifest: str) -> list[str]:
+        """Return what a manifest wants held."""
+        return self._recorded().get(manifest, [])
 
     def bring(self, manifest: str, wanted: Sequence[str], check: bool) -> Held:
         """Hold the packages of a manifest, and let go those that it alone once wanted held."""
@@ -147,6 +177,21 @@ def outdated(apt: Path = Path("/etc/apt"), lists: Path = Path("/var/lib/apt/list
     stamps = [path.stat().st_mtime for path in sources if path.exists()]
     # Of one moment: the clock of a file system has steps.
     return not lists.exists() or max(stamps, default=0.0) >= lists.stat().st_mtime
+
+
+def unknown(wanted: Sequence[str], run: Callable[[list[str]], Outcome] = node_command.run) -> list[str]:
+    """Return those of name=version of which apt's lists have no such version, as when a site has added it since they were read."""
+    parsed = {entry: found for entry in wanted if (found := _PLAIN.match(entry)) and found["version"]}
+    if not parsed:
+        return []
+    said = run(["apt-cache", "madison", *sorted({entry.partition("=")[0] for entry in parsed})])
+    rows = (line.split("|") for line in said.stdout.splitlines())
+    offered = {(row[0].strip().partition(":")[0], row[1].strip()) for row in rows if len(row) > 1}
+    return [
+        entry
+        for entry, found in parsed.items()
+        if not any(name == found["name"] and _is_version(version, found["version"]) for name, version in offered)
+    ]
 
 
 def _place(found: re.Match[str], native: str, versions: Mapping[tuple[str, str], str]) -> tuple[str, str] | None:

@@ -4,12 +4,19 @@
 from __future__ import annotations
 
 import configparser
+import re
 from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Lacking
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import (
+    Lacking,
+    followed,
+    name_of,
+    strayed,
+)
 
 Run = Callable[[list[str]], Outcome]
 LOCKS = "/etc/dnf/plugins/versionlock.list"
@@ -60,12 +67,18 @@ def is_version(installed: str, asked: str) -> bool:
 
 
 def installed(names: Sequence[str], run: Run = node_command.run) -> dict[str, list[str]]:
-    """Return name -> epoch:version-release of all that is installed of it, by one call. RpmError: there is no rpm, or no records."""
+    """Return name -> epoch:version-release of all that is installed of names, or of patterns of them, by one call.
+
+    RpmError: there is no rpm, or no records.
+    """
     found: dict[str, list[str]] = {}
     if not names:
         return found
-    # With rpm itself, so that a machine whose records are empty is no machine without these packages.
-    said = run(["rpm", "-q", "--queryformat", _FORMAT, "--", *names])
+    # With rpm itself, so that a machine whose records are empty is no machine without these packages. Only with --all does it take
+    # patterns, and then those of its own, in which a set of characters is another thing.
+    patterns = any(set(name) & set("*?[") for name in names)
+    asked = ["--all", *(re.sub(r"\[[^]]*\]", "*", name) for name in names)] if patterns else ["--", *names]
+    said = run(["rpm", "-q", "--queryformat", _FORMAT, *asked])
     if said.code in (None, 127) or "error:" in said.stderr:
         raise RpmError(
             f"rpm -q: {said.text or 'nothing was said'}. The packages of this machine are to be dnf's; if it has another system, "
@@ -73,7 +86,7 @@ def installed(names: Sequence[str], run: Run = node_command.run) -> dict[str, li
         )
     for line in said.stdout.splitlines():
         name, tab, version = line.partition("\t")
-        if tab:
+        if tab and (name in names or any(fnmatchcase(name, one) for one in names)):
             found.setdefault(name, []).append(version)
     return found
 
@@ -93,20 +106,29 @@ def lacking(wanted: Sequence[str], run: Run = node_command.run) -> Lacking:
 
 
 def astray(followers: Sequence[str], run: Run = node_command.run) -> list[str]:
-    """Return those of name=version that are installed in another version; what is not installed is none of them."""
-    parsed = _parsed(followers)
-    there = installed([*parsed], run)
-    return [
-        _joined(name, version)
-        for name, version in parsed.items()
-        if any(not is_version(one, version) for one in there.get(name, ()))
-    ]
+    """Return name=version of what is installed of the followers in another version; one that is a name alone is never astray."""
+    return strayed(followed(followers, installed([*map(name_of, followers)], run)), is_version)
 
 
 def present(followers: Sequence[str], run: Run = node_command.run) -> list[str]:
-    """Return the names of those of name=version, or name, that are installed, in whichever version."""
-    there = installed([*_parsed(followers)], run)
-    return [name for name in _parsed(followers) if name in there]
+    """Return the names of what is installed of the followers, in whichever version."""
+    there = followed(followers, installed([*map(name_of, followers)], run))
+    return [name for versions in there.values() for name in versions]
+
+
+def followers_locks(followers: Sequence[str], run: Run = node_command.run) -> list[str]:
+    """Return the lines that keep what is installed of the followers without a version as it is.
+
+    Those with a version are locked to that one by whoever states it, before they are installed.
+    """
+    there = followed(followers, installed([*map(name_of, followers)], run))
+    return [
+        lock(name, version)
+        for entry, found in there.items()
+        if "=" not in entry
+        for name, versions in found.items()
+        for version in versions
+    ]
 
 
 def specs(packages: Sequence[str]) -> list[str]:
@@ -116,6 +138,11 @@ def specs(packages: Sequence[str]) -> list[str]:
     ['dkms', 'libnvidia-ml-3:1.2-*']
     """
     return [spec(name, version) for name, version in _parsed(packages).items()]
+
+
+def expire(run: Run = node_command.run) -> None:
+    """Have dnf ask its repositories at its next start, however new its lists are: a site may just have added a version."""
+    run(["dnf", "--quiet", "clean", "expire-cache"])
 
 
 def locks(configuration: Path = LOCKS_CONFIGURATION) -> frozenset[str]:
@@ -140,6 +167,17 @@ def held(wanted: Mapping[str, str], lines: frozenset[str]) -> frozenset[str]:
         name
         for name, version in wanted.items()
         if version in ("", "*") or {lock(name, version), f"{NONE}{name}"} & lines
+    )
+
+
+def kept(followers: Sequence[str], lines: frozenset[str], run: Run = node_command.run) -> frozenset[str]:
+    """Return the names of what is installed of the followers, which have no version, and locked as it is."""
+    found = followed(followers, installed(followers, run))
+    return frozenset(
+        name
+        for there in found.values()
+        for name, versions in there.items()
+        if {lock(name, one) for one in versions} <= lines
     )
 
 

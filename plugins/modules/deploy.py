@@ -32,6 +32,16 @@ options:
   manifest:
     description: As O(bedplate.cluster.files#module:manifest). Without it no file is looked at.
     type: str
+  state:
+    description:
+      - With V(absent) what an earlier task with this O(manifest) brought is taken away, in the opposite order. First O(units) are brought
+        to the state that is told here, such as stopped and not enabled, while their files are still there; then files, sources, holds and
+        locks go as if their lists were empty. Packages stay, as do O(repositories).
+      - Where this manifest has nothing on record nothing is done, and nothing to a unit either, which is somebody else's then.
+      - Needs O(manifest), and takes neither packages nor files.
+    type: str
+    choices: [present, absent]
+    default: present
   repositories:
     description: Package repositories, each with the arguments of M(ansible.builtin.deb822_repository).
     type: list
@@ -62,9 +72,11 @@ options:
     default: []
   follow:
     description:
-      - Packages as C(name=version), which go with O(packages) and come as dependencies of them or of others. Where one is installed it
-        is brought to this version, and held as O(hold) are; where it is not, nothing is done. C(name) is held as it is. Nothing is
-        held so with O(manager=dnf).
+      - Packages that go with O(packages) and come as dependencies of them or of others, as C(name=version), or as C(name) where any
+        version will do. C(name) may be a pattern as in a shell, V(*-12-9) for one. What is installed of them is brought to this version,
+        and held as O(hold) are, also what this very task installed; where nothing is, nothing is done.
+      - With O(manager=dnf) those without a version are locked at the one that is installed, and let go while O(packages) are brought to
+        other versions; those with a version are to be locked by O(sources).
     type: list
     elements: str
     default: []
@@ -135,13 +147,19 @@ unchecked: {description: What check mode could not check yet., type: list, eleme
 notify: {description: The handlers of the files that changed., type: list, elements: str, returned: success}
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_packages, node_rpm
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import (
+    STATE_DIRECTORY,
+    NodeFilesError,
+    load,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Held, Holds, HoldsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
@@ -155,6 +173,7 @@ def main() -> None:
         argument_spec={
             "manager": {"type": "str", "choices": ["apt", "dnf"], "default": "apt"},
             "manifest": {"type": "str"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
             "repositories": {"type": "list", "elements": "dict", "default": []},
             "packages": {"type": "list", "elements": "str", "default": []},
             "hold": {"type": "list", "elements": "str", "default": []},
@@ -174,9 +193,14 @@ def main() -> None:
         module.fail_json(
             msg="bedplate.cluster.deploy works as a task only, since the files are rendered on the control node"
         )
+    if module.params["state"] == "absent":
+        module.exit_json(**_take_away(module))
     read = _sources(module)
     # The action plugin hands these to apt or dnf, and comes again.
     if left := _packages(module):
+        if not module.check_mode:
+            # Another version of the packages may need others of these.
+            _lock(module, [])
         module.exit_json(**read, **left)
     done = _bring(module)
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
@@ -198,9 +222,19 @@ def _packages(module: AnsibleModule) -> dict[str, Any]:
         raise
     if not (found.missing or found.passing or others):
         return {}
-    # dnf finds out itself what it has not read yet.
-    outdated = not on_dnf and node_packages.outdated()
-    return {"missing": found.missing, "passing": found.passing, "astray": others, "outdated": outdated}
+    lacking = [*found.missing, *others]
+    unknown = [] if on_dnf else node_packages.unknown(lacking)
+    # dnf finds out itself what it has not read yet, but for a while it asks nobody.
+    outdated = not on_dnf and (bool(unknown) or node_packages.outdated())
+    if on_dnf and not module.check_mode and any("=" in one for one in lacking):
+        node_rpm.expire()
+    return {
+        "missing": found.missing,
+        "passing": found.passing,
+        "astray": others,
+        "outdated": outdated,
+        "unknown": unknown,
+    }
 
 
 def _sources(module: AnsibleModule) -> dict[str, Any]:
@@ -208,10 +242,11 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
     payload = module.params["sources_payload"]
     if payload is None:
         return {"changed": False}
-    locked = module.params["manager"] == "dnf" and node_rpm.LOCKS in {entry.path for entry in unpack(payload)}
+    wanted = unpack(payload)
+    locked = module.params["manager"] == "dnf" and node_rpm.LOCKS in {entry.path for entry in wanted}
     if locked and not module.check_mode and not Path(node_rpm.LOCKS).exists():
         module.exit_json(changed=False, first=[node_rpm.LOCKS_PLUGIN])
-    read = _written(module, f"{module.params['manifest']}.sources", payload)
+    read = _written(module, f"{module.params['manifest']}.sources", wanted)
     for text in read.pop("problems"):
         module.warn(text)
     return read
@@ -221,35 +256,58 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
     """Bring files and units, and return the result of both."""
     directory = Path(module.params["state_directory"])
     files = _files(module)
-    for text in files.pop("problems"):
-        module.warn(text)
     if files["unchecked"]:
         module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
     held = _held(module, directory, files)
-    units = _units(module, directory, files)
-    for text in units.pop("problems"):
+    locked = _lock(module, module.params["follow"])
+    return _joined(module, [files, locked, _units(module, directory, files)], held)
+
+
+def _joined(module: AnsibleModule, parts: Sequence[dict[str, Any]], held: Held) -> dict[str, Any]:
+    """Return the result of all parts, of which the last are the units; what stands in nobody's way is a warning."""
+    for text in [text for part in parts for text in part.pop("problems")]:
         module.warn(text)
-    result = {**files, **units, "changed": files["changed"] or units["changed"] or bool(held.changes)}
-    result["changes"] = [*held.changes, *units["changes"]]
-    for key in ("changed_files", "removed", *(["diff"] if module._diff else [])):
-        result[key] = files[key] + units[key]
+    result = {key: value for part in parts for key, value in part.items()}
+    result["changed"] = any(part["changed"] for part in parts) or bool(held.changes)
+    result["changes"] = [*held.changes, *parts[-1]["changes"]]
+    result["kept"] = {path: why for part in parts for path, why in part.get("kept", {}).items()}
+    for key in ("changed_files", "removed", "unchecked", "notify", *(["diff"] if module._diff else [])):
+        result[key] = [one for part in parts for one in part.get(key, [])]
     return result
+
+
+def _take_away(module: AnsibleModule) -> dict[str, Any]:
+    """Bring the units, then take away what the manifest has on record. In this order: a unit without its file stays enabled."""
+    directory, manifest = Path(module.params["state_directory"]), module.params["manifest"]
+    names = [manifest, f"{manifest}.sources", f"{manifest}.follow"]
+    try:
+        owners = {owner for record in load(directory).values() for owner in record.manifests}
+    except NodeFilesError as error:
+        module.fail_json(msg="\n".join(error.problems))
+        raise
+    if not owners & set(names) and not Holds(directory).of(manifest):
+        notes = [f"{manifest} has brought nothing here"]
+        return _joined(module, [{**_nothing(), "changes": [], "actions": [], "notes": notes}], Held([], []))
+    units = _units(module, directory, _nothing())
+    files = [_written(module, name, []) for name in names]
+    # Holds last: until then the next run finds something on record.
+    return _joined(module, [*files, units], _held(module, directory, _nothing()))
 
 
 def _files(module: AnsibleModule) -> dict[str, Any]:
     manifest = module.params["manifest"]
-    if not manifest:
-        nothing: dict[str, Any] = {
-            key: [] for key in ("changed_files", "removed", "unchecked", "notify", "problems", "diff")
-        }
-        return {**nothing, "changed": False, "kept": {}}
-    return _written(module, manifest, module.params["payload"])
+    return _written(module, manifest, unpack(module.params["payload"])) if manifest else _nothing()
 
 
-def _written(module: AnsibleModule, manifest: str, payload: str) -> dict[str, Any]:
+def _nothing() -> dict[str, Any]:
+    none: dict[str, Any] = {key: [] for key in ("changed_files", "removed", "unchecked", "notify", "problems", "diff")}
+    return {**none, "changed": False, "kept": {}}
+
+
+def _written(module: AnsibleModule, manifest: str, wanted: list[Wanted]) -> dict[str, Any]:
     directory = Path(module.params["state_directory"])
     try:
-        return bring(manifest, unpack(payload), directory, module.check_mode, module._diff, Scratch(module))
+        return bring(manifest, wanted, directory, module.check_mode, module._diff, Scratch(module))
     except NodeFilesError as error:
         module.fail_json(msg="\n".join(error.problems))
         raise
@@ -260,11 +318,27 @@ def _held(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> Held
     if not manifest or module.params["manager"] != "apt":
         return Held([], [])
     try:
-        wanted = [*module.params["hold"], *node_packages.present(module.params["follow"])]
-        return Holds(directory).bring(manifest, wanted, module.check_mode)
+        # A pattern may match what is named as well.
+        wanted = dict.fromkeys([*module.params["hold"], *node_packages.present(module.params["follow"])])
+        return Holds(directory).bring(manifest, [*wanted], module.check_mode)
     except HoldsError as error:
         module.fail_json(msg=str(error), **files)
         raise
+
+
+def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
+    """Have dnf keep what follows as it is; with apt a hold does that."""
+    manifest = module.params["manifest"]
+    if not manifest or module.params["manager"] != "dnf":
+        return _nothing()
+    try:
+        lines = node_rpm.followers_locks(followers)
+    except node_rpm.RpmError as error:
+        module.fail_json(msg=str(error))
+        raise
+    text = "".join(f"{line}\n" for line in ("# what came with it, as it came", *lines))
+    block = [Wanted(node_rpm.LOCKS, state="block", content=text.encode())] if lines else []
+    return _written(module, f"{manifest}.follow", block)
 
 
 def _units(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> dict[str, Any]:

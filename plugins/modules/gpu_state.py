@@ -122,10 +122,12 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
             version = reader.module(kernel, wanted["module"]["file"])
         except DkmsError as error:
             problems.append(state.Finding("kernel", "one that boots next", "not known", str(error)))
-    versions = {**wanted["pinned"], **wanted["packages"]}
+    follow, others = wanted.get("follow") or [], wanted.get("others") or []
+    pinned = {**wanted["pinned"], **dict.fromkeys(follow, "*")}
+    stated = {**wanted["pinned"], **wanted["packages"]}
     seen = state.Seen(
-        packages=reader.packages(versions),
-        held=reader.held({**versions, **dict.fromkeys(wanted["none"], NONE)}),
+        packages=reader.packages({**dict.fromkeys(others, "*"), **pinned, **wanted["packages"]}),
+        held=reader.held({**stated, **dict.fromkeys(wanted["none"], NONE)}, follow),
         kernel=kernel,
         module=version,
         units=reader.units(wanted["units"]),
@@ -133,7 +135,8 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
     runs = gpu["driver"]["version"] is not None
     return [
         *problems,
-        *state.packages(wanted["packages"], wanted["pinned"], seen, wanted["role"], wanted["several"]),
+        *state.packages(wanted["packages"], pinned, seen, wanted["role"], wanted["several"]),
+        *(state.leftovers(others, wanted["module"]["version"], stated, seen, reader.remove) if others else ()),
         *(state.module(wanted.get("module") or {}, seen) if not problems else ()),
         *state.units(wanted["units"], runs, seen),
         *state_nvlink.findings(wanted.get("nvlink") or {}, "" if problems else kernel, node_command.run),

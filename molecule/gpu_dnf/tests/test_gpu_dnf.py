@@ -131,8 +131,23 @@ def test_signatures_of_packages_and_of_their_list_are_checked(host):
     assert "\ngpgcheck=0\nrepo_gpgcheck=1\n" in text
 
 
+def test_what_came_with_a_toolkit_is_locked_as_it_came(host):
+    assert installed(host)["libcublas-12-9"] == ["0:12.9.1.4-1"]
+    text = host.file(LOCKS).content_string
+    assert text.count("# bedplate cuda.follow: begin\n") == 1
+    assert {"libcublas-12-9-0:12.9.1.4-1.*", "libcublas-13-0-0:13.0.1.4-1.*"} <= set(text.splitlines())
+    # As on a node that was installed before the repository had the newer one: it is to stay there, and to be told until it is locked.
+    host.check_output("dnf --assumeyes --disableplugin=versionlock downgrade libcublas-12-9-12.9.0.13-1")
+    assert "package libcublas-12-9: wanted held, found not held" in verify().stdout
+    done = play(SCENARIO / "gpu_dnf.bedplate.yml")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "libcublas-12-9-0:12.9.0.13-1.*" in host.file(LOCKS).content_string.splitlines()
+    assert installed(host)["libcublas-12-9"] == ["0:12.9.0.13-1"]
+
+
 def test_an_upgrade_of_everything_changes_none_of_it(host):
     before = installed(host)
+    assert before["libcublas-12-9"] == ["0:12.9.0.13-1"]
     # There is something newer, of the driver and of the kernel, of which dnf knows.
     everything = "dnf --quiet --disableplugin=versionlock --setopt=bedplate-*.module_hotfixes=1 repoquery --qf '%{version}-%{release}\\n' "
     assert f"{UNKNOWN}-1.el9" in host.check_output(everything + "libnvidia-ml")

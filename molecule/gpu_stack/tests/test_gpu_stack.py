@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +25,8 @@ OLD, NEW, BROKEN, UNKNOWN = "580.65.06", "590.48.01", "595.71.05", "999.10.01"
 COUPLED = ("nvidia-kernel-open-dkms", "nvidia-kernel-support", "firmware-nvidia-gsp", "libcuda1", "nvidia-driver-cuda")
 HGX = ("nvidia-fabricmanager", "libnvidia-nscq")
 NODES = ("gpu1", "gpu2")
+# What another set has beside its driver, by the words of the cluster file.
+OTHER_PARTS = {'["12.9", "13.0"]': '["13.0"]', 'nccl: "2.28.9"': 'nccl: "2.30.4"', 'dcgm: "4"': 'dcgm: "4.5.3"'}
 
 
 class Host(Protocol):
@@ -54,10 +57,13 @@ def verify(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def other(tmp_path: Path):
-    """Return a function that writes the scenario's cluster file with another driver, or another key."""
+    """Return a function that writes the scenario's cluster file with another driver, another key, or other words."""
 
-    def write(driver: str = OLD, key: str = "nvidia.asc") -> Path:
+    def write(driver: str = OLD, key: str = "nvidia.asc", words: Mapping[str, str] | None = None) -> Path:
         text = (SCENARIO / "gpu_stack.bedplate.yml").read_text().replace("keys/nvidia.asc", f"{KEYS}/{key}")
+        for old, new in (words or {}).items():
+            assert old in text
+            text = text.replace(old, new)
         path = tmp_path / "other.bedplate.yml"
         path.write_text(text.replace(OLD, driver))
         return path
@@ -69,15 +75,19 @@ def installed(host: Host) -> dict[str, str]:
     """Return package -> version of all that is installed of NVIDIA's."""
     said = host.check_output(
         "dpkg-query --show --showformat='${Package} ${db:Status-Status} ${Version}\\n' "
-        "'*nvidia*' 'libcuda*' 'cuda*' 'datacenter-gpu-manager*' 'libnv*' 'libnccl*' nvlsm | sort"
+        "'*nvidia*' 'libcuda*' 'cuda*' 'datacenter-gpu-manager*' 'libnv*' 'libnccl*' 'libcublas*' nvlsm | sort"
     )
     rows = [line.split() for line in said.splitlines()]
     return {row[0]: row[2] for row in rows if row[1] == "installed"}
 
 
 def of_driver(host: Host) -> dict[str, str]:
-    others = ("cuda", "datacenter", "libnccl")
+    others = ("cuda", "datacenter", "libnccl", "libcublas")
     return {name: version for name, version in installed(host).items() if not name.startswith(others)}
+
+
+def held(host: Host) -> set[str]:
+    return set(host.check_output("apt-mark showhold").split())
 
 
 def kernel(host: Host) -> str:
@@ -102,8 +112,7 @@ def holds_exactly(host: Host, version: str) -> None:
     assert set(COUPLED) <= set(packages)
     assert (set(HGX) <= set(packages)) == is_hgx(host)
     # What comes as a dependency of others too, and what would bring another kernel.
-    held = set(host.check_output("apt-mark showhold").split())
-    assert {*packages, "linux-headers-amd64"} <= held
+    assert {*packages, "linux-headers-amd64"} <= held(host)
     assert host.check_output(f"modinfo --set-version {kernel(host)} --field version nvidia") == version
     status = host.check_output("dkms status")
     assert f"nvidia/{version}, {kernel(host)}, x86_64: installed" in status
@@ -136,7 +145,8 @@ def test_toolkits_are_side_by_side_and_users_find_the_first(host):
     assert packages["cuda-toolkit-13-0"].startswith("13.0.")
     # Built with the first toolkit's CUDA; the repository has newer ones, and this one built with 13.0.
     assert {packages[name] for name in ("libnccl2", "libnccl-dev")} == {"2.28.9-1+cuda12.9"}
-    assert {"libnccl2", "libnccl-dev"} <= set(host.check_output("apt-mark showhold").split())
+    # And what a toolkit brings, which has a version of its own.
+    assert {"libnccl2", "libnccl-dev", "libcublas-12-9", "libcublas-13-0"} <= held(host)
     for version in ("12.9", "13.0"):
         assert f"release {version}" in host.check_output(f"/usr/local/cuda-{version}/bin/nvcc --version")
     assert "release 12.9" in host.check_output("bash -lc 'nvcc --version'")
@@ -149,7 +159,15 @@ def test_dcgm_is_of_the_drivers_cuda(host):
 
 
 def test_an_upgrade_of_everything_changes_none_of_it(host):
+    # As on a node that was installed before the repository had the newer one.
+    assert len(host.check_output("apt-cache madison libcublas-12-9").splitlines()) > 1
+    assert installed(host)["libcublas-12-9"] == "12.9.1.4-1"
+    host.check_output(
+        "apt-get --quiet --yes --allow-downgrades --allow-change-held-packages install libcublas-12-9=12.9.0.13-1 "
+        "&& apt-mark hold libcublas-12-9"
+    )
     before = installed(host)
+    assert before["libcublas-12-9"] == "12.9.0.13-1"
     # There is something newer, of which apt knows.
     assert f"{UNKNOWN}-1" in host.check_output("apt-cache madison libcuda1")
     host.check_output("apt-get --quiet update && DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes dist-upgrade")
@@ -167,6 +185,10 @@ def test_nobody_gets_a_driver_by_a_metapackage(host, name):
     ("fault", "told", "mend"),
     [
         ("apt-mark unhold libcuda1", "package libcuda1: wanted held, found not held", "apt-mark hold libcuda1"),
+        ("mkdir -p /b/DEBIAN; printf 'Package: libnvidia-nscq-570\\nVersion: 570.124.06-1\\nArchitecture: all\\nMaintainer: x\\n"
+         "Description: x\\n' > /b/DEBIAN/control; dpkg-deb --build /b /b.deb; dpkg --install /b.deb",
+         "package libnvidia-nscq-570: wanted none but of driver 580.65.06, found 570.124.06-1",
+         "dpkg --purge libnvidia-nscq-570; rm -r /b /b.deb"),
         ("systemctl disable nvidia-dcgm", "unit nvidia-dcgm.service: wanted enabled, found disabled", "systemctl enable nvidia-dcgm"),
         ("mkdir /m; mv /lib/modules/*/updates/dkms/nvidia.ko* /m/; depmod $(ls /lib/modules)",
          "wanted 580.65.06, found none; do not reboot",
@@ -215,14 +237,56 @@ def test_a_repository_with_another_key_is_not_believed(other):
     assert play(SCENARIO / "gpu_stack.bedplate.yml").returncode == 0
 
 
+def parts(host: Host) -> tuple[dict[str, str], str]:
+    """Return package -> version of what is held of DCGM, CUDA and NCCL, and the toolkit that users find."""
+    names = held(host)
+    versions = {name: version for name, version in installed(host).items() if name in names}
+    kept = {name: version for name, version in versions.items() if name.startswith(("cuda", "datacenter", "libnccl"))}
+    return kept, host.check_output("readlink /usr/local/cuda")
+
+
 def test_a_whole_set_is_replaced_by_another_and_back(other):
-    for version in (NEW, OLD):
-        changed = play(other(driver=version))
+    before = [parts(Node(name)) for name in NODES]
+    for version, words in ((NEW, OTHER_PARTS), (OLD, {})):
+        file = other(driver=version, words=words)
+        changed = play(file)
         assert changed.returncode == 0, changed.stdout + changed.stderr
         for name in NODES:
             holds_exactly(Node(name), version)
-        again = recap(play(other(driver=version)).stdout)
+            if words:
+                assert parts(Node(name)) == (
+                    {
+                        "cuda-toolkit-13-0": "13.0.2-1",
+                        "datacenter-gpu-manager-4-core": "1:4.5.3-1",
+                        "datacenter-gpu-manager-4-cuda13": "1:4.5.3-1",
+                        "libnccl2": "2.30.4-1+cuda13.2",
+                        "libnccl-dev": "2.30.4-1+cuda13.2",
+                    },
+                    "/usr/local/cuda-13.0",
+                )
+                # A toolkit that is no longer of the set is nobody's, and what it brought with it.
+                assert not {"cuda-toolkit-12-9", "libcublas-12-9"} & held(Node(name))
+        again = recap(play(file).stdout)
         assert {name: again[name]["changed"] for name in NODES} == dict.fromkeys(NODES, 0)
+    assert [parts(Node(name)) for name in NODES] == before
+
+
+def test_dcgm_that_leaves_the_file_is_let_go_and_comes_back(other):
+    node = Node("gpu2")
+    preferences = "ls /etc/apt/preferences.d /etc/apt/sources.list.d"
+    for words, wanted in (({'  dcgm: "4"\n': ""}, False), ({}, True)):
+        file = other(words=words)
+        done = play(file, "--limit=gpu2")
+        assert done.returncode == 0, done.stdout + done.stderr
+        files = node.check_output(preferences).split()
+        assert ("bedplate-dcgm.pref" in files) == wanted
+        # The driver's too.
+        assert "bedplate-nvidia.sources" in files
+        assert ("datacenter-gpu-manager-4-core" in held(node)) == wanted
+        unit = node.check_output("systemctl is-enabled nvidia-dcgm || true")
+        assert unit == ("enabled" if wanted else "disabled")
+        assert recap(play(file, "--limit=gpu2").stdout)["gpu2"]["changed"] == 0
+        assert "datacenter-gpu-manager-4-core" in installed(node)
 
 
 def would_reboot(done: subprocess.CompletedProcess[str]) -> bool:

@@ -36,7 +36,7 @@ class System:
     family: str
     headers: tuple[tuple[str, str], ...]
     kernel_pins: tuple[str, ...]
-    # What follows the newest kernel, its headers first.
+    # What follows the newest kernel: its headers first, by name, then patterns.
     kernel_follows: tuple[str, ...]
     kernels: Mapping[str, str]
     stream: Mapping[str, str]
@@ -175,11 +175,15 @@ class Break:
 
 @dataclass(frozen=True)
 class CudaOffer:
-    """CUDA toolkits of one source: version to its packages with their versions."""
+    """CUDA toolkits of one source: version to its packages with their versions.
+
+    `components` are patterns of what comes with them, each in a version of its own; {cuda} is X-Y.
+    """
 
     source: str
     systems: tuple[str, ...]
     versions: Mapping[str, Mapping[str, str]]
+    components: tuple[str, ...]
     known: Known
 
 

@@ -57,8 +57,12 @@ class Stack:
     persistence_user: str = ""
     # Those of `pinned` that are the distribution's own, whatever the source of the driver.
     kernel_packages: tuple[str, ...] = ()
-    # What would bring another kernel by itself; the first is that of the newest kernel's headers.
+    # What would bring another kernel by itself: the name of the newest kernel's headers, then patterns.
     kernel_follows: tuple[str, ...] = ()
+    # Patterns of what comes with CUDA, in versions that are not in the table.
+    components: tuple[str, ...] = ()
+    # Names, and patterns of them, of the driver's packages of other branches and sources.
+    others: tuple[str, ...] = ()
     stream: str = ""
     remove: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -170,6 +174,8 @@ def _stack(case: Case) -> Stack:
         persistence_user=names.persistence_user,
         kernel_packages=_kernel_packages(case),
         kernel_follows=tuple(_fill(case, name) for name in case.system.kernel_follows) if case.system else (),
+        components=_components(case),
+        others=_others(case),
         stream=stream,
         remove=(case.table.dcgm.forbidden,) if case.request.dcgm else (),
         notes=_notes(case, names),
@@ -222,6 +228,29 @@ def _packages(case: Case, names: Names) -> Iterator[Package]:
         for name in table.dcgm.packages:
             full = name.format(cuda=table.cuda_major(driver.branch))
             yield Package(full, table.dcgm.version.format(version=case.dcgm[0]), "dcgm")
+
+
+def _components(case: Case) -> tuple[str, ...]:
+    offer = case.table.cuda_of(case.request.os, case.request.source)
+    dashed = [version.replace(".", "-") for version in case.request.cuda]
+    return tuple(unique(one.format(cuda=cuda) for cuda in dashed for one in (offer.components if offer else ())))
+
+
+def _others(case: Case) -> tuple[str, ...]:
+    """Return how the driver's packages are called in other branches, and those of other sources where the name has a branch.
+
+    Without one a name may be a package that the system has for itself.
+    """
+    found: list[str] = []
+    for row in case.table.names:
+        if case.request.os not in row.systems:
+            continue
+        fabric = (names for part, names in row.fabric.items() if part not in UNCOUPLED)
+        for name in (one for group in (*row.kernel.values(), row.driver, row.coupled, *fabric) for one in group):
+            pattern = name.format(branch="[0-9]*", version="*", kernel="*")
+            if row.source == case.request.source or pattern != name:
+                found.append(pattern)
+    return tuple(unique(found))
 
 
 def _headers(case: Case) -> Iterator[Package]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import followed
 
 Run = Callable[[list[str]], Outcome]
 
@@ -51,20 +53,36 @@ def packages(
 ) -> Iterator[Finding]:
     """Compare packages: those that are wanted are there, of those that are pinned none is of another version, and all are held.
 
-    `several` are names of which other versions may be there as well, as rpm has every kernel under one name.
+    Names of pinned ones may be patterns. `several` are names of which other versions may be there as well, as rpm has every kernel
+    under one name.
     """
     again = f"run the role {role} again"
-    for name, version in {**pinned, **wanted}.items():
-        there = seen.packages.get(name, ())
-        other = [one for one in there if not matches(one, version)]
-        if name in several and len(other) < len(there):
-            other = []
-        if other:
-            yield Finding(f"package {name}", version, ", ".join(other), again)
-        elif name in wanted and not there:
-            yield Finding(f"package {name}", version, "not installed", again)
-        elif there and name not in seen.held:
-            yield Finding(f"package {name}", "held", "not held, so the next upgrade may change it", again)
+    expected = {**pinned, **wanted}
+    for entry, found in followed([*expected], seen.packages).items():
+        if entry in wanted and not found:
+            yield Finding(f"package {entry}", wanted[entry], "not installed", again)
+        for name, there in found.items():
+            other = [one for one in there if not matches(one, expected[entry])]
+            if name in several and len(other) < len(there):
+                other = []
+            if other:
+                yield Finding(f"package {name}", expected[entry], ", ".join(other), again)
+            elif name not in seen.held:
+                yield Finding(f"package {name}", "held", "not held, so the next upgrade may change it", again)
+
+
+def leftovers(
+    names: Sequence[str], version: str, stated: Collection[str], seen: Seen, remove: str
+) -> Iterator[Finding]:
+    """Name packages of the driver's, by names or patterns of other branches, that are neither stated nor of its version.
+
+    A driver whose packages are called otherwise than those before does not always take these away.
+    """
+    for found in followed(names, seen.packages).values():
+        for name, there in found.items():
+            if name not in stated and not all(matches(one.partition(":")[2] or one, f"{version}-*") for one in there):
+                fix = f"see that nothing needs it, then {remove} {name}"
+                yield Finding(f"package {name}", f"none but of driver {version}", ", ".join(there), fix)
 
 
 def module(wanted: Mapping[str, str], seen: Seen) -> Iterator[Finding]:
@@ -114,13 +132,15 @@ def not_checked(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> list[str]:
 
 
 class Reader:
-    """Reads a machine, with as few commands as there are kinds of things."""
+    """Reads a machine, with as few commands as there are kinds of things. `remove` is what takes a package away."""
+
+    remove = "apt-get purge"
 
     def __init__(self, run: Run) -> None:
         self.run = run
 
     def packages(self, wanted: Mapping[str, str]) -> dict[str, list[str]]:
-        """Return the versions that are installed of name -> wanted version, of each architecture, by name."""
+        """Return the versions that are installed of name, or pattern, -> wanted version, of each architecture, by name."""
         names = list(wanted)
         if not names:
             return {}
@@ -133,10 +153,10 @@ class Reader:
                 found.setdefault(name, []).append(version)
         return found
 
-    def held(self, wanted: Mapping[str, str]) -> frozenset[str]:
-        """Return those of name -> wanted version that are held."""
-        names = {word.partition(":")[0] for word in self.run(["apt-mark", "showhold"]).stdout.split()}
-        return frozenset(names & wanted.keys())
+    def held(self, wanted: Mapping[str, str], follow: Sequence[str] = ()) -> frozenset[str]:
+        """Return what is held of name, or pattern, -> wanted version, and of those that are to stay at any version."""
+        names = (word.partition(":")[0] for word in self.run(["apt-mark", "showhold"]).stdout.split())
+        return frozenset(name for name in names if any(fnmatchcase(name, one) for one in (*wanted, *follow)))
 
     def module(self, kernel: str, file: str) -> str:
         """Return the version of a module file for a kernel, "" where there is none."""
@@ -156,16 +176,19 @@ class Reader:
 class RpmReader(Reader):
     """Reads a machine of rpm."""
 
+    remove = "dnf remove"
+
     def packages(self, wanted: Mapping[str, str]) -> dict[str, list[str]]:
         """As Reader.packages, with the epoch only where one is wanted. RpmError: the records cannot be read."""
         return {
-            name: [one if ":" in wanted[name] else one.partition(":")[2] for one in there]
+            name: [one if ":" in wanted.get(name, "") else one.partition(":")[2] for one in there]
             for name, there in node_rpm.installed([*wanted], self.run).items()
         }
 
-    def held(self, wanted: Mapping[str, str]) -> frozenset[str]:
-        """Return those that dnf's versionlock keeps at the wanted version."""
-        return node_rpm.held(wanted, node_rpm.locks())
+    def held(self, wanted: Mapping[str, str], follow: Sequence[str] = ()) -> frozenset[str]:
+        """Return those that dnf's versionlock keeps at the wanted version, or at the one that is there."""
+        lines = node_rpm.locks()
+        return node_rpm.held(wanted, lines) | node_rpm.kept(follow, lines, self.run)
 
 
 READERS = {"apt": Reader, "dnf": RpmReader}

@@ -327,7 +327,8 @@ def _break(row: _Row, systems: dict[str, System]) -> Break:
 def _cuda(row: _Row, systems: dict[str, System]) -> CudaOffer:
     offered = row.row("versions")
     packages = {version: offered.mapping(version) for version in offered.data}
-    return CudaOffer(row.text("source"), row.needed("systems", systems), packages, row.known())
+    components = row.texts("components")
+    return CudaOffer(row.text("source"), row.needed("systems", systems), packages, components, row.known())
 
 
 def _extra(row: _Row, systems: dict[str, System]) -> Extra:

@@ -49,6 +49,12 @@ def files() -> list[dict[str, Any]]:
     return [{"path": _UNIT_PATH, "content": _TEXT}, {"path": _RULES, "content": _RULE}]
 
 
+def units_away() -> list[dict[str, Any]]:
+    """Return the units as they are to be where the toolkit is no longer wanted: ours off, and its own as it came."""
+    away = [{"name": name, "masked": False} for name in ("nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service")]
+    return [{"name": UNIT, "enabled": False, "state": "stopped"}, *away]
+
+
 def units() -> list[dict[str, Any]]:
     """Return the units, as bedplate.cluster.units takes them."""
     return [

@@ -42,14 +42,22 @@ def deployment(wanted: Wanted | None, choices: Mapping[str, Any]) -> dict[str, A
         raise ContainerError("\n".join(problems))
     sources = container_sources.sources(choices)
     if not wanted or not wanted.file.toolkit:
-        # Of such a machine the file says no system.
-        manager = wanted.manager if wanted else "apt"
-        return {"manager": manager, "packages": [], **sources, "expected": {}, "asked": _asked({}, sources, "")}
+        # Of a machine without GPU software the file says no system, and nothing of a toolkit either.
+        return {
+            **sources,
+            "state": "absent" if wanted else "",
+            "manager": wanted.manager if wanted else "apt",
+            **{key: [] for key in ("sources", "packages", "hold", "files")},
+            "units": container_cdi.units_away(),
+            "expected": {},
+            "asked": _asked({}, sources, ""),
+        }
     names = list(choices["engines"])
     rows = {name: _row(system, name) for name in names}
     toolkit = deploy(wanted, PART)
     return {
         **sources,
+        "state": "present",
         "manager": toolkit["manager"],
         "sources": wanted.sources(PART),
         "packages": [*toolkit["packages"], *_packages(rows, choices)],

@@ -10,15 +10,23 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
 PART = "dcgm"
+_ENGINE = "/usr/bin/nv-hostengine"
 
 
 def deployment(wanted: Wanted) -> dict[str, Any]:
-    """Return what to bring to a node; empty where the file wants no DCGM."""
+    """Return what to bring to a node; with state absent, where the file wants no DCGM or no longer does, what to take away."""
     if not wanted.file.dcgm:
-        return {}
+        return {
+            "state": "absent",
+            "manager": wanted.manager,
+            "service": _service(),
+            "driver": wanted.stack.driver,
+            **{key: [] for key in ("sources", "packages", "hold", "follow")},
+        }
     # Of another name, and in conflict with these: apt removes it in the same transaction, and it is not to come back.
     never = wanted.stack.remove
     return {
+        "state": "present",
         "service": _service(),
         "driver": wanted.stack.driver,
         "sources": wanted.sources(PART, never=never),
@@ -32,11 +40,14 @@ def _service() -> str:
 
 
 def units(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the host engine's unit: running where the driver is loaded, for without one it only fails.
+    """Return the host engine's unit: running where the driver is loaded, for without one it only fails; off where it is to go.
 
     `gpu` is what bedplate.cluster.gpu_facts returns.
     """
+    if deployed["state"] == "absent":
+        return [{"name": deployed["service"], "enabled": False, "state": "stopped"}]
     unit: dict[str, Any] = {"name": deployed["service"], "enabled": True}
     if gpu["driver"]["version"] == deployed["driver"]:
-        unit["state"] = "started"
+        # Its package may not restart it, for it may start nothing.
+        unit |= {"state": "started", "restart_after": [_ENGINE]}
     return [unit]

@@ -62,6 +62,10 @@ class Wanted:
             if name in mine or (part == "driver" and name not in others)
         }
 
+    def components(self, part: str) -> list[str]:
+        """Return patterns of what comes as a dependency of a part, in versions that are nowhere stated, and is to stay as it came."""
+        return list(self.stack.components) if part == "cuda" else []
+
     def origins(self, part: str) -> list[dict[str, str]]:
         """Return the files that tell apt or dnf the repositories of a part, as entries of bedplate.cluster.files."""
         by_part = {row.name: row.part for row in tables.default().repositories}
@@ -139,7 +143,7 @@ def deploy(wanted: Wanted, part: str) -> dict[str, Any]:
     return {
         "manager": wanted.manager,
         "packages": [f"{one.name}={one.version}" for one in packages],
-        "follow": [f"{name}={version}" for name, version in rest.items()],
+        "follow": [*(f"{name}={version}" for name, version in rest.items()), *wanted.components(part)],
         # dnf's locks are among the sources.
         "hold": [one.name for one in packages] if wanted.manager == "apt" else [],
     }
@@ -160,5 +164,9 @@ def expected(wanted: Wanted, part: str, role: str, units: Sequence[str] = ()) ->
         "about": f"of driver {wanted.stack.driver}" if part == "driver" else f"of {part}",
         "packages": named,
         "pinned": {name: version for name, version in pinned.items() if name not in named},
+        # What may be left of another driver.
+        "others": list(wanted.stack.others) if part == "driver" else [],
+        # Of whichever version, and held.
+        "follow": wanted.components(part),
         "units": list(units),
     }

@@ -295,7 +295,7 @@ GOOD: dict[str, Good] = {
         ask(f"{NV_13} 580", "h100", cuda=("12.8", "13.0")),
         "580.126.09",
         O,
-        {"cuda-toolkit-12-8": "12.8.*", "cuda-toolkit-13-0": "13.0.*"},
+        {"cuda-toolkit-12-8": "12.8.1-1", "cuda-toolkit-13-0": "13.0.2-1"},
         ("cuda", "cuda-drivers"),
     ),
     "DCGM for CUDA 12": Good(

@@ -96,6 +96,18 @@ def test_deploy_takes_what_is_brought(bring: Callable[..., dict[str, Any]]) -> N
     assert read_units([*found["units"], *found["daemons"]])[1] == []
 
 
+def test_a_toolkit_that_leaves_the_file_takes_its_pins_holds_and_unit_along(
+    bring: Callable[..., dict[str, Any]],
+) -> None:
+    gone = bring(toolkit="")
+    assert [gone[key] for key in ("sources", "packages", "hold", "files")] == [[]] * 4
+    assert [unit.name for unit in read_units(gone["units"])[0] if unit.may_be_absent] == [
+        "bedplate-cdi.service", "nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service",
+    ]  # fmt: skip
+    # Of a login node the file says nothing, so nothing of it is taken away.
+    assert [gone["state"], bring(host="ctl1")["state"], bring()["state"]] == ["absent", "", "present"]
+
+
 @pytest.mark.parametrize(("host", "toolkit"), [("ctl1", ', container_toolkit: "1.18.2"'), ("gpu1", "")])
 def test_without_a_toolkit_nothing_is_brought_but_pyxis(
     bring: Callable[..., dict[str, Any]], tmp_path: Path, host: str, toolkit: str

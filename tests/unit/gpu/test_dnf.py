@@ -104,7 +104,7 @@ def test_of_the_driver_one_version_is_locked_and_what_drags_in_another_is_left_o
 
 
 def test_dcgm_and_cuda_have_locks_of_their_own(tmp_path: Path) -> None:
-    assert lines_of(cuda.deployment(wanted(tmp_path))["sources"]) == ["cuda-toolkit-12-9-12.9.*-*.*"]
+    assert lines_of(cuda.deployment(wanted(tmp_path))["sources"]) == ["cuda-toolkit-12-9-12.9.1-1.*"]
     lines = lines_of(dcgm.deployment(wanted(tmp_path))["sources"])
     assert lines[0].startswith("datacenter-gpu-manager-4-core-1:4.")
     assert lines[-1] == "!datacenter-gpu-manager"
@@ -142,6 +142,24 @@ def test_without_a_stated_kernel_none_comes_by_itself_but_its_headers_can_be_had
 
 def test_without_anything_to_lock_there_is_no_block() -> None:
     assert locks("nothing", {}, []) == []
+
+
+def test_kernels_of_other_flavours_do_not_come_by_themselves_either(tmp_path: Path) -> None:
+    told = driver.deployment(wanted(tmp_path))
+    assert {"!kernel-rt-core", "!kernel-64k-core"} <= set(lines_of(told["origins"]))
+    assert "kernel-rt-core" in told["expected"]["none"]
+
+
+def test_what_came_with_a_toolkit_is_locked_as_it_came(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = cuda.deployment(wanted(tmp_path))
+    assert told["follow"] == told["expected"]["follow"] == ["*-12-9", "cuda-toolkit-*config-common"]
+    reader = state.READERS["dnf"](lambda argv: Outcome(0, "cuda-nvcc-12-9\t0:12.9.86-1\nlibnpp-12-9\t0:12.4.1-1\n", ""))
+    monkeypatch.setattr(
+        state.node_rpm, "locks", lambda: frozenset(["cuda-nvcc-12-9-0:12.9.86-1.*", "libnpp-12-9-0:1-1.*"])
+    )
+    seen = state.Seen(reader.packages({"*-12-9": "*"}), reader.held({}, ["*-12-9"]), "", "", {})
+    (found,) = state.packages({}, {"*-12-9": "*"}, seen, "cuda")
+    assert str(found).startswith("package libnpp-12-9: wanted held, found not held")
 
 
 SEEN = {"libml": "3:580.1-*", "dcgm": "4.5-*", "kernel-core": "5.14.0-1.el9"}

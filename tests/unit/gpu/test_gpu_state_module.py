@@ -71,3 +71,30 @@ def test_what_nvlink_takes_is_compared_too(
     monkeypatch.setitem(WANTED, "nvlink", {"nodes_file": str(path), "nodes": ["10.0.0.1", "10.0.0.2"], "modules": []})
     (found,) = told(monkeypatch, gpu, Outcome(0, GOOD, ""), Verdict())
     assert found.startswith(f"{path}: wanted the 2 nodes of the NVLink domain, found none of 10.0.0.2; ")
+
+
+def test_what_came_with_the_packages_is_to_be_held_too(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
+    def run(argv: list[str]) -> Outcome:
+        told = {
+            "dpkg-query": "cuda-nvcc-12-9\tinstalled\t12.9.86-1\nlibnpp-12-9\tinstalled\t12.4-1\n",
+            "apt-mark": "libnpp-12-9\n",
+        }
+        return Outcome(0, told.get(argv[0], ""), "")
+
+    monkeypatch.setattr(node_command, "run", run)
+    wanted = {"role": "cuda", "manager": "apt", "several": [], "none": [], "packages": {}, "pinned": {}, "units": []}
+    (found,) = gpu_state._findings({**wanted, "follow": ["*-12-9"]}, gpu)
+    assert str(found).startswith("package cuda-nvcc-12-9: wanted held, found not held")
+    assert gpu_state._findings(wanted, gpu) == []
+
+
+def test_packages_of_an_older_branch_are_found(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
+    def run(argv: list[str]) -> Outcome:
+        told = {"dpkg-query": "libnvidia-compute-570\tinstalled\t570.1-1\n", "modinfo": "580.159.04\n"}
+        return Outcome(0, told.get(argv[0], ""), "")
+
+    monkeypatch.setattr(node_command, "run", run)
+    (found,) = gpu_state._findings({**WANTED, "signed": False, "mig": [], "others": ["libnvidia-compute-[0-9]*"]}, gpu)
+    assert str(found).startswith(
+        "package libnvidia-compute-570: wanted none but of driver 580.159.04, found 570.1-1; see that"
+    )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories import Repository, deb822, preferences
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver
@@ -68,7 +69,7 @@ def test_an_empty_list_of_a_profile_takes_away_what_the_cluster_wants(tmp_path: 
     assert cuda.deployment(wanted(tmp_path, "new1", **both))["versions"] == ["12.9"]
     none = cuda.deployment(wanted(tmp_path, "old1", **both))
     # What was there before is taken away, so these are empty and not left out.
-    assert [none[key] for key in ("versions", "sources", "packages", "hold", "files")] == [[]] * 5
+    assert [none[key] for key in ("versions", "sources", "packages", "hold", "follow", "files")] == [[]] * 6
 
 
 def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
@@ -186,8 +187,10 @@ def test_each_part_has_its_own_repositories_packages_and_pins(tmp_path: Path) ->
 
 def test_the_first_cuda_is_the_one_that_users_find(tmp_path: Path) -> None:
     told = cuda.deployment(wanted(tmp_path, more='cuda: ["12.9", "13.0"]'))
-    assert told["packages"] == ["cuda-toolkit-12-9=12.9.*", "cuda-toolkit-13-0=13.0.*"]
+    assert told["packages"] == ["cuda-toolkit-12-9=12.9.1-1", "cuda-toolkit-13-0=13.0.2-1"]
     assert told["hold"] == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
+    # The toolkit is a metapackage: what it brings has versions of its own, and stays as it came.
+    assert told["follow"] == told["expected"]["follow"] == ["*-12-9", "cuda-toolkit-*config-common", "*-13-0"]
     files = {entry["path"]: entry for entry in told["files"]}
     assert files["/usr/local/cuda"] == {"path": "/usr/local/cuda", "state": "link", "target": "/usr/local/cuda-12.9"}
     assert "PATH=/usr/local/cuda-12.9/bin:$PATH" in files["/etc/profile.d/bedplate-cuda.sh"]["content"]
@@ -198,11 +201,22 @@ def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: P
     assert "datacenter-gpu-manager-4-cuda13=1:4.6.0-*" in told["packages"]
     pins = told["sources"][-1]["content"]
     assert "Package: datacenter-gpu-manager\nPin: version *\nPin-Priority: -1\n" in pins
-    states = [
-        dcgm.units(told, {"driver": {"version": version}})[0].get("state")
-        for version in (None, told["driver"], "570.1.2")
-    ]
-    assert states == [None, "started", None]
+    units = [dcgm.units(told, {"driver": {"version": version}})[0] for version in (None, told["driver"], "570.1.2")]
+    assert [one.get("state") for one in units] == [None, "started", None]
+    # Packages may start and stop nothing when they are installed: the engine of another version would run on.
+    assert [one.get("restart_after") for one in units] == [None, ["/usr/bin/nv-hostengine"], None]
+    assert read_units(units[1:2])[1] == read_units(units[:1])[1] == []
+
+
+def test_dcgm_that_leaves_the_file_takes_its_pins_holds_and_unit_along(tmp_path: Path) -> None:
+    gone = dcgm.deployment(wanted(tmp_path))
+    assert [gone[key] for key in ("sources", "packages", "hold", "follow")] == [[]] * 4
+    assert (gone["state"], gone["manager"]) == ("absent", "apt")
+    # Whatever runs: it would watch another driver with this one's library.
+    for version in (None, gone["driver"]):
+        units = dcgm.units(gone, {"driver": {"version": version}})
+        assert units == [{"name": "nvidia-dcgm.service", "enabled": False, "state": "stopped"}]
+    assert dcgm.deployment(wanted(tmp_path, more='dcgm: "4"'))["state"] == "present"
 
 
 def test_module_options_go_where_the_source_reads_them(tmp_path: Path) -> None:

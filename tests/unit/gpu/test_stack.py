@@ -155,6 +155,21 @@ def test_pins_what_may_come_later_too() -> None:
     assert pinned["linux-image-6.1.0-50-amd64"] == pinned["linux-headers-6.1.0-50-amd64"] == "6.1.176-1"
 
 
+def test_knows_how_other_drivers_are_called() -> None:
+    nvidia, canonical = (
+        resolve(ask("ubuntu-24.04 nvidia 590", "h100")),
+        resolve(ask("ubuntu-24.04 canonical 580", "h100")),
+    )
+    # Of the branch with a suffix, and of Canonical's.
+    assert {"libnvidia-compute-[0-9]*", "nvidia-dkms-[0-9]*-open", "nvidia-utils-[0-9]*-server"} <= set(nvidia.others)
+    assert "nvidia-firmware-[0-9]*-server-*" in nvidia.others
+    # Without a branch in its name this may be of Ubuntu's own there.
+    assert "nvidia-modprobe" in nvidia.others
+    assert "nvidia-modprobe" not in canonical.others
+    assert not {name for name in nvidia.others if any(fnmatch.fnmatchcase(one, name) for one in UNCOUPLED)}
+    assert "libnvidia-nscq-[0-9]*" in resolve(ask("rocky-9 nvidia 580", "h100")).others
+
+
 def test_pins_the_kernel_of_el() -> None:
     pinned = dict(resolve(GOOD["EL 9: stream and epoch"].request).pinned)
     assert pinned["kernel-core"] == pinned["kernel-devel"] == "5.14.0-503.el9"

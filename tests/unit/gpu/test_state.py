@@ -58,6 +58,42 @@ def test_each_difference_of_packages_is_told(change: dict[str, Any], told: str) 
     assert told in str(finding)
 
 
+def test_what_is_left_of_another_branch_is_told() -> None:
+    there = {
+        "libnvidia-compute-570": ["570.124.06-0ubuntu1"],
+        "libnvidia-compute": ["590.48.01-1ubuntu1"],
+        # Empty ones that lead to the new names, and what is stated in a version of its own.
+        "nvidia-dkms-580": ["590.48.01-1ubuntu1"],
+        "nvidia-modprobe": ["595.1-1"],
+        "nvidia-utils-580-server": ["590.48.01-1ubuntu1", "580.173.02-1"],
+    }
+    names = [
+        "libnvidia-compute",
+        "libnvidia-compute-[0-9]*",
+        "nvidia-dkms-[0-9]*",
+        "nvidia-modprobe",
+        "nvidia-utils-[0-9]*-server",
+    ]
+    seen = replace(SEEN, packages=there)
+    found = list(state.leftovers(names, "590.48.01", ["libnvidia-compute", "nvidia-modprobe"], seen, "apt-get purge"))
+    assert [one.what for one in found] == ["package libnvidia-compute-570", "package nvidia-utils-580-server"]
+    assert str(found[0]).endswith(
+        "found 570.124.06-0ubuntu1; see that nothing needs it, then apt-get purge libnvidia-compute-570"
+    )
+    epoch = replace(SEEN, packages={"libnvsdm-570": ["0:570.1-1"], "nvidia-imex-570": ["3:590.48.01-1"]})
+    assert [one.what for one in state.leftovers(["lib*", "nvidia-imex-*"], "590.48.01", [], epoch, "x")] == [
+        "package libnvsdm-570"
+    ]
+
+
+def test_packages_of_a_pattern_are_to_be_held_whatever_they_are_called() -> None:
+    kernels = {"linux-image-[!0-9]*": "*", "linux-image-amd64": "6.1-1"}
+    there = {"linux-image-cloud-amd64": ["6.1-1"], "linux-image-amd64": ["6.1-1"], "linux-image-6.1-amd64": ["6.1-1"]}
+    seen = replace(SEEN, packages=there, held=frozenset(["linux-image-amd64"]))
+    (finding,) = state.packages({}, kernels, seen, "r")
+    assert str(finding).startswith("package linux-image-cloud-amd64: wanted held, found not held")
+
+
 @pytest.mark.parametrize(("module", "found"), [("", "none"), ("1.1", "1.1")])
 def test_a_module_that_would_not_load_after_a_reboot_is_told(module: str, found: str) -> None:
     (finding,) = state.module({"file": "n.ko", "version": "1.2"}, replace(SEEN, module=module))

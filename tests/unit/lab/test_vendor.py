@@ -52,16 +52,18 @@ class Apt:
         self.install_records({})
         (root / "etc/sources.list").write_text(f"deb [signed-by={key}] file://{repository} ./\n")
 
-    def install_records(self, packages: dict[str, str]) -> None:
-        """Say that these versions are installed, with all that the repository says of them, beside the distribution's packages."""
+    def install_records(self, packages: dict[str, str], held: tuple[str, ...] = ()) -> None:
+        """Say that these versions are installed, with all that the repository says of them, beside the distribution's packages.
+
+        `held` are patterns of those that apt is to leave alone.
+        """
         text = "".join(INSTALLED.format(name, debs.architecture()) for name in OTHERS)
         for stanza in self.stanzas:
             name, version = re.findall(r"^(?:Package|Version): (.*)$", stanza, re.MULTILINE)
             if packages.get(name) == version:
-                text += (
-                    re.sub(r"^(Package: .*)$", r"\1\nStatus: install ok installed", stanza.strip(), flags=re.MULTILINE)
-                    + "\n\n"
-                )
+                want = "hold" if any(fnmatchcase(name, one) for one in held) else "install"
+                status = rf"\1\nStatus: {want} ok installed"
+                text += re.sub(r"^(Package: .*)$", status, stanza.strip(), flags=re.MULTILINE) + "\n\n"
         (self.root / "status").write_text(text)
 
     def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -156,6 +158,17 @@ def test_an_upgrade_of_everything_takes_the_newest_unless_the_set_is_pinned(apt:
     assert apt.chosen("dist-upgrade") == {}
     apt.pin(stack(NEWER))
     assert set(apt.chosen("dist-upgrade").values()) == {f"{NEWER}-1"}
+
+
+def test_what_came_with_a_toolkit_moves_unless_all_that_matches_is_held(apt: Apt) -> None:
+    found = everything()
+    apt.pin(found)
+    older = {**apt.chosen("install", *asked(found)), "libcublas-12-9": "12.9.0.13-1"}
+    apt.install_records(older)
+    # The toolkit itself is pinned, and its components have versions of their own.
+    assert apt.chosen("dist-upgrade") == {"libcublas-12-9": "12.9.1.4-1"}
+    apt.install_records(older, held=found.components)
+    assert apt.chosen("dist-upgrade") == {}
 
 
 def test_the_two_repositories_are_signed_by_two_keys_and_hold_their_own(tmp_path: Path, built: Repository) -> None:

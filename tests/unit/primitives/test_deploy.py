@@ -114,6 +114,36 @@ def test_a_new_source_in_check_mode_leaves_open_what_it_offers(tmp_path: Path) -
     assert not Path(source["path"]).exists()
 
 
+def test_a_version_that_apt_has_not_read_yet_is_left_open_in_check_mode(tmp_path: Path) -> None:
+    wanted = {"packages": ["dpkg", "bash=0.0-bedplate"]}
+    done = play(tmp_path, wanted, "-e", "ansible_connection=local", "--check")
+    assert done.returncode == 0, done.stdout
+    assert "changed=1" in done.stdout
+    assert "do not have all versions, so nothing is known of bash=0.0-bedplate" in " ".join(done.stdout.split())
+
+
+def test_what_is_no_longer_wanted_is_taken_away_once_and_only_where_it_was_brought(tmp_path: Path) -> None:
+    source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
+    entry = {"path": f"{tmp_path}/node/etc/one.conf", "content": "one\n"}
+    away = {"manifest": "demo", "state": "absent", "units": [{"name": "bedplate-no-such.service", "drop_ins": {}}]}
+    local = ("-e", "ansible_connection=local")
+    # Nothing is on record, so nothing is done to a unit either: this one cannot be brought to any state.
+    nothing = play(tmp_path, away, *local)
+    assert "changed=0" in nothing.stdout
+    assert "demo has brought nothing here" in nothing.stdout
+    assert play(tmp_path, {"manifest": "demo", "sources": [source], "files": [entry]}, *local).returncode == 0
+    # Units come first: their files are still there when that fails.
+    assert play(tmp_path, away, *local).returncode == 2
+    assert Path(entry["path"]).exists()
+    for options, there in (("--check",), True), ((), False):
+        assert "changed=1" in play(tmp_path, {**away, "units": []}, *local, *options).stdout
+        assert [Path(one["path"]).exists() for one in (source, entry)] == [there, there]
+    assert "changed=0" in play(tmp_path, away, *local).stdout
+    wrong = play(tmp_path, {"state": "absent", "packages": ["dpkg"], "files": []}, *local).stdout
+    assert "packages: not with state: absent" in wrong
+    assert "state: absent needs a manifest" in wrong
+
+
 def test_installed_packages_are_not_handed_to_apt(tmp_path: Path) -> None:
     run = play(tmp_path, {"packages": ["dpkg"]}, "-e", "ansible_connection=local")
     assert run.returncode == 0, run.stdout

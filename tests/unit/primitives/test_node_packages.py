@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages imp
     lacking,
     outdated,
     present,
+    unknown,
 )
 
 RECORDS = """\
@@ -101,8 +102,29 @@ def test_what_follows_is_looked_at_only_where_it_is_installed(states: Path) -> N
     assert astray([], run) == present([], run) == []
 
 
+def test_a_pattern_follows_all_that_it_matches_and_only_what_nothing_else_names(states: Path) -> None:
+    records = Records(
+        RECORDS + "cuda-nvcc-12-9\tamd64\tinstalled\t12.9.86-1\ncuda-nvcc-13-0\tamd64\tinstalled\t13.0.88-1\n"
+    )
+    assert present(["*-12-9"], records.run) == ["cuda-nvcc-12-9"]
+    # dpkg understands patterns itself, so that not all of its records are read here.
+    assert records.calls[0][-2:] == ["--", "*-12-9"]
+    assert present(["lib[!0-9c]*", "m*", "slurm*", "broke?"], records.run) == ["libmunge2", "munge"]
+    assert present(["*munge*", "munge=9"], records.run) == ["libmunge2", "munge"]
+    # By its own entry it is astray, and by the pattern it would not be.
+    assert astray(["*munge*=0.5.*", "munge=9"], records.run) == ["munge=9"]
+    assert astray(["cuda-nvcc-*=13.*"], records.run) == ["cuda-nvcc-12-9=13.*"]
+
+
 def test_a_beginning_of_a_version_is_compared_here(states: Path) -> None:
     assert lacking(["munge=0.5.*", "munge=0.5.16-*"], Records().run, states) == Lacking([], [])
+
+
+def test_any_version_is_one_that_is_installed(states: Path) -> None:
+    # As what is not coupled with the driver is asked for; apt would run, and something be reported, in every run.
+    assert lacking(["munge=*", "nothing=*", "libmunge2=*"], Records().run, states) == Lacking(
+        ["nothing=*"], ["libmunge2=*"]
+    )
 
 
 def test_what_was_installed_for_others_only_would_go_with_them(states: Path) -> None:
@@ -144,6 +166,29 @@ def test_lists_are_outdated_when_a_source_changed_after_them(tmp_path: Path) -> 
         assert outdated(tmp_path / "apt", lists) is expected
 
 
+def test_a_version_that_apts_lists_do_not_have_is_unknown_to_it() -> None:
+    offered = "  munge | 0.5.16-1 | http://x trixie/main amd64 Packages\n  munge | 0.5.15-1 | http://x trixie/main amd64 Packages\n"
+    records = Records(
+        f"{offered} libc6:i386 | 2.41-12 | http://x trixie/main i386 Packages\nN: Unable to locate package gone\n"
+    )
+    wanted = [
+        "munge=0.5.15-1",
+        "munge=0.5.16-*",
+        "munge=0.5.17-1",
+        "gone=1",
+        "gone=*",
+        "libc6:i386=2.41-12",
+        "munge",
+        "gone",
+        "m*",
+    ]
+    assert unknown(wanted, records.run) == ["munge=0.5.17-1", "gone=1", "gone=*"]
+    assert records.calls == [["apt-cache", "madison", "gone", "libc6:i386", "munge"]]
+    # Whether a name alone is there, as one that others provide, is apt's to tell.
+    assert unknown(["munge", "gone"], records.run) == []
+    assert len(records.calls) == 1
+
+
 def test_the_real_dpkg_agrees(tmp_path: Path) -> None:
     native = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, text=True, check=True).stdout.strip()
     version = subprocess.run(
@@ -157,6 +202,8 @@ def test_the_real_dpkg_agrees(tmp_path: Path) -> None:
     ]
     bad = ["no-such-package-here", f"bash={version}.1", "bash:s390x" if native != "s390x" else "bash:amd64"]
     assert lacking([*good, *bad], states=tmp_path / "none") == Lacking(bad, [])
+    assert present(["bas[!0-9]", "no-such-package-here*"]) == ["bash"]
+    assert astray([f"ba?h={version}", "dpk[!0-9]=0"]) == ["dpkg=0"]
 
 
 class Marks:

@@ -13,6 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import (
     NONE,
     RpmError,
     astray,
+    followers_locks,
     held,
     installed,
     is_version,
@@ -76,6 +77,20 @@ def test_followers_are_brought_along_only_where_they_are_and_are_others() -> Non
     followers = ["libml=3:590.1-*", "dkms=3.2-*", "nothing=1-1"]
     assert astray(followers, Records().run) == ["libml=3:590.1-*"]
     assert present([*followers, "kernel-core"], Records().run) == ["libml", "dkms", "kernel-core"]
+
+
+def test_patterns_are_asked_of_rpm_as_it_knows_them_and_judged_here() -> None:
+    records = Records()
+    assert present(["kernel-[!0-9]*", "lib*=3:1-*"], records.run) == ["kernel-core", "libml"]
+    assert records.calls[0][-3:] == ["--all", "kernel-**", "lib*"]
+    assert installed(["kernel-[!c]*"], records.run) == {}
+    assert astray(["lib*=3:590.1-*"], records.run) == ["libml=3:590.1-*"]
+
+
+def test_followers_of_any_version_are_locked_at_the_one_that_is_there() -> None:
+    lines = followers_locks(["lib*", "dkms=3.2-*", "kernel-core", "nothing"], Records().run)
+    assert lines == ["libml-3:580.1-1.el9.*", "kernel-core-0:5.14.0-1.el9.*", "kernel-core-0:5.14.0-2.el9.*"]
+    assert followers_locks([], Records().run) == []
 
 
 @pytest.mark.parametrize(
