@@ -75,9 +75,10 @@ def _files(wanted: Wanted) -> list[dict[str, str]]:
 
 
 def state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what depends on what the machine runs: `units`, and `reboot`, the reason why it has to be rebooted ("": none).
+    """Return what depends on what the machine runs: `units`, and two reasons, each "" where there is none.
 
-    `gpu` is what bedplate.cluster.gpu_facts returns.
+    `reboot`: why it has to be rebooted. `refusal`: why this driver is not to be installed now. `gpu` is what
+    bedplate.cluster.gpu_facts returns.
     """
     loaded = gpu["driver"]["version"]
     flavour = gpu["driver"]["flavour"]
@@ -89,7 +90,19 @@ def state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]
             reason = f"driver {deployed['driver']} ({deployed['module']}) is installed, and {loaded} ({flavour}) runs"
         if gpu["nouveau"]:
             reason += f"{', and ' if reason else ''}nouveau is loaded"
-    return {"units": _units(deployed, loaded), "reboot": reason}
+    return {"units": _units(deployed, loaded), "reboot": reason, "refusal": _refusal(deployed, gpu)}
+
+
+def _refusal(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
+    loaded, wanted = gpu["driver"]["version"], deployed["driver"]
+    on_disk = {one["version"] for one in gpu["driver"]["libraries"]}
+    if loaded in (None, wanted) or wanted in on_disk or not gpu.get("in_use"):
+        return ""
+    return (
+        f"driver {loaded} runs here, and its libraries would be replaced by those of {wanted}: until the reboot every CUDA program that "
+        f"starts fails. No package of the driver was touched. In use: {'; '.join(gpu['in_use'])}. Drain the node, let its jobs end, stop "
+        "slurmd and containers, and run this again; or accept it with `-e gpu_driver_replace_in_use=true`"
+    )
 
 
 def _units(deployed: Mapping[str, Any], loaded: str | None) -> list[dict[str, Any]]:

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import deployment, reboot_files, state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import wanted_of
 
+ROOT = Path(__file__).parents[3]
 FILE = """\
 plugin: bedplate.cluster.racks
 site: s
@@ -136,7 +138,8 @@ def test_a_stack_that_cannot_be_is_a_mistake_in_the_cluster_file(
 
 
 def facts(version: str | None, flavour: str | None = "open", gpus: int = 1, nouveau: bool = False) -> dict[str, Any]:
-    return {"gpus": [{}] * gpus, "driver": {"version": version, "flavour": flavour}, "nouveau": nouveau}
+    driver = {"version": version, "flavour": flavour, "libraries": [{"version": version}] if version else []}
+    return {"gpus": [{}] * gpus, "driver": driver, "nouveau": nouveau}
 
 
 @pytest.mark.parametrize(
@@ -155,3 +158,41 @@ def test_the_reason_for_a_reboot(tmp_path: Path, gpu: dict[str, Any], reason: st
     assert told["reboot"] == reason
     assert [("state" in unit) for unit in told["units"]] == [started]
     assert [entry["content"] for entry in reboot_files(reason)] == ([f"{reason}\n"] if reason else [])
+
+
+BUSY = ["2 steps of jobs run (slurmstepd)", "slurmd runs"]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "on_disk", "in_use", "refused"),
+    [
+        ("535.261.03", ["535.261.03"], BUSY, True),
+        # Of which nobody knows.
+        ("535.261.03", [None], BUSY, True),
+        ("535.261.03", [], BUSY, True),
+        ("535.261.03", ["535.261.03"], [], False),
+        # It was installed before, so nothing more is lost.
+        ("535.261.03", ["550.163.01"], BUSY, False),
+        ("550.163.01", ["535.261.03"], BUSY, False),
+        (None, [], BUSY, False),
+    ],
+)
+def test_another_driver_does_not_come_while_jobs_run(
+    tmp_path: Path, loaded: str | None, on_disk: list[str | None], in_use: list[str], refused: bool
+) -> None:
+    gpu = facts(loaded)
+    gpu["driver"]["libraries"] = [{"version": one} for one in on_disk]
+    told = state(found(cluster(tmp_path, DEBIAN)), {**gpu, "in_use": in_use})["refusal"]
+    assert bool(told) == refused
+    if refused:
+        assert "driver 535.261.03 runs here" in told
+        assert "In use: 2 steps of jobs run (slurmstepd); slurmd runs. Drain the node" in told
+
+
+def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched() -> None:
+    tasks = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/main.yml").read_text())
+    used = [next(key for key in task if "." in key).rpartition(".")[2] for task in tasks]
+    assert tasks[used.index("gpu_facts")]["bedplate.cluster.gpu_facts"]["users"] is True
+    assert used.index("gpu_facts") < used.index("fail") < used.index("command") < used.index("dkms_proof")
+    # Nothing but repositories and what compiles comes before.
+    assert [name for name in used[: used.index("fail")] if name == "deploy"] == ["deploy"]
