@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
@@ -37,6 +37,8 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
         "origins": [*wanted.origins(PART), *wanted.kernels()],
         "pins": wanted.pins(PART, never=tables.default().metapackages),
         "build": _build(wanted),
+        # Of a kernel that nobody states. The proof brings those of the kernel that boots, which only the node knows.
+        "headers": list(stack.kernel_follows[:1]) if stack.dkms and not wanted.file.kernel else [],
         "early": [{"path": BLACKLIST, "content": _NO_NOUVEAU}],
         "proof": _proof(wanted),
         "files": _files(wanted),
@@ -54,6 +56,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
             "signed": bool(stack.dkms),
         },
         **told,
+        "packages": [*told["packages"], *_kernel(wanted)],
         # A kernel that came by itself would boot without this driver.
         "follow": [*told["follow"], *(stack.kernel_follows if wanted.manager == "apt" else ())],
     }
@@ -126,16 +129,25 @@ def reboot_files(reason: str) -> list[dict[str, str]]:
 
 
 def _build(wanted: Wanted) -> list[str]:
-    stack, kernel = wanted.stack, wanted.file.kernel
-    if not stack.dkms:
+    """Return what compiles the module. On systems of apt the proof brings the headers, so that DKMS compiles nothing else with them."""
+    if not wanted.stack.dkms:
         return []
-    # The image as well: a kernel that is stated is to boot.
-    names = sorted(stack.kernel_packages, reverse=True) if kernel else stack.kernel_follows[:1]
-    if wanted.manager == "dnf":
-        # Of every kernel they have the same name.
-        versions = dict(stack.pinned)
-        names = [f"{name}={versions[name]}" if name in versions else name for name in names]
-    return ["dkms", *names]
+    headers = wanted.stack.kernel_follows[:1] if wanted.manager == "dnf" else ()
+    return ["dkms", *_versioned(wanted, headers)]
+
+
+def _kernel(wanted: Wanted) -> list[str]:
+    """Return the kernel that is stated, which comes with its driver: one that came before the proof would boot, proven or not."""
+    if not wanted.stack.dkms or not wanted.file.kernel:
+        return []
+    named = {one.name for one in wanted.packages(PART)}
+    return _versioned(wanted, [name for name in sorted(wanted.stack.kernel_packages) if name not in named])
+
+
+def _versioned(wanted: Wanted, names: Iterable[str]) -> list[str]:
+    # rpm has every kernel under the same name.
+    versions = dict(wanted.stack.pinned) if wanted.manager == "dnf" else {}
+    return [f"{name}={versions[name]}" if name in versions else name for name in names]
 
 
 def _kernels(wanted: Wanted) -> dict[str, str]:
