@@ -11,6 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 Run = Callable[[list[str]], Outcome]
+_REBOOT = "drain the node and reboot it"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def units(wanted: Sequence[str], runs: bool, seen: Seen) -> Iterator[Finding]:
             yield Finding(f"unit {name}", "active", active or "unknown", f"journalctl -b -u {name}")
 
 
-def driver(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> Iterator[Finding]:
+def driver(wanted: Mapping[str, Any], gpu: Mapping[str, Any]) -> Iterator[Finding]:
     """Compare what runs, where the machine has GPUs."""
     if not wanted or not gpu["gpus"]:
         return
@@ -97,13 +98,42 @@ def driver(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> Iterator[Findin
     want = f"{wanted['version']} ({wanted['flavour']})"
     if (runs, flavour) != (wanted["version"], wanted["flavour"]):
         found = f"{runs} ({flavour or 'flavour unknown'})" if runs else "none loaded"
-        yield Finding("running driver", want, found, "drain the node and reboot it")
+        yield Finding("running driver", want, found, _REBOOT)
     elif gpu["driver"]["mismatch"]:
         libraries = ", ".join(sorted({str(one["version"]) for one in gpu["driver"]["libraries"]}))
         fix = "drain the node and reboot it; programs that start now fail"
         yield Finding("libraries of the driver", wanted["version"], libraries, fix)
     if gpu["nouveau"]:
-        yield Finding("nouveau", "not loaded", "loaded", "drain the node and reboot it")
+        yield Finding("nouveau", "not loaded", "loaded", _REBOOT)
+    if runs:
+        for name, value, found in options_astray(wanted.get("options") or {}, gpu["driver"]["parameters"]):
+            yield Finding(f"module option {name}", value, found, _REBOOT)
+    kernel = wanted.get("kernel") or ""
+    if kernel and gpu["running_kernel"] not in (None, kernel):
+        yield Finding("running kernel", kernel, gpu["running_kernel"], _REBOOT)
+
+
+def options_astray(options: Mapping[str, str], parameters: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+    """Return name, wanted and found value of each module option that is not in force; one that the driver does not tell is left out.
+
+    >>> options_astray({"NVreg_EnableGpuFirmware": "0x12", "NVreg_A": "1"}, {"EnableGpuFirmware": 18, "A": 0})
+    [('NVreg_A', '1', '0')]
+    """
+    found = []
+    for name, value in options.items():
+        there = (parameters or {}).get(name.removeprefix("NVreg_"))
+        if there is not None and _number(there) != _number(value):
+            found.append((name, str(value), str(there)))
+    return found
+
+
+def _number(value: object) -> object:
+    text = str(value).strip("\"'")
+    try:
+        # The driver shows all of them as 32 bits without a sign.
+        return int(text, 0) & 0xFFFFFFFF
+    except ValueError:
+        return text
 
 
 def not_checked(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.state import options_astray
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mig
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
@@ -52,7 +53,12 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
             "units": [*([mig.UNIT] if splits else []), *(f"{name}.service" for name in services)],
             "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
             "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
-            "driver": {"version": stack.driver, "flavour": stack.module},
+            "driver": {
+                "version": stack.driver,
+                "flavour": stack.module,
+                "options": dict(wanted.file.module_options),
+                "kernel": wanted.file.kernel,
+            },
             "signed": bool(stack.dkms),
         },
         **told,
@@ -85,15 +91,28 @@ def state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]
     """
     loaded = gpu["driver"]["version"]
     flavour = gpu["driver"]["flavour"]
-    reason = ""
+    reasons = []
     if gpu["gpus"]:
         if loaded is None:
-            reason = f"driver {deployed['driver']} is installed and not loaded"
+            reasons.append(f"driver {deployed['driver']} is installed and not loaded")
         elif (loaded, flavour) != (deployed["driver"], deployed["module"]):
-            reason = f"driver {deployed['driver']} ({deployed['module']}) is installed, and {loaded} ({flavour}) runs"
+            reasons.append(
+                f"driver {deployed['driver']} ({deployed['module']}) is installed, and {loaded} ({flavour}) runs"
+            )
+        else:
+            reasons += _of_options(deployed, gpu)
         if gpu["nouveau"]:
-            reason += f"{', and ' if reason else ''}nouveau is loaded"
-    return {"units": _units(deployed, loaded), "reboot": reason, "refusal": _refusal(deployed, gpu)}
+            reasons.append("nouveau is loaded")
+        kernel = deployed["expected"]["driver"]["kernel"]
+        if kernel and gpu["running_kernel"] not in (None, kernel):
+            reasons.append(f"kernel {kernel} is stated, and {gpu['running_kernel']} runs")
+    return {"units": _units(deployed, loaded), "reboot": ", and ".join(reasons), "refusal": _refusal(deployed, gpu)}
+
+
+def _of_options(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[str]:
+    """Return which options of the loaded module are not as the file wants them."""
+    astray = options_astray(deployed["expected"]["driver"]["options"], gpu["driver"]["parameters"])
+    return [f"module option {name} is to be {value}, and {found} is in force" for name, value, found in astray]
 
 
 def _refusal(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:

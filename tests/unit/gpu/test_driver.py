@@ -140,8 +140,9 @@ def test_a_stack_that_cannot_be_is_a_mistake_in_the_cluster_file(
 
 
 def facts(version: str | None, flavour: str | None = "open", gpus: int = 1, nouveau: bool = False) -> dict[str, Any]:
-    driver = {"version": version, "flavour": flavour, "libraries": [{"version": version}] if version else []}
-    return {"gpus": [{}] * gpus, "driver": driver, "nouveau": nouveau}
+    libraries = [{"version": version}] if version else []
+    driver = {"version": version, "flavour": flavour, "libraries": libraries, "parameters": {"EnableGpuFirmware": 18}}
+    return {"gpus": [{}] * gpus, "driver": driver, "nouveau": nouveau, "running_kernel": "6.12.117+deb13-amd64"}
 
 
 @pytest.mark.parametrize(
@@ -160,6 +161,26 @@ def test_the_reason_for_a_reboot(tmp_path: Path, gpu: dict[str, Any], reason: st
     assert told["reboot"] == reason
     assert [("state" in unit) for unit in told["units"]] == [started]
     assert [entry["content"] for entry in reboot_files(reason)] == ([f"{reason}\n"] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("more", "parameters", "reason"),
+    [
+        ('module_options: {NVreg_X: "0"}', {"X": 0}, ""),
+        ('module_options: {NVreg_X: "0"}', {"X": 1}, "module option NVreg_X is to be 0, and 1 is in force"),
+        # Of one that this driver does not show, or of none, nobody knows.
+        ('module_options: {NVreg_X: "0"}', {"Y": 1}, ""),
+        ('module_options: {NVreg_X: "0"}', None, ""),
+        ("kernel: 6.12.117+deb13-amd64", {}, ""),
+        ("kernel: 6.12.116+deb13-amd64", {}, "kernel 6.12.116+deb13-amd64 is stated, and 6.12.117+deb13-amd64 runs"),
+    ],
+)  # fmt: skip
+def test_an_option_or_a_kernel_that_is_not_in_force_is_a_reason(
+    tmp_path: Path, more: str, parameters: dict[str, int] | None, reason: str
+) -> None:
+    gpu = facts("550.163.01")
+    gpu["driver"]["parameters"] = parameters
+    assert state(found(cluster(tmp_path, DEBIAN.replace('"550"', f'"550", {more}'))), gpu)["reboot"] == reason
 
 
 BUSY = ["2 steps of jobs run (slurmstepd)", "slurmd runs"]

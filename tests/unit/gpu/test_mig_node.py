@@ -26,7 +26,7 @@ def deployed(tmp_path: Path, mig: str = "[{3g.40gb: 2}, {}]") -> dict[str, Any]:
 
 
 def units(told: dict[str, Any], loaded: str | None) -> list[dict[str, Any]]:
-    driver = {"version": loaded, "flavour": "open", "libraries": []}
+    driver = {"version": loaded, "flavour": "open", "libraries": [], "parameters": {}}
     return list(state(told, {"gpus": [{}], "driver": driver, "nouveau": False})["units"])
 
 

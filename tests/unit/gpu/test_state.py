@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_command impo
 
 WANTED = {"libcuda1": "1.2-*", "kernel-dkms": "1.2-3"}
 PINNED = {"libextra": "1.2-3"}
+PARAMETERS = {"EnableGpuFirmware": 18, "EnableMSI": 1, "RegistryDwords": "a=1;b=2", "Max": 4294967295}
 DRIVER = {"version": "1.2", "flavour": "open"}
 SEEN = state.Seen(
     packages={"libcuda1": ["1.2-9"], "kernel-dkms": ["1.2-3"]},
@@ -26,8 +27,14 @@ def gpu(
     version: str | None = "1.2", flavour: str = "open", mismatch: bool = False, nouveau: bool = False, gpus: int = 1
 ) -> Any:
     libraries = [{"version": "9.9" if mismatch else "1.2"}]
-    loaded = {"version": version, "flavour": flavour, "mismatch": mismatch, "libraries": libraries}
-    return {"gpus": [{}] * gpus, "driver": loaded, "nouveau": nouveau}
+    loaded = {
+        "version": version,
+        "flavour": flavour,
+        "mismatch": mismatch,
+        "libraries": libraries,
+        "parameters": PARAMETERS,
+    }
+    return {"gpus": [{}] * gpus, "driver": loaded, "nouveau": nouveau, "running_kernel": "6.1"}
 
 
 def test_a_machine_that_is_as_wanted_has_no_findings() -> None:
@@ -91,6 +98,31 @@ def test_a_service_that_is_off_is_told(unit: dict[str, str], runs: bool, found: 
 def test_a_driver_that_runs_and_is_not_the_one_is_told(facts: Any, told: str) -> None:
     (finding,) = state.driver(DRIVER, facts)
     assert told in str(finding)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (
+            {"options": {"NVreg_EnableGpuFirmware": "0x12", "NVreg_RegistryDwords": '"a=1;b=2"', "NVreg_Max": "-1"}},
+            None,
+        ),
+        # Of a module that is not this one, or that this driver has no more.
+        ({"options": {"NVreg_Gone": "1"}}, None),
+        (
+            {"options": {"NVreg_EnableMSI": "0"}},
+            "module option NVreg_EnableMSI: wanted 0, found 1; drain the node and reboot it",
+        ),
+        ({"options": {"NVreg_RegistryDwords": "a=2"}}, "module option NVreg_RegistryDwords: wanted a=2, found a=1;b=2"),
+        ({"kernel": "6.1"}, None),
+        ({"kernel": "6.2"}, "running kernel: wanted 6.2, found 6.1; drain the node and reboot it"),
+    ],
+)
+def test_options_and_a_stated_kernel_that_are_not_in_force_are_told(wanted: dict[str, Any], told: str | None) -> None:
+    found = [str(one) for one in state.driver({**DRIVER, **wanted}, gpu())]
+    assert [one.startswith(told or "") for one in found] == [True] * bool(told)
+    # Nothing of it is known where none is loaded, which is a finding of its own.
+    assert not [one for one in state.driver({**DRIVER, **wanted}, gpu(None)) if "module option" in str(one)]
 
 
 def test_without_a_gpu_nothing_of_the_driver_is_claimed() -> None:
