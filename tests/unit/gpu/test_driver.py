@@ -219,3 +219,9 @@ def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched() -> None:
     assert used.index("gpu_facts") < used.index("fail") < used.index("command") < used.index("dkms_proof")
     # Nothing but repositories and what compiles comes before.
     assert [name for name in used[: used.index("fail")] if name == "deploy"] == ["deploy"]
+
+
+def test_a_reboot_is_waited_for_as_long_as_such_a_machine_takes() -> None:
+    (play,) = yaml.safe_load((ROOT / "playbooks/reboot.yml").read_text())
+    # The firmware of a board with eight GPUs takes over ten minutes, which is what Ansible waits for.
+    assert play["tasks"][-1]["ansible.builtin.reboot"]["reboot_timeout"] >= 1800
