@@ -13,19 +13,21 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Pr
 UNIT = "bedplate-mig.service"
 LAYOUT = "/etc/bedplate/mig.json"
 PROGRAM = "/usr/local/lib/bedplate/mig.py"
-# The module comes with udev's coldplug, and slurmd ends where a GPU in MIG mode has no instances.
+# The module comes with udev's coldplug, and slurmd ends where a GPU in MIG mode has no instances. A CDI specification that was written
+# before, names instances that are no more.
 _UNIT = f"""\
 [Unit]
 Description=MIG layout of the GPUs, as the cluster file has it
 Wants=systemd-udev-settle.service
 After=systemd-modules-load.service systemd-udev-settle.service
-Before=nvidia-persistenced.service nvidia-dcgm.service slurmd.service
+Before=nvidia-persistenced.service nvidia-dcgm.service bedplate-cdi.service slurmd.service
 ConditionPathExists=/proc/driver/nvidia/version
 
 [Service]
 Type=oneshot
 RemainAfterExit=yes
 ExecStart=/usr/bin/python3 {PROGRAM} {LAYOUT}
+ExecStartPost=-/usr/bin/systemctl --no-block try-restart bedplate-cdi.service
 TimeoutStartSec=900
 
 [Install]

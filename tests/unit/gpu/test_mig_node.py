@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import mig_program, mig_state
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import container_cdi
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import state
 from tests.unit.gpu.test_driver import DEBIAN, FILE, found
 from tests.unit.gpu.tree import Tree
@@ -37,7 +38,9 @@ def test_a_node_gets_layout_program_and_unit(tmp_path: Path) -> None:
     assert files["/usr/local/lib/bedplate/mig.py"] == Path(mig_program.__file__).read_text()
     unit = files["/etc/systemd/system/bedplate-mig.service"]
     assert "\nExecStart=/usr/bin/python3 /usr/local/lib/bedplate/mig.py /etc/bedplate/mig.json\n" in unit
-    assert "\nBefore=nvidia-persistenced.service nvidia-dcgm.service slurmd.service\n" in unit
+    assert "\nBefore=nvidia-persistenced.service nvidia-dcgm.service bedplate-cdi.service slurmd.service\n" in unit
+    # Only where it has run: at boot it comes later by itself, and not every node has containers.
+    assert f"\nExecStartPost=-/usr/bin/systemctl --no-block try-restart {container_cdi.UNIT}\n" in unit
     assert "\nConditionPathExists=/proc/driver/nvidia/version\n" in unit
     assert told["expected"]["mig"] == [["3g.40gb", "3g.40gb"], []]
     assert told["expected"]["units"][0] == "bedplate-mig.service"
