@@ -10,8 +10,9 @@ module: gpu_state
 short_description: Compare the GPU software of a machine with what was wanted
 version_added: 0.1.0
 description:
-  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, the driver that runs, and
-    the MIG instances of each GPU, and compares them with one part of the set of the cluster file. Fails with a line for each difference.
+  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, the driver that runs with its options,
+    and of each GPU persistence, fabric and MIG instances, and compares them with one part of the set of the cluster file. Fails with a
+    line for each difference.
   - Where C(expected) says that its manager is V(dnf), packages are read from rpm's records and held ones from the lines of dnf's
     versionlock; a package is held there when it is locked to the wanted version.
   - Where the machine has no GPU on its PCI bus nothing of a running driver can be read, which RV(not_checked) says.
@@ -80,14 +81,14 @@ def main() -> None:
     )
     wanted = module.params["expected"]
     if not module.params["running"]:
-        wanted = {**wanted, "driver": {}, "units": [], "mig": []}
-    gpu = facts.gather("/", _SECONDS, None)
+        wanted = {**wanted, "driver": {}, "units": [], "mig": [], "whole": False}
+    gpu = facts.gather("/", _SECONDS, facts.asker("/", bool(wanted.get("driver"))))
     try:
         boots = _boots(wanted.get("module") or {}, wanted["manager"], sure=not module.params["running"])
         findings = list(_findings(wanted, gpu, boots))
     except RpmError as error:
         module.fail_json(msg=str(error))
-    left_out = state.not_checked(wanted.get("driver", {}), gpu)
+    left_out = state.not_checked(wanted.get("driver", {}), gpu, wanted["units"])
     if boots.unknown and not boots.findings:
         left_out.append(boots.unknown)
     if wanted.get("signed") and gpu["secure_boot"] is None:
@@ -158,7 +159,9 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any], boots: Boots) -> list
         *(state.module(wanted.get("module") or {}, seen) if not problems else ()),
         *state.units(wanted["units"], runs, seen),
         *state.driver(wanted.get("driver") or {}, gpu),
+        *(state.gpus(wanted["units"], gpu) if wanted.get("driver") else ()),
         *_mig(wanted.get("mig") or [], gpu),
+        *(mig_state.still_split(gpu) if wanted.get("whole") else ()),
         *(_secure_boot(wanted, seen, gpu["secure_boot"]) if wanted.get("signed") and not problems else ()),
     ]
 

@@ -11,6 +11,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 Run = Callable[[list[str]], Outcome]
+PERSISTENCE = "nvidia-persistenced.service"
+# A GPU waits for one of them before it uses its NVLinks.
+FABRIC = frozenset({"nvidia-fabricmanager.service", "nvidia-imex.service"})
 _REBOOT = "drain the node and reboot it"
 
 
@@ -136,11 +139,38 @@ def _number(value: object) -> object:
         return text
 
 
-def not_checked(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> list[str]:
+def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare what the driver's services do to each GPU, where nvidia-smi tells it."""
+    for one in gpu["gpus"]:
+        if PERSISTENCE in services and one["persistence"] is False:
+            yield Finding(
+                f"persistence of GPU {one['address']}",
+                "on",
+                "off",
+                f"systemctl restart {PERSISTENCE}; journalctl -b -u {PERSISTENCE}",
+            )
+        told = [text for text in (one["fabric_state"], one["fabric_status"]) if text]
+        if FABRIC & set(services) and told not in ([], ["Completed"], ["Completed", "Success"]):
+            (name, *_) = sorted(FABRIC & set(services))
+            fix = f"no job with NVLink starts on it; journalctl -b -u {name}, and reboot the drained node where that names no reason"
+            yield Finding(f"fabric of GPU {one['address']}", "Completed, Success", ", ".join(told), fix)
+
+
+def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Collection[str] = ()) -> list[str]:
     """Return what could not be looked at, so that nobody takes it for right."""
-    if wanted and not gpu["gpus"]:
+    if not wanted:
+        return []
+    if not gpu["gpus"]:
         return ["the running driver and its services: no GPU is on the PCI bus of this machine"]
-    return []
+    asked = {"persistence": PERSISTENCE in services, "fabric_state": bool(FABRIC & set(services))}
+    unknown = {
+        fact: [one["address"] for one in gpu["gpus"] if one[fact] is None] for fact, wants in asked.items() if wants
+    }
+    return [
+        f"{fact.partition('_')[0]} of {len(addresses)} GPUs: nvidia-smi does not tell it"
+        for fact, addresses in unknown.items()
+        if addresses and gpu["driver"]["version"] is not None
+    ]
 
 
 class Reader:

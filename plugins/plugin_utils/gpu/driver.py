@@ -52,6 +52,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
             "none": wanted.no_kernels,
             "units": [*([mig.UNIT] if splits else []), *(f"{name}.service" for name in services)],
             "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
+            "whole": mig.is_whole(wanted.profile),
             "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
             "driver": {
                 "version": stack.driver,
@@ -131,8 +132,12 @@ def _units(deployed: Mapping[str, Any], loaded: str | None) -> list[dict[str, An
     """Return the driver's services: at every boot; now as well, where this driver runs, for another one's would fail."""
     units: list[dict[str, Any]] = [{"name": f"{name}.service", "enabled": True} for name in deployed["services"]]
     if loaded == deployed["driver"]:
+        drop_ins = [entry["path"] for entry in deployed["files"]]
         for unit in units:
             unit["state"] = "started"
+            # Where its package has started it before, it runs as that wants it.
+            if own := [path for path in drop_ins if path.startswith(f"/etc/systemd/system/{unit['name']}.d/")]:
+                unit["restart_after"] = own
     # First: persistenced and DCGM would hold the GPUs.
     return [*([mig.unit(loaded == deployed["driver"])] if deployed["mig"] else []), *units]
 

@@ -46,11 +46,19 @@ def files(profile: Profile) -> list[dict[str, str]]:
         return []
     layout = json.dumps({"gpus": profile.gpus.mig}, indent=2) + "\n"
     program = Path(mig_program.__file__).read_text(encoding="utf-8")
+    unit = f"/etc/systemd/system/{UNIT}"
     return [
         {"path": LAYOUT, "content": layout},
         {"path": PROGRAM, "content": program},
-        {"path": f"/etc/systemd/system/{UNIT}", "content": _UNIT},
+        {"path": unit, "content": _UNIT},
+        # That it is enabled is a file as well, so that it goes with the others; nothing can disable a unit that is gone.
+        {"path": f"/etc/systemd/system/multi-user.target.wants/{UNIT}", "state": "link", "target": unit},
     ]
+
+
+def is_whole(profile: Profile) -> bool:
+    """Return whether the GPUs of a profile are given to jobs as whole ones, by their device files."""
+    return profile.gpus is not None and not profile.gpus.mig and profile.gpus.detect == "explicit"
 
 
 def unit(runs: bool) -> dict[str, Any]:

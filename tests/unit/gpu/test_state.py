@@ -136,3 +136,45 @@ def test_what_is_half_installed_is_not_installed() -> None:
     reader = state.Reader(lambda argv: Outcome(0, text if argv[0] == "dpkg-query" else "a\nc:i386\n", ""))
     assert reader.packages({"a": "1", "b": "2"}) == {"a": ["1", "1"]}
     assert reader.held({"a": "1", "b": "2", "c": "3"}) == {"a", "c"}
+
+
+PERSISTENCE, FABRIC = "nvidia-persistenced.service", "nvidia-fabricmanager.service"
+
+
+def card(**facts: Any) -> dict[str, Any]:
+    good = {"address": "0000:3b:00.0", "persistence": True, "fabric_state": "Completed", "fabric_status": "Success"}
+    return {**gpu(), "gpus": [{**good, **facts}]}
+
+
+@pytest.mark.parametrize(
+    ("services", "facts", "told"),
+    [
+        ([PERSISTENCE, FABRIC], {}, None),
+        ([PERSISTENCE], {"persistence": False}, "persistence of GPU 0000:3b:00.0: wanted on, found off; systemctl restart nvidia-persiste"),
+        # A platform without the daemon, and a driver that does not tell.
+        ([], {"persistence": False, "fabric_state": "In Progress"}, None),
+        ([PERSISTENCE, FABRIC], {"persistence": None, "fabric_state": None, "fabric_status": None}, None),
+        ([FABRIC], {"fabric_state": "In Progress", "fabric_status": None},
+         "fabric of GPU 0000:3b:00.0: wanted Completed, Success, found In Progress; "),
+        ([FABRIC], {"fabric_status": "Insufficient Resources"}, "found Completed, Insufficient Resources; no job"),
+        (["nvidia-imex.service"], {"fabric_state": "Not Started", "fabric_status": None}, "journalctl -b -u nvidia-imex.service, and"),
+        ([FABRIC], {"fabric_status": None}, None),
+    ],
+)  # fmt: skip
+def test_what_the_services_have_not_done_to_a_gpu_is_told(
+    services: list[str], facts: dict[str, Any], told: str | None
+) -> None:
+    found = [str(one) for one in state.gpus(services, card(**facts))]
+    assert len(found) == bool(told)
+    assert all(str(told) in one for one in found)
+
+
+def test_what_nvidia_smi_does_not_tell_is_not_claimed() -> None:
+    silent = card(persistence=None, fabric_state=None)
+    told = ["persistence of 1 GPUs: nvidia-smi does not tell it", "fabric of 1 GPUs: nvidia-smi does not tell it"]
+    assert state.not_checked(DRIVER, silent, [PERSISTENCE, FABRIC]) == told
+    assert state.not_checked(DRIVER, silent, [PERSISTENCE]) == told[:1]
+    assert state.not_checked(DRIVER, card(), [PERSISTENCE, FABRIC]) == []
+    # That none is loaded is a finding.
+    unloaded = {**silent, "driver": {**silent["driver"], "version": None}}
+    assert state.not_checked(DRIVER, unloaded, [PERSISTENCE]) == []
