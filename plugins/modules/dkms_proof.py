@@ -12,8 +12,8 @@ version_added: 0.1.0
 description:
   - Fetches the package, unpacks it into a directory of its own and has DKMS compile it there for the kernel that boots next. Packages,
     modules and DKMS's own trees of the machine stay as they are, also when the compiler fails.
-  - With O(manager=apt) it installs the headers of that kernel first, where they are missing. DKMS builds nothing then, for it would build the
-    driver that is to be replaced, which need not compile for that kernel, and leave apt's packages half configured.
+  - With O(manager=apt) it installs the headers of that kernel first, where they are missing. DKMS builds nothing then, for it would build
+    the driver that is to be replaced, which need not compile for that kernel, and leave apt's packages half configured.
   - Where the driver is installed already, and DKMS has not built it for that kernel, which is installed as well, it is built and installed
     for it once it is proven.
   - What was proven is on record, by package, kernel and the version of its headers, so that a second run compiles nothing.
