@@ -28,7 +28,7 @@ def kernel_of(text: str, entry: str) -> str:
     item = _read(text)
     for word in entry.split(">"):
         found = [one for one in item.items if word in one.titles]
-        if word.isdigit() and int(word) < len(item.items):
+        if word.isascii() and word.isdigit() and int(word) < len(item.items):
             found = [item.items[int(word)]]
         if not found:
             return ""

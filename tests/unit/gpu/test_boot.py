@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import (
     BootError,
@@ -18,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_command impo
 
 OLD, NEW = "6.1.0-55-amd64", "6.1.0-56-amd64"
 EL, LATER = "5.14.0-503.11.1.el9_5.x86_64", "5.14.0-570.12.1.el9_6.x86_64"
+quickly = settings(derandomize=True, deadline=None, max_examples=60)
 ID = "4f1c0a7e"
 UUID = "9f3c6a1e-0d6f-4a55-9f2a-2f8f1a4f5e11"
 
@@ -231,3 +234,17 @@ def test_a_menu_is_read_with_its_submenus() -> None:
     assert kernel_of(MENU, f"gnulinux-advanced-{UUID}>1") == NEW
     for nothing in ("", "2", "3", "1", "x>0", "1>x"):
         assert kernel_of(MENU, nothing) == ""
+
+
+WORDS = st.lists(
+    st.sampled_from([*MENU.splitlines(), "}", "{", "submenu 'a' {", "linux /vmlinuz-", "menuentry ''", "\t", "1>"]),
+    max_size=30,
+)
+
+
+@quickly
+@given(WORDS, st.sampled_from(["0", "1>0", "1>2", "a", "a>0", ">", "", "99999999999", "²"]))
+def test_of_whatever_menu_a_kernel_is_one_that_it_has_or_none(lines: list[str], entry: str) -> None:
+    text = "\n".join(lines)
+    kernel = kernel_of(text, entry)
+    assert not kernel or f"/vmlinuz-{kernel}" in text
