@@ -3,10 +3,26 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import DAEMONS, STEP, target
+
 # A process's name as the kernel keeps it has 15 characters.
-_STEP, _DAEMON = "slurmstepd", "slurmd"
+_DAEMON = "slurmd"
+# Of docker and containerd; of podman and CRI-O. One for each container.
+_CONTAINERS = ("containerd-shim", "conmon", "conmonrs")
+_GPU = re.compile(r"/dev/nvidia[0-9]+\Z")
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class _Process:
+    number: int
+    name: str
+    gpu: bool
 
 
 def reasons(notes: Path) -> dict[str, str]:
@@ -17,17 +33,35 @@ def reasons(notes: Path) -> dict[str, str]:
 
 
 def in_use(proc: Path = Path("/proc")) -> list[str]:
-    """Return what a reboot would end, or what may start jobs meanwhile."""
-    names: dict[str, int] = {}
-    for path in proc.glob("[0-9]*/comm"):
-        try:
-            name = path.read_text(errors="replace").strip()
-        except OSError:
-            continue  # it has ended
-        names[name] = names.get(name, 0) + 1
+    """Return what a reboot would end, or what may start jobs meanwhile: steps of jobs, containers, whoever has a GPU open, slurmd."""
+    processes = sorted(_processes(proc), key=lambda one: one.number)
+    steps = [one for one in processes if one.name == STEP]
+    containers = [one for one in processes if one.name in _CONTAINERS]
+    users = [f"{one.name} ({one.number})" for one in processes if one.gpu]
     found = []
-    if names.get(_STEP):
-        found.append(f"{names[_STEP]} steps of jobs run ({_STEP})")
-    if names.get(_DAEMON):
+    if steps:
+        found.append(f"{len(steps)} steps of jobs run ({STEP})")
+    if containers:
+        found.append(f"{len(containers)} containers run ({', '.join(sorted({one.name for one in containers}))})")
+    if users:
+        more = f" and {len(users) - _NAMED} more" if len(users) > _NAMED else ""
+        found.append(f"GPUs are in use: {', '.join(users[:_NAMED])}{more}")
+    if any(one.name == _DAEMON for one in processes):
         found.append(f"{_DAEMON} runs and may get a job at any moment: drain the node and stop {_DAEMON} first")
     return found
+
+
+def _processes(proc: Path) -> Iterator[_Process]:
+    for path in proc.glob("[0-9]*"):
+        try:
+            name = (path / "comm").read_text(errors="replace").strip()
+        except OSError:
+            continue  # it has ended
+        yield _Process(int(path.name), name, name not in (STEP, *DAEMONS) and _has_gpu(path))
+
+
+def _has_gpu(process: Path) -> bool:
+    try:
+        return any(_GPU.match(target(link)) for link in (process / "fd").iterdir())
+    except OSError:
+        return False  # it has ended

@@ -12,8 +12,12 @@ version_added: 0.1.0
 description:
   - Fetches the package, unpacks it into a directory of its own and has DKMS compile it there for the kernel that boots next. Packages,
     modules and DKMS's own trees of the machine stay as they are, also when the compiler fails.
+  - With O(manager=apt) it installs the headers of that kernel first, where they are missing. DKMS builds nothing then, for it would build
+    the driver that is to be replaced, which need not compile for that kernel, and leave apt's packages half configured.
+  - Where the driver is installed already, and DKMS has not built it for that kernel, which is installed as well, it is built and installed
+    for it once it is proven.
   - What was proven is on record, by package, kernel and the version of its headers, so that a second run compiles nothing.
-  - When it does not compile, the module fails with the compiler's first error line.
+  - When it does not compile, the module fails with the compiler's first error line, and headers are all that has come.
 options:
   manager:
     description:
@@ -39,9 +43,13 @@ options:
     type: str
     required: true
   kernel:
-    description: The kernel, such as V(6.12.117+deb13-amd64). By default the newest in C(/boot), if GRUB boots that;
-        where it boots by entries of its own or one that was saved, as on EL, the kernel has to be stated.
+    description: The kernel, such as V(6.12.117+deb13-amd64), which may be one that is not installed yet. By default the one that boots
+        next, as C(/boot) and GRUB's settings, its menu and what it has saved tell; where they do not, the kernel has to be stated.
     type: str
+  compile:
+    description: Whether to prove it. V(false) is for who wants headers and module brought for the kernel, and nothing proven.
+    type: bool
+    default: true
   state_directory:
     description: Where the machine keeps the record of what was proven.
     type: path
@@ -51,7 +59,7 @@ attributes:
   check_mode: {support: full, description: 'Says whether it would have to be compiled, and compiles nothing.'}
   diff_mode: {support: none}
 notes:
-  - DKMS, a compiler and the kernel's headers must be installed.
+  - DKMS and a compiler must be installed; with O(manager=dnf) the kernel's headers as well.
 """
 
 EXAMPLES = r"""
@@ -72,16 +80,12 @@ message: {description: The outcome in a line., type: str, returned: success}
 """
 
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
-    DkmsError,
-    Proof,
-    Prover,
-    next_kernel,
-    see_that_it_boots,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError, next_kernel, see_that_it_boots
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, Proof, Prover
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import MANAGERS
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
 
@@ -96,6 +100,7 @@ def main() -> None:
             "name": {"type": "str", "required": True},
             "module_version": {"type": "str", "required": True},
             "kernel": {"type": "str"},
+            "compile": {"type": "bool", "default": True},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
         },
         supports_check_mode=True,
@@ -105,22 +110,43 @@ def main() -> None:
     prover = Prover(Path(asked["state_directory"]) / "dkms.json", packages=packages)
     try:
         kernel = asked["kernel"] or next_kernel()
-        if asked["kernel"] and not module.check_mode:
-            see_that_it_boots(kernel, manager=asked["manager"])
-        if module.check_mode and not prover.has_headers(kernel):
-            module.exit_json(changed=True, kernel=kernel, message=f"the headers of kernel {kernel} are not there yet")
-        headers = prover.headers_of(kernel)
-        proof = Proof(asked["package"], asked["version"], asked["name"], asked["module_version"], kernel, headers)
-        what = f"{proof.name} {proof.module_version}"
-        if prover.is_proven(proof):
-            module.exit_json(changed=False, kernel=kernel, message=f"{what} is known to compile for kernel {kernel}")
-        if module.check_mode:
-            module.exit_json(changed=True, kernel=kernel, message=f"{what} is to be compiled for kernel {kernel}")
-        # On disk, for it is large.
-        prover.prove(proof, Path("/var/tmp"))
-    except DkmsError as error:
+        if asked["kernel"]:
+            # Where nothing tells, the statement is all that there is; before a reboot that is not enough.
+            see_that_it_boots(kernel, asked["manager"], installed=False)
+        done = _done(prover, asked, kernel, module.check_mode)
+    except (BootError, DkmsError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=True, kernel=kernel, message=f"{what} compiles for kernel {kernel}")
+        raise
+    what = f"{asked['name']} {asked['module_version']}"
+    known = f"{what} is known to compile" if asked["compile"] else f"{what} was not compiled, as asked,"
+    module.exit_json(changed=bool(done), kernel=kernel, message=f"{'; '.join(done) or known} for kernel {kernel}")
+
+
+def _done(prover: Prover, asked: dict[str, Any], kernel: str, check: bool) -> list[str]:
+    """Return what was done, or in check mode is to be done."""
+    done = []
+    if not check:
+        prover.clean_up()
+    if prover.lacks_headers(kernel):
+        if check:
+            return ["the headers are to be installed, and the module compiled"]
+        prover.bring_headers(kernel)
+        done.append("headers installed")
+    if check and not prover.has_headers(kernel):
+        return ["the headers are not there yet, and the module is to be compiled"]
+    headers = prover.headers_of(kernel)
+    proof = Proof(asked["package"], asked["version"], asked["name"], asked["module_version"], kernel, headers)
+    what = f"{proof.name} {proof.module_version}"
+    if asked["compile"] and not prover.is_proven(proof):
+        if not check:
+            # On disk, for it is large.
+            prover.prove(proof, Path("/var/tmp"))
+        done.append(f"{what} {'is to be compiled' if check else 'compiles'}")
+    if prover.is_left_out(proof):
+        if not check:
+            prover.build(proof)
+        done.append(f"the installed {what} {'is to be built' if check else 'was built'}")
+    return done
 
 
 if __name__ == "__main__":

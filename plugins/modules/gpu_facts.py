@@ -30,6 +30,10 @@ options:
   early_file:
     description: A file that an initramfs takes along; RV(gpu.initramfs_before) names those that were made before it.
     type: path
+  users:
+    description: Whether to look who uses the machine, for RV(gpu.in_use). It looks at every open file of every process.
+    type: bool
+    default: false
   timeout:
     description: Seconds that the driver has to answer, once for its files and once for C(nvidia-smi). At least 1.
     type: int
@@ -117,13 +121,23 @@ gpu:
           sample: [{path: /lib/modules/6.12.57+deb13-amd64/updates/dkms/nvidia-current.ko.xz, name: nvidia-current, flavour: proprietary}]
     initramfs_before: {description: Initramfs images older than O(early_file)., type: list, elements: str, sample: []}
     secure_boot: {description: "V(enabled), V(disabled), V(none) where the firmware has none, or null.", type: str, sample: disabled}
+    in_use:
+      description:
+        - What a reboot, or another driver, would end, steps of jobs, containers and processes with a GPU open, and a slurmd, which may get
+          a job. Null without O(users).
+      type: list
+      elements: str
+      sample: ["GPUs are in use: python (1234)"]
     queried: {description: Whether C(nvidia-smi) was asked and has answered., type: bool, sample: true}
     problems: {description: "What could not be read, and why.", type: list, elements: str, sample: []}
 """
 
+from pathlib import Path
+
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.facts import asker, gather
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use
 
 
 def main() -> None:
@@ -134,6 +148,7 @@ def main() -> None:
             "query": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 30},
             "early_file": {"type": "path"},
+            "users": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -141,7 +156,9 @@ def main() -> None:
     if seconds < 1:
         module.fail_json(msg=f"timeout: {seconds} is not a time to wait; give 1 second or more")
     ask = asker(sysroot, module.params["query"])
-    module.exit_json(changed=False, gpu=gather(sysroot, seconds, ask, module.params["early_file"] or ""))
+    gpu = gather(sysroot, seconds, ask, module.params["early_file"] or "")
+    gpu["in_use"] = in_use(Path(sysroot) / "proc") if module.params["users"] else None
+    module.exit_json(changed=False, gpu=gpu)
 
 
 if __name__ == "__main__":

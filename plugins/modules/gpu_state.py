@@ -10,9 +10,9 @@ module: gpu_state
 short_description: Compare the GPU software of a machine with what was wanted
 version_added: 0.1.0
 description:
-  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, the driver that runs, the MIG
-    instances of each GPU, and what NVLink takes (IMEX's list of the nodes of the domain, modules for the fabric manager), and compares
-    them with one part of the set of the cluster file. Fails with a line for each difference.
+  - Reads packages and holds, the kernel module on disk for the kernel that boots next, services, the driver that runs with its options,
+    of each GPU persistence, fabric and MIG instances, and what NVLink takes (IMEX's list of the nodes of the domain, modules for the
+    fabric manager), and compares them with one part of the set of the cluster file. Fails with a line for each difference.
   - Where C(expected) says that its manager is V(dnf), packages are read from rpm's records and held ones from the lines of dnf's
     versionlock; a package is held there when it is locked to the wanted version.
   - Where the machine has no GPU on its PCI bus nothing of a running driver can be read, which RV(not_checked) says.
@@ -23,7 +23,9 @@ options:
     type: dict
     required: true
   running:
-    description: Whether to look at what runs now. V(false) before a reboot that is to change that.
+    description:
+      - Whether to look at what runs now. V(false) before a reboot that is to change that; then it is a difference, too, where nothing on
+        the machine tells whether the stated kernel boots next. Otherwise RV(not_checked) says that.
     type: bool
     default: true
 author: The bedplate authors
@@ -54,8 +56,8 @@ findings:
 not_checked: {description: What could not be looked at and why., type: list, elements: str, returned: always}
 """
 
-from collections.abc import Iterator
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -69,7 +71,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import (
     state,
     state_nvlink,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel, see_that_it_boots
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError, next_kernel, see_that_it_boots
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import NONE, RpmError
 
 _SECONDS = 30.0
@@ -86,13 +88,16 @@ def main() -> None:
     )
     wanted = module.params["expected"]
     if not module.params["running"]:
-        wanted = {**wanted, "driver": {}, "units": [], "mig": []}
-    gpu = facts.gather("/", _SECONDS, None)
+        wanted = {**wanted, "driver": {}, "units": [], "mig": [], "whole": False}
+    gpu = facts.gather("/", _SECONDS, facts.asker("/", bool(wanted.get("driver"))))
     try:
-        findings = list(_findings(wanted, gpu))
+        boots = _boots(wanted.get("module") or {}, wanted["manager"], sure=not module.params["running"])
+        findings = list(_findings(wanted, gpu, boots))
     except RpmError as error:
         module.fail_json(msg=str(error))
-    left_out = state.not_checked(wanted.get("driver", {}), gpu)
+    left_out = state.not_checked(wanted.get("driver", {}), gpu, wanted["units"])
+    if boots.unknown and not boots.findings:
+        left_out.append(boots.unknown)
     if wanted.get("signed") and gpu["secure_boot"] is None:
         left_out.append("whether Secure Boot lets the module in: its state is not known (`mokutil --sb-state`)")
     lines = [str(one) for one in findings]
@@ -111,17 +116,41 @@ def main() -> None:
     module.exit_json(changed=False, **result)
 
 
-def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding]:
+@dataclass(frozen=True)
+class Boots:
+    """The kernel that boots next, or why it is not the wanted one; `unknown`: why nothing tells whether it is."""
+
+    kernel: str = ""
+    findings: tuple[state.Finding, ...] = ()
+    unknown: str = ""
+
+
+def _boots(wanted: Mapping[str, Any], manager: str, sure: bool) -> Boots:
+    """Return which kernel boots next; `sure`: what nothing tells is a finding, for after a reboot it is too late."""
+    if not wanted:
+        return Boots()
+    stated = str(wanted.get("kernel") or "")
+    try:
+        kernel = stated or next_kernel()
+        unknown = see_that_it_boots(kernel, manager, installed=True) if stated else ""
+    except BootError as error:
+        return Boots(
+            findings=(
+                state.Finding("kernel", stated or "one that boots next", "another, or none that is known", str(error)),
+            )
+        )
+    if unknown and sure:
+        fix = f"reboot this node yourself, at its console ({unknown})"
+        return Boots(kernel, (state.Finding("kernel", f"{kernel} boots next", "nothing that tells", fix),))
+    return Boots(kernel, unknown=unknown)
+
+
+def _findings(wanted: dict[str, Any], gpu: dict[str, Any], boots: Boots) -> list[state.Finding]:
     reader = state.READERS[wanted["manager"]](node_command.run)
-    kernel, version = "", ""
-    problems = []
-    if wanted.get("module"):
-        try:
-            kernel = wanted["module"].get("kernel") or next_kernel()
-            see_that_it_boots(kernel, manager=wanted["manager"])
-            version = reader.module(kernel, wanted["module"]["file"])
-        except DkmsError as error:
-            problems.append(state.Finding("kernel", "one that boots next", "not known", str(error)))
+    kernel, version = boots.kernel, ""
+    problems = list(boots.findings)
+    if wanted.get("module") and not problems:
+        version = reader.module(kernel, wanted["module"]["file"])
     follow, others = wanted.get("follow") or [], wanted.get("others") or []
     pinned = {**wanted["pinned"], **dict.fromkeys(follow, "*")}
     stated = {**wanted["pinned"], **wanted["packages"]}
@@ -141,7 +170,9 @@ def _findings(wanted: dict[str, Any], gpu: dict[str, Any]) -> list[state.Finding
         *state.units(wanted["units"], runs, seen),
         *state_nvlink.findings(wanted.get("nvlink") or {}, "" if problems else kernel, node_command.run),
         *state.driver(wanted.get("driver") or {}, gpu),
+        *(state.gpus(wanted["units"], gpu) if wanted.get("driver") else ()),
         *_mig(wanted.get("mig") or [], gpu),
+        *(mig_state.still_split(gpu) if wanted.get("whole") else ()),
         *(_secure_boot(wanted, seen, gpu["secure_boot"]) if wanted.get("signed") and not problems else ()),
     ]
 

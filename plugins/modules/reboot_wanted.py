@@ -11,7 +11,8 @@ short_description: Tell whether a machine is to be rebooted, why, and what speak
 version_added: 0.1.0
 description:
   - Roles that need a reboot leave a note in C(/run/bedplate/reboot-wanted), one file each, which lies in memory and so is gone after it.
-  - A machine that takes or runs jobs is not to be rebooted here, whoever allows it. A slurmd that runs may get a job at any moment.
+  - A machine that takes or runs jobs is not to be rebooted here, whoever allows it. A slurmd that runs may get a job at any moment; a
+    container, and a process that has a GPU open, are jobs of somebody. The driver's own daemons are not.
   - Changes nothing.
 options:
   notes:

@@ -60,7 +60,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, next_kernel
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError, next_kernel
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.secure_boot import judge
 
 _UNKNOWN = (
@@ -90,7 +90,7 @@ def main() -> None:
     if state == "enabled" and file:
         try:
             kernel = asked["kernel"] or next_kernel()
-        except DkmsError as error:
+        except BootError as error:
             module.fail_json(
                 msg=f"Secure Boot is on, and for which kernel the module is to be signed is not known: {error}"
             )

@@ -57,11 +57,14 @@ def verify(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def other(tmp_path: Path):
-    """Return a function that writes the scenario's cluster file with another driver, another key, or other words."""
+    """Return a function that writes the scenario's cluster file with another driver, another key, a kernel for gpu2, or other words."""
 
-    def write(driver: str = OLD, key: str = "nvidia.asc", words: Mapping[str, str] | None = None) -> Path:
+    def write(
+        driver: str = OLD, key: str = "nvidia.asc", kernel: str = "", words: Mapping[str, str] | None = None
+    ) -> Path:
         text = (SCENARIO / "gpu_stack.bedplate.yml").read_text().replace("keys/nvidia.asc", f"{KEYS}/{key}")
-        for old, new in (words or {}).items():
+        stated = {"      os: debian-12\n": f"      os: debian-12\n      kernel: {kernel}\n"} if kernel else {}
+        for old, new in {**stated, **(words or {})}.items():
             assert old in text
             text = text.replace(old, new)
         path = tmp_path / "other.bedplate.yml"
@@ -224,6 +227,54 @@ def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(other):
     assert done.stdout.count("error:") >= len(nodes)
     assert "Nothing was installed and nothing is rebooted" in done.stdout
     assert [everything(node) for node in nodes] == before
+
+
+def test_a_stated_kernel_does_not_come_before_its_driver_is_proven(other):
+    node = Node("gpu2")
+    stated = kernel(node)
+    before = installed(node)
+    # An older one is what the node has.
+    node.check_output(f"mv /boot/vmlinuz-{stated} /boot/vmlinuz-5.10.0-1-amd64")
+    try:
+        done = play(other(driver=BROKEN, kernel=stated), "--limit=gpu2")
+        assert done.returncode != 0
+        assert f"nvidia {BROKEN} does not compile for kernel {stated}" in done.stdout, done.stdout
+        # It would be the newest, and so boot at the next power cycle.
+        assert node.check_output(f"dpkg-query --list 'linux-image-{stated}' 2>/dev/null | grep -c ^ii || true") == "0"
+        assert installed(node) == before
+    finally:
+        node.check_output(f"mv /boot/vmlinuz-5.10.0-1-amd64 /boot/vmlinuz-{stated}")
+
+
+def test_headers_come_also_where_dkms_has_a_driver_that_does_not_compile_for_them():
+    nodes = [Node(name) for name in NODES]
+    conf = (
+        "PACKAGE_NAME=old\\nPACKAGE_VERSION=1.0\\nBUILT_MODULE_NAME[0]=old\\nDEST_MODULE_LOCATION[0]=/updates\\nAUTOINSTALL=yes\\n"
+        "MAKE[0]=false\\nCLEAN=true\\n"
+    )
+    try:
+        for node in nodes:
+            node.check_output(
+                f"mkdir /usr/src/old-1.0; printf '{conf}' >/usr/src/old-1.0/dkms.conf; dkms add -m old -v 1.0"
+            )
+            node.check_output(f"dpkg --remove --force-depends linux-headers-{kernel(node)}")
+        done = play(SCENARIO / "gpu_stack.bedplate.yml")
+        assert done.returncode == 0, done.stdout
+        for node in nodes:
+            # Built with its headers, as DKMS does, it would have left apt's packages half configured for good.
+            assert node.check_output("dpkg --audit") == ""
+            node.check_output(
+                f"test -e /lib/modules/{kernel(node)}/build/Makefile && test ! -e /etc/dkms/no-autoinstall"
+            )
+            assert "old/1.0: added" in node.check_output("dkms status")
+        again = recap(play(SCENARIO / "gpu_stack.bedplate.yml").stdout)
+        assert {name: again[name]["changed"] for name in NODES} == dict.fromkeys(NODES, 0)
+    finally:
+        for node in nodes:
+            node.check_output("dkms remove old/1.0 --all || true; rm -rf /usr/src/old-1.0")
+            node.check_output(f"apt-get --quiet --yes install linux-headers-{kernel(node)}")
+    for node in nodes:
+        holds_exactly(node, OLD)
 
 
 def test_a_repository_with_another_key_is_not_believed(other):

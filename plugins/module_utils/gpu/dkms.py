@@ -11,12 +11,14 @@ import json
 import platform
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import (
+    ASK,
     FETCH,
     MANAGERS,
     PackageError,
@@ -26,11 +28,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_command impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import outdated
 
 Run = Callable[[list[str], float], Outcome]
-COMPILE = 3600.0
+COMPILE, INSTALL = 3600.0, 900.0
+# While this file is there DKMS builds nothing by itself: neither for a kernel whose headers come, nor for a package.
+NO_AUTOINSTALL = "etc/dkms/no-autoinstall"
+_OURS = "bedplate is installing headers of a kernel; this file goes as soon as they are there\n"
 _ERROR = re.compile(r"\b(?:fatal )?error:|\bError!|\*\*\* .*(?:Stop|Error \d+)")
-# EL's image for rescue, which no release of a kernel is.
-_RESCUE = "0-rescue-"
-_NUMBERS = re.compile(r"(\d+)")
 
 
 class DkmsError(Exception):
@@ -47,56 +49,6 @@ class Proof:
     module_version: str
     kernel: str
     headers: str
-
-
-def kernels(boot: Path = Path("/boot")) -> list[str]:
-    """Return the kernels that can boot here, the newest last, as GRUB sorts them.
-
-    >>> sorted(["6.1.0-9-amd64", "6.1.0-56-amd64"], key=_by_number)
-    ['6.1.0-9-amd64', '6.1.0-56-amd64']
-    """
-    found = (path.name[len("vmlinuz-") :] for path in boot.glob("vmlinuz-*"))
-    return sorted((release for release in found if not release.startswith(_RESCUE)), key=_by_number)
-
-
-def next_kernel(boot: Path = Path("/boot"), defaults: Path = Path("/etc/default/grub")) -> str:
-    """Return the kernel that boots next: the newest one, unless somebody has told GRUB otherwise."""
-    found = kernels(boot)
-    if not found:
-        raise DkmsError(f"there is no kernel in {boot}, so nothing says which one boots next: state `kernel`")
-    text = defaults.read_text() if defaults.exists() else ""
-    chosen = re.findall(r"^\s*GRUB_DEFAULT=[\"']?([^\"'\n]*)", text, re.MULTILINE)
-    if chosen and chosen[-1] not in ("0", ""):
-        raise DkmsError(
-            f"{defaults} has GRUB_DEFAULT={chosen[-1]}, so the newest kernel need not boot next: state `kernel`, one of {', '.join(found)}"
-        )
-    entries = boot / "loader/entries"
-    if re.search(r"^\s*GRUB_ENABLE_BLSCFG=[\"']?true", text, re.MULTILINE) or any(entries.glob("*.conf")):
-        # GRUB's own memory says which of them, also where nobody has chosen one.
-        raise DkmsError(
-            f"GRUB boots one of the entries in {entries}, so the newest kernel need not boot next: state `kernel`, one of "
-            f"{', '.join(found)}"
-        )
-    return found[-1]
-
-
-def see_that_it_boots(
-    kernel: str, boot: Path = Path("/boot"), defaults: Path = Path("/etc/default/grub"), manager: str = "apt"
-) -> None:
-    """DkmsError: another kernel than the stated one boots next, so a driver for the stated one would help nobody."""
-    try:
-        boots = next_kernel(boot, defaults)
-    except DkmsError:
-        return  # somebody chose one, which nothing here can tell
-    if boots != kernel:
-        raise DkmsError(
-            f"kernel {kernel} is stated, and {boots} boots next, for which nothing is proven: state that one, or remove it "
-            f"({MANAGERS[manager].remove.format(kernel=boots)})"
-        )
-
-
-def _by_number(release: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in _NUMBERS.split(release)]
 
 
 def first_error(log: str) -> str:
@@ -117,19 +69,25 @@ class Prover:
         self,
         record: Path,
         run: Run = node_command.run,
-        modules: Path = Path("/lib/modules"),
+        root: Path = Path("/"),
         is_outdated: Callable[[], bool] = outdated,
         packages: Packages = MANAGERS["apt"],
     ) -> None:
         self.record = record
         self.run = run
-        self.modules = modules
+        self.root = root
+        self.modules = root / "lib/modules"
+        self.no_autoinstall = root / NO_AUTOINSTALL
         self.is_outdated = is_outdated
         self.packages = packages
 
     def has_headers(self, kernel: str) -> bool:
         """Whether the headers of a kernel are installed."""
-        return (self.modules / kernel / "build").exists()
+        return (self.modules / kernel / "build").exists() or self._tree(kernel) is not None
+
+    def _tree(self, kernel: str) -> Path | None:
+        path = self.root / self.packages.tree.format(kernel=kernel)
+        return path if self.packages.tree and path.exists() else None
 
     def headers_of(self, kernel: str) -> str:
         """Return the version of the headers of a kernel, against which everything is compiled."""
@@ -139,7 +97,49 @@ class Prover:
                 f"the headers of kernel {kernel} are not installed (no {self.modules / kernel / 'build'}): install {name}, "
                 "or state another kernel"
             )
-        return self.packages.headers_version(kernel, self.run)
+        return self.packages.headers_state(kernel, self.run)[1]
+
+    def lacks_headers(self, kernel: str) -> bool:
+        """Whether the headers of a kernel are to be installed, or to be installed to the end."""
+        return bool(self.packages.install) and (
+            not self.has_headers(kernel)
+            or self.packages.headers_state(kernel, self.run)[0] not in ("installed", "unknown")
+        )
+
+    def bring_headers(self, kernel: str) -> None:
+        """Install the headers of a kernel, and nothing else.
+
+        With them DKMS would build the driver that is installed for that kernel. Where it is an old one, which does not compile, apt
+        ends in the middle, and whatever is asked of it then fails in the same way.
+        """
+        name = self.packages.headers.format(kernel=kernel)
+        self._read_lists()
+        with _kept_still(self.no_autoinstall):
+            what = f"{name}, the headers of the kernel that boots next, cannot be installed"
+            self._step([*self.packages.install, name], INSTALL, what)
+
+    def clean_up(self) -> None:
+        """Let DKMS build again, where a run that was killed has left it otherwise."""
+        if self.no_autoinstall.exists() and self.no_autoinstall.read_text(errors="replace") == _OURS:
+            self.no_autoinstall.unlink()
+
+    def is_left_out(self, proof: Proof) -> bool:
+        """Whether driver and kernel are installed, and DKMS has not built the one for the other, as for headers that came later."""
+        source = self.root / "usr/src" / f"{proof.name}-{proof.module_version}" / "dkms.conf"
+        if not (self.packages.install and source.exists() and (self.root / f"boot/vmlinuz-{proof.kernel}").exists()):
+            return False
+        said = self.run(["dkms", "status", *_module(proof), "-k", proof.kernel], ASK)
+        return said.code == 0 and ": installed" not in said.stdout
+
+    def build(self, proof: Proof) -> None:
+        """Have DKMS build and install the driver that is installed for one more kernel."""
+        outcome = self.run(["dkms", "install", *_module(proof), "-k", proof.kernel], COMPILE)
+        if outcome.code != 0:
+            what = f"{proof.name} {proof.module_version}"
+            raise DkmsError(
+                f"{what} is installed, and DKMS does not build it for kernel {proof.kernel}:\n  {first_error(outcome.text)}\n"
+                f"Do not reboot into that kernel. /var/lib/dkms/{proof.name}/{proof.module_version}/build/make.log says more"
+            )
 
     def is_proven(self, proof: Proof) -> bool:
         """Whether exactly this was compiled before."""
@@ -150,14 +150,13 @@ class Prover:
         with tempfile.TemporaryDirectory(prefix="dkms-", dir=scratch) as name:
             directory = Path(name)
             sources = self._unpack(proof, directory)
-            self._compile(proof, directory, sources)
+            with _linked(self.modules / proof.kernel / "build", self._tree(proof.kernel)):
+                self._compile(proof, directory, sources)
         self._remember(proof)
 
     def _unpack(self, proof: Proof, directory: Path) -> Path:
         wanted = self.packages.named(proof.package, proof.version)
-        if self.packages.update and self.is_outdated():
-            # The repository may have come in this run, and nothing has had to be installed since.
-            self._step([*self.packages.update], FETCH, "apt cannot read its repositories")
+        self._read_lists()
         try:
             unpacked = self.packages.fetched(proof.package, proof.version, directory, self.run)
         except PackageError as error:
@@ -170,9 +169,14 @@ class Prover:
             )
         return sources.parent
 
+    def _read_lists(self) -> None:
+        if self.packages.update and self.is_outdated():
+            # The repository may have come in this run, and nothing has had to be installed since.
+            self._step([*self.packages.update], FETCH, "apt cannot read its repositories")
+
     def _compile(self, proof: Proof, directory: Path, sources: Path) -> None:
         trees = ["--dkmstree", str(directory / "dkms"), "--sourcetree", str(sources)]
-        module = ["-m", proof.name, "-v", proof.module_version]
+        module = _module(proof)
         (directory / "dkms").mkdir()
         self._step(["dkms", "add", *trees, *module], 120.0, f"dkms does not know what to do with {proof.name}")
         outcome = self.run(["dkms", "build", *trees, *module, "-k", proof.kernel], COMPILE)
@@ -212,3 +216,38 @@ class Prover:
         beside = self.record.with_suffix(".new")
         beside.write_text(json.dumps(proofs, indent=1) + "\n")
         beside.replace(self.record)
+
+
+def _module(proof: Proof) -> list[str]:
+    return ["-m", proof.name, "-v", proof.module_version]
+
+
+@contextmanager
+def _kept_still(file: Path) -> Iterator[None]:
+    """Keep DKMS from building by itself meanwhile; where the site wants that for good, it stays so."""
+    if file.exists():
+        yield
+        return
+    file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    file.write_text(_OURS)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+@contextmanager
+def _linked(build: Path, tree: Path | None) -> Iterator[None]:
+    """Lay the link that a kernel brings, by which makefiles find its headers, where it is yet to come."""
+    if build.exists() or tree is None:
+        yield
+        return
+    made = [path for path in (build.parent,) if not path.exists()]
+    build.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    build.symlink_to(tree)
+    try:
+        yield
+    finally:
+        build.unlink(missing_ok=True)
+        for path in made:
+            path.rmdir()

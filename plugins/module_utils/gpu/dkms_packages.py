@@ -20,11 +20,16 @@ class PackageError(Exception):
 
 @dataclass(frozen=True)
 class Packages:
-    """What a package manager does here. `headers` is the name of a kernel's headers, `remove` what takes a kernel away."""
+    """What a package manager does here.
+
+    `headers` is the name of a kernel's headers; `remove` takes a kernel away, and `choose` has GRUB boot one.
+    """
 
     headers: str
-    version: tuple[str, ...]
+    # What prints whether a package is installed, and its version.
+    state: tuple[str, ...]
     remove: str
+    choose: str
     # With the folder to fetch into as $1, and the package as $2.
     fetch: str
     suffix: str
@@ -33,11 +38,16 @@ class Packages:
     named: Callable[[str, str], str]
     # What reads the lists of repositories; none where fetching does that itself.
     update: tuple[str, ...] = ()
+    # Where a kernel's headers are, when the kernel itself has the link to them, and so comes after them; below the root.
+    tree: str = ""
+    # What installs a kernel's headers, with their name after it; none where a kernel's headers set nothing off.
+    install: tuple[str, ...] = ()
 
-    def headers_version(self, kernel: str, run: Run) -> str:
-        """Return the version of a kernel's headers, "unknown" where no package has them."""
-        said = run([*self.version, self.headers.format(kernel=kernel)], ASK)
-        return said.stdout.strip() if said.code == 0 else "unknown"
+    def headers_state(self, kernel: str, run: Run) -> tuple[str, str]:
+        """Return whether the package of a kernel's headers is "installed", and its version; "unknown" where no package has them."""
+        said = run([*self.state, self.headers.format(kernel=kernel)], ASK)
+        state, _, version = said.stdout.strip().partition(" ")
+        return (state, version) if said.code == 0 and version else ("unknown", "unknown")
 
     def fetched(self, package: str, version: str, into: Path, run: Run) -> Path:
         """Fetch a package and return where it is unpacked. PackageError: it is not there, or the archive is broken."""
@@ -62,24 +72,39 @@ def _step(run: Run, argv: list[str], timeout: float, what: str) -> None:
 _UNPACK_RPM = 'rpm2cpio "$1" >"$2.cpio" && cd "$2" && exec cpio --extract --make-directories --quiet --no-absolute-filenames <"$2.cpio"'
 APT = Packages(
     headers="linux-headers-{kernel}",
-    version=("dpkg-query", "--show", "--showformat=${Version}"),
+    state=("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}"),
     remove="apt-get purge linux-image-{kernel}",
+    choose="GRUB_DEFAULT in /etc/default/grub, with the id of its entry in /boot/grub/grub.cfg; then update-grub",
     # The directory is root's alone, and apt gives up root to fetch.
     fetch='cd "$1" && exec apt-get --quiet -o APT::Sandbox::User=root download "$2"',
     suffix="deb",
     unpack=("dpkg-deb", "--extract"),
     named=lambda package, version: f"{package}={version}",
     update=("apt-get", "--quiet", "update", "--error-on=any"),
+    install=(
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "--quiet",
+        "--yes",
+        "--no-remove",
+        "--no-install-recommends",
+        "-o",
+        "DPkg::Lock::Timeout=300",
+        "install",
+    ),
 )
 DNF = Packages(
     headers="kernel-devel-{kernel}",
-    version=("rpm", "-q", "--queryformat", "%{VERSION}-%{RELEASE}"),
+    state=("rpm", "-q", "--queryformat", "installed %{VERSION}-%{RELEASE}"),
     remove="dnf remove kernel-core-{kernel}",
+    choose="grubby --set-default /boot/vmlinuz-{kernel}",
     # `dnf download` looks at no package's signature, so only where that of the list is checked, which has every package's digest. The
     # locks and the stream are those of the driver that runs until another one is proven.
     fetch='cd "$1" && exec dnf --quiet --assumeyes --disableplugin=versionlock --disablerepo="*" --enablerepo="bedplate-*" '
     '--setopt="bedplate-*.module_hotfixes=1" --setopt="bedplate-*.repo_gpgcheck=1" download "$2"',
     suffix="rpm",
+    tree="usr/src/kernels/{kernel}",
     unpack=("sh", "-c", _UNPACK_RPM, "sh"),
     named=spec,
 )

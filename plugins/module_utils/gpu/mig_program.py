@@ -23,9 +23,9 @@ NOTE = "run/bedplate/reboot-wanted/mig"
 QUERY = ("pci.bus_id", "uuid", "mig.mode.current", "mig.mode.pending")
 # nvidia-smi takes seconds for a GPU; one that hangs is not waited for.
 _SECONDS = 120.0
-_STEP = "slurmstepd"
+STEP = "slurmstepd"
 # Of the driver; they hold every GPU and use none.
-_DAEMONS = ("nvidia-persiste", "nv-hostengine", "nv-fabricmanage", "dcgm-exporter", "nvidia-smi")
+DAEMONS = ("nvidia-persiste", "nv-hostengine", "nv-fabricmanage", "dcgm-exporter", "nvidia-smi")
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
 _GPU = re.compile(r"GPU\s+\d+:.*\(UUID: (GPU-[^)]+)\)\s*\Z")
 _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
@@ -113,10 +113,10 @@ class Node:
         for process in sorted((self.root / "proc").glob("[0-9]*"), key=lambda path: int(path.name)):
             try:
                 name = (process / "comm").read_text(errors="replace").strip()
-                files = list((process / "fd").iterdir()) if name not in (_STEP, *_DAEMONS) else []
+                files = list((process / "fd").iterdir()) if name not in (STEP, *DAEMONS) else []
             except OSError:
                 continue  # it has ended
-            if name == _STEP or any(_target(one) == device for one in files):
+            if name == STEP or any(target(one) == device for one in files):
                 found.append(f"{name} ({process.name})")
         return found
 
@@ -130,7 +130,8 @@ class Node:
             path.unlink(missing_ok=True)
 
 
-def _target(link: Path) -> str:
+def target(link: Path) -> str:
+    """Return where a link of /proc/PID/fd leads, "" where it has gone."""
     try:
         return str(link.readlink())
     except OSError:

@@ -48,6 +48,19 @@ def findings(
             yield Finding(f"MIG of GPU {one['address']}", _text(profiles), found, _FIX)
 
 
+def still_split(gpu: Mapping[str, Any]) -> Iterator[Finding]:
+    """Find GPUs in MIG mode on a machine on which Slurm gives jobs whole ones."""
+    for one in gpu["gpus"] if gpu["driver"]["version"] is not None else ():
+        instances = len(one["mig_instances"] or ())
+        if one["mig"] or instances:
+            yield Finding(
+                f"MIG of GPU {one['address']}",
+                "off, since the cluster file has no `mig` for it",
+                f"on, with {instances} instances",
+                f"drain the node and `nvidia-smi -i {one['address']} -mig 0`, then reboot it; or state `mig` for the profile",
+            )
+
+
 def _text(profiles: Sequence[str]) -> str:
     counts = {name: list(profiles).count(name) for name in profiles}
     return ", ".join(f"{count} x {name}" for name, count in counts.items()) or "a whole GPU"

@@ -30,8 +30,9 @@ _MODULE_DIRECTORIES = (
     "weak-updates/*",
     "kernel/drivers/video",
 )
-# Debian and Ubuntu; EL.
-_INITRAMFS = re.compile(r"(initrd\.img-|initramfs-).*(?<!\.bak)(?<!kdump\.img)\Z")
+# Debian and Ubuntu; EL. Copies, and those of kdump and of rescue, have no kernel of that release, and nothing makes them again.
+_INITRAMFS = re.compile(r"(?:initrd\.img-(?P<deb>.+)|initramfs-(?P<rpm>.+)\.img)\Z")
+_RESCUE = "0-rescue-"
 _EFI = "sys/firmware/efi"
 _SECURE_BOOT = f"{_EFI}/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
@@ -122,13 +123,21 @@ def _modules(root: Root, release: str) -> list[Facts]:
 
 
 def initramfs_before(root: Root, file: str) -> list[str]:
-    """Return the initramfs images that were made before a file was written: all of them, where there is no such file yet."""
-    images = [name for name in root.names("boot") if _INITRAMFS.match(name) and root.find(f"boot/{name}").is_file()]
+    """Return the initramfs images of kernels that were made before a file was written: all of them, where there is no such file yet."""
+    images = [
+        name for name in root.names("boot") if _is_of_a_kernel(root, name) and root.find(f"boot/{name}").is_file()
+    ]
     try:
         written = root.find(file).stat().st_mtime
     except OSError:
         written = float("inf")
     return [f"/boot/{name}" for name in images if root.find(f"boot/{name}").stat().st_mtime < written]
+
+
+def _is_of_a_kernel(root: Root, name: str) -> bool:
+    match = _INITRAMFS.match(name)
+    release = (match["deb"] or match["rpm"]) if match else ""
+    return bool(release) and not release.startswith(_RESCUE) and root.exists(f"boot/vmlinuz-{release}")
 
 
 def secure_boot(root: Root) -> str | None:

@@ -13,6 +13,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_command impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import followed
 
 Run = Callable[[list[str]], Outcome]
+PERSISTENCE = "nvidia-persistenced.service"
+# A GPU waits for one of them before it uses its NVLinks.
+FABRIC = frozenset({"nvidia-fabricmanager.service", "nvidia-imex.service"})
+_REBOOT = "drain the node and reboot it"
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ def units(wanted: Sequence[str], runs: bool, seen: Seen) -> Iterator[Finding]:
             yield Finding(f"unit {name}", "active", active or "unknown", f"journalctl -b -u {name}")
 
 
-def driver(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> Iterator[Finding]:
+def driver(wanted: Mapping[str, Any], gpu: Mapping[str, Any]) -> Iterator[Finding]:
     """Compare what runs, where the machine has GPUs."""
     if not wanted or not gpu["gpus"]:
         return
@@ -115,20 +119,76 @@ def driver(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> Iterator[Findin
     want = f"{wanted['version']} ({wanted['flavour']})"
     if (runs, flavour) != (wanted["version"], wanted["flavour"]):
         found = f"{runs} ({flavour or 'flavour unknown'})" if runs else "none loaded"
-        yield Finding("running driver", want, found, "drain the node and reboot it")
+        yield Finding("running driver", want, found, _REBOOT)
     elif gpu["driver"]["mismatch"]:
         libraries = ", ".join(sorted({str(one["version"]) for one in gpu["driver"]["libraries"]}))
         fix = "drain the node and reboot it; programs that start now fail"
         yield Finding("libraries of the driver", wanted["version"], libraries, fix)
     if gpu["nouveau"]:
-        yield Finding("nouveau", "not loaded", "loaded", "drain the node and reboot it")
+        yield Finding("nouveau", "not loaded", "loaded", _REBOOT)
+    if runs:
+        for name, value, found in options_astray(wanted.get("options") or {}, gpu["driver"]["parameters"]):
+            yield Finding(f"module option {name}", value, found, _REBOOT)
+    kernel = wanted.get("kernel") or ""
+    if kernel and gpu["running_kernel"] not in (None, kernel):
+        yield Finding("running kernel", kernel, gpu["running_kernel"], _REBOOT)
 
 
-def not_checked(wanted: Mapping[str, str], gpu: Mapping[str, Any]) -> list[str]:
+def options_astray(options: Mapping[str, str], parameters: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
+    """Return name, wanted and found value of each module option that is not in force; one that the driver does not tell is left out.
+
+    >>> options_astray({"NVreg_EnableGpuFirmware": "0x12", "NVreg_A": "1"}, {"EnableGpuFirmware": 18, "A": 0})
+    [('NVreg_A', '1', '0')]
+    """
+    found = []
+    for name, value in options.items():
+        there = (parameters or {}).get(name.removeprefix("NVreg_"))
+        if there is not None and _number(there) != _number(value):
+            found.append((name, str(value), str(there)))
+    return found
+
+
+def _number(value: object) -> object:
+    text = str(value).strip("\"'")
+    try:
+        # The driver shows all of them as 32 bits without a sign.
+        return int(text, 0) & 0xFFFFFFFF
+    except ValueError:
+        return text
+
+
+def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare what the driver's services do to each GPU, where nvidia-smi tells it."""
+    for one in gpu["gpus"]:
+        if PERSISTENCE in services and one["persistence"] is False:
+            yield Finding(
+                f"persistence of GPU {one['address']}",
+                "on",
+                "off",
+                f"systemctl restart {PERSISTENCE}; journalctl -b -u {PERSISTENCE}",
+            )
+        told = [text for text in (one["fabric_state"], one["fabric_status"]) if text]
+        if FABRIC & set(services) and told not in ([], ["Completed"], ["Completed", "Success"]):
+            (name, *_) = sorted(FABRIC & set(services))
+            fix = f"no job with NVLink starts on it; journalctl -b -u {name}, and reboot the drained node where that names no reason"
+            yield Finding(f"fabric of GPU {one['address']}", "Completed, Success", ", ".join(told), fix)
+
+
+def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Collection[str] = ()) -> list[str]:
     """Return what could not be looked at, so that nobody takes it for right."""
-    if wanted and not gpu["gpus"]:
+    if not wanted:
+        return []
+    if not gpu["gpus"]:
         return ["the running driver and its services: no GPU is on the PCI bus of this machine"]
-    return []
+    asked = {"persistence": PERSISTENCE in services, "fabric_state": bool(FABRIC & set(services))}
+    unknown = {
+        fact: [one["address"] for one in gpu["gpus"] if one[fact] is None] for fact, wants in asked.items() if wants
+    }
+    return [
+        f"{fact.partition('_')[0]} of {len(addresses)} GPUs: nvidia-smi does not tell it"
+        for fact, addresses in unknown.items()
+        if addresses and gpu["driver"]["version"] is not None
+    ]
 
 
 class Reader:

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.state import options_astray
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mig
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
@@ -37,6 +38,8 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
         "origins": [*wanted.origins(PART), *wanted.kernels()],
         "pins": wanted.pins(PART, never=tables.default().metapackages),
         "build": _build(wanted),
+        # Of a kernel that nobody states. The proof brings those of the kernel that boots, which only the node knows.
+        "headers": list(stack.kernel_follows[:1]) if stack.dkms and not wanted.file.kernel else [],
         "early": [{"path": BLACKLIST, "content": _NO_NOUVEAU}],
         "proof": _proof(wanted),
         "files": _files(wanted),
@@ -49,11 +52,18 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
             "none": wanted.no_kernels,
             "units": [*([mig.UNIT] if splits else []), *(f"{name}.service" for name in services)],
             "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
+            "whole": mig.is_whole(wanted.profile),
             "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
-            "driver": {"version": stack.driver, "flavour": stack.module},
+            "driver": {
+                "version": stack.driver,
+                "flavour": stack.module,
+                "options": dict(wanted.file.module_options),
+                "kernel": wanted.file.kernel,
+            },
             "signed": bool(stack.dkms),
         },
         **told,
+        "packages": [*told["packages"], *_kernel(wanted)],
         # A kernel that came by itself would boot without this driver.
         "follow": [*told["follow"], *(stack.kernel_follows if wanted.manager == "apt" else ())],
     }
@@ -75,29 +85,59 @@ def _files(wanted: Wanted) -> list[dict[str, str]]:
 
 
 def state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what depends on what the machine runs: `units`, and `reboot`, the reason why it has to be rebooted ("": none).
+    """Return what depends on what the machine runs: `units`, and two reasons, each "" where there is none.
 
-    `gpu` is what bedplate.cluster.gpu_facts returns.
+    `reboot`: why it has to be rebooted. `refusal`: why this driver is not to be installed now. `gpu` is what
+    bedplate.cluster.gpu_facts returns.
     """
     loaded = gpu["driver"]["version"]
     flavour = gpu["driver"]["flavour"]
-    reason = ""
+    reasons = []
     if gpu["gpus"]:
         if loaded is None:
-            reason = f"driver {deployed['driver']} is installed and not loaded"
+            reasons.append(f"driver {deployed['driver']} is installed and not loaded")
         elif (loaded, flavour) != (deployed["driver"], deployed["module"]):
-            reason = f"driver {deployed['driver']} ({deployed['module']}) is installed, and {loaded} ({flavour}) runs"
+            reasons.append(
+                f"driver {deployed['driver']} ({deployed['module']}) is installed, and {loaded} ({flavour}) runs"
+            )
+        else:
+            reasons += _of_options(deployed, gpu)
         if gpu["nouveau"]:
-            reason += f"{', and ' if reason else ''}nouveau is loaded"
-    return {"units": _units(deployed, loaded), "reboot": reason}
+            reasons.append("nouveau is loaded")
+        kernel = deployed["expected"]["driver"]["kernel"]
+        if kernel and gpu["running_kernel"] not in (None, kernel):
+            reasons.append(f"kernel {kernel} is stated, and {gpu['running_kernel']} runs")
+    return {"units": _units(deployed, loaded), "reboot": ", and ".join(reasons), "refusal": _refusal(deployed, gpu)}
+
+
+def _of_options(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[str]:
+    """Return which options of the loaded module are not as the file wants them."""
+    astray = options_astray(deployed["expected"]["driver"]["options"], gpu["driver"]["parameters"])
+    return [f"module option {name} is to be {value}, and {found} is in force" for name, value, found in astray]
+
+
+def _refusal(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
+    loaded, wanted = gpu["driver"]["version"], deployed["driver"]
+    on_disk = {one["version"] for one in gpu["driver"]["libraries"]}
+    if loaded in (None, wanted) or wanted in on_disk or not gpu.get("in_use"):
+        return ""
+    return (
+        f"driver {loaded} runs here, and its libraries would be replaced by those of {wanted}: until the reboot every CUDA program that "
+        f"starts fails. No package of the driver was touched. In use: {'; '.join(gpu['in_use'])}. Drain the node, let its jobs end, stop "
+        "slurmd and containers, and run this again; or accept it with `-e gpu_driver_replace_in_use=true`"
+    )
 
 
 def _units(deployed: Mapping[str, Any], loaded: str | None) -> list[dict[str, Any]]:
     """Return the driver's services: at every boot; now as well, where this driver runs, for another one's would fail."""
     units: list[dict[str, Any]] = [{"name": f"{name}.service", "enabled": True} for name in deployed["services"]]
     if loaded == deployed["driver"]:
+        drop_ins = [entry["path"] for entry in deployed["files"]]
         for unit in units:
             unit["state"] = "started"
+            # Where its package has started it before, it runs as that wants it.
+            if own := [path for path in drop_ins if path.startswith(f"/etc/systemd/system/{unit['name']}.d/")]:
+                unit["restart_after"] = own
     # First: persistenced and DCGM would hold the GPUs.
     return [*([mig.unit(loaded == deployed["driver"])] if deployed["mig"] else []), *units]
 
@@ -113,16 +153,25 @@ def reboot_files(reason: str) -> list[dict[str, str]]:
 
 
 def _build(wanted: Wanted) -> list[str]:
-    stack, kernel = wanted.stack, wanted.file.kernel
-    if not stack.dkms:
+    """Return what compiles the module. On systems of apt the proof brings the headers, so that DKMS compiles nothing else with them."""
+    if not wanted.stack.dkms:
         return []
-    # The image as well: a kernel that is stated is to boot.
-    names = sorted(stack.kernel_packages, reverse=True) if kernel else stack.kernel_follows[:1]
-    if wanted.manager == "dnf":
-        # Of every kernel they have the same name.
-        versions = dict(stack.pinned)
-        names = [f"{name}={versions[name]}" if name in versions else name for name in names]
-    return ["dkms", *names]
+    headers = wanted.stack.kernel_follows[:1] if wanted.manager == "dnf" else ()
+    return ["dkms", *_versioned(wanted, headers)]
+
+
+def _kernel(wanted: Wanted) -> list[str]:
+    """Return the kernel that is stated, which comes with its driver: one that came before the proof would boot, proven or not."""
+    if not wanted.stack.dkms or not wanted.file.kernel:
+        return []
+    named = {one.name for one in wanted.packages(PART)}
+    return _versioned(wanted, [name for name in sorted(wanted.stack.kernel_packages) if name not in named])
+
+
+def _versioned(wanted: Wanted, names: Iterable[str]) -> list[str]:
+    # rpm has every kernel under the same name.
+    versions = dict(wanted.stack.pinned) if wanted.manager == "dnf" else {}
+    return [f"{name}={versions[name]}" if name in versions else name for name in names]
 
 
 def _kernels(wanted: Wanted) -> dict[str, str]:

@@ -143,7 +143,9 @@ def _wanted(cluster: Cluster) -> list[Wanted]:
 
 def _set(wanted: Wanted) -> PackageSet:
     needs = [Need(one.name, one.version, one.part) for one in wanted.stack.packages]
-    build = driver.deployment(wanted)["build"]
+    told = driver.deployment(wanted)
+    # Those of them with a version are of the set.
+    build = dict.fromkeys([*told["build"], *told["headers"], *(one for one in told["packages"] if "=" not in one)])
     needs += [Need(name, "*", "build") for name in build if name not in {need.name for need in needs}]
     pins = wanted.pins("driver", never=tables.default().metapackages)
     pins += [entry for part in _PARTS for entry in wanted.pins(part)]

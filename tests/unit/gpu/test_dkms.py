@@ -13,10 +13,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
     Proof,
     Prover,
     first_error,
-    kernels,
-    next_kernel,
-    see_that_it_boots,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import MANAGERS
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 PROOF = Proof("toy-dkms", "1.0-1", "toy", "1.0", "6.1.0-56-amd64", "6.1.192-2")
@@ -35,6 +33,8 @@ class Machine:
     def __init__(self, *, sources: str = "toy-1.0", build: int | None = 0, makes: bool = True, fetch: int = 0) -> None:
         self.sources, self.build, self.makes, self.fetch = sources, build, makes, fetch
         self.outdated = False
+        self.state, self.status, self.install, self.headers = "installed", "", 0, 0
+        self.kept_still: list[str] = []
         self.calls: list[list[str]] = []
 
     def run(self, argv: list[str], timeout: float) -> Outcome:
@@ -56,13 +56,24 @@ class Machine:
             (tree / "build").mkdir()
             (tree / "build/make.log").write_text(LOG.format(build=tree / "build"))
             return Outcome(self.build, "", "Error! Bad return status for module build")
-        return Outcome(0, "6.1.192-2", "")
+        elif argv[:2] == ["dkms", "status"]:
+            return Outcome(0, self.status, "")
+        elif argv[:2] == ["dkms", "install"]:
+            return Outcome(self.install, "", "nv.c:1:1: error: no such thing")
+        elif "install" in argv:
+            # As the hook of DKMS for headers: it builds what is installed, unless it is told not to.
+            self.kept_still = [
+                path.read_text() for path in self.build_directory.parents[3].glob("etc/dkms/no-autoinstall")
+            ]
+            self.build_directory.mkdir(exist_ok=True)
+            return Outcome(self.headers, "", "E: nothing of that name")
+        return Outcome(0, f"{self.state} 6.1.192-2", "")
 
 
 def prover(tmp_path: Path, machine: Machine) -> Prover:
-    build = tmp_path / "modules" / PROOF.kernel / "build"
-    build.mkdir(parents=True, exist_ok=True)
-    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path / "modules", lambda: machine.outdated)
+    machine.build_directory = tmp_path / "lib/modules" / PROOF.kernel / "build"
+    machine.build_directory.mkdir(parents=True, exist_ok=True)
+    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path, lambda: machine.outdated)
 
 
 def test_apt_reads_a_repository_that_has_just_come(tmp_path: Path) -> None:
@@ -148,24 +159,6 @@ def test_a_record_that_cannot_be_read_proves_nothing_and_is_made_anew(tmp_path: 
     assert len(json.loads(one.record.read_text())) == 1
 
 
-def test_the_next_kernel_is_the_newest_unless_grub_was_told_otherwise(tmp_path: Path) -> None:
-    boot, grub = tmp_path / "boot", tmp_path / "grub"
-    boot.mkdir()
-    with pytest.raises(DkmsError, match="state `kernel`"):
-        next_kernel(boot, grub)
-    for release in ("6.1.0-9-amd64", "6.1.0-56-amd64", "6.1.0-50-amd64", "5.10.0-99-amd64"):
-        (boot / f"vmlinuz-{release}").touch()
-    (boot / "vmlinuz.old").touch()
-    assert kernels(boot)[-2:] == ["6.1.0-50-amd64", "6.1.0-56-amd64"]
-    for text in ("", "GRUB_DEFAULT=0\n", "#GRUB_DEFAULT=2\n"):
-        grub.write_text(text)
-        assert next_kernel(boot, grub) == "6.1.0-56-amd64"
-    for chosen in ("saved", '"1>2"', "2"):
-        grub.write_text(f"GRUB_TIMEOUT=1\nGRUB_DEFAULT={chosen}\n")
-        with pytest.raises(DkmsError, match=r"need not boot next: state `kernel`, one of .*6.1.0-50-amd64"):
-            next_kernel(boot, grub)
-
-
 @pytest.mark.parametrize(
     ("log", "expected"),
     [
@@ -179,14 +172,129 @@ def test_the_line_that_says_most(log: str, expected: str) -> None:
     assert first_error(log) == expected
 
 
-def test_a_stated_kernel_that_would_not_boot_is_told(tmp_path: Path) -> None:
-    boot, grub = tmp_path / "boot", tmp_path / "grub"
-    boot.mkdir()
-    for release in ("6.1.0-55-amd64", "6.1.0-56-amd64"):
-        (boot / f"vmlinuz-{release}").touch()
-    see_that_it_boots("6.1.0-56-amd64", boot, grub)
-    with pytest.raises(DkmsError, match=r"6\.1\.0-55-amd64 is stated, and 6\.1\.0-56-amd64 boots next"):
-        see_that_it_boots("6.1.0-55-amd64", boot, grub)
-    # Where somebody chose one, the statement is all that there is.
-    grub.write_text("GRUB_DEFAULT=saved\n")
-    see_that_it_boots("6.1.0-55-amd64", boot, grub)
+def without_headers(tmp_path: Path, machine: Machine) -> Prover:
+    one = prover(tmp_path, machine)
+    machine.build_directory.rmdir()
+    return one
+
+
+def test_headers_come_while_dkms_builds_nothing_by_itself(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.outdated = True
+    one = without_headers(tmp_path, machine)
+    assert one.lacks_headers(PROOF.kernel)
+    one.bring_headers(PROOF.kernel)
+    assert machine.calls[0][:3] == ["apt-get", "--quiet", "update"]
+    assert machine.calls[1][-2:] == ["install", "linux-headers-6.1.0-56-amd64"]
+    # Removing or replacing anything is not what it is for.
+    assert {"--yes", "--no-remove", "--no-install-recommends"} <= set(machine.calls[1])
+    # dkms 3.0 and 3.2 look for this file before they build for a kernel whose headers came.
+    assert len(machine.kept_still) == 1
+    assert not (tmp_path / "etc/dkms/no-autoinstall").exists()
+    assert not one.lacks_headers(PROOF.kernel)
+
+
+def test_headers_that_cannot_be_had_leave_dkms_as_it_was(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.headers = 100
+    one = without_headers(tmp_path, machine)
+    with pytest.raises(
+        DkmsError, match=r"linux-headers-6\.1\.0-56-amd64, the headers .* cannot be installed: E: nothing of that name"
+    ):
+        one.bring_headers(PROOF.kernel)
+    assert not (tmp_path / "etc/dkms/no-autoinstall").exists()
+
+
+def test_a_site_that_wants_nothing_built_by_itself_keeps_that(tmp_path: Path) -> None:
+    file = tmp_path / "etc/dkms/no-autoinstall"
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    one.bring_headers(PROOF.kernel)
+    one.clean_up()
+    assert file.exists()
+
+
+def test_what_a_killed_run_has_left_is_taken_away(tmp_path: Path) -> None:
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    one.bring_headers(PROOF.kernel)
+    file = tmp_path / "etc/dkms/no-autoinstall"
+    file.write_text(machine.kept_still[0])
+    one.clean_up()
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(("state", "lacks"), [("installed", False), ("half-configured", True), ("unpacked", True)])
+def test_headers_that_are_half_there_are_installed_to_the_end(tmp_path: Path, state: str, lacks: bool) -> None:
+    machine = Machine()
+    machine.state = state
+    assert prover(tmp_path, machine).lacks_headers(PROOF.kernel) == lacks
+
+
+def test_on_rpm_headers_set_nothing_off_and_come_with_what_compiles(tmp_path: Path) -> None:
+    one = Prover(tmp_path / "state/dkms.json", Machine().run, tmp_path, packages=MANAGERS["dnf"])
+    assert not one.lacks_headers(PROOF.kernel)
+
+
+@pytest.mark.parametrize(
+    ("status", "kernel", "source", "expected"),
+    [
+        ("", True, True, True),
+        ("toy/1.0: added", True, True, True),
+        ("toy/1.0, 6.1.0-56-amd64, x86_64: installed", True, True, False),
+        # Whoever brings the kernel or the driver builds it.
+        ("", False, True, False),
+        ("", True, False, False),
+    ],
+)
+def test_an_installed_driver_is_built_for_a_kernel_that_it_was_not_built_for(
+    tmp_path: Path, status: str, kernel: bool, source: bool, expected: bool
+) -> None:
+    machine = Machine()
+    machine.status = status
+    one = prover(tmp_path, machine)
+    for path, there in (("boot/vmlinuz-6.1.0-56-amd64", kernel), ("usr/src/toy-1.0/dkms.conf", source)):
+        if there:
+            (tmp_path / path).parent.mkdir(parents=True)
+            (tmp_path / path).touch()
+    assert one.is_left_out(PROOF) == expected
+    one.build(PROOF)
+    assert machine.calls[-1] == ["dkms", "install", "-m", "toy", "-v", "1.0", "-k", "6.1.0-56-amd64"]
+    machine.install = 10
+    with pytest.raises(
+        DkmsError, match=r"(?s)not build it for kernel 6.1.0-56-amd64:.*nv.c:1:1: error: .*Do not reboot"
+    ):
+        one.build(PROOF)
+
+
+@pytest.mark.parametrize("build", [0, 10])
+def test_on_rpm_headers_are_found_before_the_kernel_has_come(tmp_path: Path, build: int) -> None:
+    seen: list[bool] = []
+
+    class Compiling(Machine):
+        def run(self, argv: list[str], timeout: float) -> Outcome:
+            if argv[:2] == ["dkms", "build"]:
+                seen.append((tmp_path / f"lib/modules/{PROOF.kernel}/build/Makefile").exists())
+            if argv[0] == "sh" and argv[-1] == "toy-dkms-1.0-1":
+                (Path(argv[-2]) / "toy.rpm").touch()
+                return Outcome(0, "", "")
+            if argv[0] == "sh":
+                argv = ["dpkg-deb", argv[-1]]
+            return super().run(argv, timeout)
+
+    one = Prover(
+        tmp_path / "state/dkms.json", Compiling(build=build, makes=not build).run, tmp_path, packages=MANAGERS["dnf"]
+    )
+    assert not one.has_headers(PROOF.kernel)
+    (tmp_path / f"usr/src/kernels/{PROOF.kernel}").mkdir(parents=True)
+    (tmp_path / f"usr/src/kernels/{PROOF.kernel}/Makefile").touch()
+    if build:
+        with pytest.raises(DkmsError):
+            one.prove(PROOF, tmp_path)
+    else:
+        one.prove(PROOF, tmp_path)
+    assert seen == [True]
+    # The kernel's own package brings it.
+    assert not (tmp_path / f"lib/modules/{PROOF.kernel}").exists()

@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import deployment, reboot_files, state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import wanted_of
 
+ROOT = Path(__file__).parents[3]
 FILE = """\
 plugin: bedplate.cluster.racks
 site: s
@@ -106,7 +108,9 @@ def test_a_stated_kernel_is_the_one_that_is_proven_and_stays_the_distributions(t
     told = found(cluster(tmp_path, stack))
     assert told["proof"]["kernel"] == told["expected"]["module"]["kernel"] == "6.12.117+deb13-amd64"
     headers = "linux-headers-6.12.117+deb13-amd64"
-    assert told["build"] == ["dkms", "linux-image-6.12.117+deb13-amd64", headers]
+    # Whatever is the newest boots at the next power cycle, so nothing of the kernel comes before the proof but what that brings.
+    assert told["build"] == ["dkms"]
+    assert told["packages"][-2:] == [f"{headers}=6.12.117-1", "linux-image-6.12.117+deb13-amd64"]
     assert pins(told)[headers] == [("version 6.12.117-1", "1001")]
 
 
@@ -137,7 +141,9 @@ def test_a_stack_that_cannot_be_is_a_mistake_in_the_cluster_file(
 
 
 def facts(version: str | None, flavour: str | None = "open", gpus: int = 1, nouveau: bool = False) -> dict[str, Any]:
-    return {"gpus": [{}] * gpus, "driver": {"version": version, "flavour": flavour}, "nouveau": nouveau}
+    libraries = [{"version": version}] if version else []
+    driver = {"version": version, "flavour": flavour, "libraries": libraries, "parameters": {"EnableGpuFirmware": 18}}
+    return {"gpus": [{}] * gpus, "driver": driver, "nouveau": nouveau, "running_kernel": "6.12.117+deb13-amd64"}
 
 
 @pytest.mark.parametrize(
@@ -156,3 +162,67 @@ def test_the_reason_for_a_reboot(tmp_path: Path, gpu: dict[str, Any], reason: st
     assert told["reboot"] == reason
     assert [("state" in unit) for unit in told["units"]] == [started]
     assert [entry["content"] for entry in reboot_files(reason)] == ([f"{reason}\n"] if reason else [])
+
+
+@pytest.mark.parametrize(
+    ("more", "parameters", "reason"),
+    [
+        ('module_options: {NVreg_X: "0"}', {"X": 0}, ""),
+        ('module_options: {NVreg_X: "0"}', {"X": 1}, "module option NVreg_X is to be 0, and 1 is in force"),
+        # Of one that this driver does not show, or of none, nobody knows.
+        ('module_options: {NVreg_X: "0"}', {"Y": 1}, ""),
+        ('module_options: {NVreg_X: "0"}', None, ""),
+        ("kernel: 6.12.117+deb13-amd64", {}, ""),
+        ("kernel: 6.12.116+deb13-amd64", {}, "kernel 6.12.116+deb13-amd64 is stated, and 6.12.117+deb13-amd64 runs"),
+    ],
+)  # fmt: skip
+def test_an_option_or_a_kernel_that_is_not_in_force_is_a_reason(
+    tmp_path: Path, more: str, parameters: dict[str, int] | None, reason: str
+) -> None:
+    gpu = facts("550.163.01")
+    gpu["driver"]["parameters"] = parameters
+    assert state(found(cluster(tmp_path, DEBIAN.replace('"550"', f'"550", {more}'))), gpu)["reboot"] == reason
+
+
+BUSY = ["2 steps of jobs run (slurmstepd)", "slurmd runs"]
+
+
+@pytest.mark.parametrize(
+    ("loaded", "on_disk", "in_use", "refused"),
+    [
+        ("535.261.03", ["535.261.03"], BUSY, True),
+        # Of which nobody knows.
+        ("535.261.03", [None], BUSY, True),
+        ("535.261.03", [], BUSY, True),
+        ("535.261.03", ["535.261.03"], [], False),
+        # It was installed before, so nothing more is lost.
+        ("535.261.03", ["550.163.01"], BUSY, False),
+        ("550.163.01", ["535.261.03"], BUSY, False),
+        (None, [], BUSY, False),
+    ],
+)
+def test_another_driver_does_not_come_while_jobs_run(
+    tmp_path: Path, loaded: str | None, on_disk: list[str | None], in_use: list[str], refused: bool
+) -> None:
+    gpu = facts(loaded)
+    gpu["driver"]["libraries"] = [{"version": one} for one in on_disk]
+    told = state(found(cluster(tmp_path, DEBIAN)), {**gpu, "in_use": in_use})["refusal"]
+    assert bool(told) == refused
+    if refused:
+        assert "driver 535.261.03 runs here" in told
+        assert "In use: 2 steps of jobs run (slurmstepd); slurmd runs. Drain the node" in told
+
+
+def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched() -> None:
+    tasks = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/main.yml").read_text())
+    used = [next(key for key in task if "." in key).rpartition(".")[2] for task in tasks]
+    assert tasks[used.index("gpu_facts")]["bedplate.cluster.gpu_facts"]["users"] is True
+    assert used.index("gpu_facts") < used.index("fail") < used.index("command") < used.index("dkms_proof")
+    # Nothing but repositories and what compiles comes before.
+    assert [name for name in used[: used.index("fail")] if name == "deploy"] == ["deploy"]
+
+
+def test_a_reboot_is_waited_for_as_long_as_such_a_machine_takes() -> None:
+    (play,) = yaml.safe_load((ROOT / "playbooks/reboot.yml").read_text())
+    # The firmware of a board with eight GPUs takes over ten minutes, which is what Ansible waits for.
+    assert play["tasks"][-1]["ansible.builtin.reboot"]["reboot_timeout"] >= 1800

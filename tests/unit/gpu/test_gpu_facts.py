@@ -303,7 +303,16 @@ def test_an_initramfs_that_was_made_before_a_file_is_told(tmp_path: Path) -> Non
         ("initrd.img-6.1", 100),
         ("initramfs-5.14.img", 300),
         ("vmlinuz-6.1", 100),
+        ("vmlinuz-5.14", 100),
+        # What no rebuild makes again would be told of in every run.
         ("initramfs-5.14kdump.img", 100),
+        ("initramfs-0-rescue-4f1c0a7e.img", 100),
+        ("vmlinuz-0-rescue-4f1c0a7e", 100),
+        ("initrd.img-6.1.dpkg-bak", 100),
+        ("initrd.img-6.1.old-dkms", 100),
+        ("initramfs-5.14.img.bak", 100),
+        # Its kernel has gone.
+        ("initrd.img-5.10", 100),
     ):
         (boot / name).touch()
         os.utime(boot / name, (made, made))

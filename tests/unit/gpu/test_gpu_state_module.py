@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import secure_boot, smi
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.secure_boot import Verdict
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.modules import gpu_state
@@ -29,7 +30,6 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     tree.driver()
     tree.gpu("0000:0f:00.0", 0)
     tree.write("proc/driver/nvidia/capabilities/gpu0/mig/gi0/ci0/access", "")
-    monkeypatch.setattr(gpu_state, "see_that_it_boots", lambda kernel, **_: None)
     monkeypatch.setattr(node_command, "run", lambda argv: Outcome(0, "580.159.04\n", ""))
     return {**tree.facts(), "secure_boot": "enabled"}
 
@@ -42,7 +42,7 @@ def told(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any], listing: Outcome,
         return verdict
 
     monkeypatch.setattr(secure_boot, "judge", judge)
-    return [str(one) for one in gpu_state._findings(dict(WANTED), gpu)]
+    return [str(one) for one in gpu_state._findings(dict(WANTED), gpu, gpu_state.Boots("6.1"))]
 
 
 def test_a_machine_as_wanted_has_no_finding(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
@@ -98,3 +98,37 @@ def test_packages_of_an_older_branch_are_found(monkeypatch: pytest.MonkeyPatch, 
     assert str(found).startswith(
         "package libnvidia-compute-570: wanted none but of driver 580.159.04, found 570.1-1; see that"
     )
+
+
+def unknown(kernel: str, manager: str, *, installed: bool) -> str:
+    assert (kernel, manager, installed) == ("6.1", "dnf", True)
+    return "whether kernel 6.1 boots next is not known: GRUB boots one of its entries"
+
+
+def test_before_a_reboot_a_kernel_of_which_nothing_tells_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_state, "see_that_it_boots", unknown)
+    verify = gpu_state._boots({"kernel": "6.1"}, "dnf", sure=False)
+    assert (verify.kernel, verify.findings) == ("6.1", ())
+    assert verify.unknown.startswith("whether kernel 6.1 boots next is not known")
+    (finding,) = gpu_state._boots({"kernel": "6.1"}, "dnf", sure=True).findings
+    assert str(finding).startswith("kernel: wanted 6.1 boots next, found nothing that tells; reboot this node yourself")
+
+
+@pytest.mark.parametrize("sure", [True, False])
+def test_another_kernel_that_boots_next_is_always_a_finding(monkeypatch: pytest.MonkeyPatch, sure: bool) -> None:
+    def other(kernel: str, manager: str, *, installed: bool) -> str:
+        raise BootError("kernel 6.1 is stated, and 6.2 boots next")
+
+    monkeypatch.setattr(gpu_state, "see_that_it_boots", other)
+    (finding,) = gpu_state._boots({"kernel": "6.1"}, "apt", sure).findings
+    assert str(finding).endswith("kernel 6.1 is stated, and 6.2 boots next")
+    assert gpu_state._boots({}, "apt", sure) == gpu_state.Boots()
+
+
+def test_nobody_looks_for_the_module_of_a_kernel_that_does_not_boot(
+    monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(smi, "run", lambda command, seconds: Outcome(0, GOOD, ""))
+    finding = gpu_state.state.Finding("kernel", "6.1", "6.2", "fix")
+    boots = gpu_state.Boots(findings=(finding,))
+    assert gpu_state._findings(dict(WANTED), gpu, boots) == [finding]

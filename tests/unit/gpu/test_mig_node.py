@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import mig_program, mig_state
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import container_cdi
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import state
 from tests.unit.gpu.test_driver import DEBIAN, FILE, found
 from tests.unit.gpu.tree import Tree
@@ -26,21 +27,28 @@ def deployed(tmp_path: Path, mig: str = "[{3g.40gb: 2}, {}]") -> dict[str, Any]:
 
 
 def units(told: dict[str, Any], loaded: str | None) -> list[dict[str, Any]]:
-    driver = {"version": loaded, "flavour": "open"}
+    driver = {"version": loaded, "flavour": "open", "libraries": [], "parameters": {}}
     return list(state(told, {"gpus": [{}], "driver": driver, "nouveau": False})["units"])
 
 
 def test_a_node_gets_layout_program_and_unit(tmp_path: Path) -> None:
     told = deployed(tmp_path)
-    files = {entry["path"]: entry["content"] for entry in told["files"]}
+    files = {entry["path"]: entry.get("content") for entry in told["files"]}
     assert json.loads(files["/etc/bedplate/mig.json"]) == {"gpus": [["3g.40gb", "3g.40gb"], []]}
     assert files["/usr/local/lib/bedplate/mig.py"] == Path(mig_program.__file__).read_text()
     unit = files["/etc/systemd/system/bedplate-mig.service"]
     assert "\nExecStart=/usr/bin/python3 /usr/local/lib/bedplate/mig.py /etc/bedplate/mig.json\n" in unit
-    assert "\nBefore=nvidia-persistenced.service nvidia-dcgm.service slurmd.service\n" in unit
+    assert "\nBefore=nvidia-persistenced.service nvidia-dcgm.service bedplate-cdi.service slurmd.service\n" in unit
+    # Only where it has run: at boot it comes later by itself, and not every node has containers.
+    assert f"\nExecStartPost=-/usr/bin/systemctl --no-block try-restart {container_cdi.UNIT}\n" in unit
     assert "\nConditionPathExists=/proc/driver/nvidia/version\n" in unit
     assert told["expected"]["mig"] == [["3g.40gb", "3g.40gb"], []]
     assert told["expected"]["units"][0] == "bedplate-mig.service"
+    assert told["expected"]["whole"] is False
+    # It goes with the unit, when the file says nothing of MIG any more; `systemctl disable` knows none that is gone.
+    (link,) = [entry for entry in told["files"] if entry.get("state") == "link"]
+    assert link["path"] == "/etc/systemd/system/multi-user.target.wants/bedplate-mig.service"
+    assert link["target"] == "/etc/systemd/system/bedplate-mig.service"
 
 
 def test_the_unit_is_first_and_runs_now_only_with_this_driver(tmp_path: Path) -> None:
@@ -101,6 +109,30 @@ def test_an_instance_that_no_program_can_use_is_told_of(facts: dict[str, Any]) -
     facts["gpus"][0]["mig_instances"] = None
     (finding,) = mig_state.findings(HALVES, facts, None)
     assert finding.found == "not known"
+
+
+def test_gpus_that_stay_split_where_jobs_get_whole_ones_are_told_of(facts: dict[str, Any]) -> None:
+    (finding,) = mig_state.still_split(facts)
+    assert str(finding) == (
+        f"MIG of GPU {A}: wanted off, since the cluster file has no `mig` for it, found on, with 2 instances; drain the node and "
+        f"`nvidia-smi -i {A} -mig 0`, then reboot it; or state `mig` for the profile"
+    )
+    # In MIG mode without instances no program can use it.
+    facts["gpus"][0].update(mig_instances=[], mig=True)
+    assert len(list(mig_state.still_split(facts))) == 1
+    facts["gpus"][0].update(mig_instances=None, mig=False)
+    assert list(mig_state.still_split(facts)) == []
+    facts["gpus"][0].update(mig=True)
+    assert list(mig_state.still_split({**facts, "driver": {"version": None}})) == []
+
+
+@pytest.mark.parametrize(("detect", "whole"), [("explicit", True), ("nvml", False), ("nvidia", False)])
+def test_whoever_detects_gpus_himself_finds_instances(tmp_path: Path, detect: str, whole: bool) -> None:
+    path = tmp_path / "c.bedplate.yml"
+    path.write_text(
+        FILE.replace("{model: MODEL, count: COUNT}", f"{{model: h100, count: 2, detect: {detect}}}") + DEBIAN
+    )
+    assert found(load(path))["expected"]["whole"] is whole
 
 
 @pytest.mark.parametrize("change", [{"gpus": []}, {"driver": {"version": None}}])

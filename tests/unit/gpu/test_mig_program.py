@@ -108,7 +108,7 @@ def test_a_job_anywhere_on_the_node_outranks_every_change(tmp_path: Path) -> Non
 
 def test_the_drivers_own_daemons_use_no_gpu(tmp_path: Path) -> None:
     there = machine(tmp_path)
-    for number, name in enumerate(mig_program._DAEMONS, 10):
+    for number, name in enumerate(mig_program.DAEMONS, 10):
         assert len(name) <= 15, "a process's name as the kernel keeps it"
         there.process(number, name, "/dev/nvidia0", "/dev/nvidia1")
     assert len(there.run(HALVES)[1]) == 2

@@ -231,6 +231,12 @@ def test_persistence_is_turned_on_where_the_distribution_turns_it_off(tmp_path: 
     text = files["/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"]
     assert "ExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --persistence-mode" in text
     assert "StopWhenUnneeded=false" in text
+    told = driver.deployment(wanted(tmp_path, **profiles))
+    gpu = {"driver": {"version": told["driver"], "flavour": "open", "libraries": [], "parameters": {}}}
+    (unit,) = driver.state(told, {"gpus": [], "nouveau": False, "running_kernel": "6.8", **gpu})["units"]
+    # Its package has started it already where the driver is loaded.
+    path = "/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"
+    assert unit == {"name": "nvidia-persistenced.service", "enabled": True, "state": "started", "restart_after": [path]}
     assert driver.deployment(wanted(tmp_path))["files"] == []
 
 

@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_command impo
 
 WANTED = {"libcuda1": "1.2-*", "kernel-dkms": "1.2-3"}
 PINNED = {"libextra": "1.2-3"}
+PARAMETERS = {"EnableGpuFirmware": 18, "EnableMSI": 1, "RegistryDwords": "a=1;b=2", "Max": 4294967295}
 DRIVER = {"version": "1.2", "flavour": "open"}
 SEEN = state.Seen(
     packages={"libcuda1": ["1.2-9"], "kernel-dkms": ["1.2-3"]},
@@ -26,8 +27,14 @@ def gpu(
     version: str | None = "1.2", flavour: str = "open", mismatch: bool = False, nouveau: bool = False, gpus: int = 1
 ) -> Any:
     libraries = [{"version": "9.9" if mismatch else "1.2"}]
-    loaded = {"version": version, "flavour": flavour, "mismatch": mismatch, "libraries": libraries}
-    return {"gpus": [{}] * gpus, "driver": loaded, "nouveau": nouveau}
+    loaded = {
+        "version": version,
+        "flavour": flavour,
+        "mismatch": mismatch,
+        "libraries": libraries,
+        "parameters": PARAMETERS,
+    }
+    return {"gpus": [{}] * gpus, "driver": loaded, "nouveau": nouveau, "running_kernel": "6.1"}
 
 
 def test_a_machine_that_is_as_wanted_has_no_findings() -> None:
@@ -129,6 +136,31 @@ def test_a_driver_that_runs_and_is_not_the_one_is_told(facts: Any, told: str) ->
     assert told in str(finding)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (
+            {"options": {"NVreg_EnableGpuFirmware": "0x12", "NVreg_RegistryDwords": '"a=1;b=2"', "NVreg_Max": "-1"}},
+            None,
+        ),
+        # Of a module that is not this one, or that this driver has no more.
+        ({"options": {"NVreg_Gone": "1"}}, None),
+        (
+            {"options": {"NVreg_EnableMSI": "0"}},
+            "module option NVreg_EnableMSI: wanted 0, found 1; drain the node and reboot it",
+        ),
+        ({"options": {"NVreg_RegistryDwords": "a=2"}}, "module option NVreg_RegistryDwords: wanted a=2, found a=1;b=2"),
+        ({"kernel": "6.1"}, None),
+        ({"kernel": "6.2"}, "running kernel: wanted 6.2, found 6.1; drain the node and reboot it"),
+    ],
+)
+def test_options_and_a_stated_kernel_that_are_not_in_force_are_told(wanted: dict[str, Any], told: str | None) -> None:
+    found = [str(one) for one in state.driver({**DRIVER, **wanted}, gpu())]
+    assert [one.startswith(told or "") for one in found] == [True] * bool(told)
+    # Nothing of it is known where none is loaded, which is a finding of its own.
+    assert not [one for one in state.driver({**DRIVER, **wanted}, gpu(None)) if "module option" in str(one)]
+
+
 def test_without_a_gpu_nothing_of_the_driver_is_claimed() -> None:
     assert list(state.driver(DRIVER, gpu(None, gpus=0))) == []
     assert "no GPU is on the PCI bus" in state.not_checked(DRIVER, gpu(None, gpus=0))[0]
@@ -140,3 +172,45 @@ def test_what_is_half_installed_is_not_installed() -> None:
     reader = state.Reader(lambda argv: Outcome(0, text if argv[0] == "dpkg-query" else "a\nc:i386\n", ""))
     assert reader.packages({"a": "1", "b": "2"}) == {"a": ["1", "1"]}
     assert reader.held({"a": "1", "b": "2", "c": "3"}) == {"a", "c"}
+
+
+PERSISTENCE, FABRIC = "nvidia-persistenced.service", "nvidia-fabricmanager.service"
+
+
+def card(**facts: Any) -> dict[str, Any]:
+    good = {"address": "0000:3b:00.0", "persistence": True, "fabric_state": "Completed", "fabric_status": "Success"}
+    return {**gpu(), "gpus": [{**good, **facts}]}
+
+
+@pytest.mark.parametrize(
+    ("services", "facts", "told"),
+    [
+        ([PERSISTENCE, FABRIC], {}, None),
+        ([PERSISTENCE], {"persistence": False}, "persistence of GPU 0000:3b:00.0: wanted on, found off; systemctl restart nvidia-persiste"),
+        # A platform without the daemon, and a driver that does not tell.
+        ([], {"persistence": False, "fabric_state": "In Progress"}, None),
+        ([PERSISTENCE, FABRIC], {"persistence": None, "fabric_state": None, "fabric_status": None}, None),
+        ([FABRIC], {"fabric_state": "In Progress", "fabric_status": None},
+         "fabric of GPU 0000:3b:00.0: wanted Completed, Success, found In Progress; "),
+        ([FABRIC], {"fabric_status": "Insufficient Resources"}, "found Completed, Insufficient Resources; no job"),
+        (["nvidia-imex.service"], {"fabric_state": "Not Started", "fabric_status": None}, "journalctl -b -u nvidia-imex.service, and"),
+        ([FABRIC], {"fabric_status": None}, None),
+    ],
+)  # fmt: skip
+def test_what_the_services_have_not_done_to_a_gpu_is_told(
+    services: list[str], facts: dict[str, Any], told: str | None
+) -> None:
+    found = [str(one) for one in state.gpus(services, card(**facts))]
+    assert len(found) == bool(told)
+    assert all(str(told) in one for one in found)
+
+
+def test_what_nvidia_smi_does_not_tell_is_not_claimed() -> None:
+    silent = card(persistence=None, fabric_state=None)
+    told = ["persistence of 1 GPUs: nvidia-smi does not tell it", "fabric of 1 GPUs: nvidia-smi does not tell it"]
+    assert state.not_checked(DRIVER, silent, [PERSISTENCE, FABRIC]) == told
+    assert state.not_checked(DRIVER, silent, [PERSISTENCE]) == told[:1]
+    assert state.not_checked(DRIVER, card(), [PERSISTENCE, FABRIC]) == []
+    # That none is loaded is a finding.
+    unloaded = {**silent, "driver": {**silent["driver"], "version": None}}
+    assert state.not_checked(DRIVER, unloaded, [PERSISTENCE]) == []

@@ -95,10 +95,10 @@ def test_what_the_roles_bring_is_installed_from_the_mirror_alone(site, made):
         node = Node(site.directory / "node", url, files=files)
         done = node.update()
         assert (done.returncode, done.stderr) == (0, "")
-        done = node.download(*part["packages"], *part["build"])
+        done = node.download(*part["packages"], *part["build"], *part["headers"])
         assert done.returncode == 0, done.stderr
         assert {"base_1_all.deb"} < set(node.archives)
-        assert len(node.archives) == len({*part["packages"], *part["build"]}) + 1
+        assert len(node.archives) == len({*part["packages"], *part["build"], *part["headers"]}) + 1
 
 
 def test_the_list_names_every_package_with_its_parts(site, made):

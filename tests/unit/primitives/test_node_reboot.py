@@ -24,6 +24,9 @@ def test_notes_are_told_by_who_wrote_them(tmp_path: Path) -> None:
         (["slurmstepd", "slurmstepd", "slurmd"], ["2 steps of jobs run", "slurmd runs"]),
         # Another program with a like name.
         (["slurmdbd", "slurmctld"], []),
+        # Of docker and of podman; a job need not be Slurm's.
+        (["containerd", "dockerd", "containerd-shim", "containerd-shim"], ["2 containers run (containerd-shim)"]),
+        (["conmon"], ["1 containers run (conmon)"]),
     ],
 )
 def test_jobs_and_what_may_start_them_speak_against_it(tmp_path: Path, processes: list[str], told: list[str]) -> None:
@@ -33,3 +36,25 @@ def test_jobs_and_what_may_start_them_speak_against_it(tmp_path: Path, processes
     found = in_use(tmp_path)
     assert len(found) == len(told)
     assert all(text in one for text, one in zip(told, found, strict=True))
+
+
+def test_whoever_has_a_gpu_open_speaks_against_it_but_not_the_drivers_own(tmp_path: Path) -> None:
+    def process(number: int, name: str, *files: str) -> None:
+        directory = tmp_path / str(number) / "fd"
+        directory.mkdir(parents=True)
+        (tmp_path / str(number) / "comm").write_text(f"{name}\n")
+        for descriptor, file in enumerate(files):
+            (directory / str(descriptor)).symlink_to(file)
+
+    for number, daemon in enumerate(("nvidia-persiste", "nv-hostengine", "nv-fabricmanage"), 10):
+        process(number, daemon, "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia1")
+    process(20, "bash", "/dev/null", "/dev/nvidiactl", "/dev/nvidia-uvm", "/tmp/nvidia0")
+    process(21, "ended")
+    (tmp_path / "21/fd").rmdir()
+    assert in_use(tmp_path) == []
+    process(1234, "python", "/dev/null", "/dev/nvidia7")
+    assert in_use(tmp_path) == ["GPUs are in use: python (1234)"]
+    for number in range(2000, 2007):
+        process(number, "train", "/dev/nvidia0")
+    (told,) = in_use(tmp_path)
+    assert told.endswith("python (1234), train (2000), train (2001), train (2002), train (2003) and 3 more")
