@@ -186,7 +186,10 @@ GOOD: dict[str, Good] = {
         O,
         {**DKMS_13, "linux-headers-6.12.117+deb13-arm64": "6.12.117-1"},
         ("libnvidia-pkcs11-openssl3",),
-        {"architecture": "arm64", "kernel_follows": ("linux-headers-arm64", "linux-image-arm64")},
+        {
+            "architecture": "arm64",
+            "kernel_follows": ("linux-headers-arm64", "linux-headers-[!0-9]*", "linux-image-[!0-9]*"),
+        },
     ),
     "Debian 13, H100 has what arm64 lacks": Good(
         ask("debian-13 debian 550", "h100"),
@@ -194,7 +197,7 @@ GOOD: dict[str, Good] = {
         O,
         {"libnvidia-pkcs11-openssl3": "550.163.01-2"},
         (),
-        {"kernel_follows": ("linux-headers-amd64", "linux-image-amd64")},
+        {"kernel_follows": ("linux-headers-amd64", "linux-headers-[!0-9]*", "linux-image-[!0-9]*")},
     ),
     "GB200 on Debian 13, from the branch on that its sbsa has": Good(
         ask("debian-13 nvidia 595", "gb200", cuda=("13.0",)), "595.91.07", O, {"nvidia-imex": "595.91.07-*"}

@@ -83,9 +83,9 @@ def test_what_came_with_the_packages_is_to_be_held_too(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(node_command, "run", run)
     wanted = {"role": "cuda", "manager": "apt", "several": [], "none": [], "packages": {}, "pinned": {}, "units": []}
-    (found,) = gpu_state._findings({**wanted, "follow": ["*-12-9"]}, gpu)
+    (found,) = gpu_state._findings({**wanted, "follow": ["*-12-9"]}, gpu, gpu_state.Boots())
     assert str(found).startswith("package cuda-nvcc-12-9: wanted held, found not held")
-    assert gpu_state._findings(wanted, gpu) == []
+    assert gpu_state._findings(wanted, gpu, gpu_state.Boots()) == []
 
 
 def test_packages_of_an_older_branch_are_found(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
@@ -94,7 +94,9 @@ def test_packages_of_an_older_branch_are_found(monkeypatch: pytest.MonkeyPatch, 
         return Outcome(0, told.get(argv[0], ""), "")
 
     monkeypatch.setattr(node_command, "run", run)
-    (found,) = gpu_state._findings({**WANTED, "signed": False, "mig": [], "others": ["libnvidia-compute-[0-9]*"]}, gpu)
+    (found,) = gpu_state._findings(
+        {**WANTED, "signed": False, "mig": [], "others": ["libnvidia-compute-[0-9]*"]}, gpu, gpu_state.Boots("6.1")
+    )
     assert str(found).startswith(
         "package libnvidia-compute-570: wanted none but of driver 580.159.04, found 570.1-1; see that"
     )

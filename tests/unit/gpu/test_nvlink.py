@@ -84,7 +84,11 @@ def test_other_platforms_have_no_such_list(tmp_path: Path) -> None:
 def test_imex_starts_again_when_its_list_changed_where_its_driver_runs(
     tmp_path: Path, runs: str | None, restarts: list[str] | None
 ) -> None:
-    gpu = {"gpus": [{}], "driver": {"version": runs, "flavour": "open"}, "nouveau": False}
+    gpu = {
+        "gpus": [{}],
+        "driver": {"version": runs, "flavour": "open", "libraries": [], "parameters": {}},
+        "nouveau": False,
+    }
     found = {unit["name"]: unit for unit in gpu_driver_state(told(tmp_path, "a1"), gpu)["units"]}
     assert found["nvidia-imex.service"].get("restart_after") == restarts
     assert PATH not in found["nvidia-persistenced.service"].get("restart_after", [])
