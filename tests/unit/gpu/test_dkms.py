@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 PROOF = Proof("toy-dkms", "1.0-1", "toy", "1.0", "6.1.0-56-amd64", "6.1.192-2")
+RUNNING = "6.1.0-50-amd64"
 LOG = """\
 make[1]: Entering directory '/usr/src/linux-headers-6.1.0-56-amd64'
   CC [M]  {build}/nv-pci.o
@@ -73,7 +75,7 @@ class Machine:
 def prover(tmp_path: Path, machine: Machine) -> Prover:
     machine.build_directory = tmp_path / "lib/modules" / PROOF.kernel / "build"
     machine.build_directory.mkdir(parents=True, exist_ok=True)
-    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path, lambda: machine.outdated)
+    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path, RUNNING, lambda: machine.outdated)
 
 
 def test_apt_reads_a_repository_that_has_just_come(tmp_path: Path) -> None:
@@ -298,3 +300,22 @@ def test_on_rpm_headers_are_found_before_the_kernel_has_come(tmp_path: Path, bui
     assert seen == [True]
     # The kernel's own package brings it.
     assert not (tmp_path / f"lib/modules/{PROOF.kernel}").exists()
+
+
+def test_the_kernel_that_runs_has_to_go_with_it_where_the_package_builds_for_that_as_well(tmp_path: Path) -> None:
+    one = prover(tmp_path, Machine())
+    # Without headers the package leaves it out.
+    assert one.built_as_well(PROOF) is None
+    (tmp_path / f"lib/modules/{RUNNING}/build/include").mkdir(parents=True)
+    also = one.built_as_well(PROOF)
+    assert also == replace(PROOF, kernel=RUNNING)
+    assert one.built_as_well(replace(PROOF, kernel=RUNNING)) is None
+    with pytest.raises(
+        DkmsError,
+        match=r"(?s)does not compile .*It compiles for kernel 6.1.0-56-amd64, .*remove linux-headers-6.1.0-50",
+    ):
+        prover(tmp_path, Machine(build=10, makes=False)).prove_as_well(also, PROOF.kernel, tmp_path)
+    # It is installed, and nothing more is built for that one.
+    (tmp_path / "usr/src/toy-1.0").mkdir(parents=True)
+    (tmp_path / "usr/src/toy-1.0/dkms.conf").touch()
+    assert one.built_as_well(PROOF) is None
