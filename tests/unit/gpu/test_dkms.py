@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import MANAGERS
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.modules import dkms_proof
 
 PROOF = Proof("toy-dkms", "1.0-1", "toy", "1.0", "6.1.0-56-amd64", "6.1.192-2")
 RUNNING = "6.1.0-50-amd64"
@@ -319,3 +320,43 @@ def test_the_kernel_that_runs_has_to_go_with_it_where_the_package_builds_for_tha
     (tmp_path / "usr/src/toy-1.0").mkdir(parents=True)
     (tmp_path / "usr/src/toy-1.0/dkms.conf").touch()
     assert one.built_as_well(PROOF) is None
+
+
+ASKED = {"package": PROOF.package, "version": PROOF.version, "name": "toy", "module_version": "1.0", "compile": True}
+
+
+def reads(machine: Machine) -> bool:
+    """Tell whether nothing but questions were asked."""
+    return all(call[0] == "dpkg-query" or call[:2] == ["dkms", "status"] for call in machine.calls)
+
+
+def test_check_mode_says_what_a_run_does_and_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dkms_proof, "_SCRATCH", tmp_path)
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == [
+        "the headers are to be installed, and the module compiled"
+    ]
+    assert reads(machine)
+    machine.build_directory.mkdir()
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == ["toy 1.0 is to be compiled"]
+    assert reads(machine)
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=False) == ["toy 1.0 compiles"]
+    for check in (True, False):
+        assert dkms_proof._done(one, ASKED, PROOF.kernel, check) == []
+    for path in ("boot/vmlinuz-6.1.0-56-amd64", "usr/src/toy-1.0/dkms.conf"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).touch()
+    machine.calls.clear()
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == ["the installed toy 1.0 is to be built"]
+    assert reads(machine)
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=False) == ["the installed toy 1.0 was built"]
+    assert machine.calls[-1][:2] == ["dkms", "install"]
+
+
+def test_who_wants_nothing_proven_gets_headers_all_the_same(tmp_path: Path) -> None:
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    assert dkms_proof._done(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == ["headers installed"]
+    assert dkms_proof._done(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == []
+    assert not [call for call in machine.calls if call[:2] == ["dkms", "build"]]
