@@ -14,6 +14,8 @@ description:
     modules and DKMS's own trees of the machine stay as they are, also when the compiler fails.
   - With O(manager=apt) it installs the headers of that kernel first, where they are missing. DKMS builds nothing then, for it would build
     the driver that is to be replaced, which need not compile for that kernel, and leave apt's packages half configured.
+  - The package builds it for the kernel that runs as well. Where that is another one with headers, and the package is not installed yet, it
+    has to compile for it, too.
   - Where the driver is installed already, and DKMS has not built it for that kernel, which is installed as well, it is built and installed
     for it once it is proven.
   - What was proven is on record, by package, kernel and the version of its headers, so that a second run compiles nothing.
@@ -89,6 +91,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import D
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import MANAGERS
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
 
+# On disk, for what is compiled is large.
+_SCRATCH = Path("/var/tmp")
+
 
 def main() -> None:
     """Run the module."""
@@ -139,9 +144,12 @@ def _done(prover: Prover, asked: dict[str, Any], kernel: str, check: bool) -> li
     what = f"{proof.name} {proof.module_version}"
     if asked["compile"] and not prover.is_proven(proof):
         if not check:
-            # On disk, for it is large.
-            prover.prove(proof, Path("/var/tmp"))
+            prover.prove(proof, _SCRATCH)
         done.append(f"{what} {'is to be compiled' if check else 'compiles'}")
+    if asked["compile"] and (also := prover.built_as_well(proof)) and not prover.is_proven(also):
+        if not check:
+            prover.prove_as_well(also, kernel, _SCRATCH)
+        done.append(f"{what} {'is to be compiled' if check else 'compiles'} for kernel {also.kernel}, which runs, and")
     if prover.is_left_out(proof):
         if not check:
             prover.build(proof)

@@ -11,12 +11,17 @@ import json
 import platform
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_guards import (
+    NO_AUTOINSTALL,
+    kept_still,
+    let_go,
+    linked,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import (
     ASK,
     FETCH,
@@ -29,9 +34,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages imp
 
 Run = Callable[[list[str], float], Outcome]
 COMPILE, INSTALL = 3600.0, 900.0
-# While this file is there DKMS builds nothing by itself: neither for a kernel whose headers come, nor for a package.
-NO_AUTOINSTALL = "etc/dkms/no-autoinstall"
-_OURS = "bedplate is installing headers of a kernel; this file goes as soon as they are there\n"
 _ERROR = re.compile(r"\b(?:fatal )?error:|\bError!|\*\*\* .*(?:Stop|Error \d+)")
 
 
@@ -70,12 +72,14 @@ class Prover:
         record: Path,
         run: Run = node_command.run,
         root: Path = Path("/"),
+        running: str = platform.release(),
         is_outdated: Callable[[], bool] = outdated,
         packages: Packages = MANAGERS["apt"],
     ) -> None:
         self.record = record
         self.run = run
         self.root = root
+        self.running = running
         self.modules = root / "lib/modules"
         self.no_autoinstall = root / NO_AUTOINSTALL
         self.is_outdated = is_outdated
@@ -114,22 +118,46 @@ class Prover:
         """
         name = self.packages.headers.format(kernel=kernel)
         self._read_lists()
-        with _kept_still(self.no_autoinstall):
+        with kept_still(self.no_autoinstall):
             what = f"{name}, the headers of the kernel that boots next, cannot be installed"
             self._step([*self.packages.install, name], INSTALL, what)
 
     def clean_up(self) -> None:
         """Let DKMS build again, where a run that was killed has left it otherwise."""
-        if self.no_autoinstall.exists() and self.no_autoinstall.read_text(errors="replace") == _OURS:
-            self.no_autoinstall.unlink()
+        let_go(self.no_autoinstall)
+
+    def built_as_well(self, proof: Proof) -> Proof | None:
+        """Return the same for the kernel that runs, when the package that is to be installed builds it for that one, too."""
+        if not self.packages.install or self.running == proof.kernel or self._source(proof).exists():
+            return None
+        if not (self.modules / self.running / "build/include").exists():
+            return None
+        return replace(proof, kernel=self.running, headers=self.headers_of(self.running))
+
+    def prove_as_well(self, proof: Proof, kernel: str, scratch: Path) -> None:
+        """Compile for the kernel that runs what compiles for the one that boots next."""
+        try:
+            self.prove(proof, scratch)
+        except DkmsError as error:
+            name = self.packages.headers.format(kernel=proof.kernel)
+            raise DkmsError(
+                f"{error}\nIt compiles for kernel {kernel}, which boots next; but its package builds it for the one that runs as well, and "
+                f"would end in the middle. Without headers it leaves that one out: apt-get remove {name}"
+            ) from None
 
     def is_left_out(self, proof: Proof) -> bool:
         """Whether driver and kernel are installed, and DKMS has not built the one for the other, as for headers that came later."""
-        source = self.root / "usr/src" / f"{proof.name}-{proof.module_version}" / "dkms.conf"
-        if not (self.packages.install and source.exists() and (self.root / f"boot/vmlinuz-{proof.kernel}").exists()):
+        if not (
+            self.packages.install
+            and self._source(proof).exists()
+            and (self.root / f"boot/vmlinuz-{proof.kernel}").exists()
+        ):
             return False
         said = self.run(["dkms", "status", *_module(proof), "-k", proof.kernel], ASK)
         return said.code == 0 and ": installed" not in said.stdout
+
+    def _source(self, proof: Proof) -> Path:
+        return self.root / "usr/src" / f"{proof.name}-{proof.module_version}" / "dkms.conf"
 
     def build(self, proof: Proof) -> None:
         """Have DKMS build and install the driver that is installed for one more kernel."""
@@ -150,7 +178,7 @@ class Prover:
         with tempfile.TemporaryDirectory(prefix="dkms-", dir=scratch) as name:
             directory = Path(name)
             sources = self._unpack(proof, directory)
-            with _linked(self.modules / proof.kernel / "build", self._tree(proof.kernel)):
+            with linked(self.modules / proof.kernel / "build", self._tree(proof.kernel)):
                 self._compile(proof, directory, sources)
         self._remember(proof)
 
@@ -220,34 +248,3 @@ class Prover:
 
 def _module(proof: Proof) -> list[str]:
     return ["-m", proof.name, "-v", proof.module_version]
-
-
-@contextmanager
-def _kept_still(file: Path) -> Iterator[None]:
-    """Keep DKMS from building by itself meanwhile; where the site wants that for good, it stays so."""
-    if file.exists():
-        yield
-        return
-    file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    file.write_text(_OURS)
-    try:
-        yield
-    finally:
-        file.unlink(missing_ok=True)
-
-
-@contextmanager
-def _linked(build: Path, tree: Path | None) -> Iterator[None]:
-    """Lay the link that a kernel brings, by which makefiles find its headers, where it is yet to come."""
-    if build.exists() or tree is None:
-        yield
-        return
-    made = [path for path in (build.parent,) if not path.exists()]
-    build.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    build.symlink_to(tree)
-    try:
-        yield
-    finally:
-        build.unlink(missing_ok=True)
-        for path in made:
-            path.rmdir()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import MANAGERS
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.modules import dkms_proof
 
 PROOF = Proof("toy-dkms", "1.0-1", "toy", "1.0", "6.1.0-56-amd64", "6.1.192-2")
+RUNNING = "6.1.0-50-amd64"
 LOG = """\
 make[1]: Entering directory '/usr/src/linux-headers-6.1.0-56-amd64'
   CC [M]  {build}/nv-pci.o
@@ -73,7 +76,7 @@ class Machine:
 def prover(tmp_path: Path, machine: Machine) -> Prover:
     machine.build_directory = tmp_path / "lib/modules" / PROOF.kernel / "build"
     machine.build_directory.mkdir(parents=True, exist_ok=True)
-    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path, lambda: machine.outdated)
+    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path, RUNNING, lambda: machine.outdated)
 
 
 def test_apt_reads_a_repository_that_has_just_come(tmp_path: Path) -> None:
@@ -298,3 +301,62 @@ def test_on_rpm_headers_are_found_before_the_kernel_has_come(tmp_path: Path, bui
     assert seen == [True]
     # The kernel's own package brings it.
     assert not (tmp_path / f"lib/modules/{PROOF.kernel}").exists()
+
+
+def test_the_kernel_that_runs_has_to_go_with_it_where_the_package_builds_for_that_as_well(tmp_path: Path) -> None:
+    one = prover(tmp_path, Machine())
+    # Without headers the package leaves it out.
+    assert one.built_as_well(PROOF) is None
+    (tmp_path / f"lib/modules/{RUNNING}/build/include").mkdir(parents=True)
+    also = one.built_as_well(PROOF)
+    assert also == replace(PROOF, kernel=RUNNING)
+    assert one.built_as_well(replace(PROOF, kernel=RUNNING)) is None
+    with pytest.raises(
+        DkmsError,
+        match=r"(?s)does not compile .*It compiles for kernel 6.1.0-56-amd64, .*remove linux-headers-6.1.0-50",
+    ):
+        prover(tmp_path, Machine(build=10, makes=False)).prove_as_well(also, PROOF.kernel, tmp_path)
+    # It is installed, and nothing more is built for that one.
+    (tmp_path / "usr/src/toy-1.0").mkdir(parents=True)
+    (tmp_path / "usr/src/toy-1.0/dkms.conf").touch()
+    assert one.built_as_well(PROOF) is None
+
+
+ASKED = {"package": PROOF.package, "version": PROOF.version, "name": "toy", "module_version": "1.0", "compile": True}
+
+
+def reads(machine: Machine) -> bool:
+    """Tell whether nothing but questions were asked."""
+    return all(call[0] == "dpkg-query" or call[:2] == ["dkms", "status"] for call in machine.calls)
+
+
+def test_check_mode_says_what_a_run_does_and_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dkms_proof, "_SCRATCH", tmp_path)
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == [
+        "the headers are to be installed, and the module compiled"
+    ]
+    assert reads(machine)
+    machine.build_directory.mkdir()
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == ["toy 1.0 is to be compiled"]
+    assert reads(machine)
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=False) == ["toy 1.0 compiles"]
+    for check in (True, False):
+        assert dkms_proof._done(one, ASKED, PROOF.kernel, check) == []
+    for path in ("boot/vmlinuz-6.1.0-56-amd64", "usr/src/toy-1.0/dkms.conf"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).touch()
+    machine.calls.clear()
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == ["the installed toy 1.0 is to be built"]
+    assert reads(machine)
+    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=False) == ["the installed toy 1.0 was built"]
+    assert machine.calls[-1][:2] == ["dkms", "install"]
+
+
+def test_who_wants_nothing_proven_gets_headers_all_the_same(tmp_path: Path) -> None:
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    assert dkms_proof._done(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == ["headers installed"]
+    assert dkms_proof._done(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == []
+    assert not [call for call in machine.calls if call[:2] == ["dkms", "build"]]
