@@ -296,30 +296,47 @@ def parts(host: Host) -> tuple[dict[str, str], str]:
     return kept, host.check_output("readlink /usr/local/cuda")
 
 
-def test_a_whole_set_is_replaced_by_another_and_back(other):
-    before = [parts(Node(name)) for name in NODES]
-    for version, words in ((NEW, OTHER_PARTS), (OLD, {})):
-        file = other(driver=version, words=words)
-        changed = play(file)
-        assert changed.returncode == 0, changed.stdout + changed.stderr
-        for name in NODES:
-            holds_exactly(Node(name), version)
-            if words:
-                assert parts(Node(name)) == (
-                    {
-                        "cuda-toolkit-13-0": "13.0.2-1",
-                        "datacenter-gpu-manager-4-core": "1:4.5.3-1",
-                        "datacenter-gpu-manager-4-cuda13": "1:4.5.3-1",
-                        "libnccl2": "2.30.4-1+cuda13.2",
-                        "libnccl-dev": "2.30.4-1+cuda13.2",
-                    },
-                    "/usr/local/cuda-13.0",
-                )
-                # A toolkit that is no longer of the set is nobody's, and what it brought with it.
-                assert not {"cuda-toolkit-12-9", "libcublas-12-9"} & held(Node(name))
-        again = recap(play(file).stdout)
-        assert {name: again[name]["changed"] for name in NODES} == dict.fromkeys(NODES, 0)
-    assert [parts(Node(name)) for name in NODES] == before
+def is_replaced(file: Path, version: str) -> None:
+    """Assert that this cluster file brings every node to its set, and is then content."""
+    changed = play(file)
+    assert changed.returncode == 0, changed.stdout + changed.stderr
+    for name in NODES:
+        holds_exactly(Node(name), version)
+    again = recap(play(file).stdout)
+    assert {name: again[name]["changed"] for name in NODES} == dict.fromkeys(NODES, 0)
+
+
+def test_a_whole_set_is_replaced_by_another(other):
+    is_replaced(other(driver=NEW, words=OTHER_PARTS), NEW)
+    for name in NODES:
+        assert parts(Node(name)) == (
+            {
+                "cuda-toolkit-13-0": "13.0.2-1",
+                "datacenter-gpu-manager-4-core": "1:4.5.3-1",
+                "datacenter-gpu-manager-4-cuda13": "1:4.5.3-1",
+                "libnccl2": "2.30.4-1+cuda13.2",
+                "libnccl-dev": "2.30.4-1+cuda13.2",
+            },
+            "/usr/local/cuda-13.0",
+        )
+        # A toolkit that is no longer of the set is nobody's, and what it brought with it.
+        assert not {"cuda-toolkit-12-9", "libcublas-12-9"} & held(Node(name))
+
+
+def test_and_back(other):
+    is_replaced(other(), OLD)
+    for name in NODES:
+        assert parts(Node(name)) == (
+            {
+                "cuda-toolkit-12-9": "12.9.1-1",
+                "cuda-toolkit-13-0": "13.0.2-1",
+                "datacenter-gpu-manager-4-core": "1:4.6.0-1",
+                "datacenter-gpu-manager-4-cuda13": "1:4.6.0-1",
+                "libnccl2": "2.28.9-1+cuda12.9",
+                "libnccl-dev": "2.28.9-1+cuda12.9",
+            },
+            "/usr/local/cuda-12.9",
+        )
 
 
 def test_dcgm_that_leaves_the_file_is_let_go_and_comes_back(other):
