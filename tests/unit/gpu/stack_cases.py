@@ -47,7 +47,7 @@ GOOD: dict[str, Good] = {
             "dkms": "nvidia-current-open",
             "module_file": "nvidia-current-open.ko",
             "options_module": "nvidia-current-open",
-            "options_file": "/etc/nvidia/current-open/nvidia-options.conf",
+            "options_file": "/etc/modprobe.d/bedplate-nvidia.conf",
             "services": PERSISTENCE,
             "stream": "",
             "notes": (),
