@@ -25,6 +25,24 @@ class _Process:
     gpu: bool
 
 
+# In memory: a reboot is what takes them away.
+NOTES = Path("run/bedplate/reboot-wanted")
+
+
+def note(path: Path, reason: str, check: bool) -> bool:
+    """Say at a path why a reboot is wanted, or that none is (""); return whether that changed something."""
+    text = f"{reason}\n" if reason else None
+    there = path.read_text(errors="replace") if path.exists() else None
+    if text == there or check:
+        return text != there
+    if text is None:
+        path.unlink()
+    else:
+        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path.write_text(text)
+    return True
+
+
 def reasons(notes: Path) -> dict[str, str]:
     """Return who wants a reboot -> why."""
     if not notes.is_dir():

@@ -1,0 +1,101 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Keep bedplate's own tokens on the kernel command line, and leave all others as they are."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: kernel_cmdline
+short_description: Keep bedplate's own tokens on the kernel command line, and leave all others as they are
+version_added: 0.1.0
+description:
+  - Brings exactly O(tokens) to the command line of all installed and later kernels. Everybody else's tokens stay, in their order and to
+    the byte; those with a key of O(tokens) give way for as long as bedplate has that key.
+  - On Debian and Ubuntu with GRUB it writes C(/etc/default/grub.d/60-bedplate.cfg), runs C(update-grub), and reads C(grub.cfg) back.
+    Where that fails, the old drop-in is put back. On EL and with systemd-boot it changes boot loader entries, and what later kernels'
+    entries are made from. Other boot loaders are refused with what was found.
+  - Reboots nothing. RV(reboot_wanted) compares with the running kernel's command line, not with what this call changed.
+options:
+  tokens:
+    description:
+      - All tokens that bedplate wants, in their order. An empty list takes out all of its own and restores the files to the byte.
+      - Blanks are allowed in double quotes, C(key="a b"). C(hugepages=) needs C(hugepagesz=) before it.
+    type: list
+    elements: str
+    required: true
+  sysroot:
+    description: Where the root of the machine is. Commands are run there with C(chroot) when it is not V(/).
+    type: path
+    default: /
+author: The bedplate authors
+attributes:
+  check_mode: {support: full, description: Predicts all files and what GRUB's settings would become. Runs no command that writes.}
+  diff_mode: {support: full, description: The diffs of the files.}
+"""
+
+EXAMPLES = r"""
+- name: Set huge pages for each NUMA node and pass DMA through
+  bedplate.cluster.kernel_cmdline:
+    tokens: [iommu=pt, hugepagesz=2M, "hugepages=0:16,1:8", transparent_hugepage=madvise]
+  register: cmdline
+# => changed: true, reboot_wanted: true
+# => reason: the running kernel lacks iommu=pt hugepagesz=2M hugepages=0:16,1:8, and has transparent_hugepage=always in place of ...
+
+- name: Give the command line back
+  bedplate.cluster.kernel_cmdline:
+    tokens: []
+"""
+
+RETURN = r"""
+tokens: {description: The wanted tokens., type: list, elements: str, returned: success}
+running: {description: The tokens that the running kernel was started with., type: list, elements: str, returned: success}
+reboot_wanted: {description: Whether the running kernel has other tokens of these keys than it should., type: bool, returned: success}
+reason:
+  description: Why a reboot is wanted, naming tokens; empty when none is.
+  type: str
+  returned: success
+  sample: the running kernel lacks iommu=pt
+loader: {description: 'V(grub), V(entries), or empty where there is none.', type: str, returned: success, sample: grub}
+gave_way:
+  description: Tokens of others that this call took off the command line, since bedplate has their keys now.
+  type: list
+  elements: str
+  returned: success
+  sample: [transparent_hugepage=always]
+"""
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import CmdlineError
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline_bring import bring
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "tokens": {"type": "list", "elements": "str", "required": True},
+            "sysroot": {"type": "path", "default": "/"},
+        },
+        supports_check_mode=True,
+    )
+    sysroot = Path(module.params["sysroot"])
+    try:
+        result = bring(sysroot, module.params["tokens"], sysroot / STATE_DIRECTORY.lstrip("/"), module.check_mode)
+    except (CmdlineError, NodeFilesError) as error:
+        module.fail_json(msg="\n".join(error.problems))
+    if result["gave_way"]:
+        module.warn(
+            f"{' '.join(result['gave_way'])} gives way to {' '.join(result['tokens'])} on the kernel command line"
+        )
+    if not module._diff:
+        result.pop("diff")
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
