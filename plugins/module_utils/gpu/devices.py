@@ -40,11 +40,13 @@ def read_devices(root: Root) -> tuple[list[Facts], list[Facts]]:
             continue
         kind = _KINDS.get((root.text(f"{base}/class") or "")[:6])
         if kind:
-            found[kind].append(_device(root, base, address))
+            found[kind].append(pci_facts(root, address))
     return found["gpu"], found["nvswitch"]
 
 
-def _device(root: Root, base: str, address: str) -> Facts:
+def pci_facts(root: Root, address: str) -> Facts:
+    """Return what sysfs tells of any PCI device: ids, driver, NUMA node, and its link in GT/s and lanes; None what it does not."""
+    base = f"{PCI}/{address}"
     return {
         "address": address,
         "device": _id(root, f"{base}/device"),

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold, natural_key
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import release
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.gres_cores import widen
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, Partition, Profile, mig
 
 from .conf import line_of, merge
@@ -107,7 +108,10 @@ def _node_pairs(cluster: Cluster, run: list[Node]) -> dict[str, object]:
 
 
 def gres_lines(cluster: Cluster) -> list[str]:
-    """Return gres.conf: a line per run of GPUs that share cores, or AutoDetect where the profile asks for it."""
+    """Return gres.conf: a line per run of GPUs that share cores, or AutoDetect where the profile asks for it.
+
+    Cores are those of the profile, or the whole sockets that they are in where the release refuses a part of one.
+    """
     lines = []
     for profile in cluster.profiles.values():
         nodes = [node.name for node in cluster.nodes if node.profile is profile]
@@ -123,7 +127,9 @@ def _gres_of_profile(cluster: Cluster, names: str, profile: Profile) -> list[str
         # Slurm finds files and cores by itself; what the node line says is still what must be there.
         return [line_of({"NodeName": names, "AutoDetect": gpus.detect})]
     lines = []
-    for cores, members in groupby(zip(gpus.cores, gpus.devices, strict=True), key=lambda pair: pair[0]):
+    shape = (profile.sockets, profile.cores_per_socket, cluster.slurm.version)
+    near = [widen(cores, *shape) for cores in gpus.cores]
+    for cores, members in groupby(zip(near, gpus.devices, strict=True), key=lambda pair: pair[0]):
         devices = folded(cluster, (device for _, device in members))
         pairs = {"NodeName": names, "Name": "gpu", "Type": gpus.model, "File": devices}
         lines.append(line_of({**pairs, "Cores": cores} if cores else pairs))
