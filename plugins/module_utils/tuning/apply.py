@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring the settings of this machine that a boot forgets. bedplate-tuning.service runs it: early in every boot, and after each change.
+
+Usage: python3 -m ansible_collections.bedplate.cluster.plugins.module_utils.tuning.apply SETTINGS [ROOT]. SETTINGS is JSON, as
+`plugins/plugin_utils/tuning` writes it. What is right stays as it is; what cannot be had is told, a line each, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import irq_plan, pages, pci, sysctl, writes
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
+
+
+def bring(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Bring a machine to its settings; yield what failed, after all has been tried."""
+    yield from sysctl.bring(root, settings["sysctl"])
+    yield from pages.bring(root, pages.pages_from(settings["pages"]), not boots_with(root, settings["pending"]))
+    yield from writes.bring(root, [*writes.writes_from(settings["writes"]), *idle(root, settings)])
+    yield from pci.bring(root, settings["acs_off"], settings["read_request"])
+    yield from _interrupts(root, settings)
+
+
+def boots_with(root: Root, tokens: Sequence[str]) -> bool:
+    """Return whether the kernel that runs was given these tokens."""
+    return set(tokens) <= set((root.text("proc/cmdline") or "").split())
+
+
+def idle(root: Root, settings: Mapping[str, Any]) -> list[writes.Write]:
+    """Return the switches of idle states; none where nobody says anything of them."""
+    return writes.idle_states(root, settings["idle_us"]) if "idle_us" in settings else []
+
+
+def interrupts(root: Root, settings: Mapping[str, Any]) -> irq_plan.IrqPlan:
+    """Return where the interrupts of the fabric's NICs go."""
+    machine = read_machine(str(root.top))
+    there = {nic.address: irq_plan.interrupts(root, nic) for nic in machine.nics}
+    return irq_plan.plan(machine, there, settings["irqs"]["spec_cpus"], settings["irqs"]["nics"])
+
+
+def _interrupts(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
+    if "irqs" not in settings:
+        return
+    moved = irq_plan.move(root, interrupts(root, settings))
+    if moved.managed:
+        print(f"{len(moved.managed)} interrupts are managed by their driver, which spreads them itself")
+    for number, reason in moved.failed.items():
+        yield f"interrupt {number} cannot be moved: {reason}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Bring this machine to the settings of a file."""
+    root = Root(arguments[1] if len(arguments) > 1 else "/")
+    try:
+        settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
+        failed = list(bring(root, settings))
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        print(f"{' '.join(arguments)}: {error!r}; run the role node_tuning again", file=sys.stderr)
+        return 1
+    for line in failed:
+        print(line, file=sys.stderr)
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

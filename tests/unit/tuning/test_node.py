@@ -1,0 +1,122 @@
+"""What the role brings to a node, and what its variables and a profile may not ask for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import mistakes as file_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.nodes import real_memory
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import TuningError
+
+from .node import FILE, deployed
+
+
+def test_tokens_are_in_the_order_that_the_kernel_needs(tmp_path: Path) -> None:
+    assert deployed(tmp_path)["tokens"] == [
+        "iommu=pt", "hugepagesz=1G", "hugepages=1:1", "hugepagesz=2M", "hugepages=0:16,1:8", "transparent_hugepage=madvise",
+        "init_on_alloc=0", "isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "mitigations=auto",
+    ]  # fmt: skip
+
+
+def test_one_size_is_the_default_too_and_a_total_is_split_evenly(tmp_path: Path) -> None:
+    text = FILE.replace(", hugepages: {2M: 16}", "").replace(", hugepages: {2M: 8, 1G: 1}", "")
+    text = text.replace("    numa:\n", "    hugepages: {2M: 64}\n    numa:\n")
+    told = deployed(tmp_path, text, iommu="keep", thp="", init_on_alloc=True, isolated_cpus="", cmdline=[])
+    assert told["tokens"] == ["default_hugepagesz=2M", "hugepagesz=2M", "hugepages=0:32,1:32"]
+
+
+def test_grace_has_its_own_words_and_keeps_acs(tmp_path: Path) -> None:
+    told = deployed(tmp_path, FILE.replace("h100", "gb200"))
+    assert told["tokens"][0] == "iommu.passthrough=1"
+    assert not told["expected"]["settings"]["acs_off"]
+
+
+def test_slurm_gets_what_the_pages_leave(tmp_path: Path) -> None:
+    deployed(tmp_path)
+    profile = load(tmp_path / "c.bedplate.yml").profiles["gpu"]
+    assert real_memory(profile) == 4096 - 24 * 2 - 1024 - 4096 // 50
+
+
+def test_a_site_changes_adds_and_leaves_sysctl_keys(tmp_path: Path) -> None:
+    wanted = deployed(tmp_path, sysctl={"vm.swappiness": 1, "kernel.panic": 10, "vm.max_map_count": None})
+    content = {entry["path"]: entry["content"] for entry in wanted["files"]}["/etc/sysctl.d/60-bedplate.conf"]
+    lines = content.splitlines()
+    assert {"vm.swappiness = 1", "kernel.panic = 10", "kernel.numa_balancing = 0"} <= set(lines)
+    assert "max_map_count" not in content
+    assert "gc_thresh" not in content
+
+
+def test_limits_are_pams_and_slurmds(tmp_path: Path) -> None:
+    content = {entry["path"]: entry["content"] for entry in deployed(tmp_path)["files"]}
+    lines = content["/etc/security/limits.d/60-bedplate.conf"].splitlines()
+    assert {"* soft memlock unlimited", "* hard memlock unlimited", "root hard nofile 1048576"} <= set(lines)
+    drop_in = content["/etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf"]
+    assert drop_in.endswith("[Service]\nLimitMEMLOCK=infinity\nLimitNOFILE=1048576\n")
+    told = deployed(tmp_path, limits={"memlock": 64, "nofile": 1024})
+    assert (
+        "LimitMEMLOCK=65536\n"
+        in {entry["path"]: entry["content"] for entry in told["files"]}[
+            "/etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf"
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("irqs", "units"),
+    [
+        ("numa", {"masked": True, "state": "stopped"}),
+        ("irqbalance", {"masked": False, "enabled": True, "state": "started"}),
+    ],
+)
+def test_irqbalance_runs_or_nobody_has_it(tmp_path: Path, irqs: str, units: dict[str, Any]) -> None:
+    told = deployed(tmp_path, irqs=irqs)
+    assert told["units"][1:] == [{"name": "irqbalance.service", **units}]
+    assert ("irqs" in told["expected"]["settings"]) == (irqs == "numa")
+
+
+def test_who_is_no_node_or_is_not_managed_gets_nothing(tmp_path: Path) -> None:
+    assert deployed(tmp_path, host="ctl1") == {}
+    assert deployed(tmp_path, manage=False) == {}
+
+
+def test_deploy_takes_the_files(tmp_path: Path) -> None:
+    assert file_mistakes("node_tuning", deployed(tmp_path)["files"], []) == []
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(TuningError) as caught:
+        deployed(
+            tmp_path, thp="allways", isolated_cpus="2-x", cmdline=["hugepages=3"], read_request=100,
+            sysctl={"swappiness": 1, "vm.nr_hugepages": 10}, limits={"memlok": 1, "nofile": "unlimited"},
+        )  # fmt: skip
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "node_tuning_thp", "node_tuning_isolated_cpus", "node_tuning_cmdline", "node_tuning_sysctl", "node_tuning_sysctl",
+        "node_tuning_limits", "node_tuning_limits", "node_tuning_read_request",
+    ]  # fmt: skip
+    assert all("allowed" in line or "would undo" in line or "which size" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("    numa:\n", "    hugepages: {2M: 8}\n    numa:\n", "the NUMA nodes have `hugepages` of their own"),
+        ("{2M: 8, 1G: 1}", "{2M: 8, 1G: 4}", "huge pages (4144 MiB) and reserve (81 MiB) take all of 4096 MiB"),
+        ("1G: 1}", "4M: 1}", "Allowed: 2M, 1G"),
+    ],
+)
+def test_pages_that_cannot_be_are_mistakes_of_the_file(tmp_path: Path, old: str, new: str, said: str) -> None:
+    with pytest.raises(ClusterFileError) as caught:
+        deployed(tmp_path, FILE.replace(old, new))
+    assert said in str(caught.value)
+
+
+def test_pages_that_the_numa_nodes_cannot_have_evenly_are_a_mistake(tmp_path: Path) -> None:
+    text = FILE.replace(", hugepages: {2M: 16}", "").replace(", hugepages: {2M: 8, 1G: 1}", "")
+    with pytest.raises(ClusterFileError) as caught:
+        deployed(tmp_path, text.replace("    numa:\n", "    hugepages: {2M: 7}\n    numa:\n"))
+    assert "7 pages are not the same number on each of 2 NUMA nodes. Allowed: such as 6 or 8" in str(caught.value)

@@ -1,0 +1,257 @@
+"""Every setting is read back: one that is changed by hand is named, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import apply, state
+from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
+
+from .node import Node, as_wanted, deployed
+
+Change = Callable[[Node], object]
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> dict[str, Any]:
+    return deployed(tmp_path)
+
+
+@pytest.fixture
+def node(tmp_path: Path, told: dict[str, Any]) -> Node:
+    return as_wanted(tmp_path / "node", told)
+
+
+def rows(node: Node, told: dict[str, Any]) -> list[str]:
+    """Return the differences as lines."""
+    root = Root(str(node.top))
+    found = [f"{one.setting}: wanted {one.wanted}, found {one.found}" for one in state.drift(root, told["expected"])]
+    assert not root.problems
+    return found
+
+
+def without(node: Node, token: str) -> None:
+    node.put("proc/cmdline", f"{node.text('proc/cmdline').replace(token, '')}\n")
+
+
+def put(path: str, text: str) -> Change:
+    return lambda node: node.put(path, f"{text}\n")
+
+
+def test_a_node_as_wanted_differs_in_nothing(node: Node, told: dict[str, Any]) -> None:
+    assert rows(node, told) == []
+
+
+NODE1 = "sys/devices/system/node/node1/hugepages"
+SYS = "sys/devices/system/cpu"
+MUTATIONS: dict[str, tuple[Change, str]] = {
+    "pages": (put(f"{NODE1}/hugepages-2048kB/nr_hugepages", "3"), "huge pages of 2M on NUMA node 1: wanted 8, found 3"),
+    "large pages": (put(f"{NODE1}/hugepages-1048576kB/nr_hugepages", "0"), "huge pages of 1G on NUMA node 1: wanted 1, found 0"),
+    "pages that nobody wants": (
+        put("sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages", "2"),
+        "huge pages of 1G on NUMA node 0: wanted 0, found 2",
+    ),
+    "iommu": (lambda node: without(node, "iommu=pt"), "kernel command line, iommu: wanted iommu=pt, found nothing"),
+    "thp at boot": (
+        lambda node: without(node, "transparent_hugepage=madvise"),
+        "kernel command line, transparent_hugepage: wanted transparent_hugepage=madvise, found nothing",
+    ),
+    "init_on_alloc": (
+        lambda node: without(node, "init_on_alloc=0"), "kernel command line, init_on_alloc: wanted init_on_alloc=0, found nothing"
+    ),
+    "the site's token": (
+        lambda node: without(node, "mitigations=auto"), "kernel command line, mitigations: wanted mitigations=auto, found nothing"
+    ),
+    "isolated": (put(f"{SYS}/isolated", ""), "CPUs that are isolated: wanted 2-3, found none"),
+    "nohz_full": (put(f"{SYS}/nohz_full", "(null)"), "CPUs that are nohz_full: wanted 2-3, found none"),
+    "IOMMU's mode": (
+        put("sys/kernel/iommu_groups/0/type", "DMA-FQ"), "IOMMU of 1 of 1 groups of devices: wanted identity (passthrough), found DMA-FQ"
+    ),
+    "thp": (
+        put("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never"),
+        "/sys/kernel/mm/transparent_hugepage/enabled: wanted madvise, found always",
+    ),
+    "thp_defrag": (
+        put("sys/kernel/mm/transparent_hugepage/defrag", "[always] madvise never"),
+        "/sys/kernel/mm/transparent_hugepage/defrag: wanted madvise, found always",
+    ),
+    "governor": (
+        put(f"{SYS}/cpu1/cpufreq/scaling_governor", "powersave"),
+        f"/{SYS}/cpu1/cpufreq/scaling_governor: wanted performance, found powersave",
+    ),
+    "idle state that is deep": (put(f"{SYS}/cpu0/cpuidle/state1/disable", "0"), f"/{SYS}/cpu0/cpuidle/state1/disable: wanted 1, found 0"),
+    "idle state that is not": (put(f"{SYS}/cpu0/cpuidle/state0/disable", "1"), f"/{SYS}/cpu0/cpuidle/state0/disable: wanted 0, found 1"),
+    "sysctl": (put("proc/sys/vm/swappiness", "60"), "sysctl vm.swappiness: wanted 1, found 60"),
+    "sysctl of several numbers": (
+        put("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456"),
+        "sysctl net.ipv4.tcp_rmem: wanted 4096 131072 268435456, found 4096 131072 6291456",
+    ),
+    "NUMA balancing": (put("proc/sys/kernel/numa_balancing", "1"), "sysctl kernel.numa_balancing: wanted 0, found 1"),
+    "sysctl of somebody else": (
+        put("etc/sysctl.d/99-site.conf", "# ours\nvm.swappiness=60"),
+        "sysctl vm.swappiness, also set in /etc/sysctl.d/99-site.conf:2: wanted 1, found 60",
+    ),
+    "sysctl of the old file": (
+        put("etc/sysctl.conf", "net/core/somaxconn = 128"),
+        "sysctl net.core.somaxconn, also set in /etc/sysctl.conf:1: wanted 4096, found 128",
+    ),
+    "sysctl of tuned": (
+        lambda node: (
+            node.put("etc/tuned/active_profile", "site\n"),
+            node.put("etc/tuned/site/tuned.conf", "[main]\ninclude=hpc-compute\n"),
+            node.put("usr/lib/tuned/hpc-compute/tuned.conf", "[vm]\nvm.swappiness=3\n[sysctl]\nvm.zone_reclaim_mode=1\n"),
+        ),
+        "sysctl vm.zone_reclaim_mode, also set in /usr/lib/tuned/hpc-compute/tuned.conf:4: wanted 0, found 1",
+    ),
+    "PAM's hard limit": (
+        lambda node: node.put(
+            "etc/security/limits.d/60-bedplate.conf",
+            "\n".join(f"* {kind} {item}" for kind in ("soft", "hard") for item in ("memlock unlimited", "nofile 1048576"))
+            .replace("hard memlock unlimited", "hard memlock 65536"),
+        ),
+        "limit memlock (hard) of PAM: wanted unlimited, found 65536",
+    ),
+    "PAM's limit of a group": (
+        put("etc/security/limits.d/90-site.conf", "@ml - nofile 1024"),
+        "limit nofile (soft) of @ml, set in /etc/security/limits.d/90-site.conf:1: wanted 1048576, found 1024\n"
+        "limit nofile (hard) of @ml, set in /etc/security/limits.d/90-site.conf:1: wanted 1048576, found 1024",
+    ),
+    "slurmd's limit": (
+        lambda node: node.put("proc/77/limits", node.text("proc/77/limits").replace("unlimited ", "8388608   ", 1)),
+        "limit memlock (soft) of slurmd: wanted unlimited, found 8388608",
+    ),
+    "module": (
+        lambda node: (node.top / "sys/module/nvidia_peermem").rename(node.top / "sys/module/other"),
+        "kernel module nvidia-peermem: wanted loaded, found not loaded",
+    ),
+    "ACS": (
+        lambda node: node.function("0000:00:01.0", "0x060400", acs=0x1D),
+        "ACS of the PCI port 0000:00:01.0: wanted off, found on (control word 0x001d)",
+    ),
+    "a GPU at another NUMA node": (
+        put("sys/bus/pci/devices/0000:18:00.0/numa_node", "1"), "GPU 0 at 0000:18:00.0: wanted NUMA node 0, found NUMA node 1"
+    ),
+    "a GPU that fell off": (
+        lambda node: node.put("sys/bus/pci/devices/0000:9a:00.0/vendor", "0xffff\n"), "GPUs: wanted 2, found 1: 0000:18:00.0"
+    ),
+    "a NIC of another name": (
+        lambda node: (node.top / "sys/bus/pci/devices/0000:3b:00.0/infiniband/mlx5_0").rename(
+            node.top / "sys/bus/pci/devices/0000:3b:00.0/infiniband/ibp59s0"
+        ),
+        "NIC mlx5_0: wanted present, found no such name; not in the profile: ibp59s0 at 0000:3b:00.0",
+    ),
+    "read request": (
+        lambda node: node.function("0000:3b:00.0", "0x020700"),
+        "PCIe read request of the NIC 0000:3b:00.0: wanted 4096 bytes, found 512 bytes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_setting_that_is_changed_by_hand_is_named_alone(name: str, node: Node, told: dict[str, Any]) -> None:
+    change, line = MUTATIONS[name]
+    change(node)
+    assert rows(node, told) == line.split("\n")
+
+
+# What apply can mend, of the above.
+MENDED = {
+    "pages", "large pages", "thp", "thp_defrag", "governor", "idle state that is deep", "idle state that is not", "sysctl",
+    "sysctl of several numbers", "NUMA balancing", "ACS", "read request",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(MENDED))
+def test_the_unit_mends_what_a_boot_forgets(
+    name: str, node: Node, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    MUTATIONS[name][0](node)
+    assert apply.main([str(node.top / "etc/bedplate/tuning.json"), str(node.top)]) == 0
+    assert capsys.readouterr().err == ""
+    # The files of a tree keep what was written to them, where the kernel marks its choice.
+    for kind in ("enabled", "defrag"):
+        if node.text(f"sys/kernel/mm/transparent_hugepage/{kind}") == "madvise":
+            node.put(f"sys/kernel/mm/transparent_hugepage/{kind}", "[madvise]\n")
+    assert rows(node, told) == []
+
+
+def test_in_a_virtual_machine_pci_is_left_alone(node: Node, told: dict[str, Any]) -> None:
+    MUTATIONS["ACS"][0](node)
+    node.put("proc/cpuinfo", "flags : fpu hypervisor\n")
+    before = (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes()
+    assert list(apply.bring(Root(str(node.top)), told["expected"]["settings"])) == []
+    assert (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes() == before
+    assert rows(node, told) == []
+
+
+def test_more_pages_than_a_numa_node_has_are_refused_and_nothing_is_written(node: Node, told: dict[str, Any]) -> None:
+    settings = json.loads(json.dumps(told["expected"]["settings"]))
+    settings["pages"][-1]["count"] = 1024
+    assert list(apply.bring(Root(str(node.top)), settings)) == [
+        "huge pages: 3072 MiB are asked of NUMA node 1, which has 2048 MiB in all: nothing was changed"
+    ]
+    assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "8"
+
+
+def test_pages_of_a_numa_node_without_cpus_are_refused(node: Node, told: dict[str, Any]) -> None:
+    node.numa(1, "", 2048, k2048=8)
+    (found,) = apply.bring(Root(str(node.top)), told["expected"]["settings"])
+    assert found == (
+        "huge pages: 1040 MiB are asked of NUMA node 1, and this machine's nodes with CPUs are 0: nothing was changed"
+    )
+
+
+@pytest.mark.parametrize("booted", [True, False])
+def test_fewer_pages_are_a_failure_once_the_boot_was_to_bring_them(
+    booted: bool, node: Node, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # A size that this kernel has not: what is written is lost, as the kernel loses what it cannot give.
+    (node.top / f"{NODE1}/hugepages-1048576kB/nr_hugepages").unlink()
+    if not booted:
+        without(node, "hugepages=1:1")
+    failed = list(apply.bring(Root(str(node.top)), told["expected"]["settings"]))
+    text = "huge pages of 1G on NUMA node 1: asked 1, got 0"
+    if booted:
+        assert failed == [f"{text}: its CPUs, or its kernel, have no pages of this size"]
+    else:
+        assert failed == []
+        assert text in capsys.readouterr().out
+
+
+def test_a_setting_that_the_machine_lacks_is_told_of(node: Node, told: dict[str, Any]) -> None:
+    (node.top / "sys/kernel/mm/transparent_hugepage/defrag").unlink()
+    (node.top / "proc/sys/vm/swappiness").unlink()
+    assert list(apply.bring(Root(str(node.top)), told["expected"]["settings"])) == [
+        "sysctl vm.swappiness: this kernel has no such key, and 1 is wanted",
+        "/sys/kernel/mm/transparent_hugepage/defrag: this machine has no such setting, and madvise is wanted",
+    ]
+
+
+def test_a_node_runs_what_is_shipped_with_nothing_else_of_ours(
+    tmp_path: Path, node: Node, told: dict[str, Any]
+) -> None:
+    library = [entry for entry in told["files"] if entry["path"].startswith(shipped.LIBRARY)]
+    assert 10 < len(library) < 25
+    place = node.top / shipped.LIBRARY.lstrip("/")
+    MUTATIONS["sysctl"][0](node)
+    module = shipped.command("tuning.apply").split()[-1]
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", module, str(node.top / "etc/bedplate/tuning.json"), str(node.top)],
+        env={"PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert node.text("proc/sys/vm/swappiness") == "1"
+
+
+def test_settings_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    assert apply.main([str(tmp_path / "x.json")]) == 1
+    assert "run the role node_tuning again" in capsys.readouterr().err
