@@ -15,6 +15,7 @@ from .names import check_names
 from .needed import check_needed
 from .profiles import profiles_of
 from .racks import Floor
+from .rails import with_rails
 from .services import check_clients, partitions_of, services_of
 from .slurm import check_options, slurm_of
 
@@ -29,6 +30,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     profiles = with_mig(profiles, data, mistakes)
     floor = Floor(networks, profiles, mistakes)
     floor.build(data["hosts"], data["racks"])
+    networks = with_rails(networks, data["networks"], profiles, floor.nodes, mistakes)
     services = services_of(data["services"], floor, mistakes)
     # Without services at all, that is the mistake.
     slurm = slurm_of(data["slurm"], bool(services.database) or not data["services"], mistakes)

@@ -23,6 +23,14 @@ class Network:
     last: int
     gateway: int | None
     start: int
+    # Whose NICs have their addresses here; several have equal parts of it, in this order.
+    rails: tuple[int, ...] = ()
+
+    @property
+    def part(self) -> int:
+        """Return how many addresses the part of a rail has."""
+        size = (self.last - self.first + 1) // len(self.rails)
+        return 1 << (size.bit_length() - 1) if size else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,8 @@ class Nic:
 
     name: str
     rail: int | None
+    # Its PCI address; "": the name is whatever the kernel, or a rule of the distribution, makes of it.
+    pci: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +71,12 @@ class HostNic:
 
 @dataclass(frozen=True, slots=True)
 class Numa:
-    """A NUMA node of a profile: logical core ids, indices of its GPUs, names of its NICs."""
+    """A NUMA node of a profile: logical core ids, indices of its GPUs, names of its NICs, huge pages by size."""
 
     cores: str
     gpus: tuple[int, ...]
     nics: tuple[str, ...]
+    hugepages: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +140,17 @@ class Profile:
         """Return the number of logical CPUs."""
         return self.sockets * self.cores_per_socket * self.threads_per_core
 
+    def node_pages(self, size: str) -> tuple[int, ...]:
+        """Return the huge pages of a size (2M, 1G) on each NUMA node with CPUs; one node a socket where the file has no `numa`."""
+        if any(node.hugepages for node in self.numa):
+            return tuple(dict(node.hugepages).get(size, 0) for node in self.numa)
+        count = len(self.numa) or self.sockets
+        return (self.hugepages.get(size, 0) // count,) * count
+
     @property
     def hugepages_mib(self) -> int:
         """Return the memory that huge pages take."""
-        return self.hugepages.get("2M", 0) * 2 + self.hugepages.get("1G", 0) * 1024
+        return sum(self.node_pages("2M")) * 2 + sum(self.node_pages("1G")) * 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     path: Path = ("profiles", name)
     stated = data["sockets"] and data["cores_per_socket"]
     cores = data["sockets"] * data["cores_per_socket"] if stated else None
-    nics = tuple(Nic(nic["name"], nic["rail"]) for nic in data["nics"] if nic and nic["name"])
+    nics = tuple(Nic(nic["name"], nic["rail"], nic["pci"] or "") for nic in data["nics"] if nic and nic["name"])
     _check_nics(path, nics, rails, mistakes)
     numa = _numa(path, data["numa"], cores, [nic.name for nic in nics], mistakes)
     memory = data["memory_mib"] or 0
@@ -53,11 +53,28 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
         features=tuple(feature for feature in data["features"] if feature),
         nvlink_domain=data["nvlink_domain"],
     )
+    _check_pages(profile, path, mistakes)
     taken = profile.hugepages_mib + profile.reserved_memory_mib
     if memory and taken >= memory:
         what = f"huge pages ({profile.hugepages_mib} MiB) and reserve ({profile.reserved_memory_mib} MiB)"
         mistakes.add((*path, "memory_mib"), f"{what} take all of {memory} MiB: nothing is left for jobs.")
     return profile
+
+
+def _check_pages(profile: Profile, path: Path, mistakes: Mistakes) -> None:
+    """Find huge pages that are said twice, or that the NUMA nodes cannot have evenly."""
+    if profile.hugepages and any(node.hugepages for node in profile.numa):
+        mistakes.add((*path, "hugepages"), "the NUMA nodes have `hugepages` of their own. Keep one of the two.")
+        return
+    nodes = len(profile.numa) or profile.sockets
+    for size, count in profile.hugepages.items():
+        if count % nodes:
+            near = (count // nodes * nodes, (count // nodes + 1) * nodes)
+            mistakes.add(
+                (*path, "hugepages", size),
+                f"{count} pages are not the same number on each of {nodes} NUMA nodes. Allowed: such as {near[0]} or {near[1]}, or "
+                "`hugepages` of each entry of `numa`.",
+            )
 
 
 def _gpus(path: Path, data: Mapping[str, Any], numa: tuple[Numa, ...], cores: int | None, mistakes: Mistakes) -> Gpus:
@@ -130,7 +147,8 @@ def _numa(path: Path, data: list[Any], cores: int | None, nics: list[str], mista
         for nic in found["nics"]:
             if nics and nic not in nics:
                 mistakes.unknown((*where, "nics"), "NIC", nic, nics)
-        nodes.append(Numa(node["cores"] or "", found["gpus"], found["nics"]))
+        pages = tuple((size, count) for size, count in node["hugepages"].items() if count)
+        nodes.append(Numa(node["cores"] or "", found["gpus"], found["nics"], pages))
     return tuple(nodes)
 
 
@@ -145,6 +163,9 @@ def _check_nics(path: Path, nics: tuple[Nic, ...], rails: int | None, mistakes: 
     names = [nic.name for nic in nics]
     for name in dict.fromkeys(name for name in names if names.count(name) > 1):
         mistakes.add(path, f"NIC {name!r} is described twice.")
+    places = [nic.pci for nic in nics if nic.pci]
+    for place in dict.fromkeys(place for place in places if places.count(place) > 1):
+        mistakes.add(path, f"two NICs are at the PCI address {place}.")
     found = sorted(nic.rail for nic in nics if nic.rail is not None)
     wanted = len(found) if rails is None else rails
     if found and found != list(range(wanted)):

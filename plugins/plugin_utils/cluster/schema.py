@@ -6,23 +6,36 @@ from __future__ import annotations
 from .fields import Field
 from .schema_fabric import FABRIC
 from .schema_gpu import GPU_STACK, GPUS, PROFILE_GPU_STACK
-from .schema_words import DOMAIN, HOST_NAME, NAME, OBJECT, PARTITION, TEXT, TIME, WORD, names
+from .schema_words import DOMAIN, HOST_NAME, NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
 
 _NETWORK = {
     "cidr": Field("The network, such as 10.20.0.0/16.", required=True),
     "gateway": Field("Its gateway; no machine gets this address."),
     "start": Field("The first address for rack nodes; by default the first of the network."),
+    "rails": Field(
+        "The rails whose NICs have their addresses here, such as 0 or 0-7; several share the network in equal parts, in order. A node has "
+        "the same place in each part that it has in `management`.",
+        "ranges",
+    ),
 }
+
+
+def _pages(text: str) -> Field:
+    item = Field("number of pages", "int", minimum=0)
+    return Field(text, "map", keys=Field("page size", choices=("2M", "1G")), item=item)
+
 
 _NUMA = {
     "cores": Field("Slurm's logical core ids of this NUMA node, such as 0-55.", "ranges", required=True),
     "gpus": Field("Indices of the GPUs at this NUMA node, such as 0-3.", "ranges"),
     "nics": names("Names of the NICs at this NUMA node.", **WORD),
+    "hugepages": _pages("Huge pages of this NUMA node by size, 2M or 1G, where they are not the same on all."),
 }
 
 _NIC = {
     "name": Field("The device name.", required=True, **WORD),
     "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
+    "pci": Field("Its PCI address, such as 0000:3b:00.0: then it has this name whatever the kernel calls it.", **PCI),
 }
 
 _HOST_NIC = {
@@ -64,11 +77,8 @@ _PROFILE = {
     "reserved_memory_mib": Field(
         "Memory kept from jobs, beside huge pages; by default 2 % of memory_mib.", "int", minimum=0
     ),
-    "hugepages": Field(
-        "Huge pages per node by size, 2M or 1G; jobs get what is left.",
-        "map",
-        keys=Field("page size", choices=("2M", "1G")),
-        item=Field("number of pages", "int", minimum=0),
+    "hugepages": _pages(
+        "Huge pages of a node by size, 2M or 1G, the same on each of its NUMA nodes; jobs get what is left. Or `numa` says them."
     ),
     "numa": Field("NUMA nodes, in order.", "list", item=Field("a NUMA node", "section", fields=_NUMA)),
     "nics": Field("NICs of the fabric.", "list", item=Field("a NIC", "section", fields=_NIC)),

@@ -58,3 +58,7 @@ PORT: dict[str, Any] = {
     "pattern": r"[A-Za-z0-9\[][A-Za-z0-9_.,\[\]-]*:[0-9,\[\]-]+",
     "allowed": "Allowed: a switch and its port, leaf-a01:17, or a hostlist of such, leaf-a[01-04]:[63-64].",
 }
+PCI: dict[str, Any] = {
+    "pattern": r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]",
+    "allowed": "Allowed: domain, bus, device and function in small letters, such as 0000:3b:00.0.",
+}

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""RoCE on the rails: lossless priorities, the ToS of what RDMA-CM connects, and the notifications of DCQCN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import qos
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import (
+    Device,
+    Nic,
+    Runner,
+    find,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import writes
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
+
+_CM = "sys/kernel/config/rdma_cm"
+_RESTART = "systemctl restart bedplate-rdma; who changed it?"
+_NO_TREE = "this driver shows neither ecn/ in sysfs (DOCA-OFED) nor cc_params in debugfs (the kernel's own)"
+
+
+def rails(devices: Sequence[Device], nics: Sequence[Nic]) -> Iterator[tuple[Nic, Device]]:
+    """Yield the rails' NICs that are there."""
+    for nic in nics:
+        device = find(devices, nic) if nic.rail else None
+        if device is not None:
+            yield nic, device
+
+
+def bring(
+    root: Root, devices: Sequence[Device], nics: Sequence[Nic], roce: Mapping[str, Any], run: Runner
+) -> Iterator[str]:
+    """Bring the rails to what is wanted; yield what failed."""
+    wanted, name = qos.wanted_from(roce), qos.tool(root)
+    for nic, device in rails(devices, nics):
+        if device.layer == "InfiniBand":
+            yield f"{nic.name}: its port speaks InfiniBand, and the fabric is Ethernet: mlxconfig -d {device.pci} set LINK_TYPE_P1=2"
+            continue
+        yield from _bring_tos(root, device.name, int(roce["tos"]))
+        # Soft RoCE sends through an interface of any kind.
+        if device.pci and device.interface and name:
+            yield from qos.bring(name, device.interface, wanted, run)
+        elif device.pci and not name:
+            yield f"{nic.name}: neither mlnx_qos nor dcb of iproute2 is installed"
+        tree = _dcqcn(root, device, wanted)
+        if tree is None:
+            yield f"{nic.name}: DCQCN: {_NO_TREE}"
+        else:
+            yield from writes.bring(root, tree)
+
+
+def drift(
+    root: Root, devices: Sequence[Device], nics: Sequence[Nic], roce: Mapping[str, Any], run: Runner
+) -> Iterator[Drift]:
+    """Compare the rails."""
+    wanted, name = qos.wanted_from(roce), qos.tool(root)
+    for nic, device in rails(devices, nics):
+        if device.layer == "InfiniBand":
+            fix = f"mlxconfig -d {device.pci} set LINK_TYPE_P1=2, and reboot"
+            yield Drift(f"link layer of {nic.name}", "Ethernet", device.layer, fix, reboot=True)
+            continue
+        with _configured(root, device.name) as path:
+            there = root.text(path, needed=False)
+        if there != str(roce["tos"]):
+            yield Drift(f"RDMA-CM's ToS on {nic.name}", str(roce["tos"]), there or "none: modprobe rdma_cm", _RESTART)
+        if device.pci and device.interface:
+            yield from _drift_of_qos(name, nic, device, wanted, run)
+        tree = _dcqcn(root, device, wanted)
+        if tree is None:
+            yield Drift(f"DCQCN of {nic.name}", f"CNP with DSCP {wanted.cnp_dscp}", "no such setting", _NO_TREE)
+        for row in writes.drift(root, tree or []):
+            yield Drift(row.setting, row.wanted, row.found, _RESTART)
+
+
+def _drift_of_qos(name: str, nic: Nic, device: Device, wanted: qos.Wanted, run: Runner) -> Iterator[Drift]:
+    setting = f"of {nic.name} ({device.interface})"
+    if not name:
+        yield Drift(f"PFC {setting}", "readable", "neither mlnx_qos nor dcb is installed", "install iproute2")
+        return
+    try:
+        there = qos.read(name, device.interface, run)
+    except qos.QosError as error:
+        yield Drift(f"PFC {setting}", "readable", str(error), "ethtool -i; only a physical function has priorities")
+        return
+    fix = "mlnx_qos -d os: the firmware has the say (DCBX)" if there.firmware else _RESTART
+    for what, want, found in qos.differences(wanted, there):
+        yield Drift(f"{what} {setting}", want, found, fix)
+
+
+@contextmanager
+def _configured(root: Root, device: str) -> Iterator[str]:
+    """Yield the path of RDMA-CM's ToS of a device, whose directory is made for that and taken away again.
+
+    One that stays would keep the module, so that no driver could be reloaded.
+    """
+    folder = root.find(f"{_CM}/{device}")
+    made = False
+    with suppress(OSError):
+        folder.mkdir()
+        made = True
+    try:
+        yield f"{_CM}/{device}/ports/1/default_roce_tos"
+    finally:
+        if made:
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _bring_tos(root: Root, device: str, tos: int) -> Iterator[str]:
+    with _configured(root, device) as path:
+        there = root.text(path, needed=False)
+        if there is None:
+            yield f"{device}: RDMA-CM has no settings of it under /{_CM}: is rdma_cm loaded, and configfs mounted?"
+        elif there != str(tos):
+            try:
+                root.find(path).write_text(f"{tos}\n")
+            except OSError as error:
+                yield f"{device}: RDMA-CM does not take ToS {tos}: {error.strerror}"
+
+
+def _dcqcn(root: Root, device: Device, wanted: qos.Wanted) -> list[writes.Write] | None:
+    """Return what is written to whichever tree of DCQCN there is; nothing for other NICs than mlx5, None where mlx5 shows none."""
+    if device.driver != "mlx5_core":
+        return []
+    sysfs, debugfs = f"sys/class/net/{device.interface}/ecn", f"sys/kernel/debug/mlx5/{device.pci}/cc_params"
+    if device.interface and root.exists(sysfs):
+        return [
+            writes.Write(f"{sysfs}/roce_np/enable/{wanted.priority}", "1"),
+            writes.Write(f"{sysfs}/roce_rp/enable/{wanted.priority}", "1"),
+            writes.Write(f"{sysfs}/roce_np/cnp_dscp", str(wanted.cnp_dscp)),
+        ]
+    if root.exists(debugfs):
+        return [writes.Write(f"{debugfs}/np_cnp_dscp", str(wanted.cnp_dscp))]
+    return None

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Addresses of NICs: a network with `rails` mirrors `management`, so that every address of a node ends alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from ipaddress import IPv4Address
+from typing import Any
+
+from netaddr.strategy.ipv4 import int_to_str
+
+from .fields import Mistakes, Path
+from .model import Cluster, Network, Nic, Node, Profile
+from .profiles import numbers
+
+_OWN = ("management", "bmc")
+
+
+def with_rails(
+    networks: Mapping[str, Network],
+    data: Mapping[str, Any],
+    profiles: Mapping[str, Profile],
+    nodes: Iterable[Node],
+    mistakes: Mistakes,
+) -> dict[str, Network]:
+    """Return the networks with their rails; what of them cannot be is a mistake of its line."""
+    found, owner = dict(networks), dict[int, str]()
+    # A profile that is described but of no use is a mistake of its own.
+    unread = any(len(path) == 2 and path[0] == "profiles" and path[1] not in profiles for path in mistakes.lines)
+    known = sorted({nic.rail for profile in profiles.values() for nic in profile.nics if nic.rail is not None})
+    for name, entry in data.items():
+        path: Path = ("networks", name, "rails")
+        if not entry or entry["rails"] is None:
+            continue
+        rails = numbers(entry["rails"], path, mistakes)
+        if name in _OWN:
+            mistakes.add(path, f"{name} has addresses of its own. Give the rails another network.")
+        elif entry["start"] is not None:
+            mistakes.add(("networks", name, "start"), "the places of nodes are those in `management`. Take it away.")
+        for rail in rails:
+            if rail not in known and not unread:
+                have = ", ".join(map(str, known)) or "none: give the profiles `nics` with a `rail`"
+                mistakes.add(path, f"no profile has a NIC on rail {rail}. Allowed: {have}.")
+            elif owner.setdefault(rail, name) != name:
+                mistakes.add(path, f"rail {rail} has its addresses in the network {owner[rail]!r} already.")
+        if name in found and rails and name not in _OWN:
+            found[name] = replace(found[name], rails=rails)
+            if "management" in found:
+                _check_room(found[name], found["management"], nodes, path, mistakes)
+    return found
+
+
+def addresses(cluster: Cluster, node: Node) -> Iterator[tuple[Nic, str, str]]:
+    """Yield (NIC, address with the length of its network, name of the network) for the rails of a node that have a network."""
+    place = {rail: network for network in cluster.networks.values() for rail in network.rails}
+    for nic in node.profile.nics:
+        network = place.get(-1 if nic.rail is None else nic.rail)
+        if network is not None and nic.rail is not None:
+            number = _number(network, nic.rail, _offset(node, cluster.networks["management"]))
+            length = network.cidr.partition("/")[2]
+            yield nic, f"{int_to_str(number)}/{length}", network.name
+
+
+def _offset(node: Node, management: Network) -> int:
+    return int(IPv4Address(node.address)) - management.first
+
+
+def _number(network: Network, rail: int, offset: int) -> int:
+    return network.first + network.rails.index(rail) * network.part + offset
+
+
+def _check_room(network: Network, management: Network, nodes: Iterable[Node], path: Path, mistakes: Mistakes) -> None:
+    """Find nodes for which a part has no place, and those that would have the gateway's or the last address."""
+    placed = [(_offset(node, management), node) for node in nodes if node.address and node.profile.nics]
+    beyond = [(offset, node) for offset, node in placed if offset >= network.part]
+    if beyond:
+        offset, node = max(beyond, key=lambda one: one[0])
+        room = (1 << offset.bit_length()) * (1 << (len(network.rails) - 1).bit_length())
+        what = f"{node.name} is {node.address}, number {offset} of `management`, and each rail's part of {network.cidr} has"
+        mistakes.add(
+            path, f"{what} {network.part} addresses. Allowed: a network of /{33 - room.bit_length()} or larger."
+        )
+        return
+    never = {network.gateway: "the gateway", network.last: "the broadcast address"}
+    for rail in network.rails:
+        for offset, node in placed:
+            number = _number(network, rail, offset)
+            if number in never and any(nic.rail == rail for nic in node.profile.nics):
+                mistakes.add(
+                    path,
+                    f"{node.name} would have {int_to_str(number)} on rail {rail}, which is {never[number]} of {network.name}. "
+                    "Choose another, or give the node another place in `management`.",
+                )
