@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 from lab import fabric, host, image, machines, nodes, scenarios, showcase, ssh
+from lab.guest import commands as guest_commands
+from lab.guest import image as guest_image
+from lab.guest import machine as guests
 from lab.paths import ROOT, ssh_config_of, state_of
 from lab.podman import Podman
 from lab.shell import LabError, say, stream
@@ -65,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     create.add_argument("--inventory", type=Path, default=INVENTORY)
     create.add_argument("--name", default="lab")
     create.set_defaults(run=_create)
-    destroy = commands.add_parser("destroy", help="remove the machines of one lab, or of every lab of this checkout")
+    destroy = commands.add_parser(
+        "destroy", help="remove the machines of one lab, or of every lab and all guests of this checkout"
+    )
     destroy.add_argument("--name", default="lab")
     destroy.add_argument("--every", action="store_true")
     destroy.set_defaults(run=_destroy)
@@ -76,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     vendor.add_argument("--name", default="lab")
     vendor.set_defaults(run=_vendor)
     commands.add_parser("image", help="only prepare this machine and the node image").set_defaults(run=_image)
+    guest_commands.add(commands)
     return parser
 
 
@@ -98,6 +104,9 @@ def _up(_options: argparse.Namespace) -> int:
 
 
 def _down(options: argparse.Namespace) -> int:
+    if options.all:
+        guests.remove_every()
+        guest_image.remove_all()
     podman = _present_podman()
     if podman is None:
         say("lab", "podman is not installed, so there is nothing to remove")
@@ -150,6 +159,8 @@ def _create(options: argparse.Namespace) -> int:
 
 
 def _destroy(options: argparse.Namespace) -> int:
+    if options.every:
+        guests.remove_every()
     podman = _present_podman()
     if podman is None:
         return 0

@@ -26,6 +26,15 @@ NEEDED = {
     "gpg": "gpg",
 }
 """Command to look for -> Debian and Ubuntu package that brings it."""
+GUESTS_NEED = {
+    "qemu-system-x86_64": "qemu-system-x86",
+    "qemu-img": "qemu-utils",
+    "mke2fs": "e2fsprogs",
+    "mmdebstrap": "mmdebstrap",
+    "ssh": "openssh-client",
+    "ssh-keygen": "openssh-client",
+}
+"""The same, for virtual machines, which need no containers."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 NETWORK_HELPERS = ("/usr/lib/podman/netavark", "/usr/libexec/podman/netavark", "/usr/lib/cni/bridge")
 
@@ -100,23 +109,24 @@ def has_podman() -> bool:
     return shutil.which("podman") is not None
 
 
-def missing_packages() -> list[str]:
-    """Return the packages that the lab needs and this machine lacks."""
+def missing_packages(guests: bool = False) -> list[str]:
+    """Return the packages that the lab needs and this machine lacks; with `guests` those for virtual machines alone."""
     # A login shell of a plain user, and `su`, leave the sbin folders out.
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-    missing = {package for command, package in NEEDED.items() if not shutil.which(command, path=path)}
+    needed = GUESTS_NEED if guests else NEEDED
+    missing = {package for command, package in needed.items() if not shutil.which(command, path=path)}
     if not KEYRING.exists():
         missing.add("debian-archive-keyring")
-    if not any(Path(helper).exists() for helper in NETWORK_HELPERS):
+    if not guests and not any(Path(helper).exists() for helper in NETWORK_HELPERS):
         has_netavark = succeeds(["apt-cache", "show", "netavark"])
         missing.add("netavark" if has_netavark else "containernetworking-plugins")
     return sorted(missing)
 
 
-def install_missing() -> None:
-    """Install what is missing by apt; on a machine that has everything, do nothing."""
+def install_missing(guests: bool = False) -> None:
+    """Install what is missing by apt; on a machine that has everything, do nothing. With `guests`, for virtual machines alone."""
     os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", "/usr/bin:/bin"), "/usr/sbin", "/sbin"])
-    missing = missing_packages()
+    missing = missing_packages(guests)
     if not missing:
         return
     if not shutil.which("apt-get"):
@@ -127,14 +137,14 @@ def install_missing() -> None:
     apt = ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-q", "-o", "DPkg::Lock::Timeout=300"]
     capture([*apt, "update"], why="The package lists could not be read.", timeout=300)
     # Only fresh lists tell which network helper this release has.
-    missing = missing_packages()
+    missing = missing_packages(guests)
     say("host", f"installing {', '.join(missing)}")
     capture(
         [*apt, "install", "-y", "--no-install-recommends", *missing],
         why=f"Could not install {', '.join(missing)}. On Ubuntu the component `universe` must be enabled.",
         timeout=900,
     )
-    if still := missing_packages():
+    if still := missing_packages(guests):
         raise LabError(f"apt installed everything without an error, but still missing: {', '.join(still)}")
 
 

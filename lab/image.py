@@ -194,7 +194,7 @@ def _build(release: str, archive: Path) -> None:
     started = time.monotonic()
     with tempfile.TemporaryDirectory(dir=archive.parent) as scratch:
         overlay = Path(scratch) / "overlay.tar"
-        overlay.write_bytes(_tar(node_files()))
+        overlay.write_bytes(tar(node_files()))
         unfinished = Path(scratch) / "node.tar"
         command = ["mmdebstrap", "--mode=root", "--variant=minbase", f"--keyring={KEYRING}"]
         command += [f"--include={','.join(INSTALLED)}", "--skip=cleanup/apt"]
@@ -221,7 +221,7 @@ def _images(podman: Podman) -> list[str]:
     return podman("images", "--filter", f"reference={REPOSITORY}", "--format", "{{.Repository}}:{{.Tag}}").split()
 
 
-def _tar(files: dict[str, tuple[bytes, int]]) -> bytes:
+def tar(files: dict[str, tuple[bytes, int]]) -> bytes:
     """Pack files only, without their folders: the image's folders keep their modes."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:

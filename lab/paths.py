@@ -12,6 +12,9 @@ ROOT = Path(__file__).resolve().parent.parent
 STATE = ROOT / ".cache" / "lab"
 """One folder per running lab: SSH key, known hosts, secrets, logs. Ignored by git, removed by `down`."""
 
+GUESTS = ROOT / ".cache" / "guest"
+"""One folder per running guest: its disk, SSH key, console, process number. Removed when it is stopped."""
+
 CLUSTER_SUFFIX = ".bedplate.yml"
 
 

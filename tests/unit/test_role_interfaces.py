@@ -53,6 +53,8 @@ def test_every_role_has_a_scenario_with_assertions(role: Path):
     # Small roles of one playbook share a scenario, whose tests name them by what they bring.
     scenario = {"cuda": "gpu_stack", "dcgm": "gpu_stack"}.get(role.name, role.name)
     tests = list((ROOT / "molecule" / scenario / "tests").glob("test_*.py"))
+    # What needs a kernel of its own is tested on a virtual machine.
+    tests += (ROOT / "tests/guest").glob(f"test_{role.name}.py")
     assert tests
     if scenario != role.name:
         assert f"bedplate.cluster.{role.name}\n" in (ROOT / "playbooks/gpu.yml").read_text()
