@@ -85,6 +85,10 @@ test-full: venv tools  ## Slurm 24.11 and 26.05 from Debian's archive; the real 
 	pytest -m full -rs --durations=0 tests/unit
 	$(BIN)/python -m lab molecule --on-request
 
+.PHONY: guest
+guest: venv  ## Virtual machines with a kernel of their own, under emulation: tuning and RDMA over a reboot (as root)
+	pytest -m guest -rs -o faulthandler_timeout=3600 tests/guest
+
 .PHONY: nightly
 nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minutes of CPU)
 	pytest -m nightly -rsA -o faulthandler_timeout=7200 tests/unit
