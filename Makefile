@@ -80,14 +80,14 @@ molecule: venv  ## Every role in containers
 .PHONY: test
 test: test-fast playbook-tests simulation molecule test-core-min test-core-max  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
 
+.PHONY: guest
+guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)
+	pytest -m guest -x -rA -o faulthandler_timeout=1800 --durations=0 tests/guest
+
 .PHONY: test-full
-test-full: venv tools  ## Slurm 24.11 and 26.05 from Debian's archive; the real driver, compiled; containers, dnf, a site without a network (as root)
+test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the real driver, compiled; containers, dnf, a site without a network (as root)
 	pytest -m full -rs --durations=0 tests/unit
 	$(BIN)/python -m lab molecule --on-request
-
-.PHONY: guest
-guest: venv  ## Virtual machines with a kernel of their own, under emulation: tuning and RDMA over a reboot (as root)
-	pytest -m guest -rs -o faulthandler_timeout=3600 tests/guest
 
 .PHONY: nightly
 nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minutes of CPU)
