@@ -24,6 +24,11 @@ options:
     type: list
     elements: str
     required: true
+  note:
+    description:
+      - The name of the note in C(/run/bedplate/reboot-wanted) that says why a reboot is wanted, for as long as one is. Without a name
+        none is written.
+    type: str
   sysroot:
     description: Where the root of the machine is. Commands are run there with C(chroot) when it is not V(/).
     type: path
@@ -70,6 +75,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import NOTES, note
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import CmdlineError
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline_bring import bring
 
@@ -79,6 +85,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "tokens": {"type": "list", "elements": "str", "required": True},
+            "note": {"type": "str"},
             "sysroot": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
@@ -88,6 +95,9 @@ def main() -> None:
         result = bring(sysroot, module.params["tokens"], sysroot / STATE_DIRECTORY.lstrip("/"), module.check_mode)
     except (CmdlineError, NodeFilesError) as error:
         module.fail_json(msg="\n".join(error.problems))
+    if name := module.params["note"]:
+        noted = note(sysroot / NOTES / name, result["reason"], module.check_mode)
+        result["changed"] = result["changed"] or noted
     if result["gave_way"]:
         module.warn(
             f"{' '.join(result['gave_way'])} gives way to {' '.join(result['tokens'])} on the kernel command line"

@@ -47,3 +47,21 @@ def test_all_mistakes_come_in_one_error(tmp_path: Path, capsys: pytest.CaptureFi
     failed = call(capsys, tokens=["a b", "root=x"], sysroot=str(tmp_path))
     assert failed["failed"]
     assert [line.split(" ")[0] for line in failed["msg"].splitlines()] == ["'a", "'root=x':"]
+
+
+def test_a_note_says_why_a_reboot_is_wanted_and_goes_when_none_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = el9(tmp_path, ROOT)
+    note = tmp_path / "run/bedplate/reboot-wanted/node_tuning"
+    wanted = {"tokens": ["iommu=pt"], "sysroot": str(tmp_path), "note": "node_tuning"}
+    assert call(capsys, **wanted, _ansible_check_mode=True)["changed"]
+    assert not note.exists()
+    assert call(capsys, **wanted)["changed"]
+    assert note.read_text() == "the running kernel lacks iommu=pt\n"
+    assert not call(capsys, **wanted)["changed"]
+    # As after the reboot, whose note is gone with the memory; here it is to be taken away.
+    machine.put("proc/cmdline", f"{ROOT} iommu=pt\n")
+    assert call(capsys, **wanted)["changed"]
+    assert not note.exists()
+    assert not call(capsys, **wanted)["changed"]
