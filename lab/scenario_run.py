@@ -7,6 +7,9 @@ import os
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
+
+import testinfra
 
 from lab.paths import ROOT, ssh_config_of, state_of
 
@@ -31,6 +34,14 @@ def ssh(scenario: str, user: str, machine: str, command: str) -> subprocess.Comp
     options = ["-F", str(ssh_config_of(f"molecule-{scenario}")), "-o", "ControlMaster=no", "-o", "ControlPath=none"]
     return subprocess.run(
         ["ssh", *options, "-l", user, machine, command], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def machine(config: Any, name: str) -> Any:
+    """Return one machine of testinfra, for a test that is of this one alone; `config` is pytest's."""
+    option = config.option
+    return testinfra.get_host(
+        f"ansible://{name}", ansible_inventory=option.ansible_inventory, ssh_config=option.ssh_config
     )
 
 

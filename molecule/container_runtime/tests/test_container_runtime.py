@@ -7,9 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import testinfra
 
-from lab.scenario_run import recap, run
+from lab.scenario_run import machine, recap, run
 
 testinfra_hosts = ["ansible://gpu_nodes"]
 
@@ -33,14 +32,6 @@ PODMAN += " --security-opt=seccomp=unconfined --security-opt=apparmor=unconfined
 @pytest.fixture
 def name(host) -> str:
     return host.check_output("hostname")
-
-
-def machine(config: pytest.Config, name: str):
-    """Return one machine of testinfra: a test that takes no `host` runs once, on this one."""
-    option = config.option
-    return testinfra.get_host(
-        f"ansible://{name}", ansible_inventory=option.ansible_inventory, ssh_config=option.ssh_config
-    )
 
 
 @pytest.fixture
