@@ -267,7 +267,7 @@ def test_more_pages_than_memory_are_refused_and_the_boot_loader_is_as_it_was(nod
     before = node.boot_files()
     run = node.play("apply")
     assert run.code == 2, run.told
-    assert re.search(r"huge pages of 2M on NUMA node 1: asked 4000, got 8", run.text), run.told
+    assert re.search(r"huge pages on NUMA node 1: of 2M asked 4000, got 8", run.text), run.told
     assert node.boot_files() == before
     assert node.pages() == {0: 4, 1: 8}
 

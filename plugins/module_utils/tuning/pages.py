@@ -52,14 +52,17 @@ def beyond(root: Root, wanted: Sequence[Pages]) -> list[str]:
     nodes = {node.number: node for node in read_nodes(root)}
     found = []
     for number in sorted({one.node for one in wanted if one.count}):
-        asked = sum(one.mebibytes for one in wanted if one.node == number)
-        node = nodes.get(number)
-        what = f"huge pages: {asked} MiB are asked of NUMA node {number}"
+        here = [one for one in wanted if one.node == number and one.count]
+        asked, node = sum(one.mebibytes for one in here), nodes.get(number)
         if node is None or not node.cpus:
             there = ", ".join(str(one.number) for one in nodes.values() if one.cpus)
-            found.append(f"{what}, and this machine's nodes with CPUs are {there}: nothing was changed")
+            why = f"this machine's nodes with CPUs are {there}"
         elif node.memory_mib is not None and asked >= node.memory_mib:
-            found.append(f"{what}, which has {node.memory_mib} MiB in all: nothing was changed")
+            why = f"that is {asked} MiB of a node that has {node.memory_mib} MiB in all"
+        else:
+            continue
+        each = ", ".join(f"of {one.size} asked {one.count}, got {count(root, one) or 0}" for one in here)
+        found.append(f"huge pages on NUMA node {number}: {each}; {why}: nothing was changed")
     return found
 
 

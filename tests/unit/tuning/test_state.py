@@ -196,7 +196,8 @@ def test_more_pages_than_a_numa_node_has_are_refused_and_nothing_is_written(node
     settings = json.loads(json.dumps(told["expected"]["settings"]))
     settings["pages"][-1]["count"] = 1024
     assert list(apply.bring(Root(str(node.top)), settings)) == [
-        "huge pages: 3072 MiB are asked of NUMA node 1, which has 2048 MiB in all: nothing was changed"
+        "huge pages on NUMA node 1: of 1G asked 1, got 1, of 2M asked 1024, got 8; that is 3072 MiB of a node that has 2048 MiB in all: "
+        "nothing was changed"
     ]
     assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "8"
 
@@ -205,7 +206,7 @@ def test_pages_of_a_numa_node_without_cpus_are_refused(node: Node, told: dict[st
     node.numa(1, "", 2048, k2048=8)
     (found,) = apply.bring(Root(str(node.top)), told["expected"]["settings"])
     assert found == (
-        "huge pages: 1040 MiB are asked of NUMA node 1, and this machine's nodes with CPUs are 0: nothing was changed"
+        "huge pages on NUMA node 1: of 1G asked 1, got 1, of 2M asked 8, got 8; this machine's nodes with CPUs are 0: nothing was changed"
     )
 
 
