@@ -110,7 +110,7 @@ def test_a_master_that_is_killed_comes_back():
 def test_a_standby_that_is_gone_is_told_of():
     on(STANDBY, f"systemctl stop {UNIT}")
     try:
-        said = verdict(0)
+        said = verdict()
     finally:
         on(STANDBY, f"systemctl start {UNIT}")
     assert said.startswith("red")
