@@ -5,6 +5,7 @@ slurmctld looks at cores when a node registers, and for nodes of the cloud when 
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -69,9 +70,9 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     try:
         return releases.ask(suite, candidates)
     except releases.UnavailableError as error:
-        if stays:
+        if stays or os.environ.get("CI") == "true":
             raise
-        pytest.skip(str(error))
+        pytest.skip(f"NOT TESTED: Slurm {version}: {error}")
 
 
 def test_each_release_takes_the_cores_of_each_machine(asked: dict[str, config_test.Result]) -> None:
