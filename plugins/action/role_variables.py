@@ -13,8 +13,10 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
+from ansible.template import Templar
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils import role_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import arguments, verdict
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
@@ -70,6 +72,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         unknown = unknown_variables(places, known)
         mistakes = [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
+        mistakes += self._choices(inventory, places, specified)
         mistakes += arguments.mistakes(self._given(variables), variables["bedplate_cluster_file"])
         needed = boolean(self._task.args.get("fabric", False))
         mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
@@ -82,6 +85,28 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             f"no variable is misspelt; {len(known)} roles were compared with {len(inventory.hosts)} hosts"
         )
         return result
+
+    def _choices(
+        self, inventory: Any, places: Mapping[str, list[str]], specified: Mapping[str, Mapping[str, Any]]
+    ) -> list[str]:
+        """Return what of the nodes' variables cannot be, together."""
+        manager = self._task.get_variable_manager()
+
+        def values(host: Any, role: str) -> Mapping[str, Any] | None:
+            variables = manager.get_vars(host=host, include_hostvars=False)
+            given = {name: variables[name] for name in specified[role] if name in variables}
+            try:
+                given = {key: Templar(self._loader, variables).template(one) for key, one in given.items()}
+            except AnsibleError:
+                return None  # it needs what only the hosts themselves have
+            result = ArgumentSpecValidator(specified[role]).validate(given)
+            if result.error_messages:
+                return None  # which is told already
+            return {name.removeprefix(f"{role}_"): value for name, value in result.validated_parameters.items()}
+
+        nodes = inventory.groups.get("compute_nodes")
+        found = role_choices.mistakes(nodes.get_hosts() if nodes else [], places, values)
+        return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
     def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables of the fabric's playbooks; one that only its own play can template is left out."""

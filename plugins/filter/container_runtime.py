@@ -7,20 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleFilterError
-
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import brought
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.container_runtime import deployment
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import wanted_of
 
 
 def container_runtime(path: object, host: str, choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the role brings to a host."""
-    cluster = cluster_of(path, "container_runtime")
-    try:
-        return deployment(wanted_of(cluster, host), choices)
-    except (KeyError, ValueError) as error:
-        raise AnsibleFilterError(f"container_runtime: {error.args[0]}") from None
+    return brought(path, "container_runtime", lambda cluster: deployment(wanted_of(cluster, host), choices))
 
 
 class FilterModule:

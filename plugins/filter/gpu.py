@@ -49,4 +49,4 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., object]]:
         """Return filter name -> function."""
-        return {"gpu_part": gpu_part, "gpu_driver_state": gpu_driver_state, "dcgm_units": dcgm.units}
+        return {"gpu_part": gpu_part, "gpu_driver_state": gpu_driver_state}

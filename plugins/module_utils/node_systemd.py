@@ -65,6 +65,7 @@ class Systemd:
         self, units: Sequence[Unit], state_directory: Path, unit_directory: str = UNIT_DIRECTORY
     ) -> dict[str, Any]:
         """Bring the units to the wanted state, and return the result of an Ansible module."""
+        units = [unit.where(_text_of(unit)) for unit in units]
         names = [unit.name for unit in units]
         before = seen = self._show(names)
         first = decide_files(units, seen, self.check)
@@ -255,6 +256,14 @@ class Systemd:
             return []
         texts = ["".join(f"{row[0]}: {row[side]}\n" for row in changed) for side in (1, 2)]
         return [{"before_header": "units", "after_header": "units", "before": texts[0], "after": texts[1]}]
+
+
+def _text_of(unit: Unit) -> str | None:
+    """Return what is in the file that says whether a unit's state holds here."""
+    try:
+        return Path(unit.state_where["path"]).read_text() if unit.state_where else None
+    except OSError:
+        return None
 
 
 def _refuse(problems: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 STATES = ("started", "stopped", "restarted", "reloaded")
@@ -20,6 +20,7 @@ _KEYS = (
     "restart_after",
     "reload_after",
     "reload_command",
+    "state_where",
 )
 _CONDITIONS = ("required", "allowed")
 _TYPES = "service|socket|timer|target|mount|automount|path|swap|slice|scope"
@@ -58,6 +59,13 @@ class Unit:
     restart_after: Sequence[str] = ()
     reload_after: Sequence[str] = ()
     reload_command: Sequence[str] = ()
+    state_where: Mapping[str, str] | None = None
+
+    def where(self, text: str | None) -> Unit:
+        """Return it as it is to be on a machine where the file of `state_where` has a text; None: there is no such file."""
+        if self.state_where is None or (text or "").strip() == self.state_where["content"]:
+            return self
+        return replace(self, state=None, restart_after=(), reload_after=(), reload_command=())
 
     @property
     def to_run(self) -> bool:
@@ -211,7 +219,16 @@ def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
         isinstance(command, list) and command and all(isinstance(one, str) for one in command)
     ):
         yield f"reload_command {command!r}; allowed: a list of words, as [scontrol, reconfigure]"
+    where = entry.get("state_where")
+    if where is not None and not _is_where(where):
+        yield f"state_where {where!r}; allowed: the path of a file and its content, as {{path: /sys/module/nvidia/version, content: ...}}"
     yield from _drop_in_mistakes(entry.get("drop_ins"))
+
+
+def _is_where(where: Any) -> bool:
+    if not isinstance(where, Mapping) or set(where) != {"path", "content"}:
+        return False
+    return all(isinstance(one, str) for one in where.values()) and where["path"].startswith("/")
 
 
 def _after_mistakes(key: str, paths: Any, state: Any) -> Iterable[str]:

@@ -61,6 +61,12 @@ options:
           - With O(units[].state=started) alone. A path that does not exist is passed over.
         type: list
         elements: str
+      state_where:
+        description:
+          - C(path) of a file and its C(content), without the space around it. Where the file has another one, or is not there, the unit
+            runs or not as it happens to, whatever O(units[].state) says. So what needs a kernel module of one version runs where that
+            is loaded.
+        type: dict
       reload_after:
         description:
           - Files that the unit, and what depends on it, can read again while it runs. Unless it is on record that they were read as they

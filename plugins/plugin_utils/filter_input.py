@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
@@ -18,3 +21,12 @@ def cluster_of(path: object, name: str) -> Cluster:
         return load(str(path))
     except ClusterFileError as error:
         raise AnsibleFilterError(f"{name}: {error}") from None
+
+
+def brought(path: object, name: str, work: Callable[[Cluster], dict[str, Any]]) -> dict[str, Any]:
+    """Return what a role brings to a host: what `work` makes of the cluster. What it cannot make is an error of the filter `name`."""
+    cluster = cluster_of(path, name)
+    try:
+        return work(cluster)
+    except (KeyError, ValueError) as error:
+        raise AnsibleFilterError(f"{name}: {error.args[0]}") from None

@@ -168,6 +168,14 @@ def test_verify_is_content(node: TunedNode) -> None:
 
 _NUMA = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 _THP = "/sys/kernel/mm/transparent_hugepage"
+_GRUB = "/etc/default/grub.d/60-bedplate.cfg"
+# What brings the settings at the next boot.
+_AT_REST = (
+    "/etc/bedplate/tuning.json",
+    "/etc/sysctl.d/60-bedplate.conf",
+    "/etc/systemd/system/bedplate-tuning.service",
+    "/etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf",
+)
 # Another value for every sysctl setting of the role.
 _SYSCTL = {
     "kernel.numa_balancing": "1", "vm.swappiness": "60", "vm.zone_reclaim_mode": "1", "vm.max_map_count": "65530",
@@ -196,6 +204,10 @@ def _sysctl(key: str, value: str) -> tuple[str, str]:
     return f"cat {path} >/run/was; echo '{value}' >{path}", f"cat /run/was >{path}"
 
 
+def _away(path: str) -> tuple[str, str]:
+    return f"mv {path} /run/away", f"mv /run/away {path}"
+
+
 def _limit(name: str, other: str, right: str) -> tuple[str, str]:
     command = "prlimit --pid $(pidof slurmd) --{}={}"
     return command.format(name, other), command.format(name, right)
@@ -216,6 +228,9 @@ def _mutations() -> list[tuple[str, tuple[str, str]]]:
         ("kernel module rdma_rxe", ("modprobe --remove rdma_rxe", "modprobe rdma_rxe")),
         *((f"kernel command line, {token.partition('=')[0]}",
            _in_place_of("/proc/cmdline", f"sed -e 's/{token.replace('.', '[.]')}//' /proc/cmdline")) for token in _TOKENS),
+        *((f"file {path}", _away(path)) for path in _AT_REST),
+        ("unit bedplate-tuning.service", ("systemctl disable --quiet bedplate-tuning", "systemctl enable --quiet bedplate-tuning")),
+        ("boot loader", (f"cp -p {_GRUB} /run/was; sed -i s/audit=0// {_GRUB}", f"cp -p /run/was {_GRUB}")),
         ("CPUs that are isolated", _in_place_of("/sys/devices/system/cpu/isolated", "echo")),
     ]  # fmt: skip
 

@@ -160,6 +160,28 @@ def test_a_value_of_another_type_fails(value: str, said: str):
 
 
 @pytest.mark.playbooks
+def test_what_variables_say_together_is_looked_at_where_they_meet(tmp_path: Path):
+    """Each of two groups is right alone; the nodes of both have a priority that is not lossless."""
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/rack_r1.yml").write_text(
+        "rdma_dscp: 48\nrdma_priority: 6\nnode_tuning_isolated_cpus: 4-x\n"
+    )
+    (tmp_path / "group_vars/all.yml").write_text("rdma_cnp_dscp: 46\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml", "-e", "slurm_rest_listn=1")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "2 mistakes, and nothing was touched" in said
+    assert "host gpu01 and 1 more: node_tuning_isolated_cpus: '4-x' is no list of CPUs" in said
+    assert "host gpu01 and 1 more: rdma_cnp_dscp: 46 has the priority 5" not in said
+    (tmp_path / "group_vars/all.yml").write_text("rdma_cnp_dscp: 50\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    assert "host gpu01 and 1 more: rdma_cnp_dscp: 50 has the priority 6, as rdma_priority" in " ".join(output.split())
+    (tmp_path / "group_vars/rack_r1.yml").write_text('rdma_dscp: "{{ fact_of_a_host }}"\n')
+    assert play("-i", tmp_path, "playbooks/validate.yml")[0] == 0
+
+
+@pytest.mark.playbooks
 def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_path: Path):
     shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
     (tmp_path / "group_vars").mkdir()

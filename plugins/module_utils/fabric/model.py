@@ -174,7 +174,8 @@ class Plan:
 
     def leaf_of(self) -> dict[str, tuple[str, int]]:
         """Return HCA -> leaf and port of its link."""
-        return {link.a: (link.b, link.b_port) for link in self.links if link.a in self.hcas and not link.missing}
+        hcas = self.hcas
+        return {link.a: (link.b, link.b_port) for link in self.links if link.a in hcas and not link.missing}
 
     def where(self, name: str) -> str:
         """Return where to go for a switch or an HCA: `rack a01, leaf-a01`."""

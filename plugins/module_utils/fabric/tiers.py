@@ -45,7 +45,10 @@ class Union:
 
     def find(self, thing: Hashable) -> Hashable:
         """Return what stands for the set of a thing."""
-        parent, root = self._parent, thing
+        parent = self._parent
+        if thing not in parent:  # most are asked for often, and stand for themselves
+            return thing
+        root = parent[thing]
         while root in parent:
             root = parent[root]
         while thing != root:
@@ -89,14 +92,25 @@ class _Builder:
         self.inside: dict[Branch, Branch] = {}
         # Switch above leaves -> the leaf of the hosts that stand on it.
         self.own: dict[str, Branch] = {}
-        for link in plan.links:
-            for one, other in ((link.a, link.b), (link.b, link.a)):
-                if other not in self.near:
-                    continue
-                if one in self.near:
-                    self.near[other][one] += 1
-                elif (hca := plan.hcas.get(one)) and hca.purpose == COMPUTE and hca.host in self.order:
-                    self.held.setdefault(other, Counter())[hca.host] += 1
+        self._count()
+
+    def _count(self) -> None:
+        """Count cables between switches, and of each host to its leaves."""
+        near, held = self.near, self.held
+        host_of = {
+            name: hca.host
+            for name, hca in self.plan.hcas.items()
+            if hca.purpose == COMPUTE and hca.host in self.order
+        }
+        for link in self.plan.links:
+            one, other = link.a, link.b
+            if one in near and other in near:
+                near[other][one] += 1
+                near[one][other] += 1
+            elif one in host_of and other in near:
+                held.setdefault(other, Counter())[host_of[one]] += 1
+            elif other in host_of and one in near:
+                held.setdefault(one, Counter())[host_of[other]] += 1
 
     def build(self) -> tuple[list[Branch], list[Finding]]:
         current = self._leaves()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_command impo
 
 _LINKS = 40  # as many as the kernel follows
 _POLL, _GRACE = 0.02, 0.5  # seconds
+_PATIENCE = 30.0
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,10 @@ class Outcome:
     code: int | None
     stdout: str
     stderr: str
+
+
+Runner = Callable[[Sequence[str]], Outcome]
+"""Runs a command; the tests have one that answers with what was recorded."""
 
 
 @dataclass
@@ -129,6 +135,19 @@ class Root:
     def problem(self, path: str, error: OSError) -> None:
         """Note why a path could not be read."""
         self.problems.append(f"/{path}: {error.strerror or error}")
+
+
+def run(command: Sequence[str]) -> Outcome:
+    """Run a command; one that hangs in a driver is left behind."""
+    return run_detached([list(command)], _PATIENCE)[0]
+
+
+def said(outcome: Outcome) -> str:
+    """Return what a command that failed said, on one line."""
+    if outcome.code is None:
+        return f"no answer within {_PATIENCE:g} s"
+    text = " ".join((outcome.stderr or outcome.stdout).split())
+    return text or f"ended with {outcome.code}"
 
 
 def run_detached(commands: list[list[str]], seconds: float) -> list[Outcome]:

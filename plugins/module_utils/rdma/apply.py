@@ -9,17 +9,16 @@ A device that is not there yet is no failure: it starts this again when it comes
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, links, names, roce, stack
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, links, names, roce, stack, topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import boot_unit
 
 
-def bring(root: Root, settings: Mapping[str, Any], run: devices.Runner = devices.run) -> Iterator[str]:
+def bring(root: Root, settings: Mapping[str, Any], run: Runner = run) -> Iterator[str]:
     """Bring a machine to its settings; yield what failed, after all has been tried."""
     nics = devices.nics_from(settings["nics"])
     stack.note(root, settings["doca"])
@@ -30,20 +29,13 @@ def bring(root: Root, settings: Mapping[str, Any], run: devices.Runner = devices
     yield from links.bring(root, there, nics, settings["management"], run)
     if settings["roce"]:
         yield from roce.bring(root, there, nics, settings["roce"], run)
+    if settings["topology"]:
+        topology.bring(root, nics)
 
 
 def main(arguments: Sequence[str]) -> int:
     """Bring this machine to the settings of a file."""
-    root = Root(arguments[1] if len(arguments) > 1 else "/")
-    try:
-        settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-        failed = list(bring(root, settings))
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        print(f"{' '.join(arguments)}: {error!r}; run the role rdma again", file=sys.stderr)
-        return 1
-    for line in failed:
-        print(line, file=sys.stderr)
-    return int(bool(failed))
+    return boot_unit.main(arguments, bring, "rdma")
 
 
 if __name__ == "__main__":

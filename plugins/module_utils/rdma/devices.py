@@ -4,20 +4,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome, Root, run_detached
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 
 CLASS = "sys/class/infiniband"
 _NET = "sys/class/net"
 # Ports of virtual functions, which a switch in the NIC has beside its own.
 _REPRESENTOR = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+\Z")
-_SECONDS = 30.0
-
-Runner = Callable[[Sequence[str]], Outcome]
-"""Runs a command; the tests have one that answers with what was recorded."""
 
 
 @dataclass(frozen=True)
@@ -54,19 +50,6 @@ class Nic:
 def nics_from(data: Sequence[Mapping[str, Any]]) -> list[Nic]:
     """Return what is wanted, of JSON's objects."""
     return [Nic(**one) for one in data]
-
-
-def run(command: Sequence[str]) -> Outcome:
-    """Run a command; one that hangs in a driver is left behind."""
-    return run_detached([list(command)], _SECONDS)[0]
-
-
-def said(outcome: Outcome) -> str:
-    """Return what a command that failed said, on one line."""
-    if outcome.code is None:
-        return f"no answer within {_SECONDS:g} s"
-    text = " ".join((outcome.stderr or outcome.stdout).split())
-    return text or f"ended with {outcome.code}"
 
 
 def read_devices(root: Root) -> list[Device]:

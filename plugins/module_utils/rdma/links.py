@@ -7,8 +7,8 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, Runner, find, said
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, said
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, find
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import writes
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 

@@ -6,14 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import (
-    Device,
-    Nic,
-    Runner,
-    find,
-    said,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, said
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, find
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 _PCI = "sys/bus/pci/devices"

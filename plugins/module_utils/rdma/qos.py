@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Runner, said
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, said
 
 _TOOLS = {
     "mlnx_qos": ("usr/bin/mlnx_qos", "usr/sbin/mlnx_qos"),

@@ -7,14 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import qos
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import (
-    Device,
-    Nic,
-    Runner,
-    find,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, find
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import writes
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Runner
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 NOTE = "run/bedplate/reboot-wanted/rdma"

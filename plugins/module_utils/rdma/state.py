@@ -6,14 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, links, names, roce, stack
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, links, names, roce, stack, topology
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import at_rest
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 NCCL = "etc/nccl.conf"
 
 
-def drift(root: Root, expected: Mapping[str, Any], run: devices.Runner = devices.run) -> Iterator[Drift]:
+def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Drift]:
     """Yield every difference. `expected` is that of the filter rdma."""
     settings = expected["settings"]
     nics = devices.nics_from(settings["nics"])
@@ -23,7 +24,10 @@ def drift(root: Root, expected: Mapping[str, Any], run: devices.Runner = devices
     yield from links.drift(root, there, nics, run)
     if settings["roce"]:
         yield from roce.drift(root, there, nics, settings["roce"], run)
+    if settings["topology"]:
+        yield from topology.drift(root, nics)
     yield from _nccl(root, expected["nccl"])
+    yield from at_rest.drift(root, expected["at_rest"], run)
 
 
 def _nccl(root: Root, wanted: Mapping[str, str]) -> Iterator[Drift]:

@@ -7,14 +7,20 @@ Usage: python3 -m ansible_collections.bedplate.cluster.plugins.module_utils.tuni
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import irq_plan, pages, pci, sysctl, writes
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
+    boot_unit,
+    irq_plan,
+    pages,
+    pci,
+    spec_cores,
+    sysctl,
+    writes,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
 
 
@@ -41,7 +47,8 @@ def interrupts(root: Root, settings: Mapping[str, Any]) -> irq_plan.IrqPlan:
     """Return where the interrupts of the fabric's NICs go."""
     machine = read_machine(str(root.top))
     there = {nic.address: irq_plan.interrupts(root, nic) for nic in machine.nics}
-    return irq_plan.plan(machine, there, settings["irqs"]["spec_cpus"], settings["irqs"]["nics"])
+    kept = spec_cores.first_of_each_node(machine, settings["irqs"]["system_cores"]).cpus
+    return irq_plan.plan(machine, there, kept, settings["irqs"]["nics"])
 
 
 def _interrupts(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
@@ -56,16 +63,7 @@ def _interrupts(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Bring this machine to the settings of a file."""
-    root = Root(arguments[1] if len(arguments) > 1 else "/")
-    try:
-        settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-        failed = list(bring(root, settings))
-    except (OSError, ValueError, KeyError, IndexError) as error:
-        print(f"{' '.join(arguments)}: {error!r}; run the role node_tuning again", file=sys.stderr)
-        return 1
-    for line in failed:
-        print(line, file=sys.stderr)
-    return int(bool(failed))
+    return boot_unit.main(arguments, bring, "node_tuning")
 
 
 if __name__ == "__main__":

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
     apply,
+    at_rest,
     irq_plan,
     isolation,
     limits,
@@ -23,8 +24,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
 
 
-def drift(root: Root, expected: Mapping[str, Any]) -> Iterator[Drift]:
-    """Yield every difference. `expected` is that of the filter node_tuning: the settings that a boot forgets, and those of a boot."""
+def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Drift]:
+    """Yield every difference. `expected` is that of the filter node_tuning: what is in effect, then what the next boot will bring."""
     settings = expected["settings"]
     yield from _tokens(root, expected["tokens"])
     yield from pages.drift(root, pages.pages_from(settings["pages"]))
@@ -42,6 +43,8 @@ def drift(root: Root, expected: Mapping[str, Any]) -> Iterator[Drift]:
         yield from numa_map.compare(numa_map.plan_from(expected["numa"]), read_machine(str(root.top)))
     if "irqs" in settings:
         yield from irq_plan.compare(root, apply.interrupts(root, settings))
+    yield from at_rest.drift(root, expected["at_rest"], run)
+    yield from at_rest.drift_of_boot(root, expected["tokens"])
 
 
 def _tokens(root: Root, wanted: list[str]) -> Iterator[Drift]:

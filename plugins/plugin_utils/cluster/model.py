@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand
+
 from .fields import near
 
 # The release of Slurm from which on topology/block is as it is written here.
@@ -130,6 +132,8 @@ class Profile:
     numa: tuple[Numa, ...]
     nics: tuple[Nic, ...]
     features: tuple[str, ...]
+    # Cores of each NUMA node that are kept from jobs.
+    system_cores: int = 0
     # Nodes of one NVLink domain; None where NVLink does not leave a node.
     nvlink_domain: int | None = None
     # What its nodes get of GPU software: the cluster's, with what the profile says instead.
@@ -139,6 +143,14 @@ class Profile:
     def cpus(self) -> int:
         """Return the number of logical CPUs."""
         return self.sockets * self.cores_per_socket * self.threads_per_core
+
+    @property
+    def numa_cores(self) -> tuple[tuple[int, ...], ...]:
+        """Return the logical cores of each NUMA node with CPUs; of each socket where the file has no `numa`."""
+        if self.numa:
+            return tuple(tuple(map(int, expand(f"[{node.cores}]"))) for node in self.numa)
+        each = self.cores_per_socket
+        return tuple(tuple(range(first * each, (first + 1) * each)) for first in range(self.sockets))
 
     def node_pages(self, size: str) -> tuple[int, ...]:
         """Return the huge pages of a size (2M, 1G) on each NUMA node with CPUs; one node a socket where the file has no `numa`."""

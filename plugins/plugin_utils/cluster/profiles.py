@@ -52,13 +52,28 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
         nics=nics,
         features=tuple(feature for feature in data["features"] if feature),
         nvlink_domain=data["nvlink_domain"],
+        system_cores=data["system_cores"] or 0,
     )
     _check_pages(profile, path, mistakes)
+    _check_system_cores(profile, path, mistakes)
     taken = profile.hugepages_mib + profile.reserved_memory_mib
     if memory and taken >= memory:
         what = f"huge pages ({profile.hugepages_mib} MiB) and reserve ({profile.reserved_memory_mib} MiB)"
         mistakes.add((*path, "memory_mib"), f"{what} take all of {memory} MiB: nothing is left for jobs.")
     return profile
+
+
+def _check_system_cores(profile: Profile, path: Path, mistakes: Mistakes) -> None:
+    """Find a NUMA node that would have no core for jobs."""
+    if not profile.system_cores or any(not node.cores for node in profile.numa):
+        return
+    try:
+        least = min(map(len, profile.numa_cores))
+    except HostlistError:
+        return  # which is a mistake that is told already
+    if profile.system_cores >= least:
+        what = f"{profile.system_cores} leaves no core for jobs of a NUMA node that has {least}. Allowed: 0 to {least - 1}."
+        mistakes.add((*path, "system_cores"), what)
 
 
 def _check_pages(profile: Profile, path: Path, mistakes: Mistakes) -> None:

@@ -77,6 +77,13 @@ _PROFILE = {
     "reserved_memory_mib": Field(
         "Memory kept from jobs, beside huge pages; by default 2 % of memory_mib.", "int", minimum=0
     ),
+    "system_cores": Field(
+        "Cores of each NUMA node, or of each socket without `numa`, that jobs do not get: daemons and the fabric's interrupts have them.",
+        "int",
+        default=0,
+        minimum=0,
+        maximum=64,
+    ),
     "hugepages": _pages(
         "Huge pages of a node by size, 2M or 1G, the same on each of its NUMA nodes; jobs get what is left. Or `numa` says them."
     ),

@@ -50,11 +50,17 @@ def deployment(wanted: Wanted | None, choices: Mapping[str, Any]) -> dict[str, A
             **{key: [] for key in ("sources", "packages", "hold", "files")},
             "units": container_cdi.units_away(),
             "expected": {},
+            "more": False,
             "asked": _asked({}, sources, ""),
         }
     names = list(choices["engines"])
     rows = {name: _row(system, name) for name in names}
     toolkit = deploy(wanted, PART)
+    daemons = [
+        {"name": f"{name}.service", "enabled": True, "state": "started"}
+        for name in names
+        if name not in ("podman", "enroot")
+    ]
     return {
         **sources,
         "state": "present",
@@ -65,11 +71,9 @@ def deployment(wanted: Wanted | None, choices: Mapping[str, Any]) -> dict[str, A
         "files": container_cdi.files(),
         "units": container_cdi.units(),
         "settings": list(_settings(rows)),
-        "daemons": [
-            {"name": f"{name}.service", "enabled": True, "state": "started"}
-            for name in names
-            if name not in ("podman", "enroot")
-        ],
+        "daemons": daemons,
+        # Whether there is more than packages, files and units.
+        "more": bool(daemons or sources["enroot"]),
         "expected": expected(wanted, PART, "container_runtime", [container_cdi.UNIT]),
         "asked": _asked(rows, sources, container_cdi.SPEC),
     }

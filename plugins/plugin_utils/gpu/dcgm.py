@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.software import VERSION_FILE
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
 PART = "dcgm"
@@ -19,16 +19,14 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
         return {
             "state": "absent",
             "manager": wanted.manager,
-            "service": _service(),
-            "driver": wanted.stack.driver,
+            "units": [{"name": _service(), "enabled": False, "state": "stopped"}],
             **{key: [] for key in ("sources", "packages", "hold", "follow")},
         }
     # Of another name, and in conflict with these: apt removes it in the same transaction, and it is not to come back.
     never = wanted.stack.remove
     return {
         "state": "present",
-        "service": _service(),
-        "driver": wanted.stack.driver,
+        "units": _units(wanted.stack.driver),
         "sources": wanted.sources(PART, never=never),
         "expected": expected(wanted, PART, "dcgm", [_service()]),
         **deploy(wanted, PART),
@@ -39,15 +37,15 @@ def _service() -> str:
     return f"{tables.default().dcgm.service}.service"
 
 
-def units(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the host engine's unit: running where the driver is loaded, for without one it only fails; off where it is to go.
-
-    `gpu` is what bedplate.cluster.gpu_facts returns.
-    """
-    if deployed["state"] == "absent":
-        return [{"name": deployed["service"], "enabled": False, "state": "stopped"}]
-    unit: dict[str, Any] = {"name": deployed["service"], "enabled": True}
-    if gpu["driver"]["version"] == deployed["driver"]:
-        # Its package may not restart it, for it may start nothing.
-        unit |= {"state": "started", "restart_after": [_ENGINE]}
-    return [unit]
+def _units(driver: str) -> list[dict[str, Any]]:
+    """Return the host engine's unit: running where this driver is loaded, for without one it only fails."""
+    return [
+        {
+            "name": _service(),
+            "enabled": True,
+            "state": "started",
+            "state_where": {"path": f"/{VERSION_FILE}", "content": driver},
+            # Its package may not restart it, for it may start nothing.
+            "restart_after": [_ENGINE],
+        }
+    ]

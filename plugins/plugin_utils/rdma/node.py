@@ -11,8 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Nic
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import nccl_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import at_rest, nccl_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.rails import addresses
@@ -79,17 +80,19 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
         "management": machine.address,
         "doca": choices["stack"] == "doca",
         "roce": _roce(choices) if lossless else None,
+        "topology": choices["nccl_topology"],
     }
     nccl = _nccl(machine, choices, lossless)
     library = shipped.files("rdma.apply")
     files = [*_files(settings, nics, modules, nccl), *({"path": path, "content": text} for path, text in library)]
+    units = _units(library)
     return {
         "manager": told["manager"],
         "sources": told["sources"],
         "packages": told["packages"],
         "hold": told["hold"],
         "files": files,
-        "units": _units(library),
+        "units": units,
         "expected": {
             "settings": settings,
             "modules": modules,
@@ -97,6 +100,7 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
             "packages": told["expected"],
             "doca": choices["stack"] == "doca",
             "nccl": nccl,
+            "at_rest": at_rest.of_deployment("rdma", files, units, read=[NCCL]),
         },
     }
 
@@ -182,7 +186,10 @@ def _nccl(node: Node, choices: Mapping[str, Any], lossless: bool) -> dict[str, s
         return {}
     rails = sorted((nic for nic in node.profile.nics if nic.rail is not None), key=lambda nic: nic.rail or 0)
     return nccl_files.settings(
-        rails=[nic.name for nic in rails], traffic_class=_tos(choices) if lossless else None, extra=choices["nccl"]
+        rails=[nic.name for nic in rails],
+        topology_file=f"/{topology.FILE}" if choices["nccl_topology"] else "",
+        traffic_class=_tos(choices) if lossless else None,
+        extra=choices["nccl"],
     )
 
 
@@ -204,4 +211,4 @@ def _files(
 
 def _units(library: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     after = [SETTINGS, _UNIT_FILE, *(path for path, _text in library)]
-    return [{"name": UNIT, "enabled": True, "state": "started", "restart_after": after}]
+    return [{"name": UNIT, "enabled": True, "state": "started", "condition": "allowed", "restart_after": after}]

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold, natural_key
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import release
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import cpulists
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.gres_cores import widen
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, Partition, Profile, mig
 
@@ -70,6 +71,18 @@ def real_memory(profile: Profile) -> int:
     return profile.memory_mib - profile.hugepages_mib - profile.reserved_memory_mib
 
 
+def system_cpus(profile: Profile) -> list[int]:
+    """Return the CPUs that jobs do not get, as Slurm counts them for CPUSpecList: core by core, the threads of one together.
+
+    They are of the first cores of each NUMA node; `tuning.spec_cores` finds the same ones on the node, where Linux counts otherwise.
+    """
+    threads = profile.threads_per_core
+    if not profile.system_cores:
+        return []
+    kept = [core for cores in profile.numa_cores for core in sorted(cores)[: profile.system_cores]]
+    return [core * threads + thread for core in kept for thread in range(threads)]
+
+
 def gres_of(profile: Profile) -> str | None:
     """Return the Gres value of a node line, such as `gpu:h100:8`, or `gpu:h100:6,gpu:1g.10gb:14` with MIG."""
     if profile.gpus is None:
@@ -98,6 +111,8 @@ def _node_pairs(cluster: Cluster, run: list[Node]) -> dict[str, object]:
         "ThreadsPerCore": profile.threads_per_core,
         "RealMemory": real_memory(profile),
     }
+    if kept := system_cpus(profile):
+        pairs["CPUSpecList"] = cpulists.fold(kept)
     if gres := gres_of(profile):
         pairs["Gres"] = gres
     pairs["Feature"] = features_of(node)

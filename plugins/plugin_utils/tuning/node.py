@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import limits
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import at_rest, limits
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import sysctl as sysctl_files
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import CmdlineError, parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import CpulistError
@@ -68,10 +68,12 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
     tokens = kernel.tokens(profile, choices)
     settings = _settings(cluster, profile, choices)
     library = shipped.files("tuning.apply")
+    files = [*_files(settings, choices), *({"path": path, "content": text} for path, text in library)]
+    units = _units(choices, [path for path, _text in library])
     return {
         "tokens": tokens,
-        "files": [*_files(settings, choices), *({"path": path, "content": text} for path, text in library)],
-        "units": _units(choices, [path for path, _text in library]),
+        "files": files,
+        "units": units,
         "expected": {
             "settings": settings,
             "tokens": tokens,
@@ -80,6 +82,7 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
             "limits": {name: str(value) for name, value in choices["limits"].items()},
             "modules": list(choices["modules"]),
             "numa": plan_of(profile),
+            "at_rest": at_rest.of_deployment("node_tuning", files, units, read=[f"/{limits.FILE}"]),
         },
     }
 
@@ -126,9 +129,9 @@ def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) ->
         "read_request": choices["read_request"],
     }
     if choices["idle_us"] is not None:
-        found["idle_us"] = choices["idle_us"]
+        found["idle_us"] = int(choices["idle_us"])
     if choices["irqs"] == "numa":
-        found["irqs"] = {"spec_cpus": [], "nics": [nic.name for nic in profile.nics]}
+        found["irqs"] = {"system_cores": profile.system_cores, "nics": [nic.name for nic in profile.nics]}
     return found
 
 
@@ -172,7 +175,13 @@ def _of_service(wanted: Mapping[str, Any]) -> str:
 
 def _units(choices: Mapping[str, Any], library: list[str]) -> list[dict[str, Any]]:
     units: list[dict[str, Any]] = [
-        {"name": UNIT, "enabled": True, "state": "started", "restart_after": [SETTINGS, _UNIT_FILE, *library]}
+        {
+            "name": UNIT,
+            "enabled": True,
+            "state": "started",
+            "condition": "allowed",
+            "restart_after": [SETTINGS, _UNIT_FILE, *library],
+        }
     ]
     if choices["irqs"] == "numa":
         # It would move the interrupts back within seconds.

@@ -201,11 +201,12 @@ def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: P
     assert "datacenter-gpu-manager-4-cuda13=1:4.6.0-*" in told["packages"]
     pins = told["sources"][-1]["content"]
     assert "Package: datacenter-gpu-manager\nPin: version *\nPin-Priority: -1\n" in pins
-    units = [dcgm.units(told, {"driver": {"version": version}})[0] for version in (None, told["driver"], "570.1.2")]
-    assert [one.get("state") for one in units] == [None, "started", None]
+    (unit,), mistakes = read_units(told["units"])
+    assert mistakes == []
+    assert [unit.where(version).state for version in (None, "580.126.09\n", "570.1.2\n")] == [None, "started", None]
     # Packages may start and stop nothing when they are installed: the engine of another version would run on.
-    assert [one.get("restart_after") for one in units] == [None, ["/usr/bin/nv-hostengine"], None]
-    assert read_units(units[1:2])[1] == read_units(units[:1])[1] == []
+    assert unit.restart_after == ["/usr/bin/nv-hostengine"]
+    assert unit.where(None).restart_after == ()
 
 
 def test_dcgm_that_leaves_the_file_takes_its_pins_holds_and_unit_along(tmp_path: Path) -> None:
@@ -213,9 +214,7 @@ def test_dcgm_that_leaves_the_file_takes_its_pins_holds_and_unit_along(tmp_path:
     assert [gone[key] for key in ("sources", "packages", "hold", "follow")] == [[]] * 4
     assert (gone["state"], gone["manager"]) == ("absent", "apt")
     # Whatever runs: it would watch another driver with this one's library.
-    for version in (None, gone["driver"]):
-        units = dcgm.units(gone, {"driver": {"version": version}})
-        assert units == [{"name": "nvidia-dcgm.service", "enabled": False, "state": "stopped"}]
+    assert gone["units"] == [{"name": "nvidia-dcgm.service", "enabled": False, "state": "stopped"}]
     assert dcgm.deployment(wanted(tmp_path, more='dcgm: "4"'))["state"] == "present"
 
 

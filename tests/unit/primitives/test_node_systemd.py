@@ -120,6 +120,28 @@ def test_reloaded_starts_what_is_down(tmp_path: Path, now: Seen, done: str):
     assert machine.writes == [done]
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_state_may_hold_where_a_file_says_so_and_nowhere_else(tmp_path: Path, check: bool):
+    version, engine = tmp_path / "version", tmp_path / "engine"
+    entry = {
+        "name": "a.service",
+        "enabled": True,
+        "state": "started",
+        "state_where": {"path": str(version), "content": "580.65.06"},
+        "restart_after": [str(engine)],
+    }
+    engine.touch()
+    for text in (None, "570.1.2\n", ""):
+        if text is not None:
+            version.write_text(text)
+        for now in (DOWN, UP):
+            machine = Machine({"a.service": replace(now, file="enabled")})
+            assert bring(machine, tmp_path, entry, check=check, touched=(str(engine),))["actions"] == []
+    version.write_text("580.65.06\n")
+    machine = Machine({"a.service": DOWN})
+    assert bring(machine, tmp_path, entry, check=check)["actions"] == ["enable a.service", "start a.service"]
+
+
 def test_restarted_clears_the_limit_of_a_failed_unit(tmp_path: Path):
     machine = Machine({"a.service": replace(DOWN, active="failed")})
     bring(machine, tmp_path, {"name": "a.service", "state": "restarted"})

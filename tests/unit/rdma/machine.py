@@ -45,6 +45,7 @@ fabric: {spines: spine, technology: ethernet}
 CHOICES: dict[str, Any] = {
     "manage": True, "stack": "inbox", "os": "", "doca_url": "", "doca_key": "", "doca_version": "", "modules": [], "mtu": 0,
     "lossless": True, "dscp": 26, "priority": 3, "cnp_dscp": 48, "nccl": {},
+    "nccl_topology": False,
 }  # fmt: skip
 PCI = {"mlx5_0": "0000:3b:00.0", "mlx5_1": "0000:5e:00.0", "mlx5_2": "0000:86:00.0"}
 
@@ -72,6 +73,7 @@ class Machine:
         self.firmware = False
         self.stubborn = False
         self.packages: dict[str, str] = {}
+        self.unit = "enabled"
 
     def put(self, path: str, text: str) -> None:
         """Write a file."""
@@ -124,6 +126,7 @@ class Machine:
         words = list(command)
         answer = {
             "ip": self._ip, "rdma": self._rdma, "mlnx_qos": self._mlnx_qos, "dcb": self._dcb, "dpkg-query": self._dpkg,
+            "systemctl": lambda words: f"{self.unit}\n",
         }[words[0]](words[1:])  # fmt: skip
         return Outcome(0, answer, "") if isinstance(answer, str) else Outcome(1, "", answer[0])
 

@@ -63,8 +63,7 @@ def fresh(tmp_path: Path, told: dict[str, Any], tool: str) -> Machine:
     if tool == "mlnx_qos":
         one.put("usr/bin/mlnx_qos", "")
     for entry in told["files"]:
-        if not entry["path"].startswith(shipped.LIBRARY):
-            one.put(entry["path"].lstrip("/"), entry["content"])
+        one.put(entry["path"].lstrip("/"), entry["content"])
     for name in told["expected"]["modules"]:
         one.put(f"sys/module/{name}/refcnt", "1\n")
     one.packages = dict.fromkeys(INBOX, "1-1")
@@ -208,6 +207,11 @@ OTHERS: dict[str, tuple[Change, str]] = {
     "link layer": (
         lambda machine: machine.put("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
         "link layer of mlx5_0: wanted Ethernet, found InfiniBand",
+    ),
+    "the unit": (lambda machine: setattr(machine, "unit", "disabled"), "unit bedplate-rdma.service: wanted enabled, found disabled"),
+    "the file of modules": (
+        put("etc/modules-load.d/bedplate-rdma.conf", "ib_uverbs"),
+        "file /etc/modules-load.d/bedplate-rdma.conf: wanted as the role wrote it, found changed",
     ),
     "no tree of DCQCN": (
         lambda machine: (machine.top / "sys/kernel/debug/mlx5/0000:5e:00.0/cc_params").rename(machine.top / "x"),

@@ -10,13 +10,13 @@ from pathlib import Path
 _COLLECTIONS = Path(__file__).parents[3] / "collections"
 _PROGRAM = """
 import json, sys
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import reading
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, links
 
-root, calls = Root(sys.argv[1]), []
+root, calls = reading.Root(sys.argv[1]), []
 def run(command):
     calls.append(" ".join(command))
-    return devices.run(command)
+    return reading.run(command)
 def step(address, mtu, name="mlx5_0"):
     nics = [devices.Nic(name, address=address, mtu=mtu, rail=True)]
     before = [row.setting for row in links.drift(root, devices.read_devices(root), nics, run)]

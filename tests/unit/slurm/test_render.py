@@ -144,6 +144,15 @@ def test_huge_pages_and_the_reserve_are_not_for_jobs(lab: Variant):
     assert "RealMemory=59416 " in slurm_conf(cluster, "NodeName")[0]  # 65536 - 1000 - 1024 - 4096
 
 
+def test_cores_of_the_system_are_the_first_of_each_socket_or_numa_node(lab: Variant):
+    shape = {"sockets": 2, "cores_per_socket": 4, "threads_per_core": 2}
+    (line, *_) = slurm_conf(lab(profile(**shape, system_cores=1)), "NodeName")
+    assert " CPUSpecList=0-1,8-9 " in line
+    numa = [{"cores": cores} for cores in ("0-1", "2-3", "4-5", "6-7")]
+    (line, *_) = slurm_conf(lab(profile(**shape, system_cores=1, numa=numa)), "NodeName")
+    assert " CPUSpecList=0-1,4-5,8-9,12-13 " in line
+
+
 def test_an_option_of_the_user_replaces_bedplates_whatever_its_case(lab: Variant):
     cluster = lab(options(messagetimeout=77, MailProg=None, PrologFlags=["Alloc", "X11"], TrackWCKey=True))
     lines = slurm_conf(cluster, "")
@@ -329,7 +338,9 @@ def test_every_part_gets_the_configuration_from_one_daemon(
 
 @pytest.mark.tools("slurmctld", "scontrol")
 def test_slurmctld_accepts_the_lab(lab: Variant):
-    result = config_test.run(render.slurm_files(lab(version="22.05")))
+    cluster = lab(profile(system_cores=1), version="22.05")
+    assert "CPUSpecList=0 " in slurm_conf(cluster, "NodeName")[0]
+    result = config_test.run(render.slurm_files(cluster))
     assert result.accepted, result.message
     assert (result.nodes, result.partitions, result.errors) == (4, 2, [])
     assert [line.split()[:2] for line in result.topology] == [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import cmdline_bring
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment
 
@@ -45,6 +46,7 @@ CHOICES: dict[str, Any] = {
     "acs": "auto",
     "read_request": 4096,
 }
+ENTRY = "boot/loader/entries/a.conf"
 # PCI Express at 0x40 with a read request of 512 bytes; ACS at 0x100, switched on.
 _EXPRESS, _ACS = 0x40, 0x100
 
@@ -143,6 +145,11 @@ def as_wanted(top: Path, told: dict[str, Any]) -> Node:
     for entry in told["files"]:
         node.put(entry["path"], entry["content"])
     node.put("proc/77/comm", "slurmd\n")
+    wants = top / "etc/systemd/system/multi-user.target.wants"
+    wants.mkdir(parents=True)
+    (wants / "bedplate-tuning.service").symlink_to("/etc/systemd/system/bedplate-tuning.service")
+    node.put(ENTRY, "title Linux\nlinux /vmlinuz\noptions root=/dev/vda1 quiet\n")
+    cmdline_bring.bring(top, told["tokens"], top / "var/lib/bedplate", check=False)
     node.put(
         "proc/77/limits",
         "Limit                     Soft Limit           Hard Limit           Units\n"

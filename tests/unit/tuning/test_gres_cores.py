@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.gres_cores import of_machine, of_plan, widen
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.model import Machine
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.numa_map import Plan, PlannedNode, record
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.spec_cores import first_of_each_node
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.nodes import gres_lines, node_lines
 from tests.unit.tuning.conftest import Machines, cluster_file
@@ -39,6 +40,17 @@ CORES = {
 def plan_of(machine: Machine) -> Plan:
     told, _ = record(machine)
     return Plan(told["sockets"], told["cores_per_socket"], told["threads_per_core"], len(machine.gpus))
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_cores_that_slurm_keeps_from_jobs_are_those_that_the_node_gives_to_interrupts(
+    name: str, machine_of: Machines, tmp_path: Path
+) -> None:
+    """One is computed of the profile, the other on the node, where Linux counts CPUs as it likes."""
+    machine = machine_of(name)
+    told = record(machine)[0] | {"system_cores": 2}
+    (line,) = node_lines(load(cluster_file(tmp_path, machine, told)))
+    assert f" CPUSpecList={first_of_each_node(machine, 2).spec_list} " in line
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import apply, state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
 
-from .node import Node, as_wanted, deployed
+from .node import ENTRY, Node, as_wanted, deployed
 
 Change = Callable[[Node], object]
 
@@ -147,6 +147,22 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
             node.top / "sys/bus/pci/devices/0000:3b:00.0/infiniband/ibp59s0"
         ),
         "NIC mlx5_0: wanted present, found no such name; not in the profile: ibp59s0 at 0000:3b:00.0",
+    ),
+    "the sysctl file": (
+        lambda node: (node.top / "etc/sysctl.d/60-bedplate.conf").unlink(),
+        "file /etc/sysctl.d/60-bedplate.conf: wanted as the role wrote it, found none",
+    ),
+    "slurmd's drop-in": (
+        put("etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf", "[Service]\nLimitMEMLOCK=1"),
+        "file /etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf: wanted as the role wrote it, found changed",
+    ),
+    "the unit that brings it at boot": (
+        lambda node: (node.top / "etc/systemd/system/multi-user.target.wants/bedplate-tuning.service").unlink(),
+        "unit bedplate-tuning.service: wanted enabled, found disabled",
+    ),
+    "the boot loader's entry": (
+        lambda node: node.put(ENTRY, node.text(ENTRY).replace("iommu=pt ", "") + "\n"),
+        f"boot loader: wanted the tokens of the role, found other ones: /{ENTRY}",
     ),
     "read request": (
         lambda node: node.function("0000:3b:00.0", "0x020700"),

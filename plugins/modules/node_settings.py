@@ -1,21 +1,34 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Read every setting of the role rdma back from a node."""
+"""Read every setting of a node's kernel, hardware and RDMA back."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: rdma_state
-short_description: Read every setting of the role rdma back from a node
+module: node_settings
+short_description: Read every setting of a node's kernel, hardware and RDMA back
 version_added: 0.1.0
 description:
-  - Compares packages, kernel modules, names of RDMA devices, addresses and MTU of the rails, lossless priorities, RDMA-CM's ToS, the
-    notifications of DCQCN and what NCCL reads with what is wanted, and fails with a line for each difference.
+  - Compares what the roles P(bedplate.cluster.node_tuning#role) or P(bedplate.cluster.rdma#role) manage with what is wanted, and fails
+    with a line for each difference.
+  - Of node_tuning these are huge pages of each NUMA node, the command line of the running kernel, isolated CPUs, the IOMMU, sysctl
+    settings, files of the kernel, limits, modules, PCI Express, interrupts and the NUMA map. Other files of the node that set the same
+    sysctl keys to something else are differences too, with file and line.
+  - Of rdma these are packages, kernel modules, names of RDMA devices, addresses and MTU of the rails, lossless priorities, RDMA-CM's ToS,
+    the notifications of DCQCN and what NCCL reads.
+  - What the next boot will bring is compared, too, so that a file, a unit or an entry of the boot loader that was taken away is seen
+    before that.
   - Changes nothing. RDMA-CM shows its ToS in a directory that has to be made for that; it is taken away again.
 options:
+  role:
+    description: Whose settings.
+    type: str
+    required: true
+    choices: [node_tuning, rdma]
   expected:
-    description: What is to be, as C(expected) of what P(bedplate.cluster.rdma#filter) returns.
+    description: >-
+      What is to be, as C(expected) of what P(bedplate.cluster.node_tuning#filter) or P(bedplate.cluster.rdma#filter) returns.
     type: dict
     required: true
   sysroot:
@@ -29,10 +42,11 @@ attributes:
 
 EXAMPLES = r"""
 - name: Compare the node with the cluster file
-  bedplate.cluster.rdma_state:
-    expected: "{{ __rdma_wanted['expected'] }}"
-# => fails: PFC of priorities 0 to 7 of mlx5_0 (ens1np0): wanted 0 0 0 1 0 0 0 0, found 0 0 0 0 0 0 0 0; systemctl restart ...
-# =>        name of the RDMA device at 0000:3b:00.0: wanted mlx5_0, found ibp59s0; systemctl restart bedplate-rdma
+  bedplate.cluster.node_settings:
+    role: node_tuning
+    expected: "{{ __node_tuning_wanted['expected'] }}"
+# => fails: huge pages of 2M on NUMA node 1: wanted 8, found 3; systemctl restart bedplate-tuning; where that does not get them, ...
+# =>        sysctl vm.swappiness, also set in /etc/sysctl.d/99-site.conf:3: wanted 10, found 60; take it out there, or ...
 """
 
 RETURN = r"""
@@ -57,23 +71,27 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.state import drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import state as of_rdma
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import state as of_tuning
+
+_DRIFT = {"node_tuning": of_tuning.drift, "rdma": of_rdma.drift}
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
+            "role": {"type": "str", "required": True, "choices": list(_DRIFT)},
             "expected": {"type": "dict", "required": True},
             "sysroot": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
     )
-    root = Root(module.params["sysroot"])
-    rows = list(drift(root, module.params["expected"]))
+    role, root = module.params["role"], Root(module.params["sysroot"])
+    rows = list(_DRIFT[role](root, module.params["expected"]))
     lines = [f"{row.setting}: wanted {row.wanted}, found {row.found}; {row.fix}" for row in rows]
     result: dict[str, Any] = {
-        "msg": "\n".join(lines) or "rdma: all settings as wanted",
+        "msg": "\n".join(lines) or f"{role}: all settings as wanted",
         "drift": [asdict(row) for row in rows],
         "problems": root.problems,
     }

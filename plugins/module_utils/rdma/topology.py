@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file in which NCCL finds this machine's GPUs and NICs where it does not see all of /sys, as in some containers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Nic
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import nccl_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
+
+FILE = "run/bedplate/nccl-topology.xml"
+
+
+def bring(root: Root, nics: Sequence[Nic]) -> None:
+    """Write what sysfs shows; nothing where it shows no device of NCCL's."""
+    text = _text(root, nics)
+    if text and text.strip() != root.text(FILE, needed=False):
+        file = root.find(FILE)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+def drift(root: Root, nics: Sequence[Nic]) -> Iterator[Drift]:
+    """Compare the file with what sysfs shows."""
+    found = root.text(FILE, needed=False)
+    if found != (_text(root, nics).strip() or None):
+        fix = "systemctl restart bedplate-rdma; a GPU or a NIC may have come or gone since it was written"
+        yield Drift(f"/{FILE}", "what sysfs shows", "none" if found is None else "other devices", fix)
+
+
+def _text(root: Root, nics: Sequence[Nic]) -> str:
+    """Return the file, with the NICs of the rails: NCCL uses no other ones."""
+    return nccl_files.topology(read_machine(str(root.top)), [nic.name for nic in nics if nic.rail])

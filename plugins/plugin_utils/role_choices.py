@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mistakes in a role's variables that take more than one of them to see, or more than an argument spec can say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Protocol
+
+from .rdma import node as rdma
+from .tuning import node as tuning
+
+MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
+    "node_tuning": tuning.mistakes,
+    "rdma": rdma.mistakes,
+}
+"""Role -> what finds mistakes in its variables, given by what is behind `<role>_`."""
+
+Values = Callable[[Any, str], Mapping[str, Any] | None]
+
+
+class Host(Protocol):
+    """A host as Ansible has it."""
+
+    name: str
+
+    def get_groups(self) -> Iterable[Any]:
+        """Return the groups that it is in."""
+
+
+def alike(hosts: Iterable[Host], deciding: Collection[str]) -> Iterator[list[Host]]:
+    """Yield the hosts in lists, one for all that have the same variables.
+
+    `deciding` are the places that have some, as `group gpu_nodes` and `host gpu01`. To ask Ansible for the variables of each of ten
+    thousand hosts takes many seconds.
+    """
+    found: dict[tuple[str, ...], list[Host]] = {}
+    for host in hosts:
+        own = [f"host {host.name}", *(f"group {group.name}" for group in host.get_groups())]
+        found.setdefault(tuple(place for place in own if place in deciding), []).append(host)
+    yield from found.values()
+
+
+def mistakes(hosts: Collection[Host], places: Mapping[str, Iterable[str]], values: Values) -> dict[str, list[str]]:
+    """Return mistake -> hosts that have it.
+
+    `places` are those that set a variable, by its name; `values` returns a role's variables on a host, None where they cannot be told.
+    """
+    found: dict[str, list[str]] = {}
+    for role, look in MISTAKES.items():
+        deciding = {place for name, where in places.items() if name.startswith(f"{role}_") for place in where}
+        for members in alike(hosts, deciding) if deciding else ():
+            choices = values(members[0], role)
+            for text in look(choices) if choices is not None else ():
+                found.setdefault(text, []).extend(f"host {host.name}" for host in members)
+    return found
