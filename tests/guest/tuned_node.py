@@ -84,8 +84,8 @@ class TunedNode:
         """Return what the IOMMU does with the groups of devices that there are."""
         return set(self.guest.run("cat /sys/kernel/iommu_groups/*/type").split())
 
-    def mutations(self, rows: list[dict[str, str]]) -> list[dict[str, Any]]:
-        """Change settings by hand, one after the other, and return what the role's own comparison says of each, and after it was put back.
+    def mutations(self, rows: list[dict[str, str]]) -> dict[str, Any]:
+        """Change settings by hand, one after the other; return what the role's own comparison says of each, and after all were put back.
 
         Each row has `do` and `undo`, for a shell. All of it is one process on the guest, with the code that verify runs.
         """
@@ -96,6 +96,6 @@ class TunedNode:
                        "    path = pathlib.Path(path); path.parent.mkdir(parents=True, exist_ok=True); path.write_text(text)'",
                        stdin=json.dumps({**files, f"{_LIBRARY}/mutate.py": script}))  # fmt: skip
         told = json.dumps({"expected": self.expected(), "rows": rows})
-        output = self.guest.run(f"PYTHONPATH={_LIBRARY} python3 {_LIBRARY}/mutate.py", stdin=told, timeout=_TIMEOUT)
-        found: list[dict[str, Any]] = json.loads(output)
+        output = self.guest.run(f"PYTHONPATH={_LIBRARY} python3 {_LIBRARY}/mutate.py", stdin=told, timeout=3 * _TIMEOUT)
+        found: dict[str, Any] = json.loads(output)
         return found
