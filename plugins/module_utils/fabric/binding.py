@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
     ERROR,
@@ -90,10 +91,23 @@ class _Binder:
         self.seen = Seen(sight, findings=list(sight.findings))
         things: list[Switch | Hca] = [*plan.switches.values(), *plan.hcas.values()]
         self.on_record = {guid_of(thing.guid): thing.name for thing in things if thing.guid}
-        self.planned = by_switch(plan.present)
         self.taken: set[str] = set()
         # Nodes with the name of another, which cannot be taken at their word.
         self.again: dict[str, str] = {}
+
+    # Only nodes that are not known by their names are asked for their cables.
+    @cached_property
+    def planned(self) -> dict[str, dict[int, End]]:
+        """Return name -> port -> the other end, as planned."""
+        return by_switch(self.plan.present)
+
+    @cached_property
+    def cables(self) -> dict[str, dict[int, Port]]:
+        """Return GUID -> port -> the other end, as it was seen."""
+        found: dict[str, dict[int, Port]] = {guid: {} for guid in self.sight.boxes}
+        for (guid, port), far in self.sight.cables.items():
+            found[guid][port] = far
+        return found
 
     def bind(self) -> None:
         boxes = list(self.sight.boxes.values())
@@ -136,7 +150,7 @@ class _Binder:
     def _fits(self, box: Box, name: str) -> int:
         """Return how many cables of a node are where the plan has those of `name`, as far as the other ends are known."""
         planned = self.planned.get(name, {})
-        far = ((port, (self.seen.names.get(guid, ""), far)) for port, (guid, far) in box.cables.items())
+        far = ((port, (self.seen.names.get(guid, ""), far)) for port, (guid, far) in self.cables[box.guid].items())
         return sum(planned.get(port) == end for port, end in far)
 
     def _by_guid(self, boxes: Iterable[Box]) -> None:
@@ -188,7 +202,7 @@ class _Binder:
     def _place_of(self, box: Box) -> str:
         votes: Counter[str] = Counter()
         known = 0
-        for port, (guid, far_port) in box.cables.items():
+        for port, (guid, far_port) in self.cables[box.guid].items():
             far = self.seen.names.get(guid)
             if far is None:
                 continue
@@ -257,8 +271,8 @@ class _Binder:
 
     def _where(self, box: Box, name: str) -> str:
         """Return where a node is: the switch's port it is at, for an HCA."""
-        if box.kind != SWITCH and box.cables:
-            guid, port = next(iter(box.cables.values()))
+        if box.kind != SWITCH and (cables := self.cables[box.guid]):
+            guid, port = next(iter(cables.values()))
             far = self.seen.names.get(guid, "")
             if far in self.plan.switches:
                 return place((far, port), self.plan)
@@ -274,10 +288,20 @@ class _Binder:
             if box.kind == CA and box.port_guid:
                 seen.port_guids[name] = box.port_guid
 
-        ends: dict[Port, End] = {port: (names[port[0]], port[1]) for port in self.sight.cables if port[0] in names}
-        seen.ports = {ends[near]: ends[far] for near, far in self.sight.cables.items() if near in ends and far in ends}
+        cables = self.sight.cables
+        seen.ports = {
+            (names[guid], port): (names[far_guid], far_port)
+            for (guid, port), (far_guid, far_port) in cables.items()
+            if guid in names and far_guid in names
+        }
         wanted = (self.plan.width, self.plan.speed)
-        seen.rates = {ends[near]: rate for near, rate in self.sight.rates.items() if rate != wanted and near in ends}
+        seen.rates = {
+            (names[near[0]], near[1]): rate
+            for rate, ports in self.sight.rates.items()
+            if rate != wanted
+            for near in ports
+            if near in cables and near[0] in names
+        }
 
     def _add(self, kind: str, severity: str, where: str, text: str, action: str, *ends: End) -> None:
         self.seen.findings.append(Finding(kind, severity, where, text, action, ends))

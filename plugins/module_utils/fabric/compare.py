@@ -8,7 +8,7 @@ there at all, and `cabling` what was done to the cables that are there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import Seen, bind, learned
@@ -35,6 +35,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.rates impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.reach import reach
 
 _WHAT = {SWITCH: "a switch", CA: "an HCA"}
+# A planned cable, with its lower and its upper end.
+Cabled = tuple[Link, End, End]
 
 
 @dataclass
@@ -63,7 +65,7 @@ def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
     seen = bind(plan, discoveries)
     work = _Comparer(plan, seen)
     work.run()
-    return Comparison(ordered([*seen.findings, *work.found]), work.ok, sum(1 for _ in plan.present), seen)
+    return Comparison(ordered([*seen.findings, *work.found]), work.ok, len(work.cables), seen)
 
 
 class _Comparer:
@@ -71,11 +73,10 @@ class _Comparer:
 
     def __init__(self, plan: Plan, seen: Seen) -> None:
         self.plan, self.seen = plan, seen
-        self.links = list(plan.present)
+        self.cables: list[Cabled] = [(link, *link.ends) for link in plan.present]
         self.planned: dict[End, End] = {}
-        for link in self.links:
-            one, other = link.ends
-            self.planned[one], self.planned[other] = other, one
+        for _link, low, high in self.cables:
+            self.planned[low], self.planned[high] = high, low
         self.spare = {end for link in plan.links if link.missing for end in link.ends}
         self.words = Words(plan)
         self.found: list[Finding] = []
@@ -129,42 +130,47 @@ class _Comparer:
 
     def _right(self) -> None:
         """Go through cables that are where they belong."""
+        ports = self.seen.ports
+        right = [cable for cable in self.cables if ports.get(cable[1]) == cable[2]]
+        faulty = self._halves(right) | self._rates(right)
+        self.ok = [link for link, low, _high in right if low not in faulty]
+
+    def _halves(self, right: Iterable[Cabled]) -> set[End]:
+        """Tell of cables of which one end alone tells, and return their lower ends."""
         half = {}
         for (teller, port), (silent, far) in self.seen.sight.half:
             if teller in self.seen.names and silent in self.seen.names:
                 one, other = (self.seen.names[teller], port), (self.seen.names[silent], far)
                 half[one] = half[other] = (one, other)
-        wanted = (self.plan.width, self.plan.speed)
-        unread: list[tuple[End, Rate]] = []
-        slow: dict[Link, Rate] = {}
-        halves: set[Link] = set()
-        count = 0
-        for link in self.links:
-            low, high = link.ends
-            if self.seen.ports.get(low) != high:
-                continue
-            count += 1
+        found = set()
+        for _link, low, high in right if half else ():
             if low in half:
                 one, other = half[low]
                 text = f"{describe(one, self.plan)} tells of the cable between the two, and this end does not"
                 action = "discover again; a port that keeps silent has trouble"
                 self._add("half-seen", WARNING, place(other, self.plan), text, action, low, high)
-                halves.add(link)
-            rates = (self.seen.rates.get(low, wanted), self.seen.rates.get(high, wanted))
+                found.add(low)
+        return found
+
+    def _rates(self, right: Sequence[Cabled]) -> set[End]:
+        """Tell of cables that are not as fast as planned, and return their lower ends."""
+        wanted, seen = (self.plan.width, self.plan.speed), self.seen.rates
+        unread: list[tuple[End, Rate]] = []
+        slow: dict[Link, Rate] = {}
+        for link, low, high in right if seen else ():
+            rates = (seen.get(low, wanted), seen.get(high, wanted))
             if rates == (wanted, wanted):
                 continue
             if below := [rate for rate in rates if slower(rate, wanted)]:
                 slow[link] = next((rate for rate in below if slower(rate, below[0])), below[0])
             elif odd := [rate for rate in rates if unreadable(rate)]:
                 unread.append((high, odd[0]))
-        halves |= self._slow(slow, count)
-        self.ok = [
-            link for link in self.links if self.seen.ports.get(link.ends[0]) == link.ends[1] and link not in halves
-        ]
+        found = self._slow(slow, len(right))
         self._unread_rates(unread)
+        return found
 
-    def _slow(self, slow: Mapping[Link, Rate], links: int) -> set[Link]:
-        """Tell of links below the planned speed, and return them; a speed that nearly all have is one finding, and no fault of theirs."""
+    def _slow(self, slow: Mapping[Link, Rate], links: int) -> set[End]:
+        """Tell of links below the planned speed, and return their lower ends; a speed that nearly all have is no fault of theirs."""
         usual, wanted = common(slow.values(), links), f"{self.plan.width}{self.plan.speed}"
         if usual:
             count = sum(rate == usual for rate in slow.values())
@@ -178,7 +184,7 @@ class _Comparer:
             text = f"the cable to {place(low, self.plan)} runs at {''.join(rate)}, planned is {wanted}"
             action = "reseat the cable at both ends, then replace it"
             self._add("slow", ERROR, place(high, self.plan), text, action, low, high)
-        return set(told)
+        return {link.ends[0] for link in told}
 
     def _unread_rates(self, unread: Sequence[tuple[End, Rate]]) -> None:
         """Say at how many cables nothing was compared, so that silence is no proof of their speed."""
@@ -260,13 +266,17 @@ class _Comparer:
             silent = one[0] not in known and other[0] not in known
             if one[0] not in dark and other[0] not in dark and not silent:
                 told.append((one, other))
+        if not told:
+            return
         hosts: dict[str, list[tuple[End, End]]] = {}
         for pair in told:
             for name, _ in pair:
                 if name in self.plan.hcas:
                     hosts.setdefault(self.plan.hcas[name].host, []).append(pair)
         cables = Counter(
-            self.plan.hcas[link.a].host for link in self.links if link.a in self.plan.hcas and link.b not in dark
+            self.plan.hcas[link.a].host
+            for link, _low, _high in self.cables
+            if link.a in self.plan.hcas and link.b not in dark
         )
         dead = {host for host, pairs in hosts.items() if len(pairs) == cables[host] > 1}
         self.found += [self.words.dead_host(host, hosts[host]) for host in dead]

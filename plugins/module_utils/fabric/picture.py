@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
@@ -27,6 +27,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sketch imp
     Sketch,
     sketch,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers import Branch
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, fold
 
 # Border and filling.
@@ -70,13 +71,16 @@ def shorten(label: str, most: int = _FITS) -> str:
     return f"{label[: most - 3 - end]}...{label[-end:]}"
 
 
-def picture(plan: Plan, findings: Iterable[Finding] = (), *, compared: bool = True) -> str:
+def picture(
+    plan: Plan, findings: Iterable[Finding] = (), *, compared: bool = True, branches: Sequence[Branch] | None = None
+) -> str:
     """Return an SVG document of a plan; boxes and lines have the colour of the gravest finding at them.
 
     One that was not `compared` with what is cabled says so, rather than that there are no findings.
+    `branches` are `tiers.roots` of the plan, if they are there already.
     """
     found = list(findings)
-    drawn = sketch(plan, found)
+    drawn = sketch(plan, found, branches)
     title = f"{plan.name}: {plan.kind}, {len(plan.switches)} switches, {len(plan.hcas)} HCAs, {sum(1 for _ in plan.present)} cables"
     # A small fabric is narrower than what is said of it.
     wide = max(drawn.width, 2 * MARGIN + len(title) * _LETTER)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import Seen
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
@@ -41,15 +43,27 @@ class _Reacher:
                 self.parts.append([name])
         # Switches that only silent nodes could have told of.
         self.unknown: set[str] = set()
-        self.near: dict[str, set[str]] = {name: set() for name in plan.switches}
-        self.behind: dict[str, list[str]] = {name: [] for name in plan.switches}
-        for link in plan.present:
-            if link.a in plan.hcas and link.b in plan.switches:
-                self.behind[link.b].append(link.a)
-            elif link.a in plan.switches and link.b in plan.switches:
-                self.near[link.a].add(link.b)
-                self.near[link.b].add(link.a)
         self.found = Reach()
+
+    # Where all is reached, nobody asks for these two.
+    @cached_property
+    def near(self) -> dict[str, set[str]]:
+        """Return switch -> the switches that its planned cables go to."""
+        found: dict[str, set[str]] = {name: set() for name in self.plan.switches}
+        for link in self.plan.present:
+            if link.a in found and link.b in found:
+                found[link.a].add(link.b)
+                found[link.b].add(link.a)
+        return found
+
+    @cached_property
+    def behind(self) -> dict[str, list[str]]:
+        """Return switch -> the HCAs that are planned below it."""
+        found: dict[str, list[str]] = {name: [] for name in self.plan.switches}
+        for link in self.plan.present:
+            if link.a in self.plan.hcas and link.b in found:
+                found[link.b].append(link.a)
+        return found
 
     def run(self) -> Reach:
         main: set[int] = set()
@@ -166,9 +180,9 @@ class _Reacher:
 
 def components(ports: Mapping[End, End]) -> list[list[str]]:
     """Return the sets of nodes that reach each other, each in the order of discovery; `ports` has each cable both ways."""
-    near: dict[str, set[str]] = {}
+    near: defaultdict[str, set[str]] = defaultdict(set)
     for (one, _), (other, _) in ports.items():
-        near.setdefault(one, set()).add(other)
+        near[one].add(other)
     left, found = dict.fromkeys(near), []
     while left:
         members: list[str] = []

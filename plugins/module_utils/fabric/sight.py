@@ -23,8 +23,6 @@ class Box:
     ports: int = 0
     told: bool = False
     port_guid: str = ""
-    # Own port -> the other end.
-    cables: dict[int, Port] = field(default_factory=dict)
 
 
 @dataclass
@@ -34,8 +32,8 @@ class Sight:
     boxes: dict[str, Box] = field(default_factory=dict)
     # Both ways, each port once.
     cables: dict[Port, Port] = field(default_factory=dict)
-    # Port -> width and speed, as its own node tells it.
-    rates: dict[Port, tuple[str, str]] = field(default_factory=dict)
+    # Width and speed -> the ports whose own node tells of it.
+    rates: dict[tuple[str, str], list[Port]] = field(default_factory=dict)
     # (port that tells of a cable, port of a node that told of itself and not of this cable)
     half: list[tuple[Port, Port]] = field(default_factory=list)
     # GUID that two nodes have -> ports at which one of them is; none of these is among `cables`.
@@ -57,11 +55,13 @@ def merge(discoveries: Mapping[str, Discovery]) -> Sight:
                 continue
             for port, cable in node.cables.items():
                 near, far = (node.guid, port), (cable.guid, cable.port)
-                if claims.setdefault(near, far) != far:
+                claim = claims.setdefault(near, far)
+                if claim is far:
+                    sight.rates.setdefault((cable.width, cable.speed), []).append(near)
+                elif claim != far:
                     doubles.add(node.guid)
                 if cable.guid not in sight.boxes:
                     sight.boxes[cable.guid] = _named_by_others(cable)
-                sight.rates.setdefault(near, (cable.width, cable.speed))
         sight.findings += _complaints(name, discovery)
     owners = {box.port_guid: guid for guid, box in sight.boxes.items()}
     for name, discovery in discoveries.items():
@@ -69,8 +69,6 @@ def merge(discoveries: Mapping[str, Discovery]) -> Sight:
         doubles |= told.keys() & sight.boxes.keys()
         sight.findings += [_lost(name, *told[guid]) for guid in told if guid not in sight.boxes]
     _pair(sight, claims, doubles)
-    for (guid, port), far in sight.cables.items():
-        sight.boxes[guid].cables[port] = far
     return sight
 
 
@@ -92,8 +90,12 @@ def _named_by_others(cable: Cable) -> Box:
     return Box(cable.guid, cable.kind, cable.description, port_guid=port_guid)
 
 
-def _pair(sight: Sight, claims: Mapping[Port, Port], doubles: set[str]) -> None:
+def _pair(sight: Sight, claims: dict[Port, Port], doubles: set[str]) -> None:
     """Make cables of what the ends claim: those of which both tell, then those of which one tells and the other is silent."""
+    apart = {near: far for near, far in claims.items() if claims.get(far) != near}
+    if not apart and not doubles:
+        sight.cables = claims
+        return
     if doubles or len(set(claims.values())) < len(claims):
         claimants: dict[Port, list[Port]] = {}
         for near, far in claims.items():
@@ -103,15 +105,10 @@ def _pair(sight: Sight, claims: Mapping[Port, Port], doubles: set[str]) -> None:
         for far, nears in claimants.items():
             if far[0] in doubles:
                 sight.doubles[far[0]].extend(nears)
-    apart = []
-    for near, far in claims.items():
-        if near[0] not in doubles and far[0] not in doubles:
-            if claims.get(far) == near:
-                sight.cables[near] = far
-            else:
-                apart.append((near, far))
-    for near, far in apart:
-        if near in sight.cables or far in sight.cables:
+    single = {near: far for near, far in claims.items() if near[0] not in doubles and far[0] not in doubles}
+    sight.cables = {near: far for near, far in single.items() if near not in apart}
+    for near, far in apart.items():
+        if near not in single or near in sight.cables or far in sight.cables:
             continue
         sight.cables[near], sight.cables[far] = far, near
         if sight.boxes[far[0]].told:

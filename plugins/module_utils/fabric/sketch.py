@@ -107,10 +107,10 @@ def chunks(things: Sequence[T], most: int) -> list[list[T]]:
     return [list(things[start : start + size]) for start in range(0, len(things), size)]
 
 
-def sketch(plan: Plan, findings: Iterable[Finding] = ()) -> Sketch:
-    """Return the picture of a plan with its findings."""
+def sketch(plan: Plan, findings: Iterable[Finding] = (), branches: Sequence[Branch] | None = None) -> Sketch:
+    """Return the picture of a plan with its findings; `branches` are `tiers.roots` of it, if they are there already."""
     work = _Sketcher(plan)
-    work.place()
+    work.place(roots(plan)[0] if branches is None else branches)
     work.connect()
     work.mark(findings)
     return work.sketch
@@ -129,9 +129,9 @@ class _Sketcher:
             self.rack_of.setdefault(hca.host, hca.rack)
         self.between: dict[tuple[Box, Box], Line] = {}
 
-    def place(self) -> None:
+    def place(self, branches: Iterable[Branch]) -> None:
         """Make all boxes, and give them their places."""
-        columns = self._columns()
+        columns = self._columns(branches)
         detailed = len(columns) <= MOST and sum(len(column.leaves) for column in columns) <= MOST
         x: float = MARGIN + 60
         made: list[tuple[list[Box], list[Box], float, float]] = []
@@ -165,7 +165,7 @@ class _Sketcher:
         top = {switch.name for switch in self.plan.switches.values() if switch.tier == tiers}
         return any(link.a in top and link.b in top for link in self.plan.links)
 
-    def _columns(self) -> list[_Column]:
+    def _columns(self, branches: Iterable[Branch]) -> list[_Column]:
         """Return leaves that hold the same hosts, with those; then what holds storage alone, or nothing."""
         leaf_of: dict[str, str] = {}
         for link in self.plan.links:
@@ -173,7 +173,7 @@ class _Sketcher:
             if hca:
                 leaf_of.setdefault(hca.host, link.b if link.a in self.plan.hcas else link.a)
         columns, known, placed = [], set(), set()
-        for branch in _leaves(roots(self.plan)[0]):
+        for branch in _leaves(branches):
             leaves = [name for name in branch.switches if self.plan.switches[name].tier < 2]
             columns.append(_Column(leaves, list(branch.hosts)))
             known.update(leaves)
@@ -259,6 +259,7 @@ class _Sketcher:
 
     def connect(self) -> None:
         """Draw cables as lines between boxes, and where that would be too many, as bars."""
+        rails = {name: switch.rail for name, switch in self.plan.switches.items() if switch.rail is not None}
         for link in self.plan.links:
             line = self._line(link.a, link.b)
             if line is None:
@@ -267,8 +268,8 @@ class _Sketcher:
             line.missing += link.missing
             # The rail of a host whose switches have none is no more than the number of its only HCA.
             for name in (link.a, link.b):
-                if (switch := self.plan.switches.get(name)) and switch.rail is not None:
-                    line.rails.add(switch.rail)
+                if name in rails:
+                    line.rails.add(rails[name])
         bands: dict[tuple[int, int], list[Line]] = {}
         for line in self.sketch.lines:
             bands.setdefault((line.low.tier, line.high.tier), []).append(line)
@@ -289,12 +290,11 @@ class _Sketcher:
         if not one or not other or one.anchor is other.anchor:
             return None
         low, high = (one.anchor, other.anchor) if one.tier <= other.tier else (other.anchor, one.anchor)
-        if (high, low) in self.between:
-            low, high = high, low
-        if (low, high) not in self.between:
-            self.between[low, high] = Line(low, high)
-            self.sketch.lines.append(self.between[low, high])
-        return self.between[low, high]
+        line = self.between.get((low, high)) or self.between.get((high, low))
+        if line is None:
+            line = self.between[low, high] = Line(low, high)
+            self.sketch.lines.append(line)
+        return line
 
     def _bar(self, lines: Sequence[Line], share: float) -> None:
         ends: dict[Box, int] = {}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, INFO, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import NO_TEXT, Names, safe
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers import Branch, roots
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold, natural_key
@@ -56,6 +56,8 @@ class Topology:
     # TopologyParam of slurm.conf.
     param: str = ""
     findings: list[Finding] = field(default_factory=list)
+    # The roots of the fabric, where all its hosts of compute are in the tree.
+    branches: list[Branch] | None = None
 
     @property
     def options(self) -> dict[str, str]:
@@ -94,6 +96,8 @@ def tree(
         left = [host for host in _hosts(plan) if host not in taken and (wanted is None or host in wanted)]
         taken |= dict.fromkeys(left, plan.name)
         branches, findings = roots(plan, left)
+        if len(plans) == 1 and _computing(plan) <= set(left):
+            topology.branches = branches
         topology.findings += findings
         found += [(plan, branch) for branch in branches]
     _name_all(found, top, topology)
@@ -104,6 +108,10 @@ def tree(
 
 def _hosts(plan: Plan) -> list[str]:
     return list(dict.fromkeys(hca.host for hca in plan.hcas.values()))
+
+
+def _computing(plan: Plan) -> set[str]:
+    return {hca.host for hca in plan.hcas.values() if hca.purpose == COMPUTE}
 
 
 def _uncovered(nodes: Sequence[str], topology: Topology, advice: str) -> None:

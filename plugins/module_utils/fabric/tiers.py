@@ -57,9 +57,11 @@ class Union:
 
     def join(self, one: Hashable, other: Hashable) -> None:
         """Make two sets one."""
-        root, below = self.find(one), self.find(other)
+        parent = self._parent
+        root = self.find(one) if one in parent else one
+        below = self.find(other) if other in parent else other
         if root != below:
-            self._parent[below] = root
+            parent[below] = root
 
     def sets(self, things: Iterable[T]) -> list[list[T]]:
         """Return the things by set, in their order."""
@@ -105,8 +107,10 @@ class _Builder:
         for link in self.plan.links:
             one, other = link.a, link.b
             if one in near and other in near:
-                near[other][one] += 1
-                near[one][other] += 1
+                above, below = near[one], near[other]
+                # Most are the first of their kind, for which a Counter takes its time.
+                above[other] = above.get(other, 0) + 1
+                below[one] = below.get(one, 0) + 1
             elif one in host_of and other in near:
                 held.setdefault(other, Counter())[host_of[one]] += 1
             elif other in host_of and one in near:
@@ -195,9 +199,11 @@ class _Builder:
                 for host in hosts:
                     on.setdefault(host, []).append(switch)
         shared: dict[str, Counter[str]] = {switch: Counter() for switch in self.held}
-        for switches in on.values():
+        # Hosts on the same leaves are many.
+        for switches, hosts in Counter(map(tuple, on.values())).items():
             for switch in switches:
-                shared[switch].update(switches)
+                for other in switches:
+                    shared[switch][other] += hosts
         alike = {
             switch: [
                 other

@@ -35,6 +35,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import picture
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import TemplateError
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers import Branch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view import Beside
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
@@ -160,7 +161,7 @@ def written(
     if lacking := cables.unmeasured(plan, rows, where):
         odd.append(Finding("plan", INFO, "cabling.csv", f"of {len(rows)} cables {lacking[0]}", lacking[1]))
     told = ordered(dict.fromkeys([*work.warnings, *odd, *slurm.findings]))
-    return found | _shown(plan, rows, told, discoveries), told
+    return found | _shown(plan, rows, told, discoveries, slurm.tree.branches), told
 
 
 def summary(plan: Plan, findings: Sequence[Finding]) -> str:
@@ -237,7 +238,11 @@ def _writers(plan: Plan, plane: str, choices: Choices) -> dict[str, Callable[[],
 
 
 def _shown(
-    plan: Plan, rows: list[cables.Row], findings: list[Finding], discoveries: Mapping[str, Discovery] | None
+    plan: Plan,
+    rows: list[cables.Row],
+    findings: list[Finding],
+    discoveries: Mapping[str, Discovery] | None,
+    branches: Sequence[Branch] | None,
 ) -> dict[str, str]:
     """Return what is for people: cabling, picture and page; with a comparison also its findings for machines."""
     ok, found = None, {}
@@ -245,7 +250,7 @@ def _shown(
         compared = comparison(plan, discoveries)
         findings, ok = compared.findings, len(compared.ok)
         found = {"findings.json": as_json(plan, findings, ok=ok), "findings.xml": junit(plan, findings)}
-    drawn = picture(plan, findings, compared=discoveries is not None)
+    drawn = picture(plan, findings, compared=discoveries is not None, branches=branches)
     return {
         "cabling.csv": cables.as_csv(rows),
         "cables-bill.csv": cables.as_csv(cables.bill(plan, rows), cables.Item),
