@@ -9,11 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few
@@ -26,8 +24,8 @@ INSTALL, LEAVE_OUT = "install", "leave out"
 BETWEEN_SWITCHES = "inter-switch"
 # What a spreadsheet would take for a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-# Where one may be in a CSV, so that not every cell is looked at.
-_SUSPECT = re.compile(r'[,\n"][=+\-@\t\r]')
+# What is before one in a CSV, so that not every cell is looked at.
+_BEFORE = (",", "\n", '"')
 
 
 @dataclass(frozen=True)
@@ -198,18 +196,27 @@ def _in_order(item: tuple[tuple[str, str, str, str], int]) -> tuple[str, str, fl
 
 def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] = Row) -> str:
     """Return rows or items as CSV with a header, which there is without any of them too; no cell is a formula to a spreadsheet."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    names = list(sort.__annotations__)
-    writer.writerow(names)
-    cells = list(map(attrgetter(*names), listed))
-    writer.writerows(cells)
-    if _SUSPECT.search(text.getvalue()):
-        text.seek(text.truncate(len(",".join(names)) + 1))
-        writer.writerows([_plain(cell) for cell in row] for row in cells)
-    return text.getvalue()
+    cells = [tuple(sort.__annotations__), *(one if isinstance(one, Row) else _cells(one) for one in listed)]
+    text = _lines(cells)
+    if any(before + sign in text for sign in _FORMULA if sign in text for before in _BEFORE):
+        text = _lines([tuple(map(_plain, row)) for row in cells])
+    return text
 
 
-def _plain(value: object) -> str:
-    cell = str(value)
+def _cells(item: Item) -> tuple[str, ...]:
+    return tuple(map(str, astuple(item)))
+
+
+def _lines(cells: Sequence[tuple[str, ...]]) -> str:
+    """Return rows of the same length as CSV. Mostly there is nothing to be quoted, and no sign has to be looked at by itself."""
+    text = "\n".join(map(",".join, cells)) + "\n"
+    commas, ends = (len(cells[0]) - 1) * len(cells), len(cells)
+    if '"' in text or "\r" in text or (text.count(","), text.count("\n")) != (commas, ends):
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows(cells)
+        text = file.getvalue()
+    return text
+
+
+def _plain(cell: str) -> str:
     return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few
@@ -27,12 +27,12 @@ class Want:
     sort: str
 
 
-def missing_guids(want: Want, plan: Plan, things: Iterable[Switch | Hca]) -> str:
+def missing_guids(want: Want, plan: Plan, things: Sequence[Switch | Hca]) -> str:
     """Return what to say of things without the GUID that is wanted; "" when all have it."""
+    if all(_guid(thing, want.sort) for thing in things):
+        return ""
     listed = list({thing.name: thing for thing in things}.values())
     without = [thing for thing in listed if not _guid(thing, want.sort)]
-    if not without:
-        return ""
     what = "switches" if all(isinstance(thing, Switch) for thing in listed) else "HCAs"
     return (
         f"{want.file} needs {want.sort} GUIDs, and {len(without)} of {len(listed)} {what} have none: "

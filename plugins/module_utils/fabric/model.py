@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import filterfalse
 from operator import attrgetter
 
@@ -55,7 +56,8 @@ class Hca:
     guid: str = ""
     port_guid: str = ""
 
-    @property
+    # It is asked for some twenty times, and what it is made of does not change.
+    @cached_property
     def name(self) -> str:
         """Return the name in the subnet."""
         return f"{self.host} {self.device}"

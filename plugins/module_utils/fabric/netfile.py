@@ -170,12 +170,13 @@ def _writable(plan: Plan) -> None:
     seen: dict[str, str] = {}
     things: list[Switch | Hca] = [*plan.switches.values(), *plan.hcas.values()]
     for thing in things:
-        if len(thing.name.encode()) > LONGEST:
-            wrong.append(f"{thing.name}: {len(thing.name.encode())} bytes, and a NodeDescription holds {LONGEST}")
-        if not thing.name.isascii() or not thing.name.isprintable() or '"' in thing.name:
-            wrong.append(f"{thing.name!r}: only printable ASCII without quotes can be a NodeDescription in ibsim")
+        name = thing.name
+        if len(name.encode()) > LONGEST:
+            wrong.append(f"{name}: {len(name.encode())} bytes, and a NodeDescription holds {LONGEST}")
+        if not name.isascii() or not name.isprintable() or '"' in name:
+            wrong.append(f"{name!r}: only printable ASCII without quotes can be a NodeDescription in ibsim")
         if thing.guid in seen:
-            wrong.append(f"{thing.name}: has the GUID {thing.guid} of {seen[thing.guid]}")
-        seen[thing.guid] = thing.name
+            wrong.append(f"{name}: has the GUID {thing.guid} of {seen[thing.guid]}")
+        seen[thing.guid] = name
     if wrong:
         raise NetfileError("\n".join(wrong))

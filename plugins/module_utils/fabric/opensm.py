@@ -6,7 +6,7 @@ OpenSM says nothing of a list that is wrong: roots that are not all of the top t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import (
     GuidError,
@@ -52,7 +52,12 @@ def leaf_major(plan: Plan, plane: str | None = None) -> list[Hca]:
         hca = plan.hcas[name]
         if plane is None or hca.plane == plane:
             found.append((number.get(leaf, -1), port, name, hca))
-    return [hca for _number, _port, _name, hca in sorted(found, key=lambda one: one[:3])]
+    # No two have a name, so that no HCA is compared.
+    return [hca for _number, _port, _name, hca in sorted(found)]
+
+
+def _in_order(plan: Plan, plane: str | None, hcas: Sequence[Hca] | None) -> Sequence[Hca]:
+    return leaf_major(plan, plane) if hcas is None else hcas
 
 
 def roots(plan: Plan, plane: str | None = None) -> str:
@@ -62,9 +67,12 @@ def roots(plan: Plan, plane: str | None = None) -> str:
     )
 
 
-def compute(plan: Plan, plane: str | None = None) -> str:
-    """Return cn_guid.conf: the port GUIDs of compute HCAs, which ftree balances among themselves."""
-    chosen = [hca for hca in leaf_major(plan, plane) if hca.purpose == COMPUTE]
+def compute(plan: Plan, plane: str | None = None, hcas: Sequence[Hca] | None = None) -> str:
+    """Return cn_guid.conf: the port GUIDs of compute HCAs, which ftree balances among themselves.
+
+    `hcas` is `leaf_major` of the plane, if it is there already.
+    """
+    chosen = [hca for hca in _in_order(plan, plane, hcas) if hca.purpose == COMPUTE]
     return listing(Want(COMPUTE_LIST, "port"), plan, chosen, "Port GUIDs of compute HCAs, and of nothing else.")
 
 
@@ -74,12 +82,15 @@ def others(plan: Plan, plane: str | None = None) -> str:
     return listing(Want(OTHERS_LIST, "port"), plan, chosen, "Port GUIDs of all HCAs but those of compute.")
 
 
-def order(plan: Plan, plane: str | None = None) -> str:
-    """Return guid_routing_order.conf: the port GUIDs of all HCAs, leaf by leaf. ftree does not read it; updn after it does."""
+def order(plan: Plan, plane: str | None = None, hcas: Sequence[Hca] | None = None) -> str:
+    """Return guid_routing_order.conf: the port GUIDs of all HCAs, leaf by leaf. ftree does not read it; updn after it does.
+
+    `hcas` is `leaf_major` of the plane, if it is there already.
+    """
     return listing(
         Want(ORDER, "port"),
         plan,
-        leaf_major(plan, plane),
+        _in_order(plan, plane, hcas),
         "Port GUIDs, leaf by leaf. Host by host loads links 5 times.",
     )
 
@@ -97,8 +108,9 @@ def policy(plan: Plan, choices: Choices, plane: str | None = None) -> str:
 
     Only who asks for path records is told: IPoIB and the RDMA connection manager. NCCL and UCX are told by their own options.
     """
-    members = {lane: [hca for hca in leaf_major(plan, plane) if hca.purpose == lane.purpose] for lane in choices.qos}
-    special = [lane for lane, hcas in members.items() if lane.sl and hcas]
+    hcas = leaf_major(plan, plane)
+    members = {lane: [hca for hca in hcas if hca.purpose == lane.purpose] for lane in choices.qos}
+    special = [lane for lane, chosen in members.items() if lane.sl and chosen]
     if missing := missing_guids(Want(POLICY, "port"), plan, [hca for lane in special for hca in members[lane]]):
         raise GuidError(missing)
     lines = ["port-groups"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cables import Item, Row, bill
@@ -143,7 +144,7 @@ def _findings(findings: Sequence[Finding], *, compared: bool) -> str:
 
 
 def _switches(plan: Plan, findings: Iterable[Finding]) -> str:
-    used = Counter(name for link in plan.present for name, _port in link.ends)
+    used = Counter(chain.from_iterable(map(attrgetter("a", "b"), plan.present)))
     told = Counter(name for one in findings for name in {name for name, _port in one.ends})
     lines = (
         _line(

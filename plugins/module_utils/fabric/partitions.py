@@ -146,10 +146,15 @@ def pkeys_of(entries: Iterable[Entry], ports: Iterable[str], master: str) -> dic
             for port in meant:
                 if port in held:
                     held[port][entry.pkey] = member.membership
-    return {
-        port: sorted(pkey | bit for pkey, membership in keys.items() for bit in _BITS[membership])
-        for port, keys in held.items()
-    }
+    # Ports are many, and what they are members of differs little.
+    known: dict[tuple[tuple[int, str], ...], list[int]] = {}
+    found = {}
+    for port, keys in held.items():
+        members = tuple(keys.items())
+        if members not in known:
+            known[members] = sorted(pkey | bit for pkey, membership in members for bit in _BITS[membership])
+        found[port] = list(known[members])
+    return found
 
 
 def planned_pkeys(plan: Plan, plane: str | None, master: str) -> dict[str, list[int]]:

@@ -18,7 +18,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm imp
     OTHERS_LIST,
     PARTITIONS,
     ROOTS,
-    leaf_major,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.partitions_reader import parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Topology
@@ -28,16 +27,17 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.view impor
 
 def root_file(view: View) -> Iterator[Problem]:
     """P7: the roots are all switches of the top tier, and nothing else."""
-    nodes = {guid_of(thing.guid): thing.name for thing in view.things() if thing.guid}
     for plane, file, text in _files(view, ROOTS):
         found, wrong = read_guids(text, file, "P7")
         yield from wrong
         top = {guid_of(one.guid): one for one in view.plan.roots(plane)}
-        for guid, line in found.items():
-            if guid not in top:
-                name = nodes.get(guid, "")
-                what = f"{view.plan.where(name)}, which is not of the top tier" if name else "nothing in the plan"
-                yield problem("P7", f"{file} line {line}", f"0x{guid} is {what}: ways through the real top are lost")
+        strange = [guid for guid in found if guid not in top]
+        nodes = {guid_of(thing.guid): thing.name for thing in view.things() if strange and thing.guid}
+        for guid in strange:
+            name = nodes.get(guid, "")
+            what = f"{view.plan.where(name)}, which is not of the top tier" if name else "nothing in the plan"
+            text = f"0x{guid} is {what}: ways through the real top are lost"
+            yield problem("P7", f"{file} line {found[guid]}", text)
         if lost := [view.plan.where(one.name) for guid, one in top.items() if guid not in found]:
             yield problem(
                 "P7",
@@ -50,7 +50,7 @@ def lists(view: View) -> Iterator[Problem]:
     """P8: cn_guid.conf is the port GUIDs of compute, io_guid.conf those of all else."""
     for name, compute in ((COMPUTE_LIST, True), (OTHERS_LIST, False)):
         for plane, file, text in _files(view, name):
-            wanted = [hca for hca in leaf_major(view.plan, plane) if (hca.purpose == COMPUTE) == compute]
+            wanted = [hca for hca in view.leaf_major.get(plane, ()) if (hca.purpose == COMPUTE) == compute]
             what = "compute HCAs" if compute else "HCAs that are not of compute"
             found, wrong = read_guids(text, file, "P8")
             yield from wrong
@@ -60,7 +60,7 @@ def lists(view: View) -> Iterator[Problem]:
 def order_file(view: View) -> Iterator[Problem]:
     """P8: guid_routing_order.conf is the port GUIDs of all HCAs, leaf by leaf."""
     for plane, file, text in _files(view, ORDER):
-        wanted = leaf_major(view.plan, plane)
+        wanted = view.leaf_major.get(plane, ())
         found, wrong = read_guids(text, file, "P8")
         yield from wrong
         yield from _listed(view, file, found, wanted, "HCAs")
@@ -179,13 +179,13 @@ def slurm_roots(view: View) -> Iterator[Problem]:
 
 
 def _parts(view: View) -> dict[str, str]:
-    """Return host -> a switch or HCA that stands for all it is joined with by cables of any of its planes."""
+    """Return host -> a switch or host that stands for all it is joined with by cables of any of its planes."""
     union = Union()
+    host_of = {name: f"host {hca.host}" for name, hca in view.plan.hcas.items()}
     for link in view.plan.present:
-        union.join(link.a, link.b)
-    for hca in view.plan.hcas.values():
-        union.join(hca.name, f"host {hca.host}")
-    return {hca.host: str(union.find(f"host {hca.host}")) for hca in view.plan.hcas.values()}
+        union.join(host_of.get(link.a, link.a), host_of.get(link.b, link.b))
+    hosts = {hca.host for hca in view.plan.hcas.values()}
+    return {host: str(union.find(f"host {host}")) for host in hosts}
 
 
 def domains(view: View) -> Iterator[Problem]:

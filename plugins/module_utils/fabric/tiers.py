@@ -100,9 +100,7 @@ class _Builder:
         """Count cables between switches, and of each host to its leaves."""
         near, held = self.near, self.held
         host_of = {
-            name: hca.host
-            for name, hca in self.plan.hcas.items()
-            if hca.purpose == COMPUTE and hca.host in self.order
+            name: hca.host for name, hca in self.plan.hcas.items() if hca.purpose == COMPUTE and hca.host in self.order
         }
         for link in self.plan.links:
             one, other = link.a, link.b
@@ -200,10 +198,10 @@ class _Builder:
                     on.setdefault(host, []).append(switch)
         shared: dict[str, Counter[str]] = {switch: Counter() for switch in self.held}
         # Hosts on the same leaves are many.
-        for switches, hosts in Counter(map(tuple, on.values())).items():
-            for switch in switches:
-                for other in switches:
-                    shared[switch][other] += hosts
+        for together, count in Counter(map(tuple, on.values())).items():
+            for switch in together:
+                for other in together:
+                    shared[switch][other] += count
         alike = {
             switch: [
                 other

@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from functools import cached_property
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Link, Plan, Problem, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm import leaf_major
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Topology
 
 
@@ -71,6 +73,14 @@ class View:
             if not link.missing:
                 self.present.setdefault(low, Counter())[high] += 1
                 self.below[high] += 1
+
+    @cached_property
+    def leaf_major(self) -> dict[str, list[Hca]]:
+        """Return plane -> its HCAs that have a cable, leaf by leaf."""
+        found: dict[str, list[Hca]] = {}
+        for hca in leaf_major(self.plan):
+            found.setdefault(hca.plane, []).append(hca)
+        return found
 
     @property
     def is_tree(self) -> bool:

@@ -223,13 +223,13 @@ def opensm_files(work: Planned, plane: str) -> dict[str, str]:
 
 
 def _writers(plan: Plan, plane: str, choices: Choices) -> dict[str, Callable[[], str]]:
-    engines = set(engines_of(plan, plane))
+    engines, hcas = set(engines_of(plan, plane)), opensm.leaf_major(plan, plane)
     writers: dict[str, Callable[[], str]] = {}
     if engines & {"ftree", "updn"}:
         writers[opensm.ROOTS] = lambda: opensm.roots(plan, plane)
     if "ftree" in engines:
-        writers[opensm.COMPUTE_LIST] = lambda: opensm.compute(plan, plane)
-    writers[opensm.ORDER] = lambda: opensm.order(plan, plane)
+        writers[opensm.COMPUTE_LIST] = lambda: opensm.compute(plan, plane, hcas)
+    writers[opensm.ORDER] = lambda: opensm.order(plan, plane, hcas)
     writers[opensm.NAMES] = lambda: opensm.node_names(plan, plane)
     writers[opensm.PARTITIONS] = lambda: partitions_text(plan, plane)
     if choices.qos:
