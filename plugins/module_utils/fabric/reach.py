@@ -179,10 +179,11 @@ class _Reacher:
 
 
 def components(ports: Mapping[End, End]) -> list[list[str]]:
-    """Return the sets of nodes that reach each other, each in the order of discovery; `ports` has each cable both ways."""
-    near: defaultdict[str, set[str]] = defaultdict(set)
+    """Return the sets of nodes that reach each other, in the same order each time; `ports` has each cable both ways."""
+    # Sets would have another order in each run, and so would what is said of an island.
+    near: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for (one, _), (other, _) in ports.items():
-        near[one].add(other)
+        near[one][other] = None
     left, found = dict.fromkeys(near), []
     while left:
         members: list[str] = []

@@ -9,6 +9,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import KINDS, comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import with_guids
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.reach import components
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import TEMPLATES, Host, Nic, Shape
 from tests.unit.fabric.faulty import matches, plant
 
@@ -80,3 +81,11 @@ def test_faults_of_every_sort_are_planted():
     assert min(planted.values()) >= 5
     assert sum(planted.values()) > 700
     assert len(PLANTED) == 300
+
+
+def test_what_reaches_each_other_has_the_same_order_in_each_run():
+    leaves = [f"leaf{number}" for number in range(6)]
+    cables = [(("spine", number), (leaf, 1)) for number, leaf in enumerate(leaves)]
+    cables.append((("gpu1 mlx5_0", 1), ("leaf9", 1)))
+    ports = {end: far for one, other in cables for end, far in ((one, other), (other, one))}
+    assert components(ports) == [["spine", *reversed(leaves)], ["gpu1 mlx5_0", "leaf9"]]
