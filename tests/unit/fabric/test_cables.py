@@ -128,6 +128,16 @@ def test_no_cell_is_a_formula_and_quotes_survive():
     assert (read["b_device"], read["a_device"], read["a_rack"]) == ("'=cmd()", "'@o\"brien,", "'+1")
 
 
+@pytest.mark.parametrize("name", ["a,b", "a\nb", 'a"b', '"ab"', "a,\nb"])
+def test_a_name_that_needs_quotes_is_read_back(name: str):
+    plan = cases.rails()
+    plan.hcas = {key: replace(hca, rack=name) for key, hca in plan.hcas.items()}
+    listed = rows(plan)
+    read = list(csv.reader(io.StringIO(as_csv(listed), newline="")))
+    assert [tuple(row) for row in read[1:]] == listed
+    assert any(row.a_rack == name for row in listed)
+
+
 def test_another_host_changes_no_label_of_others():
     def found(count: int) -> dict[str, str]:
         plan = leaf_spine(cases.hosts(count, 1, 4), Shape(spines=["s0"], uplinks=4))

@@ -13,10 +13,11 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import compare
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, WARNING, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Plan, Switch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import picture, shorten, text
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sketch import MOST, Sketch, sketch
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import tree
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
     Host,
     Nic,
@@ -25,8 +26,30 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates 
     rail_optimised,
 )
 from tests.unit.fabric import cases
+from tests.unit.fabric.cases import CASES, Case
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_picture_of_a_tree_that_is_there_already_is_the_same(case: Case):
+    plan = case.plan()
+    hosts = [hca.host for hca in plan.hcas.values()]
+    known = tree(plan, nodes=hosts).branches
+    assert known is not None
+    assert picture(plan, branches=known) == picture(plan)
+
+
+def test_picture_is_of_the_tree_that_is_given():
+    assert picture(cases.rails(), branches=[]) != picture(cases.rails())
+
+
+def test_tree_without_a_host_of_compute_is_not_that_of_the_fabric():
+    plan = cases.compute_storage()
+    compute = {hca.host for hca in plan.hcas.values() if hca.purpose == COMPUTE}
+    assert tree(plan, nodes=sorted(compute)).branches is not None
+    assert tree(plan, nodes=sorted(compute)[1:]).branches is None
+    assert tree([plan, cases.roce()]).branches is None
 
 
 def racks(count: int, rails: int = 8) -> Plan:
