@@ -121,10 +121,10 @@ class _Writer:
         hca = None if one and other else self.plan.hcas.get(link.b if one else link.a)
         a_rack, a_device, a_port, a_cage, a = self._end(link.a, link.a_port, one)
         b_rack, b_device, b_port, b_cage, b = self._end(link.b, link.b_port, other)
-        switches = [switch for switch in (one, other) if switch]
-        plane = switches[0].plane if switches and switches[0].plane == switches[-1].plane else ""
-        rails = [hca.rail] if hca else [switch.rail for switch in switches if switch.rail is not None]
-        rail = rails[0] if rails and rails[0] == rails[-1] else None
+        # Of a host's cable, the only switch is both.
+        low, high = one or other, other or one
+        plane = low.plane if low and high and low.plane == high.plane else ""
+        rail = hca.rail if hca else _rail(low, high)
         return Row(
             f"{link.b}:{link.b_port}",
             LEAVE_OUT if link.missing else INSTALL,
@@ -158,6 +158,13 @@ class _Writer:
             self.known[key] = self.room.estimate(one, other, self.places)
         length = self.known[key]
         return "" if length is None else f"{length:g}"
+
+
+def _rail(low: Switch | None, high: Switch | None) -> int | None:
+    """Return the rail of a cable between switches: that of both, or of the one that has any."""
+    if not low or not high or low.rail == high.rail:
+        return low.rail if low else None
+    return None if None not in (low.rail, high.rail) else high.rail if low.rail is None else low.rail
 
 
 def bill(plan: Plan, cables: Iterable[Row]) -> list[Item]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -33,7 +34,7 @@ class Sight:
     # Both ways, each port once.
     cables: dict[Port, Port] = field(default_factory=dict)
     # Width and speed -> the ports whose own node tells of it.
-    rates: dict[tuple[str, str], list[Port]] = field(default_factory=dict)
+    rates: defaultdict[tuple[str, str], list[Port]] = field(default_factory=lambda: defaultdict(list))
     # (port that tells of a cable, port of a node that told of itself and not of this cable)
     half: list[tuple[Port, Port]] = field(default_factory=list)
     # GUID that two nodes have -> ports at which one of them is; none of these is among `cables`.
@@ -44,6 +45,7 @@ class Sight:
 def merge(discoveries: Mapping[str, Discovery]) -> Sight:
     """Return what was seen from all sides; one plane may have been discovered from several nodes, or several planes be joined."""
     sight = Sight()
+    boxes, rates = sight.boxes, sight.rates
     claims: dict[Port, Port] = {}
     doubles: set[str] = set()
     for name, discovery in discoveries.items():
@@ -57,11 +59,11 @@ def merge(discoveries: Mapping[str, Discovery]) -> Sight:
                 near, far = (node.guid, port), (cable.guid, cable.port)
                 claim = claims.setdefault(near, far)
                 if claim is far:
-                    sight.rates.setdefault((cable.width, cable.speed), []).append(near)
+                    rates[cable.width, cable.speed].append(near)
                 elif claim != far:
                     doubles.add(node.guid)
-                if cable.guid not in sight.boxes:
-                    sight.boxes[cable.guid] = _named_by_others(cable)
+                if cable.guid not in boxes:
+                    boxes[cable.guid] = _named_by_others(cable)
         sight.findings += _complaints(name, discovery)
     owners = {box.port_guid: guid for guid, box in sight.boxes.items()}
     for name, discovery in discoveries.items():
