@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -153,11 +154,17 @@ def _without_key(wanted: GpuStack, stack: Stack) -> Iterator[str]:
                 yield row.name
 
 
+@lru_cache(maxsize=256)
+def _resolved(request: Request) -> Stack:
+    """Return the set; every task on every host of a profile asks for it, and forks know what was asked when the file was checked."""
+    return resolve(request)
+
+
 def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
     """Return packages and versions for the nodes of a profile with GPUs; StackError says why there are none."""
     if profile.gpus is None:
         raise ValueError(f"profile {profile.name} has no GPUs")
-    return resolve(
+    return _resolved(
         Request(
             os=wanted.os,
             source=wanted.source,
