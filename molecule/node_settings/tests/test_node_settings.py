@@ -157,7 +157,10 @@ LOST = {
     "unit bedplate-tuning.service": ("systemctl disable --quiet bedplate-tuning", "disabled"),
     "unit bedplate-rdma.service": ("systemctl disable --quiet bedplate-rdma", "disabled"),
     "boot loader": (f"sed -i 's/ audit=0//' {ENTRY}", f"other ones: {ENTRY}"),
-    "limit nofile (hard) of PAM": ("sed -i '/hard nofile/d' /etc/security/limits.d/60-bedplate.conf", "the distribution's"),
+    "limit nofile (hard) of PAM": (
+        "sed -i '/hard nofile/d' /etc/security/limits.d/60-bedplate.conf",
+        "the distribution's",
+    ),
     "sysctl vm.swappiness, also set in /etc/sysctl.d/99-site.conf:1": (
         "echo vm.swappiness=60 >/etc/sysctl.d/99-site.conf",
         "60",

@@ -289,8 +289,14 @@ def test_values_of_a_task() -> None:
         ),
         ({"name": "a.service", "masked": True, "state": "started"}, "can be neither enabled nor running"),
         ({"name": "a.service", "state_where": "/sys/x"}, "state_where '/sys/x'; allowed: the path of a file and its"),
-        ({"name": "a.service", "state_where": {"path": "x", "content": "1"}}, "allowed: the path of a file and its content"),
-        ({"name": "a.service", "state_where": {"path": "/x", "content": 1}}, "allowed: the path of a file and its content"),
+        (
+            {"name": "a.service", "state_where": {"path": "x", "content": "1"}},
+            "allowed: the path of a file and its content",
+        ),
+        (
+            {"name": "a.service", "state_where": {"path": "/x", "content": 1}},
+            "allowed: the path of a file and its content",
+        ),
         ({"name": "a.service", "drop_ins": {"../b.conf": ""}}, "drop_ins '../b.conf'; allowed"),
         ({"name": "a.service", "drop_ins": {"b": ""}}, "drop_ins 'b'; allowed: a file name that ends in .conf"),
         ({"name": "a.service", "drop_ins": {"b.conf": 1}}, "drop_ins b.conf: the content is no text"),
