@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.deploy_arguments import arguments
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver, nvlink
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
@@ -41,7 +42,17 @@ def gpu_driver_state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dic
     found = {**found, "units": nvlink.units(found["units"], deployed.get("nodes_file", ""))}
     # Where Secure Boot may keep the module out, that is asked first, by bedplate.cluster.secure_boot, which then writes the note.
     later = driver.firmware_decides(deployed, gpu)
-    return {**found, "files": [] if later else driver.reboot_files(found["reboot"]), "firmware_decides": later}
+    files = [] if later else driver.reboot_files(found["reboot"])
+    brought = {
+        **deployed,
+        "sources": deployed["pins"],
+        "files": [*deployed["files"], *files],
+        "units": found["units"],
+    }
+    install = arguments(brought, "gpu_driver_packages", start_installed=False)
+    # What most nodes are spared costs one condition.
+    attention = bool(found["refusal"] or gpu.get("initramfs_before"))
+    return {**found, "files": files, "firmware_decides": later, "install": install, "attention": attention}
 
 
 class FilterModule:

@@ -38,7 +38,7 @@ def test_every_entry_point_has_a_specification(role: Path):
     internal = {
         path.stem
         for path in (role / "tasks").glob("*.yml")
-        if path.stem in ("packages", "repository", "deploy", "write", "run", "software", "qos")
+        if path.stem in ("packages", "repository", "deploy", "write", "run", "software", "qos", "before_proof")
     }
     assert files - internal == entries
 
@@ -48,16 +48,21 @@ def test_public_names_carry_the_name_of_the_role(role: Path):
     assert [name for name in options(role) if not name.startswith(role.name + "_")] == []
 
 
+SHARED = {"cuda": "gpu_stack", "dcgm": "gpu_stack", "node_tuning": "node_settings", "rdma": "node_settings"}
+
+
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_every_role_has_a_scenario_with_assertions(role: Path):
     # Small roles of one playbook share a scenario, whose tests name them by what they bring.
-    scenario = {"cuda": "gpu_stack", "dcgm": "gpu_stack"}.get(role.name, role.name)
+    scenario = SHARED.get(role.name, role.name)
     tests = list((ROOT / "molecule" / scenario / "tests").glob("test_*.py"))
     # What needs a kernel of its own is tested on a virtual machine.
     tests += (ROOT / "tests/guest").glob(f"test_{role.name}.py")
     assert tests
     if scenario != role.name:
-        assert f"bedplate.cluster.{role.name}\n" in (ROOT / "playbooks/gpu.yml").read_text()
+        playbooks = {"gpu_stack": ("gpu",), "node_settings": ("tuning", "rdma")}[scenario]
+        named = f"bedplate.cluster.{role.name}\n"
+        assert any(named in (ROOT / f"playbooks/{one}.yml").read_text() for one in playbooks)
         assert any(f"_{role.name}_" in test.read_text() or role.name in test.read_text() for test in tests)
     assert any("assert " in test.read_text() for test in tests)
 

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.deploy_arguments import arguments
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import container_cdi, container_sources
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
@@ -31,11 +32,17 @@ def _table() -> dict[str, Any]:
 
 
 def deployment(wanted: Wanted | None, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what to bring to a machine.
+    """Return what to bring to a machine, `deploy` as one task takes it.
 
     `wanted` is None where the file wants no GPU software, as on a login node: there is only pyxis then. `choices` are the
     role's variables by what is behind `container_runtime_`. ContainerError: what of it cannot be.
     """
+    told = _told(wanted, choices)
+    # An engine is to find its settings.
+    return {**told, "deploy": arguments(told, "container_runtime", start_installed=False)}
+
+
+def _told(wanted: Wanted | None, choices: Mapping[str, Any]) -> dict[str, Any]:
     system = wanted.file.os if wanted and wanted.file.toolkit else ""
     problems = [*_mistakes(system, choices), *container_sources.mistakes(choices)]
     if problems:

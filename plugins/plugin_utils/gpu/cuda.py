@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.deploy_arguments import arguments
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
 PART = "cuda"
@@ -21,13 +22,14 @@ esac
 def deployment(wanted: Wanted) -> dict[str, Any]:
     """Return what to bring to a node: nothing, and no sources, where the file names no toolkit and no NCCL, or no longer does."""
     versions = wanted.file.cuda
-    return {
+    told = {
         "versions": list(versions),
         "sources": wanted.sources(PART) if wanted.packages(PART) else [],
         "files": _files(wanted),
         "expected": expected(wanted, PART, "cuda"),
         **deploy(wanted, PART),
     }
+    return {**told, "deploy": arguments(told, "cuda")}
 
 
 def _files(wanted: Wanted) -> list[dict[str, str]]:

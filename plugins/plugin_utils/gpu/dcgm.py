@@ -7,6 +7,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.software import VERSION_FILE
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.deploy_arguments import arguments
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
 PART = "dcgm"
@@ -15,6 +16,11 @@ _ENGINE = "/usr/bin/nv-hostengine"
 
 def deployment(wanted: Wanted) -> dict[str, Any]:
     """Return what to bring to a node; with state absent, where the file wants no DCGM or no longer does, what to take away."""
+    told = _told(wanted)
+    return {**told, "deploy": arguments(told, "dcgm", start_installed=False)}
+
+
+def _told(wanted: Wanted) -> dict[str, Any]:
     if not wanted.file.dcgm:
         return {
             "state": "absent",

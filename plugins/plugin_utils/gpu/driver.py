@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.state import options_astray
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.deploy_arguments import arguments
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mig
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, deploy, expected
 
@@ -32,15 +33,21 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
     expect = expected(wanted, PART, "gpu_driver")
     splits = mig.is_wanted(wanted.profile)
     services = list(dict.fromkeys(one for one in stack.services if one != tables.default().dcgm.service))
+    origins = [*wanted.origins(PART), *wanted.kernels()]
+    early = [{"path": BLACKLIST, "content": _NO_NOUVEAU}]
+    build = _build(wanted)
+    # nouveau is kept out before a package makes an initramfs.
+    first = {"manager": wanted.manager, "sources": [*origins, *early], "packages": build}
     return {
         "driver": stack.driver,
         "module": stack.module,
-        "origins": [*wanted.origins(PART), *wanted.kernels()],
+        "prepare": arguments(first, "gpu_driver"),
+        "origins": origins,
         "pins": wanted.pins(PART, never=tables.default().metapackages),
-        "build": _build(wanted),
+        "build": build,
         # Of a kernel that nobody states. The proof brings those of the kernel that boots, which only the node knows.
         "headers": list(stack.kernel_follows[:1]) if stack.dkms and not wanted.file.kernel else [],
-        "early": [{"path": BLACKLIST, "content": _NO_NOUVEAU}],
+        "early": early,
         "proof": _proof(wanted),
         "files": _files(wanted),
         "services": services,

@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import at_
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.rails import addresses
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.deploy_arguments import arguments
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma import naming
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma import packages as software
@@ -86,13 +87,10 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
     library = shipped.files("rdma.apply")
     files = [*_files(settings, nics, modules, nccl), *({"path": path, "content": text} for path, text in library)]
     units = _units(library)
+    brought = {**{key: told[key] for key in ("manager", "sources", "packages", "hold")}, "files": files, "units": units}
     return {
-        "manager": told["manager"],
-        "sources": told["sources"],
-        "packages": told["packages"],
-        "hold": told["hold"],
-        "files": files,
-        "units": units,
+        **brought,
+        "deploy": arguments(brought, "rdma", start_installed=False),
         "expected": {
             "settings": settings,
             "modules": modules,

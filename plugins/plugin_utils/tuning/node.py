@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists i
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import parse as cpus_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, Profile
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.deploy_arguments import arguments
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.numa_plan import plan_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning import kernel
 
@@ -74,6 +75,7 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
         "tokens": tokens,
         "files": files,
         "units": units,
+        "deploy": arguments({"files": files, "units": units}, "node_tuning"),
         "expected": {
             "settings": settings,
             "tokens": tokens,

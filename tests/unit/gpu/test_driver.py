@@ -217,9 +217,14 @@ def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched() -> None:
     tasks = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/main.yml").read_text())
     used = [next(key for key in task if "." in key).rpartition(".")[2] for task in tasks]
     assert tasks[used.index("gpu_facts")]["bedplate.cluster.gpu_facts"]["users"] is True
-    assert used.index("gpu_facts") < used.index("fail") < used.index("command") < used.index("dkms_proof")
+    assert used.index("gpu_facts") < used.index("include_tasks") < used.index("dkms_proof")
     # Nothing but repositories and what compiles comes before.
-    assert [name for name in used[: used.index("fail")] if name == "deploy"] == ["deploy"]
+    assert [name for name in used[: used.index("include_tasks")] if name == "deploy"] == ["deploy"]
+    included = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/before_proof.yml").read_text())
+    assert [next(key for key in task if "." in key) for task in included] == [
+        "ansible.builtin.fail",
+        "ansible.builtin.command",
+    ]
 
 
 def test_a_reboot_is_waited_for_as_long_as_such_a_machine_takes() -> None:

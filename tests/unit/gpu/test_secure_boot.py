@@ -165,7 +165,15 @@ def test_the_note_on_a_reboot_waits_where_the_firmware_may_decide(
 
 @pytest.mark.parametrize(("secure_boot", "notes"), [("none", 1), ("disabled", 1), ("enabled", 0), (None, 0)])
 def test_the_filter_leaves_the_note_to_who_asks_the_firmware(secure_boot: str | None, notes: int) -> None:
-    deployed = {"proof": {"name": "n"}, "driver": "5", "module": "open", "services": [], "mig": False}
+    deployed = {
+        "proof": {"name": "n"},
+        "driver": "5",
+        "module": "open",
+        "services": [],
+        "mig": False,
+        "pins": [],
+        "files": [],
+    }
     deployed["expected"] = {"driver": {"kernel": "", "options": {}}}
     driver = {"version": None, "flavour": None, "libraries": []}
     told = gpu_driver_state(deployed, {"gpus": [{}], "driver": driver, "nouveau": False, "secure_boot": secure_boot})
