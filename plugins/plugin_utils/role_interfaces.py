@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ansible.module_utils.common.yaml import yaml_load
 
 ROLES = Path(__file__).parents[2] / "roles"
 
@@ -22,7 +22,7 @@ def options(roles: Path = ROLES) -> dict[str, dict[str, Any]]:
     """Return role -> variable -> its option in the argument spec, over all entry points."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(roles.glob("*/meta/argument_specs.yml")):
-        entries = yaml.safe_load(path.read_text())["argument_specs"].values()
+        entries = yaml_load(path.read_text())["argument_specs"].values()
         found[path.parents[1].name] = {
             name: option for entry in entries for name, option in entry.get("options", {}).items()
         }
