@@ -55,6 +55,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         prefixes = tuple(f"{role}_" for role in known)
         inventory = self._task.get_variable_manager()._inventory
         places: dict[str, list[str]] = {}
+        templated: set[str] = set()
         checker = _Checker(
             {name: option for found in specified.values() for name, option in found.items()}, self._templar.template
         )
@@ -62,17 +63,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             for name, value in own.items():
                 if name.startswith(prefixes):
                     places.setdefault(name, []).append(place)
+                    templated |= {name} if has_template(value) else set()
                     checker.look(place, name, value)
         # What the command line says outranks the inventory, so it is looked at even where the inventory has the name, too.
         extra = self._task.get_variable_manager().extra_vars
         for name in (name for name in variables if name.startswith(prefixes)):
             if name in extra or name not in places:
                 places.setdefault(name, []).append("this run")
+                templated |= {name} if has_template(extra.get(name, variables[name])) else set()
                 checker.look("this run", name, extra.get(name, variables[name]))
         unknown = unknown_variables(places, known)
         mistakes = [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
-        mistakes += self._choices(inventory, places, specified)
+        mistakes += self._choices(inventory, places, templated, specified)
         mistakes += arguments.mistakes(self._given(variables), variables["bedplate_cluster_file"])
         needed = boolean(self._task.args.get("fabric", False))
         mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
@@ -87,7 +90,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return result
 
     def _choices(
-        self, inventory: Any, places: Mapping[str, list[str]], specified: Mapping[str, Mapping[str, Any]]
+        self,
+        inventory: Any,
+        places: Mapping[str, list[str]],
+        templated: set[str],
+        specified: Mapping[str, Mapping[str, Any]],
     ) -> list[str]:
         """Return what of the nodes' variables cannot be, together."""
         manager = self._task.get_variable_manager()
@@ -105,7 +112,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return {name.removeprefix(f"{role}_"): value for name, value in result.validated_parameters.items()}
 
         nodes = inventory.groups.get("compute_nodes")
-        found = role_choices.mistakes(nodes.get_hosts() if nodes else [], places, values)
+        found = role_choices.mistakes(nodes.get_hosts() if nodes else [], places, templated, values)
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
     def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:

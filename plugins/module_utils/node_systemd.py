@@ -261,7 +261,7 @@ class Systemd:
 def _text_of(unit: Unit) -> str | None:
     """Return what is in the file that says whether a unit's state holds here."""
     try:
-        return Path(unit.state_where["path"]).read_text() if unit.state_where else None
+        return Path(unit.state_where["path"]).read_text(errors="replace") if unit.state_where else None
     except OSError:
         return None
 

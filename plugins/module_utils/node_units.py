@@ -220,6 +220,8 @@ def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
     ):
         yield f"reload_command {command!r}; allowed: a list of words, as [scontrol, reconfigure]"
     where = entry.get("state_where")
+    if where is not None and state is None:
+        yield "state_where without a state; allowed: beside one"
     if where is not None and not _is_where(where):
         yield f"state_where {where!r}; allowed: the path of a file and its content, as {{path: /sys/module/nvidia/version, content: ...}}"
     yield from _drop_in_mistakes(entry.get("drop_ins"))
@@ -228,7 +230,7 @@ def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
 def _is_where(where: Any) -> bool:
     if not isinstance(where, Mapping) or set(where) != {"path", "content"}:
         return False
-    return all(isinstance(one, str) for one in where.values()) and where["path"].startswith("/")
+    return all(isinstance(one, str) and one == one.strip() for one in where.values()) and where["path"].startswith("/")
 
 
 def _after_mistakes(key: str, paths: Any, state: Any) -> Iterable[str]:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from .rdma import node as rdma
@@ -11,7 +12,8 @@ from .tuning import node as tuning
 
 MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "node_tuning": tuning.mistakes,
-    "rdma": rdma.mistakes,
+    # A key is read only where it is needed.
+    "rdma": partial(rdma.mistakes, keys=False),
 }
 """Role -> what finds mistakes in its variables, given by what is behind `<role>_`."""
 
@@ -40,16 +42,21 @@ def alike(hosts: Iterable[Host], deciding: Collection[str]) -> Iterator[list[Hos
     yield from found.values()
 
 
-def mistakes(hosts: Collection[Host], places: Mapping[str, Iterable[str]], values: Values) -> dict[str, list[str]]:
+def mistakes(
+    hosts: Collection[Host], places: Mapping[str, Iterable[str]], templated: Collection[str], values: Values
+) -> dict[str, list[str]]:
     """Return mistake -> hosts that have it.
 
     `places` are those that set a variable, by its name; `values` returns a role's variables on a host, None where they cannot be told.
+    What a `templated` variable is may differ from host to host, so a role with one is left to the hosts themselves.
     """
     found: dict[str, list[str]] = {}
     for role, look in MISTAKES.items():
+        if any(name.startswith(f"{role}_") for name in templated):
+            continue
         deciding = {place for name, where in places.items() if name.startswith(f"{role}_") for place in where}
         for members in alike(hosts, deciding) if deciding else ():
             choices = values(members[0], role)
-            for text in look(choices) if choices is not None else ():
+            for text in look(choices) if choices is not None and choices["manage"] else ():
                 found.setdefault(text, []).extend(f"host {host.name}" for host in members)
     return found

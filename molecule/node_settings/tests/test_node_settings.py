@@ -129,7 +129,7 @@ def test_systemd_reads_the_settings_of_sysctl_at_boot(host):
 
 def test_interrupts_go_to_the_cores_that_jobs_do_not_get(host):
     settings = json.loads(host.file("/etc/bedplate/tuning.json").content_string)
-    assert settings["irqs"] == {"system_cores": 1, "nics": ["mlx5_0", "mlx5_1"]}
+    assert settings["irqs"] == {"cores": [0, 2], "nics": ["mlx5_0", "mlx5_1"]}
 
 
 def test_rdma_has_its_software_modules_names_and_nccls_settings(host):

@@ -15,10 +15,11 @@ FILE = "run/bedplate/nccl-topology.xml"
 
 
 def bring(root: Root, nics: Sequence[Nic]) -> None:
-    """Write what sysfs shows; nothing where it shows no device of NCCL's."""
-    text = _text(root, nics)
+    """Write what sysfs shows; where it shows no device of NCCL's, there is no file."""
+    text, file = _text(root, nics), root.find(FILE)
+    if not text and file.exists():
+        file.unlink()
     if text and text.strip() != root.text(FILE, needed=False):
-        file = root.find(FILE)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
 
@@ -33,4 +34,5 @@ def drift(root: Root, nics: Sequence[Nic]) -> Iterator[Drift]:
 
 def _text(root: Root, nics: Sequence[Nic]) -> str:
     """Return the file, with the NICs of the rails: NCCL uses no other ones."""
-    return nccl_files.topology(read_machine(str(root.top)), [nic.name for nic in nics if nic.rail])
+    rails = [nic.name for nic in nics if nic.rail]
+    return nccl_files.topology(read_machine(str(root.top)), rails) if rails else ""

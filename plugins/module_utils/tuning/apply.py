@@ -17,10 +17,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
     irq_plan,
     pages,
     pci,
-    spec_cores,
     sysctl,
     writes,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import cpu_numbers
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
 
 
@@ -47,7 +47,8 @@ def interrupts(root: Root, settings: Mapping[str, Any]) -> irq_plan.IrqPlan:
     """Return where the interrupts of the fabric's NICs go."""
     machine = read_machine(str(root.top))
     there = {nic.address: irq_plan.interrupts(root, nic) for nic in machine.nics}
-    kept = spec_cores.first_of_each_node(machine, settings["irqs"]["system_cores"]).cpus
+    # By the numbers that Slurm gives to cores: Linux may count otherwise.
+    kept = cpu_numbers(machine.cores, settings["irqs"]["cores"])
     return irq_plan.plan(machine, there, kept, settings["irqs"]["nics"])
 
 

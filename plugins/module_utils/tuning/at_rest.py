@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, said
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import cmdline_bring
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import CmdlineError
@@ -49,7 +49,8 @@ def drift(root: Root, wanted: Mapping[str, Any], run: Runner) -> Iterator[Drift]
         if data is None or hashlib.sha256(data).hexdigest() != told:
             yield Drift(f"file {path}", _WANTED, "none" if data is None else "changed", fix)
     for name, state in wanted["units"].items():
-        found = run(["systemctl", f"--root={root.top}", "is-enabled", name]).stdout.strip() or "not installed"
+        asked = run(["systemctl", f"--root={root.top}", "is-enabled", name])
+        found = asked.stdout.strip() or ("not installed" if "No such file" in asked.stderr else said(asked))
         if found != state and not (state != "enabled" and found in ("not installed", "not-found")):
             yield Drift(f"unit {name}", state, found, fix)
 

@@ -152,6 +152,13 @@ class Profile:
         each = self.cores_per_socket
         return tuple(tuple(range(first * each, (first + 1) * each)) for first in range(self.sockets))
 
+    @property
+    def kept_cores(self) -> tuple[int, ...]:
+        """Return the logical cores that are kept from jobs: the first of each NUMA node."""
+        if not self.system_cores:
+            return ()
+        return tuple(core for cores in self.numa_cores for core in sorted(cores)[: self.system_cores])
+
     def node_pages(self, size: str) -> tuple[int, ...]:
         """Return the huge pages of a size (2M, 1G) on each NUMA node with CPUs; one node a socket where the file has no `numa`."""
         if any(node.hugepages for node in self.numa):

@@ -55,7 +55,7 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
         system_cores=data["system_cores"] or 0,
     )
     _check_pages(profile, path, mistakes)
-    _check_system_cores(profile, path, mistakes)
+    _check_system_cores(profile, bool(stated), path, mistakes)
     taken = profile.hugepages_mib + profile.reserved_memory_mib
     if memory and taken >= memory:
         what = f"huge pages ({profile.hugepages_mib} MiB) and reserve ({profile.reserved_memory_mib} MiB)"
@@ -63,9 +63,9 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     return profile
 
 
-def _check_system_cores(profile: Profile, path: Path, mistakes: Mistakes) -> None:
+def _check_system_cores(profile: Profile, stated: bool, path: Path, mistakes: Mistakes) -> None:
     """Find a NUMA node that would have no core for jobs."""
-    if not profile.system_cores or any(not node.cores for node in profile.numa):
+    if not stated or not profile.system_cores or any(not node.cores for node in profile.numa):
         return
     try:
         least = min(map(len, profile.numa_cores))

@@ -103,9 +103,9 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
     }
 
 
-def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
-    """Yield everything that is wrong with the role's variables."""
-    yield from software.mistakes(choices)
+def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
+    """Yield everything that is wrong with the role's variables; without `keys` no file is read."""
+    yield from software.mistakes(choices, keys)
     mtu = choices["mtu"]
     if mtu and not 1280 <= mtu <= 65520:
         yield f"rdma_mtu: {mtu}; allowed: 1280 to 65520 bytes, or 0 for 9000 on Ethernet and the driver's own on InfiniBand"
@@ -119,8 +119,10 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
     for name in choices["modules"]:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", str(name)):
             yield f"rdma_modules: {name!r} is no name of a kernel module"
-    for key, value in (choices["nccl"] or {}).items():
-        if not re.fullmatch(r"NCCL_[A-Z0-9_]+", key):
+    if choices["nccl_topology"] and not choices["nccl_manage"]:
+        yield "rdma_nccl_topology: nobody would be told of the file, since rdma_nccl_manage is false; allowed: false, or both true"
+    for key, value in choices["nccl"].items():
+        if not re.fullmatch(r"NCCL_[A-Z0-9_]+", str(key)):
             yield f"rdma_nccl: {key!r}; allowed: settings of NCCL, such as NCCL_DEBUG"
         elif key == "NCCL_IB_TC" and choices["lossless"] and str(value) != str(_tos(choices)):
             yield f"rdma_nccl: NCCL_IB_TC is {value}, and rdma_dscp {choices['dscp']} is {_tos(choices)}: its packets would not be lossless"
@@ -180,7 +182,7 @@ def _roce(choices: Mapping[str, Any]) -> dict[str, int]:
 
 def _nccl(node: Node, choices: Mapping[str, Any], lossless: bool) -> dict[str, str]:
     """Return NCCL's settings; {} where the file is somebody else's."""
-    if choices["nccl"] is None:
+    if not choices["nccl_manage"]:
         return {}
     rails = sorted((nic for nic in node.profile.nics if nic.rail is not None), key=lambda nic: nic.rail or 0)
     return nccl_files.settings(

@@ -29,7 +29,7 @@ def system_of(choices: Mapping[str, Any], profile: Profile) -> str:
     return choices["os"] or (profile.gpu_stack.os if profile.gpu_stack else "")
 
 
-def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
+def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
     """Yield what is wrong with the variables that say the software."""
     systems = table()["systems"]
     if choices["os"] and choices["os"] not in systems:
@@ -46,7 +46,7 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
             yield f"rdma_doca_{key}: is empty, and rdma_stack is doca; allowed: {what}"
     if any(sign in choices["doca_version"] for sign in "*? ="):
         yield f"rdma_doca_version: {choices['doca_version']!r}; allowed: one exact version, as `apt-cache policy doca-ofed` prints it"
-    if choices["doca_key"]:
+    if choices["doca_key"] and keys:
         try:
             armored(choices["doca_key"])
         except ValueError as error:

@@ -72,15 +72,9 @@ def real_memory(profile: Profile) -> int:
 
 
 def system_cpus(profile: Profile) -> list[int]:
-    """Return the CPUs that jobs do not get, as Slurm counts them for CPUSpecList: core by core, the threads of one together.
-
-    They are of the first cores of each NUMA node; `tuning.spec_cores` finds the same ones on the node, where Linux counts otherwise.
-    """
+    """Return the CPUs that jobs do not get, as Slurm counts them for CPUSpecList: core by core, the threads of one together."""
     threads = profile.threads_per_core
-    if not profile.system_cores:
-        return []
-    kept = [core for cores in profile.numa_cores for core in sorted(cores)[: profile.system_cores]]
-    return [core * threads + thread for core in kept for thread in range(threads)]
+    return [core * threads + thread for core in profile.kept_cores for thread in range(threads)]
 
 
 def gres_of(profile: Profile) -> str | None:

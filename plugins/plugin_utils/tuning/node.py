@@ -103,7 +103,7 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
     except CmdlineError as error:
         yield from (f"node_tuning_cmdline: {problem}" for problem in error.problems)
     for key in choices["sysctl"]:
-        if not _KEY.match(key):
+        if not _KEY.match(str(key)):
             yield f"node_tuning_sysctl: {key!r} is no key; allowed: such as vm.swappiness, with a value, or null to leave it alone"
         elif key.startswith("vm.nr_hugepages"):
             yield f"node_tuning_sysctl: {key} would undo what each NUMA node has; the profile's `hugepages` say it"
@@ -133,7 +133,7 @@ def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) ->
     if choices["idle_us"] is not None:
         found["idle_us"] = int(choices["idle_us"])
     if choices["irqs"] == "numa":
-        found["irqs"] = {"system_cores": profile.system_cores, "nics": [nic.name for nic in profile.nics]}
+        found["irqs"] = {"cores": list(profile.kept_cores), "nics": [nic.name for nic in profile.nics]}
     return found
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_driver_state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.driver import deployment, reboot_files, state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import wanted_of
@@ -206,7 +207,12 @@ def test_another_driver_does_not_come_while_jobs_run(
 ) -> None:
     gpu = facts(loaded)
     gpu["driver"]["libraries"] = [{"version": one} for one in on_disk]
-    told = state(found(cluster(tmp_path, DEBIAN)), {**gpu, "in_use": in_use})["refusal"]
+    deployed = found(cluster(tmp_path, DEBIAN))
+    told = state(deployed, {**gpu, "in_use": in_use})["refusal"]
+    # What most nodes are spared is gone into where there is a refusal, or an initramfs without the file.
+    whole = {**gpu, "in_use": in_use, "secure_boot": "none"}
+    assert gpu_driver_state(deployed, whole)["attention"] is bool(told)
+    assert gpu_driver_state(deployed, {**whole, "initramfs_before": ["/boot/initrd.img"]})["attention"] is True
     assert bool(told) == refused
     if refused:
         assert "driver 535.261.03 runs here" in told
@@ -220,6 +226,7 @@ def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched() -> None:
     assert used.index("gpu_facts") < used.index("include_tasks") < used.index("dkms_proof")
     # Nothing but repositories and what compiles comes before.
     assert [name for name in used[: used.index("include_tasks")] if name == "deploy"] == ["deploy"]
+    assert tasks[used.index("include_tasks")]["when"] == "__gpu_driver_state['attention']"
     included = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/before_proof.yml").read_text())
     assert [next(key for key in task if "." in key) for task in included] == [
         "ansible.builtin.fail",

@@ -178,4 +178,5 @@ def test_the_filter_leaves_the_note_to_who_asks_the_firmware(secure_boot: str | 
     driver = {"version": None, "flavour": None, "libraries": []}
     told = gpu_driver_state(deployed, {"gpus": [{}], "driver": driver, "nouveau": False, "secure_boot": secure_boot})
     assert (len(told["files"]), told["firmware_decides"]) == (notes, not notes)
+    assert told["attention"] is False
     assert told["reboot"] == "driver 5 is installed and not loaded"

@@ -288,13 +288,21 @@ def test_values_of_a_task() -> None:
             "restart_after beside state None; allowed: beside state: started",
         ),
         ({"name": "a.service", "masked": True, "state": "started"}, "can be neither enabled nor running"),
-        ({"name": "a.service", "state_where": "/sys/x"}, "state_where '/sys/x'; allowed: the path of a file and its"),
+        ({"name": "a.service", "state_where": {"path": "/x", "content": "1"}}, "state_where without a state"),
         (
-            {"name": "a.service", "state_where": {"path": "x", "content": "1"}},
+            {"name": "a.service", "state": "started", "state_where": {"path": "/x", "content": "1 "}},
+            "allowed: the path",
+        ),
+        (
+            {"name": "a.service", "state": "started", "state_where": "/sys/x"},
+            "state_where '/sys/x'; allowed: the path of a file and its",
+        ),
+        (
+            {"name": "a.service", "state": "started", "state_where": {"path": "x", "content": "1"}},
             "allowed: the path of a file and its content",
         ),
         (
-            {"name": "a.service", "state_where": {"path": "/x", "content": 1}},
+            {"name": "a.service", "state": "started", "state_where": {"path": "/x", "content": 1}},
             "allowed: the path of a file and its content",
         ),
         ({"name": "a.service", "drop_ins": {"../b.conf": ""}}, "drop_ins '../b.conf'; allowed"),

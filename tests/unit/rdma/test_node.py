@@ -66,7 +66,7 @@ def test_infiniband_gets_ipoib_and_no_priorities(tmp_path: Path) -> None:
 
 
 def test_nccls_file_may_be_somebody_elses_or_have_more(tmp_path: Path) -> None:
-    assert "/etc/nccl.conf" not in contents(deployed(tmp_path, nccl=None))
+    assert "/etc/nccl.conf" not in contents(deployed(tmp_path, nccl_manage=False))
     assert "NCCL_DEBUG=WARN\n" in contents(deployed(tmp_path, nccl={"NCCL_DEBUG": "WARN"}))["/etc/nccl.conf"]
 
 

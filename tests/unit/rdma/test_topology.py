@@ -34,6 +34,7 @@ def test_it_is_written_once_and_missed_when_it_goes(tmp_path: Path) -> None:
 
 def test_a_machine_without_such_devices_gets_no_file(tmp_path: Path) -> None:
     machine = found(tmp_path)
+    machine.put(topology.FILE, "<system/>\n")
     topology.bring(machine.root, [Nic("mlx5_9", rail=True)])
     assert not (tmp_path / topology.FILE).exists()
     assert list(topology.drift(machine.root, [Nic("mlx5_9", rail=True)])) == []

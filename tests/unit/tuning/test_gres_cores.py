@@ -11,13 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import cpu_numbers, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.gres_cores import of_machine, of_plan, widen
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.model import Machine
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.numa_map import Plan, PlannedNode, record
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.spec_cores import first_of_each_node
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.nodes import gres_lines, node_lines
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment
 from tests.unit.tuning.conftest import Machines, cluster_file
+from tests.unit.tuning.node import CHOICES
 from tests.unit.tuning.trees import MACHINES, MachineTree, description
 
 slurmd = pytest.mark.tools("slurmd")
@@ -46,11 +48,20 @@ def plan_of(machine: Machine) -> Plan:
 def test_cores_that_slurm_keeps_from_jobs_are_those_that_the_node_gives_to_interrupts(
     name: str, machine_of: Machines, tmp_path: Path
 ) -> None:
-    """One is computed of the profile, the other on the node, where Linux counts CPUs as it likes."""
-    machine = machine_of(name)
+    """Slurm and the node get the same cores, also where the file does not say what the NUMA nodes are; Linux counts CPUs as it likes."""
+    machine, threads = machine_of(name), len(machine_of(name).cores[0].cpus)
     told = record(machine)[0] | {"system_cores": 2}
-    (line,) = node_lines(load(cluster_file(tmp_path, machine, told)))
-    assert f" CPUSpecList={first_of_each_node(machine, 2).spec_list} " in line
+    for profile in (told, {**told, "numa": []}):
+        cluster = load(cluster_file(tmp_path, machine, profile))
+        kept = cluster.profiles["node"].kept_cores
+        abstract = [core * threads + thread for core in kept for thread in range(threads)]
+        (line,) = node_lines(cluster)
+        assert f" CPUSpecList={fold(abstract)} " in line
+        told_node = deployment(cluster, "n1", {**CHOICES, "irqs": "numa", "isolated_cpus": ""})["expected"]["settings"]
+        assert told_node["irqs"]["cores"] == list(kept)
+        (tmp_path / "24.11.bedplate.yml").unlink()
+    cpus = set(cpu_numbers(machine.cores, load(cluster_file(tmp_path, machine, told)).profiles["node"].kept_cores))
+    assert [len(cpus & set(node.cpus)) for node in machine.cpu_nodes] == [2 * threads] * len(machine.cpu_nodes)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import cpu_numbers, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.irq_plan import (
     IrqPlan,
     compare,
@@ -19,7 +20,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.irq_plan i
     plan,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.model import Machine
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.spec_cores import first_of_each_node
 from tests.unit.tuning.conftest import Machines
 from tests.unit.tuning.trees import MACHINES
 
@@ -57,19 +57,10 @@ def test_interrupts_go_to_the_cpus_that_slurm_keeps_from_jobs(
     machine_of: Machines, tree_of: Callable[[str], Path]
 ) -> None:
     machine = machine_of("xeon-interleaved")
-    spec = first_of_each_node(machine, 2)
-    assert (spec.cores, spec.spec_list, spec.cpulist) == ((0, 1, 32, 33), "0-3,64-67", "0-3,64-67")
-    made = plan(machine, irqs_of(machine, tree_of("xeon-interleaved")), spec.cpus)
+    kept = cpu_numbers(machine.cores, (0, 1, 32, 33))
+    assert fold(kept) == "0-3,64-67"
+    made = plan(machine, irqs_of(machine, tree_of("xeon-interleaved")), kept)
     assert made.wanted == {600: "1", 601: "3", 602: "65", 603: "67"}
-
-
-def test_cpus_kept_from_jobs_are_counted_by_slurm_and_by_linux(machine_of: Machines) -> None:
-    spec = first_of_each_node(machine_of("a100-hgx"), 1)
-    assert spec.cores == tuple(range(0, 128, 16))
-    assert spec.spec_list == "0-1,32-33,64-65,96-97,128-129,160-161,192-193,224-225"
-    assert spec.cpulist == "0,16,32,48,64,80,96,112,128,144,160,176,192,208,224,240"
-    assert first_of_each_node(machine_of("gb200-tray"), 1).spec_list == "0,72"
-    assert first_of_each_node(machine_of("a100-hgx"), 0).spec_list == ""
 
 
 def test_cpus_kept_elsewhere_leave_a_node_its_own(machine_of: Machines) -> None:
