@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import apply, state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
 
-from .node import ENTRY, Node, as_wanted, deployed
+from .node import ENTRY, FILE, Node, as_wanted, deployed
 
 Change = Callable[[Node], object]
 
@@ -197,6 +197,20 @@ def test_the_unit_mends_what_a_boot_forgets(
         if node.text(f"sys/kernel/mm/transparent_hugepage/{kind}") == "madvise":
             node.put(f"sys/kernel/mm/transparent_hugepage/{kind}", "[madvise]\n")
     assert rows(node, told) == []
+
+
+def test_interrupts_of_a_nic_go_to_the_cores_of_its_node_that_jobs_do_not_get(tmp_path: Path) -> None:
+    text = FILE.replace("    memory_mib:", "    system_cores: 1\n    memory_mib:")
+    told = deployed(tmp_path, text, irqs="numa")
+    assert told["expected"]["settings"]["irqs"] == {"cores": [0, 2], "nics": ["mlx5_0"]}
+    node = as_wanted(tmp_path / "node", told)
+    for number in (50, 51):
+        node.put(f"sys/bus/pci/devices/0000:3b:00.0/msi_irqs/{number}", "msix\n")
+        node.put(f"proc/irq/{number}/smp_affinity_list", "0-3\n")
+        node.put(f"proc/irq/{number}/effective_affinity_list", "3\n")
+    assert [row.partition(":")[0] for row in rows(node, told)] == ["interrupt 50 of mlx5_0", "interrupt 51 of mlx5_0"]
+    assert list(apply.bring(Root(str(node.top)), told["expected"]["settings"])) == []
+    assert [node.text(f"proc/irq/{number}/smp_affinity_list") for number in (50, 51)] == ["0", "0"]
 
 
 def test_in_a_virtual_machine_pci_is_left_alone(node: Node, told: dict[str, Any]) -> None:
