@@ -51,7 +51,7 @@ def gpu_driver_state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dic
     }
     install = arguments(brought, "gpu_driver_packages", start_installed=False)
     # What most nodes are spared costs one condition.
-    attention = bool(found["refusal"] or gpu.get("initramfs_before"))
+    attention = bool(found["refusal"] or gpu.get("initramfs_before") or gpu.get("unproven"))
     return {**found, "files": files, "firmware_decides": later, "install": install, "attention": attention}
 
 

@@ -81,18 +81,12 @@ kernel: {description: The kernel for which it compiles., type: str, returned: su
 message: {description: The outcome in a line., type: str, returned: success}
 """
 
-from pathlib import Path
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError, next_kernel, see_that_it_boots
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError, Proof, Prover
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import MANAGERS
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import kernel_of, prover_of, work
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
-
-# On disk, for what is compiled is large.
-_SCRATCH = Path("/var/tmp")
 
 
 def main() -> None:
@@ -111,50 +105,15 @@ def main() -> None:
         supports_check_mode=True,
     )
     asked = module.params
-    packages = MANAGERS[asked["manager"]]
-    prover = Prover(Path(asked["state_directory"]) / "dkms.json", packages=packages)
     try:
-        kernel = asked["kernel"] or next_kernel()
-        if asked["kernel"]:
-            # Where nothing tells, the statement is all that there is; before a reboot that is not enough.
-            see_that_it_boots(kernel, asked["manager"], installed=False)
-        done = _done(prover, asked, kernel, module.check_mode)
+        kernel = kernel_of(asked)
+        done = work(prover_of(asked), asked, kernel, module.check_mode)
     except (BootError, DkmsError) as error:
         module.fail_json(msg=str(error))
         raise
     what = f"{asked['name']} {asked['module_version']}"
     known = f"{what} is known to compile" if asked["compile"] else f"{what} was not compiled, as asked,"
     module.exit_json(changed=bool(done), kernel=kernel, message=f"{'; '.join(done) or known} for kernel {kernel}")
-
-
-def _done(prover: Prover, asked: dict[str, Any], kernel: str, check: bool) -> list[str]:
-    """Return what was done, or in check mode is to be done."""
-    done = []
-    if not check:
-        prover.clean_up()
-    if prover.lacks_headers(kernel):
-        if check:
-            return ["the headers are to be installed, and the module compiled"]
-        prover.bring_headers(kernel)
-        done.append("headers installed")
-    if check and not prover.has_headers(kernel):
-        return ["the headers are not there yet, and the module is to be compiled"]
-    headers = prover.headers_of(kernel)
-    proof = Proof(asked["package"], asked["version"], asked["name"], asked["module_version"], kernel, headers)
-    what = f"{proof.name} {proof.module_version}"
-    if asked["compile"] and not prover.is_proven(proof):
-        if not check:
-            prover.prove(proof, _SCRATCH)
-        done.append(f"{what} {'is to be compiled' if check else 'compiles'}")
-    if asked["compile"] and (also := prover.built_as_well(proof)) and not prover.is_proven(also):
-        if not check:
-            prover.prove_as_well(also, kernel, _SCRATCH)
-        done.append(f"{what} {'is to be compiled' if check else 'compiles'} for kernel {also.kernel}, which runs, and")
-    if prover.is_left_out(proof):
-        if not check:
-            prover.build(proof)
-        done.append(f"the installed {what} {'is to be built' if check else 'was built'}")
-    return done
 
 
 if __name__ == "__main__":

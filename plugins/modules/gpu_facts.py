@@ -34,6 +34,9 @@ options:
     description: Whether to look who uses the machine, for RV(gpu.in_use). It looks at every open file of every process.
     type: bool
     default: false
+  proof:
+    description: Arguments of M(bedplate.cluster.dkms_proof), for RV(gpu.unproven); only with O(sysroot) V(/).
+    type: dict
   timeout:
     description: Seconds that the driver has to answer, once for its files and once for C(nvidia-smi). At least 1.
     type: int
@@ -128,6 +131,13 @@ gpu:
       type: list
       elements: str
       sample: ["GPUs are in use: python (1234)"]
+    unproven:
+      description:
+        - What M(bedplate.cluster.dkms_proof) would do here with O(proof), or why it would refuse; empty where all is proven. Null without
+          O(proof).
+      type: list
+      elements: str
+      sample: ["nvidia-current 550.163.01 is to be compiled"]
     queried: {description: Whether C(nvidia-smi) was asked and has answered., type: bool, sample: true}
     problems: {description: "What could not be read, and why.", type: list, elements: str, sample: []}
 """
@@ -136,6 +146,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import pending
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.facts import asker, gather
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use
 
@@ -149,6 +160,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 30},
             "early_file": {"type": "path"},
             "users": {"type": "bool", "default": False},
+            "proof": {"type": "dict"},
         },
         supports_check_mode=True,
     )
@@ -158,6 +170,7 @@ def main() -> None:
     ask = asker(sysroot, module.params["query"])
     gpu = gather(sysroot, seconds, ask, module.params["early_file"] or "")
     gpu["in_use"] = in_use(Path(sysroot) / "proc") if module.params["users"] else None
+    gpu["unproven"] = pending(proof) if (proof := module.params["proof"]) and sysroot == "/" else None
     module.exit_json(changed=False, gpu=gpu)
 
 

@@ -21,6 +21,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_guards i
     kept_still,
     let_go,
     linked,
+    ours,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import (
     ASK,
@@ -121,6 +122,10 @@ class Prover:
         with kept_still(self.no_autoinstall):
             what = f"{name}, the headers of the kernel that boots next, cannot be installed"
             self._step([*self.packages.install, name], INSTALL, what)
+
+    def is_kept_still(self) -> bool:
+        """Whether a run that was killed has left DKMS so that it builds nothing by itself."""
+        return ours(self.no_autoinstall)
 
     def clean_up(self) -> None:
         """Let DKMS build again, where a run that was killed has left it otherwise."""

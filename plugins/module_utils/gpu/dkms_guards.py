@@ -43,7 +43,12 @@ def linked(build: Path, tree: Path | None) -> Iterator[None]:
             path.rmdir()
 
 
+def ours(file: Path) -> bool:
+    """Return whether the file is one that `kept_still` wrote, and not the site's own."""
+    return file.exists() and file.read_text(errors="replace") == _OURS
+
+
 def let_go(file: Path) -> None:
     """Let DKMS build again, where a run that was killed has left it otherwise."""
-    if file.exists() and file.read_text(errors="replace") == _OURS:
+    if ours(file):
         file.unlink()

@@ -26,7 +26,7 @@ _NO_NOUVEAU = "# nouveau would take the GPUs first.\nblacklist nouveau\noptions 
 
 
 def deployment(wanted: Wanted) -> dict[str, Any]:
-    """Return what to bring to a node: `origins`, `build` and `early` before the kernel module is proven, all else after it."""
+    """Return what to bring to a node: `prepare` before the kernel module is proven, all else after it; `ask` is what to read."""
     stack = wanted.stack
     told = deploy(wanted, PART)
     # DCGM's is of the role dcgm.
@@ -34,21 +34,20 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
     splits = mig.is_wanted(wanted.profile)
     services = list(dict.fromkeys(one for one in stack.services if one != tables.default().dcgm.service))
     origins = [*wanted.origins(PART), *wanted.kernels()]
-    early = [{"path": BLACKLIST, "content": _NO_NOUVEAU}]
-    build = _build(wanted)
+    early = {"path": BLACKLIST, "content": _NO_NOUVEAU}
+    build, proof = _build(wanted), _proof(wanted)
     # nouveau is kept out before a package makes an initramfs.
-    first = {"manager": wanted.manager, "sources": [*origins, *early], "packages": build}
+    first = {"manager": wanted.manager, "sources": [*origins, early], "packages": build}
     return {
         "driver": stack.driver,
         "module": stack.module,
         "prepare": arguments(first, "gpu_driver"),
-        "origins": origins,
         "pins": wanted.pins(PART, never=tables.default().metapackages),
         "build": build,
         # Of a kernel that nobody states. The proof brings those of the kernel that boots, which only the node knows.
         "headers": list(stack.kernel_follows[:1]) if stack.dkms and not wanted.file.kernel else [],
-        "early": early,
-        "proof": _proof(wanted),
+        "ask": {"query": False, "early_file": BLACKLIST, "users": True, **({"proof": proof} if proof else {})},
+        "proof": proof,
         "files": _files(wanted),
         "services": services,
         "mig": splits,

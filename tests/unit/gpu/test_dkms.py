@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import dkms_guards, dkms_work
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
     DkmsError,
     Proof,
@@ -16,8 +18,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import (
     first_error,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_packages import MANAGERS
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import pending, work
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
-from ansible_collections.bedplate.cluster.plugins.modules import dkms_proof
 
 PROOF = Proof("toy-dkms", "1.0-1", "toy", "1.0", "6.1.0-56-amd64", "6.1.192-2")
 RUNNING = "6.1.0-50-amd64"
@@ -225,8 +227,10 @@ def test_what_a_killed_run_has_left_is_taken_away(tmp_path: Path) -> None:
     one.bring_headers(PROOF.kernel)
     file = tmp_path / "etc/dkms/no-autoinstall"
     file.write_text(machine.kept_still[0])
+    assert one.is_kept_still()
     one.clean_up()
     assert not file.exists()
+    assert not one.is_kept_still()
 
 
 @pytest.mark.parametrize(("state", "lacks"), [("installed", False), ("half-configured", True), ("unpacked", True)])
@@ -331,32 +335,57 @@ def reads(machine: Machine) -> bool:
 
 
 def test_check_mode_says_what_a_run_does_and_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dkms_proof, "_SCRATCH", tmp_path)
+    monkeypatch.setattr(dkms_work, "SCRATCH", tmp_path)
     machine = Machine()
     one = without_headers(tmp_path, machine)
-    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == [
-        "the headers are to be installed, and the module compiled"
-    ]
+    assert work(one, ASKED, PROOF.kernel, check=True) == ["the headers are to be installed, and the module compiled"]
     assert reads(machine)
     machine.build_directory.mkdir()
-    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == ["toy 1.0 is to be compiled"]
+    assert work(one, ASKED, PROOF.kernel, check=True) == ["toy 1.0 is to be compiled"]
     assert reads(machine)
-    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=False) == ["toy 1.0 compiles"]
+    assert work(one, ASKED, PROOF.kernel, check=False) == ["toy 1.0 compiles"]
     for check in (True, False):
-        assert dkms_proof._done(one, ASKED, PROOF.kernel, check) == []
+        assert work(one, ASKED, PROOF.kernel, check) == []
     for path in ("boot/vmlinuz-6.1.0-56-amd64", "usr/src/toy-1.0/dkms.conf"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
     machine.calls.clear()
-    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=True) == ["the installed toy 1.0 is to be built"]
+    assert work(one, ASKED, PROOF.kernel, check=True) == ["the installed toy 1.0 is to be built"]
     assert reads(machine)
-    assert dkms_proof._done(one, ASKED, PROOF.kernel, check=False) == ["the installed toy 1.0 was built"]
+    assert work(one, ASKED, PROOF.kernel, check=False) == ["the installed toy 1.0 was built"]
     assert machine.calls[-1][:2] == ["dkms", "install"]
 
 
 def test_who_wants_nothing_proven_gets_headers_all_the_same(tmp_path: Path) -> None:
     machine = Machine()
     one = without_headers(tmp_path, machine)
-    assert dkms_proof._done(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == ["headers installed"]
-    assert dkms_proof._done(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == []
+    assert work(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == ["headers installed"]
+    assert work(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == []
     assert not [call for call in machine.calls if call[:2] == ["dkms", "build"]]
+
+
+def test_who_only_reads_says_what_the_proof_would_do_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine()
+    one = prover(tmp_path, machine)
+    monkeypatch.setattr(dkms_work, "SCRATCH", tmp_path)
+    monkeypatch.setattr(dkms_work, "prover_of", lambda asked: one)
+    monkeypatch.setattr(dkms_work, "next_kernel", lambda: PROOF.kernel)
+    assert pending(ASKED) == ["toy 1.0 is to be compiled"]
+    assert reads(machine)
+    work(one, ASKED, PROOF.kernel, check=False)
+    assert pending(ASKED) == []
+    # What a killed run has left is for the proof to take away.
+    one.no_autoinstall.parent.mkdir(parents=True, exist_ok=True)
+    one.no_autoinstall.write_text(dkms_guards._OURS)
+    assert pending(ASKED) == ["DKMS is to build by itself again"]
+    assert one.no_autoinstall.exists()
+    one.clean_up()
+    # Why it would refuse is no reason to leave it out: it is the proof that then ends the run.
+    monkeypatch.setattr(dkms_work, "next_kernel", nothing_tells)
+    assert pending(ASKED) == ["nothing tells which kernel boots next"]
+
+
+def nothing_tells() -> str:
+    raise BootError("nothing tells which kernel boots next")

@@ -116,7 +116,7 @@ def test_a_stated_kernel_is_installed_and_locked_with_all_that_goes_with_it(tmp_
     assert told["build"] == ["dkms", f"kernel-devel={KERNEL}"]
     assert told["packages"][-3:] == [f"{name}={KERNEL}" for name in ("kernel-devel", "kernel-core", "kernel-modules")]
     # Before the build packages, or an old lock would keep them away; so not with the driver's.
-    lines = lines_of(told["origins"])
+    lines = lines_of(told["prepare"]["sources"])
     assert {f"{name}-{KERNEL}.*" for name in ("kernel", "kernel-core", "kernel-devel", "kernel-modules-core")} <= set(
         lines
     )
@@ -127,7 +127,7 @@ def test_a_stated_kernel_is_installed_and_locked_with_all_that_goes_with_it(tmp_
 
 def test_without_a_stated_kernel_none_comes_by_itself_but_its_headers_can_be_had(tmp_path: Path) -> None:
     told = driver.deployment(wanted(tmp_path))
-    lines = lines_of(told["origins"])
+    lines = lines_of(told["prepare"]["sources"])
     assert {"!kernel", "!kernel-core"} <= set(lines)
     assert "!kernel-devel" not in lines
     assert told["build"] == ["dkms", "kernel-devel"]
@@ -145,7 +145,7 @@ def test_without_anything_to_lock_there_is_no_block() -> None:
 
 def test_kernels_of_other_flavours_do_not_come_by_themselves_either(tmp_path: Path) -> None:
     told = driver.deployment(wanted(tmp_path))
-    assert {"!kernel-rt-core", "!kernel-64k-core"} <= set(lines_of(told["origins"]))
+    assert {"!kernel-rt-core", "!kernel-64k-core"} <= set(lines_of(told["prepare"]["sources"]))
     assert "kernel-rt-core" in told["expected"]["none"]
 
 

@@ -83,7 +83,7 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
 def test_a_copy_of_the_archive_is_where_the_file_says(tmp_path: Path) -> None:
     urls = "urls: {debian: http://mirror.example.org/debian}"
     told = found(cluster(tmp_path, DEBIAN.replace('"550"', f'"550", {urls}')))
-    sources = {one["path"]: one["content"] for one in told["origins"]}
+    sources = {one["path"]: one["content"] for one in told["prepare"]["sources"]}
     main = sources["/etc/apt/sources.list.d/bedplate-debian.sources"]
     assert (
         "URIs: http://mirror.example.org/debian\nSuites: trixie trixie-updates\nComponents: contrib non-free " in main
@@ -209,10 +209,11 @@ def test_another_driver_does_not_come_while_jobs_run(
     gpu["driver"]["libraries"] = [{"version": one} for one in on_disk]
     deployed = found(cluster(tmp_path, DEBIAN))
     told = state(deployed, {**gpu, "in_use": in_use})["refusal"]
-    # What most nodes are spared is gone into where there is a refusal, or an initramfs without the file.
+    # What most nodes are spared is gone into where there is a refusal, an initramfs without the file, or no proof.
     whole = {**gpu, "in_use": in_use, "secure_boot": "none"}
     assert gpu_driver_state(deployed, whole)["attention"] is bool(told)
     assert gpu_driver_state(deployed, {**whole, "initramfs_before": ["/boot/initrd.img"]})["attention"] is True
+    assert gpu_driver_state(deployed, {**whole, "unproven": ["x 1.0 is to be compiled"]})["attention"] is True
     assert bool(told) == refused
     if refused:
         assert "driver 535.261.03 runs here" in told
@@ -222,15 +223,16 @@ def test_another_driver_does_not_come_while_jobs_run(
 def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched() -> None:
     tasks = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/main.yml").read_text())
     used = [next(key for key in task if "." in key).rpartition(".")[2] for task in tasks]
-    assert tasks[used.index("gpu_facts")]["bedplate.cluster.gpu_facts"]["users"] is True
-    assert used.index("gpu_facts") < used.index("include_tasks") < used.index("dkms_proof")
+    assert tasks[used.index("gpu_facts")]["bedplate.cluster.gpu_facts"] == "{{ __gpu_driver_wanted['ask'] }}"
+    assert used.index("gpu_facts") < used.index("include_tasks")
     # Nothing but repositories and what compiles comes before.
     assert [name for name in used[: used.index("include_tasks")] if name == "deploy"] == ["deploy"]
     assert tasks[used.index("include_tasks")]["when"] == "__gpu_driver_state['attention']"
-    included = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/before_proof.yml").read_text())
+    included = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/before_install.yml").read_text())
     assert [next(key for key in task if "." in key) for task in included] == [
         "ansible.builtin.fail",
         "ansible.builtin.command",
+        "bedplate.cluster.dkms_proof",
     ]
 
 

@@ -164,8 +164,8 @@ def test_nodes_of_two_architectures_are_in_one_cluster(tmp_path: Path) -> None:
     profiles = {"old": 'model: gh200, driver: "595"'}
     told = [driver.deployment(wanted(tmp_path, host, **profiles)) for host in ("new1", "old1")]
     assert [one["headers"] for one in told] == [["linux-headers-amd64"], ["linux-headers-arm64"]]
-    assert ["/x86_64\n" in one["origins"][0]["content"] for one in told] == [True, False]
-    assert ["/sbsa\n" in one["origins"][0]["content"] for one in told] == [False, True]
+    assert ["/x86_64\n" in one["prepare"]["sources"][0]["content"] for one in told] == [True, False]
+    assert ["/sbsa\n" in one["prepare"]["sources"][0]["content"] for one in told] == [False, True]
     assert all("linux-image-[!0-9]*" in one["expected"]["pinned"] for one in told)
 
 
