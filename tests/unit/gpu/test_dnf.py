@@ -55,7 +55,9 @@ def test_every_part_is_of_dnf_and_holds_nothing_by_apt(tmp_path: Path) -> None:
     for part in (driver, cuda, dcgm):
         told = part.deployment(wanted(tmp_path))
         assert (told["manager"], told["expected"]["manager"], told["hold"]) == ("dnf", "dnf", [])
-        paths = [one["path"] for key in ("sources", "origins", "pins") for one in told.get(key, [])]
+        first = told.get("prepare", {}).get("sources", [])
+        paths = [one["path"] for one in [*first, *told.get("sources", []), *told.get("pins", [])]]
+        assert paths
         assert not [path for path in paths if "apt" in path]
     assert driver.deployment(wanted(tmp_path))["proof"]["manager"] == "dnf"
     assert driver.deployment(wanted(tmp_path, "debian-13"))["manager"] == "apt"

@@ -119,7 +119,8 @@ def served(directory: Path) -> Iterator[tuple[str, list[str]]]:
 
 def what_apt_reads(part: dict[str, Any]) -> list[dict[str, str]]:
     """Return the repositories and pins that a role brings."""
-    return [entry for name in ("sources", "origins", "pins") for entry in part.get(name, ())]
+    brought = [*part.get("prepare", {}).get("sources", ()), *part.get("sources", ()), *part.get("pins", ())]
+    return [entry for entry in brought if entry["path"].startswith("/etc/apt/")]
 
 
 class Node:
