@@ -101,8 +101,11 @@ partitions:
 """
 
 import gc
+import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -146,16 +149,52 @@ def _names_this_plugin(path: str) -> bool:
         return False
 
 
-def preload() -> None:
-    """Load what nearly every task of a role needs, before Ansible forks for the first of them.
+class Preload:
+    """Loads what nearly every task of a role needs, right before Ansible forks for the first of them.
 
     A fork takes over what is loaded and loses what it loads: without this each task on each host reads Ansible's own filters
-    and the cluster's again, which is half of what a task costs that does nothing else.
+    and the cluster's again, which is half of what a task costs that does nothing else. A command without tasks never forks.
     """
-    filter_loader.get("bedplate.cluster.slurm_parts")
-    filter_loader.get("ansible.builtin.combine")
-    action_loader.get("ansible.builtin.normal", class_only=True)
-    action_loader.get("bedplate.cluster.deploy", class_only=True)
+
+    def __init__(self) -> None:
+        self.waits = False
+        self.loaded = False
+
+    def wait(self) -> None:
+        """Load before the next fork; once in a process, however many inventories it reads."""
+        if not self.waits:
+            self.waits = True
+            os.register_at_fork(before=self.load)
+
+    def load(self) -> None:
+        """Load, the first time."""
+        if self.loaded:
+            return
+        self.loaded = True
+        with _uncollected():
+            filter_loader.get("bedplate.cluster.slurm_parts")
+            filter_loader.get("ansible.builtin.combine")
+            action_loader.get("ansible.builtin.normal", class_only=True)
+            action_loader.get("bedplate.cluster.deploy", class_only=True)
+
+
+PRELOAD = Preload()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Have Python look for no garbage meanwhile, nor afterwards among what is there then.
+
+    What is made stays to the end: to look for garbage in it again and again is half of the time now, and a tenth of what comes after.
+    """
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
@@ -197,18 +236,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             raise AnsibleParserError(
                 f"bedplate.cluster.racks needs a Python library on the control node: {IMPORT_ERROR}"
             )
-        # What is made here stays to the end: to look for garbage in it again and again is half of the time now, and a tenth
-        # of what comes after.
-        collecting = gc.isenabled()
-        gc.disable()
-        try:
+        with _uncollected():
             cluster = self._load(path)
             self._populate(cluster)
-            preload()
-            gc.freeze()
-        finally:
-            if collecting:
-                gc.enable()
+        PRELOAD.wait()
         if cluster.constructed:
             self._construct(cluster)
 

@@ -152,3 +152,23 @@ def test_files_of_others_are_told_of_by_none(tmp_path):
     path.write_text("# plugin: bedplate.cluster.racks\nall: {hosts: {one: {plugin: bedplate.cluster.racks}}}\n")
     done = inventory("-i", path, "--list")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("tasks", "loaded"), [("[]", "False"), ("[{ansible.builtin.debug: {msg: x}}]", "True")])
+def test_a_command_with_tasks_loads_the_filters_before_it_forks_and_one_without_loads_none(
+    tmp_path: Path, tasks: str, loaded: str
+) -> None:
+    seen = tmp_path / "seen"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import atexit, sys\nfrom pathlib import Path\n"
+        "NAME = 'ansible_collections.bedplate.cluster.plugins.filter.slurm'\n"
+        f"atexit.register(lambda: Path({str(seen)!r}).write_text(str(NAME in sys.modules)))\n"
+    )
+    play = tmp_path / "play.yml"
+    play.write_text(f"- hosts: gpu01\n  gather_facts: false\n  tasks: {tasks}\n")
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "inventories/lab", str(play)]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The forks end without this; what was written is of the process that forks.
+    assert seen.read_text() == loaded

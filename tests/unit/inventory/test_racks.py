@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from ansible import constants
@@ -12,6 +14,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.loader import inventory_loader
 
+from ansible_collections.bedplate.cluster.plugins.inventory import racks
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import groups_of, load
 
 ROOT = Path(__file__).parents[3]
@@ -219,3 +222,32 @@ def test_the_quick_way_leaves_what_ansibles_own_methods_would(path):
     for inventory in (quick, slow):
         inventory.reconcile_inventory()
     assert state(quick) == state(slow)
+
+
+def test_a_host_of_another_source_comes_into_a_group_of_the_cluster_file(lab, tmp_path: Path) -> None:
+    more = tmp_path / "more.ini"
+    more.write_text("[gpu_nodes]\nguest1\n")
+    for sources in ([lab(), more], [more, lab()]):
+        groups = manager(*sources).groups
+        for name in ("gpu_nodes", "all"):
+            assert {"gpu01", "guest1"} <= set(names(groups[name].get_hosts()))
+
+
+def test_what_tasks_need_is_loaded_before_the_first_fork_and_not_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    loader = SimpleNamespace(get=lambda name, **_options: loaded.append(name))
+    monkeypatch.setattr(racks, "filter_loader", loader)
+    monkeypatch.setattr(racks, "action_loader", loader)
+    # That of this process may be waiting, too.
+    monkeypatch.setattr(racks.PRELOAD, "loaded", True)
+    preload = racks.Preload()
+    preload.wait()
+    preload.wait()
+    assert loaded == []
+    for _fork in range(2):
+        child = os.fork()
+        if not child:
+            os._exit(len(loaded))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+    assert loaded[0] == "bedplate.cluster.slurm_parts"
+    assert len(loaded) == 4
