@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.process import ROOT, BenchmarkError, Cost, Row, cost, median, spread
-from benchmarks.roles import EMPTY, PING, PINGED, results_of
+from benchmarks.roles import EMPTY, PINGED, PINGS_OF, results_of
 from lab.guest.machine import Guest, environment
 
 CLUSTER_FILE = Path(__file__).with_name("guest.bedplate.yml")
@@ -30,15 +30,16 @@ def rows(runs: int = 3) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="bedplate-benchmark-") as name:
         directory = Path(name)
         (directory / "empty.yml").write_text(EMPTY)
-        (directory / "ping.yml").write_text(PING)
+        for playbook, text in PINGS_OF.items():
+            (directory / playbook).write_text(text)
 
         def run(*playbooks: str) -> Cost:
             return cost("ansible-playbook", [*playbooks, *common], directory, environment(guest))
 
         run(*PLAYBOOKS)
-        turns = [(run(*PLAYBOOKS), run("empty.yml"), run("ping.yml")) for _turn in range(runs)]
-    full, empty, pings = zip(*turns, strict=True)
-    ping = (median(pings) - median(empty)) / PINGED
+        turns = [(run(*PLAYBOOKS), run("empty.yml"), *(run(one) for one in PINGS_OF)) for _turn in range(runs)]
+    full, empty, few, many = zip(*turns, strict=True)
+    ping = (median(many) - median(few)) / PINGED
     cpu = median(full) - median(empty)
     yield Row("task results of node_tuning and rdma, no change", results_of(full[-1].output)["node1"], "tasks", TASKS)
     yield Row("controller CPU of both, no change, once a run with it", cpu, "CPU-s", None, f"runs {spread(full)}")

@@ -24,6 +24,7 @@ INVENTORY = ROOT / "inventories" / "lab"
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit status."""
     options = _parser().parse_args(arguments)
+    own_programs_first()
     try:
         return int(options.run(options) or 0)
     except LabError as problem:
@@ -35,6 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 130
+
+
+def own_programs_first() -> None:
+    """Find ansible-playbook and molecule beside this Python: whoever calls it by its path need not have activated its environment."""
+    if sys.prefix != sys.base_prefix:
+        os.environ["PATH"] = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
 
 def _parser() -> argparse.ArgumentParser:

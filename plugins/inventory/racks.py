@@ -103,6 +103,7 @@ partitions:
 import gc
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -171,11 +172,16 @@ class Preload:
         if self.loaded:
             return
         self.loaded = True
-        with _uncollected():
-            filter_loader.get("bedplate.cluster.slurm_parts")
-            filter_loader.get("ansible.builtin.combine")
-            action_loader.get("ansible.builtin.normal", class_only=True)
-            action_loader.get("bedplate.cluster.deploy", class_only=True)
+        try:
+            with _uncollected():
+                filter_loader.get("bedplate.cluster.slurm_parts")
+                filter_loader.get("ansible.builtin.combine")
+                action_loader.get("ansible.builtin.normal", class_only=True)
+                action_loader.get("bedplate.cluster.deploy", class_only=True)
+        except KeyboardInterrupt:
+            # Python ignores what is raised before a fork, and the run would go on. No fork is there yet that would have to end first.
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+            os.kill(os.getpid(), signal.SIGINT)
 
 
 PRELOAD = Preload()

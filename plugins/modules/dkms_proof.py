@@ -85,7 +85,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import kernel_of, prover_of, work
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import PROOF, kernel_of, prover_of, work
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
 
 
@@ -93,12 +93,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "manager": {"type": "str", "choices": ["apt", "dnf"], "default": "apt"},
-            "package": {"type": "str", "required": True},
-            "version": {"type": "str", "required": True},
-            "name": {"type": "str", "required": True},
-            "module_version": {"type": "str", "required": True},
-            "kernel": {"type": "str"},
+            **PROOF,
             "compile": {"type": "bool", "default": True},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
         },

@@ -16,6 +16,7 @@ description:
     taken from the order of the PCI addresses.
   - A driver that hangs does not hang this module. What has not answered in time is left behind, and C(nvidia-smi) is not asked where
     the driver's files did not answer already.
+  - With O(proof) it asks the package manager and DKMS as well, and reads C(/boot) and the boot loader's settings.
   - Judges nothing, fails for nothing that it finds, and sets no variables. Changes nothing but that C(nvidia-smi) may create device
     files, as for any user.
 options:
@@ -35,8 +36,15 @@ options:
     type: bool
     default: false
   proof:
-    description: Arguments of M(bedplate.cluster.dkms_proof), for RV(gpu.unproven); only with O(sysroot) V(/).
+    description: What M(bedplate.cluster.dkms_proof) is to prove, as its options, for RV(gpu.unproven); only with O(sysroot) V(/).
     type: dict
+    suboptions:
+      manager: {description: What fetches the package., type: str, choices: [apt, dnf], default: apt}
+      package: {description: The package with the sources., type: str, required: true}
+      version: {description: Its version., type: str, required: true}
+      name: {description: The name of the module in C(dkms status)., type: str, required: true}
+      module_version: {description: Its version there., type: str, required: true}
+      kernel: {description: The kernel; by default the one that boots next., type: str}
   timeout:
     description: Seconds that the driver has to answer, once for its files and once for C(nvidia-smi). At least 1.
     type: int
@@ -146,7 +154,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import pending
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import PROOF, pending
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.facts import asker, gather
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use
 
@@ -160,7 +168,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 30},
             "early_file": {"type": "path"},
             "users": {"type": "bool", "default": False},
-            "proof": {"type": "dict"},
+            "proof": {"type": "dict", "options": PROOF},
         },
         supports_check_mode=True,
     )

@@ -14,12 +14,21 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest imp
 
 # On disk, for what is compiled is large.
 SCRATCH = Path("/var/tmp")
+# What is to be proven, as Ansible's modules declare their options.
+PROOF: dict[str, dict[str, Any]] = {
+    "manager": {"type": "str", "choices": sorted(MANAGERS), "default": "apt"},
+    "package": {"type": "str", "required": True},
+    "version": {"type": "str", "required": True},
+    "name": {"type": "str", "required": True},
+    "module_version": {"type": "str", "required": True},
+    "kernel": {"type": "str"},
+}
 
 
 def prover_of(asked: Mapping[str, Any]) -> Prover:
     """Return who proves what dkms_proof is asked; `asked` is its arguments."""
     record = Path(asked.get("state_directory") or STATE_DIRECTORY) / "dkms.json"
-    return Prover(record, packages=MANAGERS[asked.get("manager") or "apt"])
+    return Prover(record, packages=MANAGERS[asked["manager"]])
 
 
 def kernel_of(asked: Mapping[str, Any]) -> str:
@@ -28,17 +37,20 @@ def kernel_of(asked: Mapping[str, Any]) -> str:
     if not kernel:
         return next_kernel()
     # Where nothing tells, the statement is all that there is; before a reboot that is not enough.
-    see_that_it_boots(kernel, asked.get("manager") or "apt", installed=False)
+    see_that_it_boots(kernel, asked["manager"], installed=False)
     return str(kernel)
 
 
 def pending(asked: Mapping[str, Any]) -> list[str]:
-    """Return what dkms_proof would do or refuse on this machine, changing nothing; empty where all is proven."""
+    """Return what dkms_proof would do or refuse on this machine, changing nothing; empty where all is proven.
+
+    What cannot be read is for the proof to fail with.
+    """
     prover = prover_of(asked)
     try:
         still = ["DKMS is to build by itself again"] if prover.is_kept_still() else []
         return [*still, *work(prover, asked, kernel_of(asked), check=True)]
-    except (BootError, DkmsError) as error:
+    except (BootError, DkmsError, OSError) as error:
         return [str(error)]
 
 

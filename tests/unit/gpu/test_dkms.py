@@ -385,6 +385,12 @@ def test_who_only_reads_says_what_the_proof_would_do_and_changes_nothing(
     # Why it would refuse is no reason to leave it out: it is the proof that then ends the run.
     monkeypatch.setattr(dkms_work, "next_kernel", nothing_tells)
     assert pending(ASKED) == ["nothing tells which kernel boots next"]
+    monkeypatch.setattr(dkms_work, "next_kernel", unreadable)
+    assert pending(ASKED) == ["[Errno 13] Permission denied: '/boot/grub/grub.cfg'"]
+
+
+def unreadable() -> str:
+    raise PermissionError(13, "Permission denied", "/boot/grub/grub.cfg")
 
 
 def nothing_tells() -> str:

@@ -70,6 +70,8 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
         "name": "nvidia-current-open",
         "module_version": "550.163.01",
     }
+    asked = {"query": False, "early_file": "/etc/modprobe.d/bedplate-gpu-driver.conf", "users": True}
+    assert told["ask"] == {**asked, "proof": told["proof"]}
     assert told["expected"]["packages"] == packages
     assert told["expected"]["pinned"]["libnvcuvid1"] == "550.163.01-2"
     assert told["services"] == ["nvidia-persistenced"]

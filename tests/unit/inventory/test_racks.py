@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -251,3 +252,16 @@ def test_what_tasks_need_is_loaded_before_the_first_fork_and_not_sooner(monkeypa
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
     assert loaded[0] == "bedplate.cluster.slurm_parts"
     assert len(loaded) == 4
+
+
+def test_an_interrupt_while_it_is_loaded_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(racks.PRELOAD, "loaded", True)
+    monkeypatch.setattr(racks, "filter_loader", SimpleNamespace(get=interrupted))
+    child = os.fork()
+    if not child:
+        racks.Preload().load()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGINT

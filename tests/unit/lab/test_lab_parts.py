@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ipaddress
+import shutil
 import subprocess
 import sys
 import threading
@@ -232,3 +233,12 @@ def test_what_another_checkout_runs_is_kept_with_its_archive_and_said_so(
     }
     assert ("node image, caches and logs removed" in said) != bool(busy)
     assert ("bedplate-node:bbb and its archive are kept: another checkout's nodes run it" in said) == bool(busy)
+
+
+def test_the_programs_beside_this_python_are_found_without_an_activated_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin")
+    cli.own_programs_first()
+    for name in ("molecule", "ansible-playbook"):
+        assert shutil.which(name) == str(Path(sys.executable).with_name(name))
