@@ -10,7 +10,7 @@ import argparse
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from benchmarks.process import HEAD, ROOT, BenchmarkError, Cost, Row, cost, median, spread
@@ -48,22 +48,14 @@ def results_of(output: str) -> dict[str, int]:
     return {host: int(ok) + int(skipped) for host, ok, _changes, skipped in recap}
 
 
-def _turns(
-    directory: Path, hosts: str, runs: int, playbooks: tuple[str, ...] = PLAYBOOKS
-) -> tuple[list[Cost], list[Cost]]:
-    """Run the playbooks and an empty play in turns."""
+def _turns(directory: Path, hosts: str, runs: int, kinds: Sequence[Sequence[str]]) -> list[list[Cost]]:
+    """Run each kind of playbooks in turns, for the machine's speed changes; return the costs of each kind."""
     common = ["--inventory", str(INVENTORY), "--limit", hosts]
-    pairs = [
-        (
-            cost("ansible-playbook", [*playbooks, *common], directory),
-            cost("ansible-playbook", ["empty.yml", *common], directory),
-        )
-        for _run in range(runs)
-    ]
-    return [full for full, _empty in pairs], [empty for _full, empty in pairs]
+    turns = [[cost("ansible-playbook", [*kind, *common], directory) for kind in kinds] for _run in range(runs)]
+    return [list(column) for column in zip(*turns, strict=True)]
 
 
-def rows(runs: int = 3) -> Iterator[Row]:
+def rows(runs: int = 5) -> Iterator[Row]:
     """Measure compute nodes; of the lab's controller nothing is asked."""
     if not SSH_CONFIG.exists():
         raise BenchmarkError("there is no lab: `make lab` boots and deploys it (docs/lab.md).")
@@ -72,31 +64,29 @@ def rows(runs: int = 3) -> Iterator[Row]:
         (directory / "empty.yml").write_text(EMPTY)
         for playbook, text in PINGS_OF.items():
             (directory / playbook).write_text(text)
+        empty_play = ("empty.yml",)
         try:
-            _turns(directory, "compute_nodes", 1)
+            _turns(directory, "compute_nodes", 1, (PLAYBOOKS,))
         except BenchmarkError as error:
             raise BenchmarkError(f"is the lab up and deployed? `make lab` does both.\n{error}") from None
-        full, empty = _turns(directory, "compute_nodes", runs)
+        kinds = (PLAYBOOKS, empty_play, GPU, *((one,) for one in PINGS_OF))
+        full, empty, gpu, few, many = _turns(directory, "compute_nodes", runs, kinds)
         results = results_of(full[-1].output)
         nodes = sorted(results)
-        one, empty_one = _turns(directory, nodes[0], runs)
-        common = ["--inventory", str(INVENTORY), "--limit", "compute_nodes"]
-        turns = [[cost("ansible-playbook", [name, *common], directory) for name in PINGS_OF] for _run in range(runs)]
-        gpu, empty_gpu = _turns(directory, "compute_nodes", runs, GPU)
+        one, empty_one = _turns(directory, nodes[0], runs, (PLAYBOOKS, empty_play))
     total, single = median(full) - median(empty), median(one) - median(empty_one)
     yield Row("task results on a compute node, no change", max(results.values()), "tasks", TASKS)
     yield Row(
         f"controller CPU per compute node, of {len(nodes)}, no change", total / len(nodes), "CPU-s", CPU,
         f"runs {spread(full)}, empty {spread(empty)}",
     )  # fmt: skip
-    few, many = (list(column) for column in zip(*turns, strict=True))
     ping = (median(many) - median(few)) / len(nodes) / PINGED
     yield Row(f"  in pings, of {ping:.3f} CPU-s each in this run", total / len(nodes) / ping, "pings", PINGS)
     if len(nodes) > 1:
         more = (total - single) / (len(nodes) - 1)
         yield Row("  of it each further node", more, "CPU-s")
         yield Row("  of it once a run: roles, modules put together", single - more, "CPU-s a run")
-    software = (median(gpu) - median(empty_gpu)) / len(nodes)
+    software = (median(gpu) - median(empty)) / len(nodes)
     of_gpu = max(results_of(gpu[-1].output)[node] for node in nodes)
     yield Row("task results of the GPU software on a node, no change", of_gpu, "tasks", GPU_TASKS)
     yield Row("controller CPU of the GPU software per node, no change", software, "CPU-s", None, f"runs {spread(gpu)}")
@@ -106,7 +96,7 @@ def rows(runs: int = 3) -> Iterator[Row]:
 def main(arguments: list[str] | None = None) -> int:
     """Print tasks and CPU; the exit code says whether they are within their budgets."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--runs", type=int, default=3, help="of how many runs the median is taken")
+    parser.add_argument("--runs", type=int, default=5, help="of how many runs the median is taken")
     options = parser.parse_args(arguments)
     try:
         found = list(rows(options.runs))
