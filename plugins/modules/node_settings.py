@@ -45,31 +45,33 @@ EXAMPLES = r"""
   bedplate.cluster.node_settings:
     role: node_tuning
     expected: "{{ __node_tuning_wanted['expected'] }}"
-# => fails: huge pages of 2M on NUMA node 1: wanted 8, found 3; systemctl restart bedplate-tuning; where that does not get them, ...
-# =>        sysctl vm.swappiness, also set in /etc/sysctl.d/99-site.conf:3: wanted 10, found 60; take it out there, or ...
+# => fails: huge pages of 2M on NUMA node 1: expected 8, found 3; systemctl restart bedplate-tuning; where that does not get them, ...
+# =>        sysctl vm.swappiness: expected 10, found 60, overridden by /etc/sysctl.d/99-site.conf:3; take it out there, or ...
 """
 
 RETURN = r"""
 msg: {description: "That all is as wanted, or the differences, a line each.", type: str, returned: always}
-drift:
-  description: The differences.
+findings:
+  description: The differences, with all fields of a finding.
   type: list
   elements: dict
   returned: always
   contains:
-    setting: {description: What it is about., type: str}
-    wanted: {description: What the cluster file and the role's variables want., type: str}
+    kind: {description: A stable short name of what kind of difference it is., type: str}
+    where: {description: What it is about., type: str}
+    expected: {description: What the cluster file and the role's variables want., type: str}
     found: {description: What the node has., type: str}
-    fix: {description: What to do., type: str}
+    overridden_by: {description: 'The file and line, the drop-in or the program that wins; empty where there is none.', type: str}
+    remedy: {description: What to do., type: str}
     reboot: {description: Whether that takes a reboot., type: bool}
 problems: {description: What could not be read., type: list, elements: str, returned: always}
 """
 
-from dataclasses import asdict
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import table, to_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import state as of_rdma
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import state as of_tuning
@@ -89,10 +91,9 @@ def main() -> None:
     )
     role, root = module.params["role"], Root(module.params["sysroot"])
     rows = list(_DRIFT[role](root, module.params["expected"]))
-    lines = [f"{row.setting}: wanted {row.wanted}, found {row.found}; {row.fix}" for row in rows]
     result: dict[str, Any] = {
-        "msg": "\n".join(lines) or f"{role}: all settings as wanted",
-        "drift": [asdict(row) for row in rows],
+        "msg": table(rows) or f"{role}: all settings as wanted",
+        "findings": to_json(rows),
         "problems": root.problems,
     }
     if rows and not module.check_mode:

@@ -19,7 +19,7 @@ def main() -> None:
     told = json.load(sys.stdin)
 
     def settings() -> list[str]:
-        return [f"{row.setting}: {row.found}" for row in drift(Root("/"), told["expected"])]
+        return [f"{row.where}: {row.found}" for row in drift(Root("/"), told["expected"])]
 
     found = []
     for row in told["rows"]:

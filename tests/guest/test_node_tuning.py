@@ -220,7 +220,7 @@ def _mutations() -> list[tuple[str, tuple[str, str]]]:
           for node, count in ((0, 16), (1, 8))),
         *((f"{_THP}/{name}", (f"echo always >{_THP}/{name}", f"echo madvise >{_THP}/{name}")) for name in ("enabled", "defrag")),
         *((f"sysctl {key}", _sysctl(key, value)) for key, value in _SYSCTL.items()),
-        ("sysctl vm.swappiness, also set in /etc/sysctl.d/99-site.conf:1", _file("/etc/sysctl.d/99-site.conf", "vm.swappiness = 60")),
+        ("sysctl vm.swappiness", _file("/etc/sysctl.d/99-site.conf", "vm.swappiness = 60")),
         ("limit memlock (hard) of PAM", _file("/etc/security/limits.d/90-site.conf", "* hard memlock 64")),
         ("limit nofile (soft) of root", _file("/etc/security/limits.d/90-site.conf", "root soft nofile 1024")),
         ("limit memlock (soft) of slurmd", _limit("memlock", "65536:unlimited", "unlimited:unlimited")),
@@ -252,8 +252,8 @@ def test_the_role_itself_names_two_of_them(node: TunedNode) -> None:
     node.guest.run(f"echo 3 >{_NUMA.format(1)}; echo 'vm.swappiness = 60' >/etc/sysctl.d/99-site.conf")
     run = node.play("verify")
     assert run.code == 2, run.told
-    assert "huge pages of 2M on NUMA node 1: wanted 8, found 3" in run.text
-    assert "sysctl vm.swappiness, also set in /etc/sysctl.d/99-site.conf:1: wanted 7, found 60" in run.text
+    assert "huge pages of 2M on NUMA node 1: expected 8, found 3" in run.text
+    assert "sysctl vm.swappiness: expected 7, found 60, overridden by /etc/sysctl.d/99-site.conf:1" in run.text
     node.guest.run(f"echo 8 >{_NUMA.format(1)}; rm /etc/sysctl.d/99-site.conf")
 
 

@@ -169,7 +169,7 @@ def test_after_a_reload_of_the_driver_it_is_all_there_again(node: RdmaNode) -> N
     assert node.devices() == {}
     run = node.play("verify")
     assert run.code == 2, run
-    assert "RDMA device rxe0: wanted there, found not there; this machine has none" in run.text, run
+    assert "RDMA device rxe0: expected there, found not there; this machine has none" in run.text, run
     node.guest.run(f"modprobe rdma_rxe && {_DEVICES}")
     node.settled()
     assert [node.tos(one) for one in ("rxe0", "rxe1")] == ["106", "106"]
@@ -185,11 +185,11 @@ def test_verify_names_each_setting_that_was_changed_by_hand(node: RdmaNode) -> N
     run = node.play("verify")
     assert run.code == 2, run
     for line in (
-        "address of rxe1 (rail1): wanted 10.215.253.11/23, found none",
-        "MTU of rxe0 (rail0): wanted 9000, found 1500",
-        "RDMA-CM's ToS on rxe0: wanted 106, found 0",
-        "/proc/sys/net/ipv4/conf/rail0/arp_announce: wanted 2, found 0",
-        "NCCL_IB_TC in /etc/nccl.conf: wanted 106, found 0",
+        "address of rxe1 (rail1): expected 10.215.253.11/23, found none",
+        "MTU of rxe0 (rail0): expected 9000, found 1500",
+        "RDMA-CM's ToS on rxe0: expected 106, found 0",
+        "/proc/sys/net/ipv4/conf/rail0/arp_announce: expected 2, found 0",
+        "NCCL_IB_TC in /etc/nccl.conf: expected 106, found 0",
     ):
         assert line in run.text, run
     node.guest.run("systemctl restart bedplate-rdma")

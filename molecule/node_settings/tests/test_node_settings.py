@@ -59,7 +59,9 @@ def drift(name: str) -> dict[str, str]:
         done, counts = play(name, "verify.yml", more=(f"--tags={tag}",))
         # In a container there is always something: its kernel is another machine's.
         assert counts["failed"] == 1, done.stdout
-        rows |= dict(re.findall(r"^ *(.+?): wanted .*?, found (.*?); ", done.stdout.replace("\\n", "\n"), re.MULTILINE))
+        rows |= dict(
+            re.findall(r"^ *(.+?): expected .*?, found (.*?); ", done.stdout.replace("\\n", "\n"), re.MULTILINE)
+        )
     return rows
 
 
@@ -161,9 +163,9 @@ LOST = {
         "sed -i '/hard nofile/d' /etc/security/limits.d/60-bedplate.conf",
         "the distribution's",
     ),
-    "sysctl vm.swappiness, also set in /etc/sysctl.d/99-site.conf:1": (
+    "sysctl vm.swappiness": (
         "echo vm.swappiness=60 >/etc/sysctl.d/99-site.conf",
-        "60",
+        "60, overridden by /etc/sysctl.d/99-site.conf:1",
     ),
     "NCCL_IB_TC in /etc/nccl.conf": ("sed -i /NCCL_IB_TC/d /etc/nccl.conf", "none"),
     "package perftest": ("apt-get -qq remove perftest", "not installed"),

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, said
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, find
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import writes
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 OURS = "run/bedplate/rdma-addresses.json"
 # Several interfaces in one network: each answers for its own address alone, asks with its own, and takes what the others would.
@@ -93,30 +93,34 @@ def _commands(nic: Nic, interface: str, link: Link, old: Sequence[str]) -> Itera
         yield ["ip", "link", "set", "dev", interface, "up"]
 
 
-def drift(root: Root, devices: Sequence[Device], nics: Sequence[Nic], run: Runner) -> Iterator[Drift]:
+def drift(root: Root, devices: Sequence[Device], nics: Sequence[Nic], run: Runner) -> Iterator[Finding]:
     """Compare the rails' interfaces; a device that is away is told of by its name."""
     for nic, interface in interfaces(devices, nics):
         if not interface:
             if find(devices, nic):
-                yield Drift(
-                    f"network interface of {nic.name}", "there", "none", "modprobe ib_ipoib on InfiniBand; dmesg"
+                yield Finding(
+                    "interface",
+                    f"network interface of {nic.name}",
+                    "there",
+                    "none",
+                    "modprobe ib_ipoib on InfiniBand; dmesg",
                 )
             continue
         try:
             link = read_link(interface, run)
         except LinkError as error:
-            yield Drift(f"network interface of {nic.name}", "there", str(error), "ip link")
+            yield Finding("interface", f"network interface of {nic.name}", "there", str(error), "ip link")
             continue
         setting = f"of {nic.name} ({interface})"
         if nic.address and nic.address not in link.addresses:
-            yield Drift(f"address {setting}", nic.address, ", ".join(link.addresses) or "none", _RESTART)
+            yield Finding("address", f"address {setting}", nic.address, ", ".join(link.addresses) or "none", _RESTART)
         if nic.mtu and link.mtu != nic.mtu:
-            yield Drift(f"MTU {setting}", str(nic.mtu), str(link.mtu), _RESTART)
+            yield Finding("mtu", f"MTU {setting}", str(nic.mtu), str(link.mtu), _RESTART)
         if not link.up:
-            yield Drift(f"interface {setting}", "up", "down", _RESTART)
+            yield Finding("interface", f"interface {setting}", "up", "down", _RESTART)
         if nic.shared:
             for row in writes.drift(root, shared(interface)):
-                yield Drift(row.setting, row.wanted, row.found, _RESTART)
+                yield replace(row, remedy=_RESTART)
 
 
 def _ours(root: Root) -> dict[str, list[str]]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, said
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, find
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 _PCI = "sys/bus/pci/devices"
 
@@ -50,15 +50,19 @@ def bring(devices: Sequence[Device], nics: Sequence[Nic], run: Runner) -> Iterat
             yield f"RDMA device {old}: cannot be renamed to {new}: {said(outcome)}"
 
 
-def drift(root: Root, devices: Sequence[Device], nics: Sequence[Nic]) -> Iterator[Drift]:
+def drift(root: Root, devices: Sequence[Device], nics: Sequence[Nic]) -> Iterator[Finding]:
     """Compare: NICs that are not there, or have another name."""
     for nic in nics:
         device = find(devices, nic)
         if device is None:
             yield _missing(root, devices, nic)
         elif device.name != nic.name:
-            yield Drift(
-                f"name of the RDMA device {_whose(nic)}", nic.name, device.name, "systemctl restart bedplate-rdma"
+            yield Finding(
+                "rdma-name",
+                f"name of the RDMA device {_whose(nic)}",
+                nic.name,
+                device.name,
+                "systemctl restart bedplate-rdma",
             )
 
 
@@ -66,21 +70,28 @@ def _whose(nic: Nic) -> str:
     return f"at {nic.pci}" if nic.pci else f"with the GUID {nic.guid}"
 
 
-def _missing(root: Root, devices: Sequence[Device], nic: Nic) -> Drift:
+def _missing(root: Root, devices: Sequence[Device], nic: Nic) -> Finding:
     there = ", ".join(one.name for one in devices) or "none"
     if not nic.is_fixed:
         fix = "see `lspci -d 15b3:` and `dmesg | grep mlx5`; give the NIC its `pci` in the cluster file if it has another name"
-        return Drift(f"RDMA device {nic.name}", "there", f"not there; this machine has {there}", fix)
+        return Finding("rdma-device", f"RDMA device {nic.name}", "there", f"not there; this machine has {there}", fix)
     setting = f"RDMA device {nic.name} {_whose(nic)}"
     if nic.pci and not root.exists(f"{_PCI}/{nic.pci}"):
-        return Drift(
-            setting, "there", "no such PCI device", "lspci; a NIC that is away is a matter of slot, riser or firmware"
+        return Finding(
+            "rdma-device",
+            setting,
+            "there",
+            "no such PCI device",
+            "lspci; a NIC that is away is a matter of slot, riser or firmware",
         )
     if nic.pci:
         driver = root.link(f"{_PCI}/{nic.pci}/driver")
         found = f"a PCI device with the driver {driver}, without RDMA" if driver else "a PCI device without a driver"
-        return Drift(setting, "there", found, "modprobe mlx5_ib; dmesg says why the driver did not take it")
-    return Drift(
+        return Finding(
+            "rdma-device", setting, "there", found, "modprobe mlx5_ib; dmesg says why the driver did not take it"
+        )
+    return Finding(
+        "rdma-device",
         setting,
         "there",
         f"not there; this machine has {there}",

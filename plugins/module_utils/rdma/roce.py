@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import qos
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, find
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import writes
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 _CM = "sys/kernel/config/rdma_cm"
 _RESTART = "systemctl restart bedplate-rdma; who changed it?"
@@ -50,40 +51,50 @@ def bring(
 
 def drift(
     root: Root, devices: Sequence[Device], nics: Sequence[Nic], roce: Mapping[str, Any], run: Runner
-) -> Iterator[Drift]:
+) -> Iterator[Finding]:
     """Compare the rails."""
     wanted, name = qos.wanted_from(roce), qos.tool(root)
     for nic, device in rails(devices, nics):
         if device.layer == "InfiniBand":
             fix = f"mlxconfig -d {device.pci} set LINK_TYPE_P1=2, and reboot"
-            yield Drift(f"link layer of {nic.name}", "Ethernet", device.layer, fix, reboot=True)
+            yield Finding("link-layer", f"link layer of {nic.name}", "Ethernet", device.layer, fix, reboot=True)
             continue
         with _configured(root, device.name) as path:
             there = root.text(path, needed=False)
         if there != str(roce["tos"]):
-            yield Drift(f"RDMA-CM's ToS on {nic.name}", str(roce["tos"]), there or "none: modprobe rdma_cm", _RESTART)
+            yield Finding(
+                "rdma-cm-tos",
+                f"RDMA-CM's ToS on {nic.name}",
+                str(roce["tos"]),
+                there or "none: modprobe rdma_cm",
+                _RESTART,
+            )
         if device.pci and device.interface:
             yield from _drift_of_qos(name, nic, device, wanted, run)
         tree = _dcqcn(root, device, wanted)
         if tree is None:
-            yield Drift(f"DCQCN of {nic.name}", f"CNP with DSCP {wanted.cnp_dscp}", "no such setting", _NO_TREE)
+            yield Finding(
+                "dcqcn", f"DCQCN of {nic.name}", f"CNP with DSCP {wanted.cnp_dscp}", "no such setting", _NO_TREE
+            )
         for row in writes.drift(root, tree or []):
-            yield Drift(row.setting, row.wanted, row.found, _RESTART)
+            yield replace(row, remedy=_RESTART)
 
 
-def _drift_of_qos(name: str, nic: Nic, device: Device, wanted: qos.Wanted, run: Runner) -> Iterator[Drift]:
+def _drift_of_qos(name: str, nic: Nic, device: Device, wanted: qos.Wanted, run: Runner) -> Iterator[Finding]:
     setting = f"of {nic.name} ({device.interface})"
     if not name:
-        yield Drift(f"PFC {setting}", "readable", "neither mlnx_qos nor dcb is installed", "install iproute2")
+        yield Finding("roce", f"PFC {setting}", "readable", "neither mlnx_qos nor dcb is installed", "install iproute2")
         return
     try:
         there = qos.read(name, device.interface, run)
     except qos.QosError as error:
-        yield Drift(f"PFC {setting}", "readable", str(error), "ethtool -i; only a physical function has priorities")
+        yield Finding(
+            "roce", f"PFC {setting}", "readable", str(error), "ethtool -i; only a physical function has priorities"
+        )
         return
     fix = "mlnx_qos -d os: the firmware has the say (DCBX)" if there.firmware else _RESTART
     for what, want, found in qos.differences(wanted, there):
-        yield Drift(f"{what} {setting}", want, found, fix)
+        yield Finding("roce", f"{what} {setting}", want, found, fix)
 
 
 @contextmanager

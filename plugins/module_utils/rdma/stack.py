@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 NOTE = "run/bedplate/reboot-wanted/rdma"
 _DRIVER = "sys/module/mlx5_core"
@@ -27,7 +27,7 @@ def note(root: Root, doca: bool) -> None:
         file.unlink()
 
 
-def drift(root: Root, expected: Mapping[str, object], run: Runner) -> Iterator[Drift]:
+def drift(root: Root, expected: Mapping[str, object], run: Runner) -> Iterator[Finding]:
     """Compare packages, modules and driver."""
     packages = expected["packages"]
     assert isinstance(packages, Mapping)
@@ -36,20 +36,28 @@ def drift(root: Root, expected: Mapping[str, object], run: Runner) -> Iterator[D
     assert isinstance(modules, Sequence)
     for name in modules:
         if not root.exists(f"sys/module/{name.replace('-', '_')}"):
-            yield Drift(f"kernel module {name}", "loaded", "not loaded", f"modprobe {name}, which says why it is not")
+            yield Finding(
+                "module", f"kernel module {name}", "loaded", "not loaded", f"modprobe {name}, which says why it is not"
+            )
     if expected["doca"] and is_old(root):
         fix = "reboot; if it stays, DOCA-OFED has no module for this kernel: dkms status, or doca-kernel-support"
-        yield Drift("driver mlx5_core", "DOCA-OFED's", "the kernel's own", fix, reboot=True)
+        yield Finding("driver", "driver mlx5_core", "DOCA-OFED's", "the kernel's own", fix, reboot=True)
 
 
-def _packages(wanted: Mapping[str, str], manager: str, run: Runner) -> Iterator[Drift]:
+def _packages(wanted: Mapping[str, str], manager: str, run: Runner) -> Iterator[Finding]:
     if not wanted:
         return
     there = _installed(list(wanted), manager, run)
     for name, version in wanted.items():
         found = there.get(name, "")
         if not found or (version and found != version):
-            yield Drift(f"package {name}", version or "installed", found or "not installed", "run the role rdma again")
+            yield Finding(
+                "package",
+                f"package {name}",
+                version or "installed",
+                found or "not installed",
+                "run the role rdma again",
+            )
 
 
 def _installed(names: Sequence[str], manager: str, run: Runner) -> dict[str, str]:

@@ -6,15 +6,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, links, names, roce, stack, topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import at_rest
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 NCCL = "etc/nccl.conf"
 
 
-def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Drift]:
+def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Finding]:
     """Yield every difference. `expected` is that of the filter rdma."""
     settings = expected["settings"]
     nics = devices.nics_from(settings["nics"])
@@ -30,10 +30,12 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterato
     yield from at_rest.drift(root, expected["at_rest"], run)
 
 
-def _nccl(root: Root, wanted: Mapping[str, str]) -> Iterator[Drift]:
+def _nccl(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     """Compare what NCCL reads: of several lines with a key the last one counts."""
     lines = (root.text(NCCL, needed=False) or "").splitlines() if wanted else []
     there = dict(line.partition("=")[::2] for line in lines if "=" in line and not line.startswith("#"))
     for key, value in wanted.items():
         if there.get(key) != value:
-            yield Drift(f"{key} in /{NCCL}", value, there.get(key, "none"), "run the role rdma again; who changed it?")
+            yield Finding(
+                "nccl", f"{key} in /{NCCL}", value, there.get(key, "none"), "run the role rdma again; who changed it?"
+            )

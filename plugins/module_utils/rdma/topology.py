@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Nic
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import nccl_files
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
 
 FILE = "run/bedplate/nccl-topology.xml"
@@ -24,12 +24,14 @@ def bring(root: Root, nics: Sequence[Nic]) -> None:
         file.write_text(text, encoding="utf-8")
 
 
-def drift(root: Root, nics: Sequence[Nic]) -> Iterator[Drift]:
+def drift(root: Root, nics: Sequence[Nic]) -> Iterator[Finding]:
     """Compare the file with what sysfs shows."""
     found = root.text(FILE, needed=False)
     if found != (_text(root, nics).strip() or None):
         fix = "systemctl restart bedplate-rdma; a GPU or a NIC may have come or gone since it was written"
-        yield Drift(f"/{FILE}", "what sysfs shows", "none" if found is None else "other devices", fix)
+        yield Finding(
+            "nccl-topology", f"/{FILE}", "what sysfs shows", "none" if found is None else "other devices", fix
+        )
 
 
 def _text(root: Root, nics: Sequence[Nic]) -> str:

@@ -12,10 +12,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.devices import PCI
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import CpulistError, parse
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.model import Machine, Nic, NumaNode
 
 _LINE = re.compile(r"\s*(\d+):")
@@ -117,7 +117,7 @@ def _settled(root: Root, irq: int, cpus: str) -> bool:
     return root.text(f"proc/irq/{irq}/smp_affinity_list", needed=False) == cpus
 
 
-def compare(root: Root, irq_plan: IrqPlan, managed: Collection[int] = ()) -> list[Drift]:
+def compare(root: Root, irq_plan: IrqPlan, managed: Collection[int] = ()) -> list[Finding]:
     """Return the interrupts that go elsewhere than planned; those known as managed are left out, for nobody can move them."""
     rows = []
     for irq, cpus in sorted(irq_plan.wanted.items()):
@@ -127,10 +127,10 @@ def compare(root: Root, irq_plan: IrqPlan, managed: Collection[int] = ()) -> lis
         setting = f"interrupt {irq} of {irq_plan.nics[irq]}"
         if found is None:
             fix = "it is gone, as after a reload of the driver: run again, so that the new ones are found"
-            rows.append(Drift(setting, f"CPU {cpus}", "no such interrupt", fix))
+            rows.append(Finding("interrupt", setting, f"CPU {cpus}", "no such interrupt", fix))
         else:
             fix = f"echo {cpus} >/proc/irq/{irq}/smp_affinity_list; if that says EIO it is managed. irqbalance may have moved it"
-            rows.append(Drift(setting, f"CPU {cpus}", f"CPU {found or 'none'}", fix))
+            rows.append(Finding("interrupt", setting, f"CPU {cpus}", f"CPU {found or 'none'}", fix))
     return rows
 
 

@@ -5,30 +5,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import parse
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 _BOOT = "the kernel's command line says it: see kernel_cmdline's row, and reboot"
 _GROUPS = "sys/kernel/iommu_groups"
 
 
-def drift_of_cpus(root: Root, wanted: str) -> Iterator[Drift]:
+def drift_of_cpus(root: Root, wanted: str) -> Iterator[Finding]:
     """Compare the CPUs that the scheduler leaves alone; "" is none."""
     for name in ("isolated", "nohz_full"):
         text = root.text(f"sys/devices/system/cpu/{name}", needed=False) or ""
         there = "" if text == "(null)" else text
         if set(parse(there)) != set(parse(wanted)):
-            yield Drift(f"CPUs that are {name}", wanted or "none", there or "none", _BOOT, reboot=True)
+            yield Finding(
+                "cpu-isolation", f"CPUs that are {name}", wanted or "none", there or "none", _BOOT, reboot=True
+            )
 
 
-def drift_of_iommu(root: Root) -> Iterator[Drift]:
+def drift_of_iommu(root: Root) -> Iterator[Finding]:
     """Compare what the IOMMU does with devices: it is to let them pass. Without an IOMMU there are no groups."""
     kinds = {name: root.text(f"{_GROUPS}/{name}/type", needed=False) or "" for name in root.names(_GROUPS)}
     wrong = {name: kind for name, kind in kinds.items() if kind not in ("identity", "")}
     if wrong:
         found = ", ".join(sorted(set(wrong.values())))
-        yield Drift(
+        yield Finding(
+            "iommu",
             f"IOMMU of {len(wrong)} of {len(kinds)} groups of devices",
             "identity (passthrough)",
             found,

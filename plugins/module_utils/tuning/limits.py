@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 FILE = "etc/security/limits.d/60-bedplate.conf"
 # Our words to those of /proc/PID/limits, and what one of PAM's units is there.
@@ -35,7 +35,7 @@ def _effective(root: Root, item: str) -> dict[tuple[str, str], tuple[str, str]]:
     return found
 
 
-def drift_of_pam(root: Root, wanted: Mapping[str, str]) -> Iterator[Drift]:
+def drift_of_pam(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     """Compare what everybody gets who logs in, and find lines for single users or groups that say something else."""
     for item, value in wanted.items():
         lines = _effective(root, item)
@@ -43,11 +43,11 @@ def drift_of_pam(root: Root, wanted: Mapping[str, str]) -> Iterator[Drift]:
             there, place = lines.get(("*", kind), ("the distribution's", ""))
             if there != value:
                 fix = f"run node_tuning again; {place} says otherwise" if place else "run node_tuning again"
-                yield Drift(f"limit {item} ({kind}) of PAM", value, there, fix)
+                yield Finding("limit", f"limit {item} ({kind}) of PAM", value, there, fix)
         for (domain, kind), (there, place) in lines.items():
             if domain != "*" and there != value:
                 setting = f"limit {item} ({kind}) of {domain}, set in {place}"
-                yield Drift(setting, value, there, "take it out there, or change node_tuning_limits")
+                yield Finding("limit", setting, value, there, "take it out there, or change node_tuning_limits")
 
 
 def _pids(root: Root, name: str) -> list[str]:
@@ -55,7 +55,7 @@ def _pids(root: Root, name: str) -> list[str]:
     return [one for one in found if root.text(f"proc/{one}/comm", needed=False) == name]
 
 
-def drift_of_slurmd(root: Root, wanted: Mapping[str, str]) -> Iterator[Drift]:
+def drift_of_slurmd(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     """Compare what slurmd runs with; where it does not run there is nothing to compare."""
     for pid in _pids(root, _DAEMON)[:1]:
         text = root.text(f"proc/{pid}/limits", needed=False) or ""
@@ -66,4 +66,4 @@ def drift_of_slurmd(root: Root, wanted: Mapping[str, str]) -> Iterator[Drift]:
             for kind, there in zip(("soft", "hard"), found.groups() if found else ()):
                 if there != target:
                     fix = f"systemctl restart {_DAEMON}, which ends no job; `systemctl show {_DAEMON} -p LimitMEMLOCK -p LimitNOFILE`"
-                    yield Drift(f"limit {item} ({kind}) of {_DAEMON}", target, there, fix)
+                    yield Finding("limit", f"limit {item} ({kind}) of {_DAEMON}", target, there, fix)

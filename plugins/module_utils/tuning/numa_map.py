@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import core_numbers, fold, parse
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.model import Device, Machine
 
 _UNKNOWN = (
@@ -59,7 +59,7 @@ def plan_from(data: Mapping[str, Any]) -> Plan:
     )
 
 
-def compare(plan: Plan, machine: Machine) -> list[Drift]:
+def compare(plan: Plan, machine: Machine) -> list[Finding]:
     """Return what a machine has otherwise than planned; an empty list when it is as planned.
 
     GPUs are compared one by one only when there are as many as planned, and devices only when there are as many NUMA nodes as
@@ -74,7 +74,7 @@ def compare(plan: Plan, machine: Machine) -> list[Drift]:
     return [*rows, *_nics(plan, machine, comparable)]
 
 
-def _processors(plan: Plan, machine: Machine) -> Iterator[Drift]:
+def _processors(plan: Plan, machine: Machine) -> Iterator[Finding]:
     """Compare sockets, cores and threads; a NUMA node or a cache may be a socket to Slurm, so sockets may be divided."""
     threads = max((len(core.cpus) for core in machine.cores), default=0)
     divided = machine.sockets and plan.sockets % machine.sockets == 0
@@ -83,20 +83,27 @@ def _processors(plan: Plan, machine: Machine) -> Iterator[Drift]:
     found = f"{machine.sockets} sockets, {len(machine.cores)} cores, {threads} threads per core"
     fix = "set SMT and the cores per socket in the BIOS, or correct the profile by what `slurmd -C` prints"
     wanted = f"{plan.sockets} sockets, {plan.cores} cores, {plan.threads_per_core} threads per core"
-    yield Drift("processors", wanted, found, fix, reboot=True)
+    yield Finding("processors", "processors", wanted, found, fix, reboot=True)
 
 
-def _gpu_count(plan: Plan, machine: Machine) -> Iterator[Drift]:
+def _gpu_count(plan: Plan, machine: Machine) -> Iterator[Finding]:
     if plan.gpus in (None, len(machine.gpus)):
         return
     addresses = ", ".join(gpu.address for gpu in machine.gpus)
     fix = "a GPU that is missing is not on the PCI bus: power the node off and on, then look at dmesg and the BMC's log"
     if len(machine.gpus) > (plan.gpus or 0):
         fix = "correct `gpus.count` of the profile, or give the node another profile"
-    yield Drift("GPUs", str(plan.gpus), f"{len(machine.gpus)}{': ' if addresses else ''}{addresses}", fix, reboot=True)
+    yield Finding(
+        "gpu-count",
+        "GPUs",
+        str(plan.gpus),
+        f"{len(machine.gpus)}{': ' if addresses else ''}{addresses}",
+        fix,
+        reboot=True,
+    )
 
 
-def _nodes(plan: Plan, machine: Machine) -> Iterator[Drift]:
+def _nodes(plan: Plan, machine: Machine) -> Iterator[Finding]:
     """Compare the nodes that have CPUs, those planned in their order with those found in theirs."""
     nodes = machine.cpu_nodes
     if not plan.numa:
@@ -106,16 +113,16 @@ def _nodes(plan: Plan, machine: Machine) -> Iterator[Drift]:
             "set Nodes Per Socket (NPS, EPYC) or Sub-NUMA Clustering (SNC, Xeon) in the BIOS as on the other nodes of the "
             "profile, or correct `numa` of the profile"
         )
-        yield Drift("NUMA nodes with CPUs", str(len(plan.numa)), str(len(nodes)), fix, reboot=True)
+        yield Finding("numa-nodes", "NUMA nodes with CPUs", str(len(plan.numa)), str(len(nodes)), fix, reboot=True)
         return
     for number, (wanted, found) in enumerate(zip(plan.numa, nodes)):
         have, want = fold(core_numbers(machine.cores, found.cpus)), fold(parse(wanted.cores))
         if have != want:
             fix = "correct `numa` of the profile; its cores are Slurm's numbers, counted socket by socket"
-            yield Drift(f"cores of NUMA node {number}", want, have, fix)
+            yield Finding("numa-cores", f"cores of NUMA node {number}", want, have, fix)
 
 
-def _nics(plan: Plan, machine: Machine, comparable: bool) -> Iterator[Drift]:
+def _nics(plan: Plan, machine: Machine, comparable: bool) -> Iterator[Finding]:
     named = {name: nic for nic in machine.nics for name in nic.names}
     wanted_at = {name: number for number, node in enumerate(plan.numa) for name in node.nics}
     planned = list(dict.fromkeys([*plan.nics, *wanted_at]))
@@ -127,24 +134,24 @@ def _nics(plan: Plan, machine: Machine, comparable: bool) -> Iterator[Drift]:
             yield from _place(machine, f"NIC {name} at {named[name].address}", wanted_at.get(name), named[name])
 
 
-def _missing(name: str, others: str) -> Drift:
+def _missing(name: str, others: str) -> Finding:
     found = f"no such name; not in the profile: {others}" if others else "no such name"
     fix = (
         "load its driver (mlx5_core, mlx5_ib) and look at dmesg; where udev gave it another name, keep the names by "
         "persistent-naming rules or correct the profile"
     )
-    return Drift(f"NIC {name}", "present", found, fix)
+    return Finding("nic", f"NIC {name}", "present", found, fix)
 
 
-def _place(machine: Machine, what: str, wanted: int | None, device: Device) -> Iterator[Drift]:
+def _place(machine: Machine, what: str, wanted: int | None, device: Device) -> Iterator[Finding]:
     """Compare where a device is; `wanted` counts the nodes that have CPUs, None wants nothing."""
     if wanted is None:
         return
     home = machine.home(device)
     if home is None:
-        yield Drift(what, f"NUMA node {wanted}", "unknown (-1)", _UNKNOWN, reboot=True)
+        yield Finding("numa-place", what, f"NUMA node {wanted}", "unknown (-1)", _UNKNOWN, reboot=True)
     elif (found := machine.cpu_nodes.index(home)) != wanted:
-        yield Drift(what, f"NUMA node {wanted}", f"NUMA node {found}", _MOVED)
+        yield Finding("numa-place", what, f"NUMA node {wanted}", f"NUMA node {found}", _MOVED)
 
 
 def record(machine: Machine, nics: Collection[str] = ()) -> tuple[dict[str, Any], list[str]]:

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import NODES, read_nodes
 
 MEBIBYTES = {"2M": 2, "1G": 1024}
@@ -89,14 +89,19 @@ def bring(root: Root, wanted: Sequence[Pages], pending: bool, say: Callable[[str
     return short
 
 
-def drift(root: Root, wanted: Sequence[Pages]) -> Iterator[Drift]:
+def drift(root: Root, wanted: Sequence[Pages]) -> Iterator[Finding]:
     """Compare what is there, and yield what nobody wants as well: memory that jobs do not get."""
     for one in wanted:
         there = count(root, one)
         if (there or 0) != one.count:
             fix = "systemctl restart bedplate-tuning; where that does not get them, drain the node and reboot it"
-            yield Drift(
-                one.name, str(one.count), "none of this size" if there is None else str(there), fix, reboot=True
+            yield Finding(
+                "huge-pages",
+                one.name,
+                str(one.count),
+                "none of this size" if there is None else str(there),
+                fix,
+                reboot=True,
             )
     named = {(one.node, one.size) for one in wanted}
     for node in read_nodes(root):
@@ -105,4 +110,4 @@ def drift(root: Root, wanted: Sequence[Pages]) -> Iterator[Drift]:
                 fix = (
                     "who reserves them? grep -r hugepages /etc/sysctl.d /etc/default/grub*, then run node_tuning again"
                 )
-                yield Drift(f"huge pages of {size} on NUMA node {node.number}", "0", str(there), fix)
+                yield Finding("huge-pages", f"huge pages of {size} on NUMA node {node.number}", "0", str(there), fix)

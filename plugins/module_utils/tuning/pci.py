@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.devices import PCI
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 BRIDGE, ETHERNET, INFINIBAND = "0x0604", "0x0200", "0x0207"
 # The capability of PCI Express, its control word, and the bits there of the read request; ACS among the extended ones.
@@ -130,14 +130,14 @@ def _mend(
                 yield f"PCI function {one.address}: {text}"
 
 
-def drift(root: Root, acs_off: bool, read_request: int) -> Iterator[Drift]:
+def drift(root: Root, acs_off: bool, read_request: int) -> Iterator[Finding]:
     """Compare what the functions have."""
     if is_virtual(root):
         return
     for one in bridges(root) if acs_off else ():
         if one.acs:
-            yield Drift(f"ACS of the PCI port {one.address}", "off", f"on (control word {one.acs:#06x})", _FIX)
+            yield Finding("acs", f"ACS of the PCI port {one.address}", "off", f"on (control word {one.acs:#06x})", _FIX)
     for one in nics(root) if read_request else ():
         if one.read_request != read_request:
             setting = f"PCIe read request of the NIC {one.address}"
-            yield Drift(setting, f"{read_request} bytes", f"{one.read_request} bytes", _FIX)
+            yield Finding("read-request", setting, f"{read_request} bytes", f"{one.read_request} bytes", _FIX)

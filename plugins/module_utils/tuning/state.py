@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
     apply,
@@ -20,11 +21,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
     writes,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import known, of_families, tokens
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
 
 
-def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Drift]:
+def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Finding]:
     """Yield every difference. `expected` is that of the filter node_tuning: what is in effect, then what the next boot will bring."""
     settings = expected["settings"]
     yield from _tokens(root, expected["tokens"])
@@ -47,7 +47,7 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterato
     yield from at_rest.drift_of_boot(root, expected["tokens"])
 
 
-def _tokens(root: Root, wanted: list[str]) -> Iterator[Drift]:
+def _tokens(root: Root, wanted: list[str]) -> Iterator[Finding]:
     """Compare the command line of the kernel that runs, one row for each key."""
     running, own = tokens(root.text("proc/cmdline") or ""), known(wanted)
     for family in dict.fromkeys(token.family for token in own):
@@ -55,11 +55,13 @@ def _tokens(root: Root, wanted: list[str]) -> Iterator[Drift]:
         if [token.same for token in want] != [token.same for token in there]:
             words = [" ".join(map(str, one)) for one in (want, there)]
             fix = "reboot; if the next boot brings it neither, run the role node_tuning again and look at the boot loader's files"
-            yield Drift(f"kernel command line, {family}", words[0], words[1] or "nothing", fix, reboot=True)
+            yield Finding(
+                "kernel-cmdline", f"kernel command line, {family}", words[0], words[1] or "nothing", fix, reboot=True
+            )
 
 
-def _modules(root: Root, wanted: list[str]) -> Iterator[Drift]:
+def _modules(root: Root, wanted: list[str]) -> Iterator[Finding]:
     for name in wanted:
         if not root.exists(f"sys/module/{name.replace('-', '_')}"):
             fix = f"modprobe {name}; journalctl -b -u systemd-modules-load says why it was not loaded"
-            yield Drift(f"kernel module {name}", "loaded", "not loaded", fix)
+            yield Finding("module", f"kernel module {name}", "loaded", "not loaded", fix)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 FILE = "etc/sysctl.d/60-bedplate.conf"
 # In the order in which systemd-sysctl prefers one of several files of a name; /etc/sysctl.conf is read by procps alone, last of all.
@@ -99,24 +99,28 @@ def tuned(root: Root) -> Iterator[Setting]:
                     names += re.split(r"[\s,;]+", pair[2])
 
 
-def conflicts(root: Root, wanted: Mapping[str, str]) -> Iterator[Drift]:
+def conflicts(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     """Yield the lines of others that say something else of a key that is ours: one key has one owner."""
     for one in (*others(root), *tuned(root)):
         if one.key in wanted and not same(one.value, wanted[one.key]):
             fix = f"take it out there, or {one.key} out of node_tuning_sysctl"
-            yield Drift(f"sysctl {one.key}, also set in {one.place}", wanted[one.key], one.value, fix)
+            yield Finding("sysctl", f"sysctl {one.key}", wanted[one.key], one.value, fix, overridden_by=one.place)
 
 
-def drift(root: Root, wanted: Mapping[str, str]) -> Iterator[Drift]:
+def drift(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     """Compare what the kernel has."""
     for key, value in wanted.items():
         there = root.text(path_of(key), needed=False)
         if there is None:
             fix = "this kernel has no such key, or its module is not loaded: set it to null in node_tuning_sysctl"
-            yield Drift(f"sysctl {key}", value, "no such key", fix)
+            yield Finding("sysctl", f"sysctl {key}", value, "no such key", fix)
         elif not same(there, value):
-            yield Drift(
-                f"sysctl {key}", value, " ".join(there.split()), "systemctl restart bedplate-tuning; who changed it?"
+            yield Finding(
+                "sysctl",
+                f"sysctl {key}",
+                value,
+                " ".join(there.split()),
+                "systemctl restart bedplate-tuning; who changed it?",
             )
 
 

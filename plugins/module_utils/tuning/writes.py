@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.drift import Drift
 
 IDLE = "sys/devices/system/cpu/cpu[0-9]*/cpuidle/state[0-9]*/latency"
 
@@ -69,19 +69,23 @@ def bring(root: Root, wanted: Sequence[Write]) -> list[str]:
     return failed
 
 
-def drift(root: Root, wanted: Sequence[Write]) -> Iterator[Drift]:
+def drift(root: Root, wanted: Sequence[Write]) -> Iterator[Finding]:
     """Compare the files; of many that are alike the first one is told, with their number."""
     for one in wanted:
         paths = fitting(root, one.path)
         wrong = [(path, there) for path in paths if (there := chosen(root.text(path) or "")) != one.value]
         if not paths and not one.optional:
             fix = "this kernel or this machine has no such setting: take it out of the role's variables"
-            yield Drift(f"/{one.path}", one.value, "no such file", fix)
+            yield Finding("kernel-file", f"/{one.path}", one.value, "no such file", fix)
         if wrong:
             path, there = wrong[0]
             more = f" (and {len(wrong) - 1} more of {len(paths)})" if len(wrong) > 1 else ""
-            yield Drift(
-                f"/{path}{more}", one.value, there or "empty", "systemctl restart bedplate-tuning; who changed it?"
+            yield Finding(
+                "kernel-file",
+                f"/{path}{more}",
+                one.value,
+                there or "empty",
+                "systemctl restart bedplate-tuning; who changed it?",
             )
 
 

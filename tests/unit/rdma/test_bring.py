@@ -34,7 +34,7 @@ INBOX = [
 def rows(machine: Machine, told: dict[str, Any]) -> list[str]:
     """Return the differences as lines."""
     return [
-        f"{one.setting}: wanted {one.wanted}, found {one.found}"
+        f"{one.where}: wanted {one.expected}, found {one.found}"
         for one in state.drift(machine.root, told["expected"], machine.run)
     ]
 
@@ -333,7 +333,7 @@ def test_a_reboot_is_noted_while_the_kernels_own_driver_runs_beside_doca(tmp_pat
     assert note.read_text() == "DOCA-OFED is installed, and the kernel's own mlx5 driver runs\n"
     expected = {**told["expected"], "settings": settings, "doca": True}
     driver = [row for row in state.drift(one.root, expected, one.run) if row.reboot]
-    assert [(row.setting, row.found) for row in driver] == [("driver mlx5_core", "the kernel's own")]
+    assert [(row.where, row.found) for row in driver] == [("driver mlx5_core", "the kernel's own")]
     one.put("sys/module/mlx5_core/version", "25.10-1.7.1\n")
     list(apply.bring(Root(str(one.top)), settings, one.run))
     assert not note.exists()

@@ -19,11 +19,11 @@ def run(command):
     return reading.run(command)
 def step(address, mtu, name="mlx5_0"):
     nics = [devices.Nic(name, address=address, mtu=mtu, rail=True)]
-    before = [row.setting for row in links.drift(root, devices.read_devices(root), nics, run)]
+    before = [row.where for row in links.drift(root, devices.read_devices(root), nics, run)]
     calls.clear()
     failed = list(links.bring(root, devices.read_devices(root), nics, "10.0.0.1", run))
     done = [call for call in calls if "show" not in call]
-    return [before, failed, done, [row.setting for row in links.drift(root, devices.read_devices(root), nics, run)]]
+    return [before, failed, done, [row.where for row in links.drift(root, devices.read_devices(root), nics, run)]]
 found = [step("10.9.0.1/24", 9000), step("10.9.0.1/24", 9000), step("10.9.1.1/16", 9000)]
 run(["ip", "addr", "add", "10.0.0.1/24", "dev", "lo"])
 print(json.dumps([*found, step("10.9.2.1/24", 1500), links.read_link("lo", run).addresses]))

@@ -122,16 +122,16 @@ def proc(tmp_path: Path) -> Path:
 
 def test_what_goes_elsewhere_is_a_row_with_its_remedy(proc: Path) -> None:
     rows = compare(Root(str(proc)), MADE)
-    assert [(row.setting, row.wanted, row.found) for row in rows] == [
+    assert [(row.where, row.expected, row.found) for row in rows] == [
         ("interrupt 601 of mlx5_0", "CPU 3", "CPU 0"),
         ("interrupt 602 of mlx5_0", "CPU 5", "no such interrupt"),
     ]
-    assert rows[0].fix.startswith("echo 3 >/proc/irq/601/smp_affinity_list; ")
+    assert rows[0].remedy.startswith("echo 3 >/proc/irq/601/smp_affinity_list; ")
     assert not any(row.reboot for row in rows)
 
 
 def test_managed_interrupts_are_no_drift(proc: Path) -> None:
-    assert [row.setting for row in compare(Root(str(proc)), MADE, managed=[601])] == ["interrupt 602 of mlx5_0"]
+    assert [row.where for row in compare(Root(str(proc)), MADE, managed=[601])] == ["interrupt 602 of mlx5_0"]
 
 
 @pytest.mark.parametrize("text", ["", "0-3", "x"])

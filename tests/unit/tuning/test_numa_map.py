@@ -52,7 +52,7 @@ def with_nic(machine: Machine, name: str, **changes: Any) -> Machine:
 
 
 def rows(machine: Machine) -> list[tuple[str, str, str]]:
-    return [(row.setting, row.wanted, row.found) for row in compare(H100, machine)]
+    return [(row.where, row.expected, row.found) for row in compare(H100, machine)]
 
 
 def test_a_machine_as_planned_has_no_difference(machine_of: Machines) -> None:
@@ -117,15 +117,15 @@ def test_a_gpu_of_unknown_place_leaves_all_gpus_out_of_the_record(h100: Machine)
 
 def test_a_gpu_at_another_node_is_named_with_both(h100: Machine) -> None:
     [row] = compare(H100, with_gpu(h100, 3, numa_node=1))
-    assert (row.setting, row.wanted, row.found) == ("GPU 3 at 0000:61:00.0", "NUMA node 0", "NUMA node 1")
-    assert "correct `numa` of the profile" in row.fix
+    assert (row.where, row.expected, row.found) == ("GPU 3 at 0000:61:00.0", "NUMA node 0", "NUMA node 1")
+    assert "correct `numa` of the profile" in row.remedy
 
 
 def test_a_gpu_of_which_the_kernel_knows_no_node_is_the_firmwares_matter(h100: Machine) -> None:
     [row] = compare(H100, with_gpu(h100, 3, numa_node=None))
-    assert (row.setting, row.found, row.reboot) == ("GPU 3 at 0000:61:00.0", "unknown (-1)", True)
-    assert "BIOS update or an ACPI SRAT" in row.fix
-    assert "virtual machine" in row.fix
+    assert (row.where, row.found, row.reboot) == ("GPU 3 at 0000:61:00.0", "unknown (-1)", True)
+    assert "BIOS update or an ACPI SRAT" in row.remedy
+    assert "virtual machine" in row.remedy
 
 
 def test_a_gpu_that_is_missing_is_one_row_and_no_gpu_is_compared(h100: Machine) -> None:
@@ -136,7 +136,7 @@ def test_a_gpu_that_is_missing_is_one_row_and_no_gpu_is_compared(h100: Machine) 
 
 def test_a_gpu_more_than_planned_is_the_profiles_mistake(machine_of: Machines) -> None:
     [row] = compare(replace(H100, gpus=4), machine_of("h100-hgx"))
-    assert (row.wanted, row.fix) == ("4", "correct `gpus.count` of the profile, or give the node another profile")
+    assert (row.expected, row.remedy) == ("4", "correct `gpus.count` of the profile, or give the node another profile")
 
 
 def test_a_profile_without_gpus_asks_for_none(machine_of: Machines) -> None:
@@ -147,8 +147,8 @@ def test_other_numa_nodes_than_planned_are_one_row_that_says_what_to_set(machine
     # A profile of NPS1 on a machine whose BIOS has NPS4.
     halves = (PlannedNode("0-63", (0, 1, 2, 3)), PlannedNode("64-127", (4, 5, 6, 7)))
     [row] = compare(Plan(2, 64, 2, 8, halves, ("mlx5_0",)), machine_of("a100-hgx"))
-    assert (row.setting, row.wanted, row.found, row.reboot) == ("NUMA nodes with CPUs", "2", "8", True)
-    assert "Nodes Per Socket (NPS, EPYC)" in row.fix
+    assert (row.where, row.expected, row.found, row.reboot) == ("NUMA nodes with CPUs", "2", "8", True)
+    assert "Nodes Per Socket (NPS, EPYC)" in row.remedy
 
 
 def test_a_missing_nic_is_named_with_those_that_the_profile_does_not_know(h100: Machine) -> None:
@@ -170,7 +170,7 @@ def test_cores_are_compared_by_slurms_numbers(machine_of: Machines) -> None:
     # By Linux's numbers, even and odd, this profile would be right.
     nodes = (PlannedNode("0-62:2", (0,)), PlannedNode("1-63:2", (1,)))
     found = compare(Plan(2, 32, 2, 2, nodes), machine_of("xeon-interleaved"))
-    assert [(row.setting, row.found) for row in found] == [
+    assert [(row.where, row.found) for row in found] == [
         ("cores of NUMA node 0", "0-31"),
         ("cores of NUMA node 1", "32-63"),
     ]
@@ -186,7 +186,7 @@ def test_cores_are_compared_by_slurms_numbers(machine_of: Machines) -> None:
 )
 def test_other_processors_are_one_row(machine_of: Machines, change: dict[str, Any], found: str) -> None:
     first = compare(replace(H100, **change), machine_of("h100-hgx"))[0]
-    assert (first.setting, first.found, first.reboot) == ("processors", found, True)
+    assert (first.where, first.found, first.reboot) == ("processors", found, True)
 
 
 def test_a_numa_node_may_be_a_socket_to_slurm(machine_of: Machines) -> None:

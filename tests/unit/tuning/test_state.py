@@ -33,7 +33,11 @@ def node(tmp_path: Path, told: dict[str, Any]) -> Node:
 def rows(node: Node, told: dict[str, Any]) -> list[str]:
     """Return the differences as lines."""
     root = Root(str(node.top))
-    found = [f"{one.setting}: wanted {one.wanted}, found {one.found}" for one in state.drift(root, told["expected"])]
+    found = [
+        f"{one.where}: wanted {one.expected}, found {one.found}"
+        + (f" by {one.overridden_by}" if one.overridden_by else "")
+        for one in state.drift(root, told["expected"])
+    ]
     assert not root.problems
     return found
 
@@ -97,11 +101,11 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
     "NUMA balancing": (put("proc/sys/kernel/numa_balancing", "1"), "sysctl kernel.numa_balancing: wanted 0, found 1"),
     "sysctl of somebody else": (
         put("etc/sysctl.d/99-site.conf", "# ours\nvm.swappiness=60"),
-        "sysctl vm.swappiness, also set in /etc/sysctl.d/99-site.conf:2: wanted 1, found 60",
+        "sysctl vm.swappiness: wanted 1, found 60 by /etc/sysctl.d/99-site.conf:2",
     ),
     "sysctl of the old file": (
         put("etc/sysctl.conf", "net/core/somaxconn = 128"),
-        "sysctl net.core.somaxconn, also set in /etc/sysctl.conf:1: wanted 4096, found 128",
+        "sysctl net.core.somaxconn: wanted 4096, found 128 by /etc/sysctl.conf:1",
     ),
     "sysctl of tuned": (
         lambda node: (
@@ -109,7 +113,7 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
             node.put("etc/tuned/site/tuned.conf", "[main]\ninclude=hpc-compute\n"),
             node.put("usr/lib/tuned/hpc-compute/tuned.conf", "[vm]\nvm.swappiness=3\n[sysctl]\nvm.zone_reclaim_mode=1\n"),
         ),
-        "sysctl vm.zone_reclaim_mode, also set in /usr/lib/tuned/hpc-compute/tuned.conf:4: wanted 0, found 1",
+        "sysctl vm.zone_reclaim_mode: wanted 0, found 1 by /usr/lib/tuned/hpc-compute/tuned.conf:4",
     ),
     "PAM's hard limit": (
         lambda node: node.put(
