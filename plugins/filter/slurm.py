@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -15,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Retained, merged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.once import once_a_run
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
 
 InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
@@ -46,7 +49,12 @@ def slurm_files(path: object, in_use: InUse = None, topology: str = "") -> dict[
 
 def slurm_daemons(path: object, in_use: InUse = None) -> dict[str, str]:
     """Return the environment files of the daemons."""
-    return render.daemon_files(cluster_of(path, "slurm_daemons"), _kept(in_use, "slurm_daemons").slurm)
+    cluster, kept = cluster_of(path, "slurm_daemons"), list(_kept(in_use, "slurm_daemons").slurm)
+    # The same for every node, and before Slurm 23.11 made of the lines of all nodes.
+    key = hashlib.sha256(repr((cluster.stamp, kept)).encode()).hexdigest()
+    text = once_a_run(f"slurm-daemons-{key}", lambda: json.dumps(render.daemon_files(cluster, kept)).encode())
+    files: dict[str, str] = json.loads(text)
+    return files
 
 
 def slurm_expected(path: object, topology: str = "") -> dict[str, object]:

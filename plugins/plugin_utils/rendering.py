@@ -3,18 +3,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.inventory.host import Host
 from ansible.template import trust_as_template
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.once import once_a_run
 
 # As ansible.builtin.template does.
 _OVERRIDES = {"trim_blocks": True}
@@ -62,10 +59,7 @@ class Renderer:
     def cluster_template(self, name: str) -> bytes:
         """Return a template rendered once in this run, by the host that comes first, without variables of any host."""
         source = self._find("templates", name)
-        with _once(self._key(source)) as result:
-            if not result.exists():
-                _write_private(result, self._render_for_all(source, name).encode())
-            return result.read_bytes()
+        return once_a_run(self._key(source), lambda: self._render_for_all(source, name).encode())
 
     def file(self, name: str) -> bytes:
         """Return a file of the role as it is; one encrypted with ansible-vault decrypted."""
@@ -138,23 +132,3 @@ class Renderer:
             )
         )
         return hashlib.sha256(told.encode()).hexdigest()
-
-
-@contextlib.contextmanager
-def _once(key: str) -> Iterator[Path]:
-    """Lend the place of a result to one fork at a time.
-
-    Ansible's own directory for the temporary files of this run: private, the same in all forks, removed at the end.
-    """
-    directory = Path(constants.DEFAULT_LOCAL_TMP) / "bedplate-rendered"
-    directory.mkdir(mode=0o700, exist_ok=True)
-    with (directory / f"{key}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield directory / key
-
-
-def _write_private(path: Path, data: bytes) -> None:
-    temporary = path.with_suffix(".new")
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as stream:
-        stream.write(data)
-    temporary.replace(path)

@@ -50,6 +50,7 @@ def load(path: str | FilePath) -> Cluster:
     key = (str(absolute), status.st_ino, status.st_mtime_ns, status.st_size)
     if key not in _loaded:
         _loaded[key] = _load(str(absolute))
+        _loaded[key].stamp = key
     return _loaded[key]
 
 

@@ -17,10 +17,10 @@ SERVICES = {
 
 def groups_of(cluster: Cluster) -> dict[str, list[str]]:
     """Return every group with the names of its hosts, in the order of the file."""
-    racks: dict[str, list[str]] = {name: [] for name in cluster.racks}
+    # Asked for here, before Ansible forks: a fork that asks for it first pays for all nodes.
+    racks = {name: [node.name for node in cluster.nodes_by_rack.get(name, ())] for name in cluster.racks}
     models: dict[str, list[str]] = {}
     for node in cluster.nodes:
-        racks[node.rack.name].append(node.name)
         if node.profile.gpus:
             models.setdefault(node.profile.gpus.model, []).append(node.name)
     return {

@@ -303,6 +303,8 @@ class Cluster:
     fabric: Fabric | None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
+    # Path, inode, time and size of the file that was read; two clusters with one stamp are alike.
+    stamp: tuple[str, int, int, int] | None = None
 
     @cached_property
     def machines(self) -> dict[str, Node | Host]:

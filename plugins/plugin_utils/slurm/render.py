@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import DEFAULT_STATE
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import canonical, restart_needed
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import gres_types
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, mig
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, mig
 
 from . import nodes, topology
 from .conf import HEADER, defaults, file_of, line_of, merge, text_of
@@ -109,10 +109,13 @@ def restart_key(cluster: Cluster, daemon: str, slurm_extra: Sequence[str] = ()) 
     `slurm_extra` are lines kept for jobs: before Slurm 23.11 a node that comes or goes is such a change.
     """
     kept = [line for line in slurm_extra if line.startswith("NodeName=")]
-    lines = {"NodeName": [*nodes.node_lines(cluster), *kept], "SlurmctldHost": _controller_lines(cluster)}
     named = slurm_options(cluster, slurm_extra).items()
-    options = {canonical("slurm", name) or name: value for name, value in named} | lines
+    options = {canonical("slurm", name) or name: value for name, value in named}
+    options |= {"NodeName": [], "SlurmctldHost": _controller_lines(cluster)}
     fixed = restart_needed(cluster.slurm.version, {}, options, daemon)
+    if "NodeName" in fixed:
+        # Rendered only where the release needs them: every node of a run has this fingerprint.
+        options["NodeName"] = [*nodes.node_lines(cluster), *kept]
     return hashlib.sha256(json.dumps({name: options[name] for name in fixed}).encode()).hexdigest()[:12]
 
 
@@ -172,7 +175,7 @@ def parts(cluster: Cluster, name: str) -> list[str]:
     found = [
         part for part, hosts in (("database", services.database), ("controller", services.controllers)) if name in hosts
     ]
-    if any(node.name == name for node in cluster.nodes):
+    if isinstance(cluster.machines.get(name), Node):
         found.append("compute")
     if name in cluster.sackd_hosts:
         found.append("login")
