@@ -6,7 +6,7 @@ from __future__ import annotations
 from .fields import Field
 from .schema_fabric import FABRIC
 from .schema_gpu import GPU_STACK, GPUS, PROFILE_GPU_STACK
-from .schema_words import DOMAIN, HOST_NAME, NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
+from .schema_words import DOMAIN, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
 
 _NETWORK = {
     "cidr": Field("The network, such as 10.20.0.0/16.", required=True),
@@ -259,7 +259,7 @@ CLUSTER_FILE = Field(
     },
 )
 # For names that stand in hostlists, which a pattern for the whole value cannot see.
-HOST, SWITCH = Field("a host name", **HOST_NAME), Field("a switch name", **WORD)
+NODE, SWITCH = Field("a node name", **NODE_NAME), Field("a switch name", **WORD)
 RACK = Field(
     "a rack name",
     pattern="[A-Za-z0-9][A-Za-z0-9_-]{0,40}",
