@@ -142,3 +142,8 @@ def test_slurmrestd_is_neither_root_nor_slurm(host):
 def test_the_database_is_not_on_the_network(host):
     assert host.socket("tcp://127.0.0.1:3306").is_listening
     assert not host.socket("tcp://10.215.1.10:3306").is_listening
+
+
+def test_the_database_raises_no_errors_that_slurmdbd_cannot_recover_from(host):
+    # Debian 13's MariaDB 11.8 has it on by default.
+    assert host.check_output("mariadb --batch --skip-column-names -e 'SELECT @@innodb_snapshot_isolation'") == "0"

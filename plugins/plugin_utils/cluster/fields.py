@@ -13,6 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Path = tuple[str | int | None, ...]
+# A key or value that nobody reads to its end in a message.
+_LONG = re.compile(r"[^\s,]{121,}")
+
+
+def _cut(found: re.Match[str]) -> str:
+    return f"{found[0][:40]}... ({len(found[0])} characters)"
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Mistakes:
         while path and path not in self.lines:
             path = path[:-1]
         # A key or value with a line break must not look like a mistake more.
-        where, message = (text.replace("\n", "\\n") for text in (dotted(path), message))
+        where, message = (_LONG.sub(_cut, text.replace("\n", "\\n")) for text in (dotted(path), message))
         mistake = Mistake(self.lines.get(path, 1), where, message)
         if mistake not in self.found:
             self.found.append(mistake)

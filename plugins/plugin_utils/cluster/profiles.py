@@ -11,6 +11,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 from .fields import Mistakes, Path
 from .model import Gpus, Nic, Numa, Profile
 
+# Hardware threads that cores have.
+_THREADS = (1, 2, 4, 8, 16)
+# Slurm keeps the CPUs of a node in 16 bits, of which the largest values mean something else.
+_MOST_CPUS = 65_000
+
 
 def profiles_of(data: Mapping[str, Any], rails: int | None, mistakes: Mistakes) -> dict[str, Profile]:
     """Return profiles by name; `rails` is how many the fabric has, if it says."""
@@ -54,6 +59,7 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
         nvlink_domain=data["nvlink_domain"],
         system_cores=data["system_cores"] or 0,
     )
+    _check_processors(profile, path, mistakes)
     _check_pages(profile, path, mistakes)
     _check_system_cores(profile, bool(stated), path, mistakes)
     taken = profile.hugepages_mib + profile.reserved_memory_mib
@@ -61,6 +67,16 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
         what = f"huge pages ({profile.hugepages_mib} MiB) and reserve ({profile.reserved_memory_mib} MiB)"
         mistakes.add((*path, "memory_mib"), f"{what} take all of {memory} MiB: nothing is left for jobs.")
     return profile
+
+
+def _check_processors(profile: Profile, path: Path, mistakes: Mistakes) -> None:
+    """Find numbers of processors that no machine has, or that Slurm cannot count."""
+    if profile.threads_per_core not in _THREADS:
+        text = f"{profile.threads_per_core} is not allowed. Allowed: {', '.join(map(str, _THREADS))}, as `slurmd -C` prints it."
+        mistakes.add((*path, "threads_per_core"), text)
+    if profile.cpus > _MOST_CPUS:
+        text = f"sockets x cores_per_socket x threads_per_core is {profile.cpus}. The most that Slurm counts is {_MOST_CPUS}."
+        mistakes.add((*path, "cores_per_socket"), text)
 
 
 def _check_system_cores(profile: Profile, stated: bool, path: Path, mistakes: Mistakes) -> None:

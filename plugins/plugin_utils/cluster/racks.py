@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 from .addresses import Book
 from .fields import Field, Mistakes, Path, allowed, dotted, near
 from .model import Host, HostNic, Network, Node, Profile, Rack
-from .schema import HOST, RACK, SWITCH
+from .schema import NODE, RACK, SWITCH
 
 # What a rack says of its nodes; without any, it is there for the hosts that stand in it.
 _OF_NODES = ("profile", "leaf", "nvlink_domain", "address", "bmc_address", "exceptions")
@@ -119,7 +119,7 @@ class Floor:
         found: dict[str, dict[str, Any]] = {}
         for text, exception in data.items():
             path: Path = ("racks", key, "exceptions", text)
-            names = hostlist(text, path, self.mistakes, HOST)
+            names = hostlist(text, path, self.mistakes, NODE)
             if exception["state"] and not exception["reason"]:
                 self.mistakes.add(path, "a state needs a 'reason': it is what operators see in sinfo.")
             if exception["profile"]:
@@ -185,7 +185,7 @@ class Floor:
         exceptions: _Exceptions,
     ) -> None:  # fmt: skip
         path: Path = (*rack_path, "nodes", number)
-        names = hostlist(data["names"], (*path, "names"), self.mistakes, HOST)
+        names = hostlist(data["names"], (*path, "names"), self.mistakes, NODE)
         profile = self._entry_profile(data["profile"] or rack["profile"], rack, (*path, "profile"))
         self.incomplete = self.incomplete or not names
         if not names or not self._own(names, (*path, "names")) or not racks or profile is None:

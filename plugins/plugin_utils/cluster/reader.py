@@ -15,6 +15,10 @@ from .fields import Mistake, Path, dotted
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # YAML 1.1 reads 12:00:00 as 43200, by sixties, and 010 as 8: Slurm would take the first for minutes.
 _OTHER_NUMBER = re.compile(r"[-+]?([0-9_]+(:[0-9.]+)+|0[0-9_]+)\Z")
+# No number of a cluster file is near to this; Python itself reads and writes no more than 4300 digits.
+_DIGITS = 18
+# What aliases may add to the values that are written: a profile of a hundred keys, a thousand times.
+_ALIASED = 100_000
 
 
 class ClusterFileError(ValueError):
@@ -64,9 +68,34 @@ class _Reading:
     def data(self) -> Any:
         try:
             root = self.loader.get_single_node()
-            return self._plain(root, ()) if root else None
+            if root is None or self._is_too_large(root):
+                return None
+            return self._plain(root, ())
         finally:
             self.loader.dispose()
+
+    def _is_too_large(self, root: Any) -> bool:
+        """Note the innermost value that aliases make too large; nothing is expanded for this, so nine levels cost no more than one."""
+        sizes: dict[int, int] = {}
+
+        def size(node: Any) -> int:
+            """Return the number of values of a node with its aliases written out, 0 while it is being counted."""
+            if id(node) not in sizes:
+                sizes[id(node)] = 0
+                below = [] if isinstance(node, yaml.ScalarNode) else node.value
+                parts = [one for pair in below for one in pair] if isinstance(node, yaml.MappingNode) else below
+                total = 1 + sum(map(size, parts))
+                if total > len(sizes) + _ALIASED and not self.mistakes:
+                    message = f"has over {_ALIASED} values with its aliases (*name) written out. Use fewer, or none within others."
+                    self.mistakes.append(Mistake(node.start_mark.line + 1, "the file", message))
+                sizes[id(node)] = total
+            elif sizes[id(node)] == 0 and not self.mistakes:
+                message = "an alias (*name) stands within what it names. Write the value out."
+                self.mistakes.append(Mistake(node.start_mark.line + 1, "the file", message))
+            return sizes[id(node)]
+
+        size(root)
+        return bool(self.mistakes)
 
     def _plain(self, node: Any, path: Path) -> Any:
         self.lines.setdefault(path, node.start_mark.line + 1)
@@ -77,6 +106,10 @@ class _Reading:
         return self._scalar(node, path)
 
     def _scalar(self, node: Any, path: Path) -> Any:
+        if node.tag.endswith((":int", ":float")) and len(node.value) > _DIGITS:
+            message = f"a number of {len(node.value)} digits is too long. The most is {_DIGITS}. If it is text, put quotes around it."
+            self.mistakes.append(Mistake(node.start_mark.line + 1, dotted(path), message))
+            return None
         if node.tag.endswith((":int", ":float")) and _OTHER_NUMBER.match(node.value):
             message = f"{node.value} is another number in YAML than it looks. Put quotes around it."
             self.mistakes.append(Mistake(node.start_mark.line + 1, dotted(path), message))

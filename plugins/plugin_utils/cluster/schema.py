@@ -6,7 +6,10 @@ from __future__ import annotations
 from .fields import Field
 from .schema_fabric import FABRIC
 from .schema_gpu import GPU_STACK, GPUS, PROFILE_GPU_STACK
-from .schema_words import DOMAIN, HOST_NAME, NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
+from .schema_words import DOMAIN, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
+
+# More memory than any machine has: a larger number is one in another unit, or a slip.
+_PEBIBYTE_MIB = 1 << 30
 
 _NETWORK = {
     "cidr": Field("The network, such as 10.20.0.0/16.", required=True),
@@ -21,7 +24,7 @@ _NETWORK = {
 
 
 def _pages(text: str) -> Field:
-    item = Field("number of pages", "int", minimum=0)
+    item = Field("number of pages", "int", minimum=0, maximum=_PEBIBYTE_MIB)
     return Field(text, "map", keys=Field("page size", choices=("2M", "1G")), item=item)
 
 
@@ -73,9 +76,15 @@ _PROFILE = {
         "int",
         required=True,
         minimum=1,
+        maximum=_PEBIBYTE_MIB,
+        allowed="It is in MiB.",
     ),
     "reserved_memory_mib": Field(
-        "Memory kept from jobs, beside huge pages; by default 2 % of memory_mib.", "int", minimum=0
+        "Memory kept from jobs, beside huge pages; by default 2 % of memory_mib.",
+        "int",
+        minimum=0,
+        maximum=_PEBIBYTE_MIB,
+        allowed="It is in MiB.",
     ),
     "system_cores": Field(
         "Cores of each NUMA node, or of each socket without `numa`, that jobs do not get: daemons and the fabric's interrupts have them.",
@@ -259,7 +268,7 @@ CLUSTER_FILE = Field(
     },
 )
 # For names that stand in hostlists, which a pattern for the whole value cannot see.
-HOST, SWITCH = Field("a host name", **HOST_NAME), Field("a switch name", **WORD)
+NODE, SWITCH = Field("a node name", **NODE_NAME), Field("a switch name", **WORD)
 RACK = Field(
     "a rack name",
     pattern="[A-Za-z0-9][A-Za-z0-9_-]{0,40}",

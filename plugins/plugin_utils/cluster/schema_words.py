@@ -15,9 +15,16 @@ NAME: dict[str, Any] = {
     "pattern": "[a-z][a-z0-9_]{0,40}",
     "allowed": "Allowed: small letters, digits and '_', starting with a letter.",
 }
+# To Slurm a node or partition DEFAULT, in any case, is no object: its options are those that the next ones start from.
+_NO_DEFAULT = "(?![Dd][Ee][Ff][Aa][Uu][Ll][Tt]$)"
+NODE_NAME: dict[str, Any] = {
+    "pattern": _NO_DEFAULT + HOST_NAME["pattern"],
+    "allowed": f"{HOST_NAME['allowed'][:-1]}; not default, which Slurm takes for the options that other nodes start from.",
+}
 PARTITION: dict[str, Any] = {
-    "pattern": "(?!(DEFAULT|ALL)$)[A-Za-z][A-Za-z0-9_-]{0,40}",
-    "allowed": "Allowed: letters, digits, '_' and '-', starting with a letter; not DEFAULT or ALL.",
+    "pattern": _NO_DEFAULT + "(?!ALL$)[A-Za-z][A-Za-z0-9_-]{0,40}",
+    "allowed": "Allowed: letters, digits, '_' and '-', starting with a letter; not ALL, and not default in any case, which Slurm takes "
+    "for the options that other partitions start from.",
 }
 DOMAIN: dict[str, Any] = {
     "pattern": r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*",

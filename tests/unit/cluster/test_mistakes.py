@@ -125,7 +125,7 @@ def test_what_is_wrong_with_a_rack_is_not_told_of_those_who_name_its_nodes(bench
         ("a: {b: 1, b: 2}\n", 1, "'b' is already in line 1"),
         ("a: !vault x\n", 1, "could not determine a constructor for the tag"),
         ("? [a]\n: 1\n", 1, "a key must be text"),
-        ("a: &x\n  b: *x\n", 1, "is not YAML"),
+        ("a: &x\n  b: *x\n", 1, "an alias (*name) stands within"),
         ("a: 2026-99-99\n", 1, "'2026-99-99' looks like a YAML timestamp and is none. Put quotes around it."),
         ("a: 1\n---\nb: 1\n", 2, "but found another document"),
         ("a: \x07\n", 1, "is not YAML"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -81,3 +84,58 @@ def test_unchanged_it_is_right(tmp_path):
     file.write_text(yaml.safe_dump(BASE), encoding="utf-8")
     (red,) = [one for one in load(file).fabric.partitions if one.name == "red"]
     assert red.members == {"gpu01": "full", "ctl1": "both"}
+
+
+def bomb(depth: int, width: int, merge: bool = False) -> str:
+    """Return nested aliases that are width ** depth values when they are written out."""
+    name = "<<" if merge else "k"
+    lines = ["a0: &a0 {x: 1}"]
+    for level in range(1, depth):
+        aliases = ", ".join([f"*a{level - 1}"] * width)
+        lines.append(f"a{level}: &a{level} {{{name}: [{aliases}]}}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("merge", [False, True], ids=["aliases", "merges"])
+def test_nested_aliases_are_refused_in_time_with_their_line(tmp_path, merge):
+    path = tmp_path / "a.bedplate.yml"
+    path.write_text(bomb(9, 12, merge))
+    start = time.process_time()
+    with pytest.raises(ClusterFileError) as told:
+        load(path)
+    assert time.process_time() - start < 0.5
+    (mistake,) = told.value.mistakes
+    # Five levels of twelve are the first that are too many.
+    assert mistake.line == 6
+    assert "100000 values" in mistake.message
+
+
+def test_an_alias_within_its_own_value_is_refused(tmp_path):
+    path = tmp_path / "a.bedplate.yml"
+    path.write_text("plugin: x\nracks: &r\n  a: [*r]\n")
+    with pytest.raises(ClusterFileError) as told:
+        load(path)
+    assert [(one.line, one.where) for one in told.value.mistakes] == [(2, "the file")]
+
+
+def test_many_uses_of_an_anchor_are_fine(tmp_path):
+    data = {**BASE, "racks": {f"a{number}": {"nodes": f"n{number}"} for number in range(150)}}
+    del data["fabric"], data["services"]["controllers"]
+    data["services"]["controllers"] = ["ctl1"]
+    text = yaml.safe_dump(data).replace("10.0.0.0/24", "10.0.0.0/23").replace("10.0.1.0/24", "10.0.2.0/23")
+    text = text.replace("racks:\n", "racks:\n  a: &a {profile: gpu8, row: '1', nodes: n999}\n", 1)
+    path = tmp_path / "a.bedplate.yml"
+    path.write_text(re.sub(r"^  a(\d+):\n", r"  a\1:\n    <<: *a\n", text, flags=re.MULTILINE))
+    assert len(load(path).nodes) == 151
+
+
+@pytest.mark.parametrize("number", ["9" * 6000, "0x" + "f" * 6000, "1e" + "9" * 6000])
+def test_a_number_without_end_is_a_mistake_that_can_be_read(tmp_path, number):
+    path = tmp_path / "a.bedplate.yml"
+    text = yaml.safe_dump(BASE, sort_keys=False).replace("MessageTimeout: 30", f"MessageTimeout: {number}")
+    path.write_text(text)
+    with pytest.raises(ClusterFileError) as told:
+        load(path)
+    (mistake,) = told.value.mistakes
+    assert text.splitlines()[mistake.line - 1].strip().startswith("MessageTimeout")
+    assert len(str(told.value)) < 500
