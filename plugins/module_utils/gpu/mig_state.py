@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import MigError, parse_listing
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.state import Finding
 
 _FIX = "drain the node and run `systemctl restart bedplate-mig`; `journalctl -u bedplate-mig` says what it did"
 
@@ -32,20 +32,22 @@ def findings(
         return  # what is not there is told of by others
     if len(gpu["gpus"]) != len(wanted):
         found = ", ".join(one["address"] for one in gpu["gpus"])
-        yield Finding("GPUs", f"{len(wanted)}", f"{len(gpu['gpus'])} ({found})", "no layout is brought to the others")
+        yield Finding(
+            "gpu-count", "GPUs", f"{len(wanted)}", f"{len(gpu['gpus'])} ({found})", "no layout is brought to the others"
+        )
         return
     for one, profiles in zip(gpu["gpus"], wanted):
         if one["mig_instances"] is None:
-            yield Finding(f"MIG of GPU {one['address']}", _text(profiles), "not known", _FIX)
+            yield Finding("mig", f"MIG of GPU {one['address']}", _text(profiles), "not known", _FIX)
             continue
         names = None if listed is None else listed.get(one["uuid"])
         whole = sum(1 for instance in one["mig_instances"] if instance["ci"])
         broken = len(one["mig_instances"]) - whole
         if names is not None and sorted(names) != sorted(profiles):
-            yield Finding(f"MIG of GPU {one['address']}", _text(profiles), _text(names), _FIX)
+            yield Finding("mig", f"MIG of GPU {one['address']}", _text(profiles), _text(names), _FIX)
         elif whole != len(profiles) or broken:
             found = f"{whole} instances" + (f" and {broken} without a compute instance" if broken else "")
-            yield Finding(f"MIG of GPU {one['address']}", _text(profiles), found, _FIX)
+            yield Finding("mig", f"MIG of GPU {one['address']}", _text(profiles), found, _FIX)
 
 
 def still_split(gpu: Mapping[str, Any]) -> Iterator[Finding]:
@@ -54,6 +56,7 @@ def still_split(gpu: Mapping[str, Any]) -> Iterator[Finding]:
         instances = len(one["mig_instances"] or ())
         if one["mig"] or instances:
             yield Finding(
+                "mig",
                 f"MIG of GPU {one['address']}",
                 "off, since the cluster file has no `mig` for it",
                 f"on, with {instances} instances",

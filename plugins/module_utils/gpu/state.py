@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import followed
 
@@ -17,19 +18,6 @@ PERSISTENCE = "nvidia-persistenced.service"
 # A GPU waits for one of them before it uses its NVLinks.
 FABRIC = frozenset({"nvidia-fabricmanager.service", "nvidia-imex.service"})
 _REBOOT = "drain the node and reboot it"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One difference: what, what is wanted, what is there, and what to do."""
-
-    what: str
-    wanted: str
-    found: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: wanted {self.wanted}, found {self.found}; {self.fix}"
 
 
 @dataclass(frozen=True)
@@ -64,15 +52,15 @@ def packages(
     expected = {**pinned, **wanted}
     for entry, found in followed([*expected], seen.packages).items():
         if entry in wanted and not found:
-            yield Finding(f"package {entry}", wanted[entry], "not installed", again)
+            yield Finding("package", f"package {entry}", wanted[entry], "not installed", again)
         for name, there in found.items():
             other = [one for one in there if not matches(one, expected[entry])]
             if name in several and len(other) < len(there):
                 other = []
             if other:
-                yield Finding(f"package {name}", expected[entry], ", ".join(other), again)
+                yield Finding("package", f"package {name}", expected[entry], ", ".join(other), again)
             elif name not in seen.held:
-                yield Finding(f"package {name}", "held", "not held, so the next upgrade may change it", again)
+                yield Finding("hold", f"package {name}", "held", "not held, so the next upgrade may change it", again)
 
 
 def leftovers(
@@ -86,13 +74,14 @@ def leftovers(
         for name, there in found.items():
             if name not in stated and not all(matches(one.partition(":")[2] or one, f"{version}-*") for one in there):
                 fix = f"see that nothing needs it, then {remove} {name}"
-                yield Finding(f"package {name}", f"none but of driver {version}", ", ".join(there), fix)
+                yield Finding("package", f"package {name}", f"none but of driver {version}", ", ".join(there), fix)
 
 
 def module(wanted: Mapping[str, str], seen: Seen) -> Iterator[Finding]:
     """Compare the kernel module on disk, for the kernel that boots next."""
     if wanted and seen.module != wanted["version"]:
         yield Finding(
+            "module",
             f"module {wanted['file']} for kernel {seen.kernel or 'that boots next'}",
             wanted["version"],
             seen.module or "none",
@@ -106,9 +95,9 @@ def units(wanted: Sequence[str], runs: bool, seen: Seen) -> Iterator[Finding]:
         unit = seen.units.get(name, {})
         enabled, active = unit.get("UnitFileState", ""), unit.get("ActiveState", "")
         if enabled not in ("enabled", "static", "alias"):
-            yield Finding(f"unit {name}", "enabled", enabled or "no such unit", f"systemctl enable {name}")
+            yield Finding("unit", f"unit {name}", "enabled", enabled or "no such unit", f"systemctl enable {name}")
         elif runs and active != "active":
-            yield Finding(f"unit {name}", "active", active or "unknown", f"journalctl -b -u {name}")
+            yield Finding("unit", f"unit {name}", "active", active or "unknown", f"journalctl -b -u {name}")
 
 
 def driver(wanted: Mapping[str, Any], gpu: Mapping[str, Any]) -> Iterator[Finding]:
@@ -119,19 +108,19 @@ def driver(wanted: Mapping[str, Any], gpu: Mapping[str, Any]) -> Iterator[Findin
     want = f"{wanted['version']} ({wanted['flavour']})"
     if (runs, flavour) != (wanted["version"], wanted["flavour"]):
         found = f"{runs} ({flavour or 'flavour unknown'})" if runs else "none loaded"
-        yield Finding("running driver", want, found, _REBOOT)
+        yield Finding("driver", "running driver", want, found, _REBOOT, reboot=True)
     elif gpu["driver"]["mismatch"]:
         libraries = ", ".join(sorted({str(one["version"]) for one in gpu["driver"]["libraries"]}))
         fix = "drain the node and reboot it; programs that start now fail"
-        yield Finding("libraries of the driver", wanted["version"], libraries, fix)
+        yield Finding("driver-libraries", "libraries of the driver", wanted["version"], libraries, fix, reboot=True)
     if gpu["nouveau"]:
-        yield Finding("nouveau", "not loaded", "loaded", _REBOOT)
+        yield Finding("nouveau", "nouveau", "not loaded", "loaded", _REBOOT, reboot=True)
     if runs:
         for name, value, found in options_astray(wanted.get("options") or {}, gpu["driver"]["parameters"]):
-            yield Finding(f"module option {name}", value, found, _REBOOT)
+            yield Finding("module-option", f"module option {name}", value, found, _REBOOT, reboot=True)
     kernel = wanted.get("kernel") or ""
     if kernel and gpu["running_kernel"] not in (None, kernel):
-        yield Finding("running kernel", kernel, gpu["running_kernel"], _REBOOT)
+        yield Finding("running-kernel", "running kernel", kernel, gpu["running_kernel"], _REBOOT, reboot=True)
 
 
 def options_astray(options: Mapping[str, str], parameters: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
@@ -162,6 +151,7 @@ def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]
     for one in gpu["gpus"]:
         if PERSISTENCE in services and one["persistence"] is False:
             yield Finding(
+                "gpu-persistence",
                 f"persistence of GPU {one['address']}",
                 "on",
                 "off",
@@ -171,24 +161,26 @@ def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]
         if FABRIC & set(services) and told not in ([], ["Completed"], ["Completed", "Success"]):
             (name, *_) = sorted(FABRIC & set(services))
             fix = f"no job with NVLink starts on it; journalctl -b -u {name}, and reboot the drained node where that names no reason"
-            yield Finding(f"fabric of GPU {one['address']}", "Completed, Success", ", ".join(told), fix)
+            yield Finding("gpu-fabric", f"fabric of GPU {one['address']}", "Completed, Success", ", ".join(told), fix)
 
 
-def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Collection[str] = ()) -> list[str]:
-    """Return what could not be looked at, so that nobody takes it for right."""
+def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Collection[str] = ()) -> Iterator[Finding]:
+    """Yield a notice for what could not be compared, so that nobody takes it for right."""
     if not wanted:
-        return []
+        return
     if not gpu["gpus"]:
-        return ["the running driver and its services: no GPU is on the PCI bus of this machine"]
+        yield unchecked("the running driver and its services", "no GPU is on the PCI bus of this machine")
+        return
     asked = {"persistence": PERSISTENCE in services, "fabric_state": bool(FABRIC & set(services))}
-    unknown = {
-        fact: [one["address"] for one in gpu["gpus"] if one[fact] is None] for fact, wants in asked.items() if wants
-    }
-    return [
-        f"{fact.partition('_')[0]} of {len(addresses)} GPUs: nvidia-smi does not tell it"
-        for fact, addresses in unknown.items()
-        if addresses and gpu["driver"]["version"] is not None
-    ]
+    for fact in (fact for fact, wants in asked.items() if wants):
+        addresses = [one["address"] for one in gpu["gpus"] if one[fact] is None]
+        if addresses and gpu["driver"]["version"] is not None:
+            yield unchecked(f"{fact.partition('_')[0]} of {len(addresses)} GPUs", "nvidia-smi does not report it")
+
+
+def unchecked(where: str, why: str) -> Finding:
+    """Return the notice that something could not be compared."""
+    return Finding("not-checked", where, "to be compared", why, severity=NOTICE)
 
 
 class Reader:

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.state import Finding, Run
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.state import Run
 
 
 def findings(wanted: Mapping[str, Any], kernel: str, run: Run, root: Path = Path("/")) -> Iterator[Finding]:
@@ -29,7 +30,7 @@ def nodes(path: str, wanted: Sequence[str], root: Path) -> Iterator[Finding]:
     if found != list(wanted):
         whole = f"the {len(wanted)} nodes of the NVLink domain"
         fix = "run the role gpu_driver again, on all nodes of the domain; IMEX refuses to start where they have different lists"
-        yield Finding(path, whole, said, fix)
+        yield Finding("imex-nodes", path, whole, said, fix)
 
 
 def _difference(wanted: Sequence[str], found: Sequence[str]) -> str:
@@ -45,5 +46,9 @@ def modules(names: Sequence[str], kernel: str, run: Run) -> Iterator[Finding]:
         if run(["modinfo", "--set-version", kernel, "--field", "filename", name]).code != 0:
             fix = f"install the package that has it: linux-modules-extra-{kernel} on Ubuntu, the whole linux-image elsewhere"
             yield Finding(
-                f"module {name} for kernel {kernel}", "there", "none", f"{fix}; the fabric manager waits for it"
+                "module",
+                f"module {name} for kernel {kernel}",
+                "there",
+                "none",
+                f"{fix}; the fabric manager waits for it",
             )

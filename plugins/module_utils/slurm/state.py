@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Slurm reports against what the cluster file says: findings to mend, and notices of what an operator meant to do."""
+"""Compare what Slurm reports of its release, nodes, partitions and switches with the cluster file.
+
+What an operator chose, such as a drained node, is a notice.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import pairs_of
+
+# The machine of findings about Slurm as a whole, which every controller reports alike.
+SLURM = "Slurm"
+_AGAIN = "run playbooks/scheduler.yml"
 
 # One line a node; the reason is last, for it alone may hold `|`.
 NODE_FORMAT = "%N|%G|%c|%m|%t|%v|%U|%H|%E"
@@ -25,27 +33,6 @@ _SLURMS_REASONS = re.compile(
     r"Prolog|Epilog|batch job complete failure|Job env setup error|Job step not running|Kill task failed|"
     r"SlurmdSpoolDir|switch_g_job_postfini|Cannot collect energy|Failed to set|ResumeTimeout|reboot timed out"
 )
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One difference: where it is, what was wanted, what was found, what to do about it."""
-
-    where: str
-    wanted: str
-    found: str
-    fix: str
-
-
-@dataclass(frozen=True)
-class Notice:
-    """A node in a state that somebody chose: no failure, but to be known. `who` and `since` are empty where nobody knows."""
-
-    node: str
-    state: str
-    reason: str
-    who: str
-    since: str
 
 
 @dataclass(frozen=True)
@@ -74,21 +61,21 @@ class LiveNode:
 
 @dataclass
 class _Differences:
-    """Findings and notices of nodes; the nodes of one difference are folded into one finding."""
+    """Findings of nodes; the nodes of one difference are folded into one finding."""
 
-    nodes: dict[tuple[str, str, str], list[str]] = field(default_factory=dict)
-    notices: list[Notice] = field(default_factory=list)
+    nodes: dict[Finding, list[str]] = field(default_factory=dict)
 
-    def add(self, name: str, wanted: str, found: str, fix: str) -> None:
-        self.nodes.setdefault((wanted, found, fix), []).append(name)
+    def add(self, name: str, kind: str, expected: str, found: str, remedy: str = "", severity: str = ERROR) -> None:
+        one = Finding(kind, "", expected, found, remedy, severity, SLURM)
+        self.nodes.setdefault(one, []).append(name)
 
     def findings(self) -> list[Finding]:
-        found = []
-        for (wanted, what, fix), names in self.nodes.items():
-            folded = fold(names)
-            where = f"node {folded}" if len(names) == 1 else f"nodes {folded}"
-            found.append(Finding(where, wanted, what, fix.replace("NODE", folded)))
-        return found
+        return [
+            replace(
+                one, where=f"node{'s' * (len(names) > 1)} {fold(names)}", remedy=one.remedy.replace("NODE", fold(names))
+            )
+            for one, names in self.nodes.items()
+        ]
 
 
 def parse_config(text: str) -> dict[str, str]:
@@ -174,12 +161,15 @@ def compare_config(release: str, config: Mapping[str, str]) -> list[Finding]:
     running = config.get("SLURM_VERSION", "unknown")
     if _release(running) != _release(release):
         fix = "set slurm.version in the cluster file, or install the planned packages and restart slurmctld"
-        findings.append(Finding("slurmctld", f"release {release}", f"release {running}", fix))
+        findings.append(
+            Finding("slurm-release", "slurmctld", f"release {release}", f"release {running}", fix, machine=SLURM)
+        )
     # Absent with DebugFlags=NO_CONF_HASH.
     if config.get("HASH_VAL", "Match").startswith("Different"):
         where = f"{config.get('SLURM_CONF', 'slurm.conf')} of this host"
         fix = "`scontrol reconfigure`, or run playbooks/scheduler.yml"
-        findings.append(Finding(where, "what slurmctld runs", f"HASH_VAL {config['HASH_VAL']}", fix))
+        found = f"HASH_VAL {config['HASH_VAL']}"
+        findings.append(Finding("slurm-conf-hash", where, "what slurmctld runs", found, fix))
     return findings
 
 
@@ -190,12 +180,12 @@ def _release(version: str) -> list[str]:
 def unread_findings(lines: Iterable[str]) -> list[Finding]:
     """Return a finding for each line of sinfo that cannot be read."""
     fix = f"look at `sinfo --all --Node --format='{NODE_FORMAT}'`; a reason with a line break is mended by setting it anew"
-    return [Finding("sinfo", "a line per node", repr(line), fix) for line in lines]
+    return [Finding("unread", "sinfo", "a line per node", repr(line), fix, machine=SLURM) for line in lines]
 
 
 def compare_nodes(
     wanted: Iterable[Mapping[str, object]], live: Mapping[str, LiveNode], config: Mapping[str, str]
-) -> tuple[list[Finding], list[Notice]]:
+) -> list[Finding]:
     """Compare groups of like nodes (`names` folded, `gres`, `cpus`, `memory`, planned `state` or "") with the live ones."""
     differences = _Differences()
     for group in wanted:
@@ -206,8 +196,8 @@ def compare_nodes(
                 _compare_version(name, node, config, differences)
                 _compare_state(name, str(group.get("state") or ""), node, config, differences)
             elif group.get("state") != "future":  # sinfo shows such a node when it has registered
-                differences.add(name, "known to Slurm", "unknown", "run playbooks/scheduler.yml")
-    return differences.findings(), differences.notices
+                differences.add(name, "node-unknown", "known to Slurm", "unknown", _AGAIN)
+    return differences.findings()
 
 
 def _compare_hardware(name: str, wanted: Mapping[str, object], live: LiveNode, differences: _Differences) -> None:
@@ -218,7 +208,7 @@ def _compare_hardware(name: str, wanted: Mapping[str, object], live: LiveNode, d
     ):
         if want != found:
             fix = "compare the profile with `slurmd -C` on NODE"
-            differences.add(name, f"{key} {want or 'none'}", f"{key} {found or 'none'}", fix)
+            differences.add(name, f"node-{key}", f"{key} {want or 'none'}", f"{key} {found or 'none'}", fix)
 
 
 def _compare_version(name: str, live: LiveNode, config: Mapping[str, str], differences: _Differences) -> None:
@@ -226,7 +216,7 @@ def _compare_version(name: str, live: LiveNode, config: Mapping[str, str], diffe
     # A node that does not answer shows what it ran once: nobody can mend that before it is back.
     if running and live.version and live.answers and _release(live.version) != _release(running):
         fix = "restart slurmd on NODE, or install the planned packages there"
-        differences.add(name, f"the release of slurmctld, {running}", f"slurmd {live.version}", fix)
+        differences.add(name, "node-release", f"the release of slurmctld, {running}", f"slurmd {live.version}", fix)
 
 
 def _compare_state(
@@ -234,13 +224,15 @@ def _compare_state(
 ) -> None:
     if live.base in HEALTHY and not live.state.endswith("*"):
         if planned in _PLANNED:
-            reason = f"the cluster file plans {planned}, which only a new node starts with: `scontrol update`, or drop the exception"
-            differences.notices.append(Notice(name, live.state, reason, "", ""))
+            command = f"`scontrol update nodename=NODE state={planned} reason=...`"
+            remedy = f"only a new node starts as {planned}: {command}, or drop the state from the cluster file"
+            differences.add(name, "node-state", f"{planned}, as planned", live.state, remedy, NOTICE)
         return
     if live.base in _PLANNED.get(planned, ()):
         return
     if who := _operator(live, config.get("SlurmUser", "")):
-        differences.notices.append(Notice(name, live.state, live.reason, who, live.since))
+        found = f"{live.state} ({live.reason}), set by {who} since {live.since or 'unknown'}"
+        differences.add(name, "node-state", "able to run jobs", found, severity=NOTICE)
         return
     reason = f" ({live.reason}; set by {live.who or 'unknown'})" if live.reason else ""
     if planned in _PLANNED:
@@ -249,7 +241,7 @@ def _compare_state(
     else:
         wanted = "able to run jobs"
         fix = "`journalctl -u slurmd` on NODE; then `scontrol update nodename=NODE state=resume`"
-    differences.add(name, wanted, f"{live.state}{reason}", fix)
+    differences.add(name, "node-state", wanted, f"{live.state}{reason}", fix)
 
 
 def _operator(live: LiveNode, slurm_user: str) -> str:
@@ -281,21 +273,12 @@ def compare_maps(
         if name in wanted or name not in spared:
             want, found = wanted.get(name, "absent"), live.get(name, "absent")
             if want != found:
-                findings.append(Finding(f"{kind} {name}", str(want), str(found), "run playbooks/scheduler.yml"))
+                findings.append(Finding(kind, f"{kind} {name}", _text(want), _text(found), _AGAIN, machine=SLURM))
     return findings
 
 
-def table(findings: Iterable[Finding]) -> str:
-    """Return findings as text, a line each."""
-    return "\n".join(f"{one.where}: wanted {one.wanted}, found {one.found}; {one.fix}" for one in findings)
-
-
-def notice_table(notices: Iterable[Notice]) -> str:
-    """Return notices as text, a line for all nodes of one state, reason, person and time."""
-    nodes: dict[tuple[str, str, str, str], list[str]] = {}
-    for one in notices:
-        nodes.setdefault((one.state, one.reason, one.who, one.since), []).append(one.node)
-    return "\n".join(
-        f"{fold(names)}: {state} ({reason})" + (f", by {who} since {since or 'unknown'}" if who else "")
-        for (state, reason, who, since), names in nodes.items()
-    )
+def _text(value: object) -> str:
+    """Return what is compared for people: a switch as `level 0, nodes gpu[01-02]`."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {one}" for key, one in value.items() if one) or "nothing"
+    return str(value) or "none"

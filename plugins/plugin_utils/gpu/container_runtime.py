@@ -163,7 +163,7 @@ def _runtimes() -> dict[str, Any]:
 
 
 def _asked(rows: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Any], spec: str) -> dict[str, Any]:
-    """Return what bedplate.cluster.container_state compares."""
+    """Return what bedplate.cluster.node_state compares."""
     pyxis = {key: sources["pyxis"][key] for key in ("plugin", "entry")} if sources["pyxis"] else {}
     engines = [{"name": name, "cdi": row["cdi"], "plugin": _CRI} for name, row in rows.items()]
     return {"spec": spec, "engines": engines, "pyxis": pyxis}

@@ -150,7 +150,7 @@ def deploy(wanted: Wanted, part: str) -> dict[str, Any]:
 
 
 def expected(wanted: Wanted, part: str, role: str, units: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what a node is to have of a part, as bedplate.cluster.gpu_state compares it."""
+    """Return what a node is to have of a part, as bedplate.cluster.node_state compares it."""
     named = {one.name: one.version for one in wanted.packages(part)}
     # Of its kernels a node may have several.
     pinned = {name: one for name, one in wanted.pinned(part).items() if name not in wanted.stack.kernel_packages}

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Collect what all machines of a play reported, and fail last; documented in plugins/modules/verify_report.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_opensm, report
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Judge the results of bedplate.cluster.node_state; it connects to nobody."""
+
+    TRANSFERS_FILES = False
+    _VALID_ARGS = frozenset(("registered", "file"))
+    _requires_connection = False
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the task, once for all hosts of the play."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        name = self._task.args.get("registered")
+        if not isinstance(name, str) or not name:
+            raise AnsibleActionFail(
+                "registered: allowed: the name that the task with bedplate.cluster.node_state registers"
+            )
+        hosts = variables["ansible_play_hosts_all"]
+        results = {host: variables["hostvars"].raw_get(host).get(name) for host in hosts}
+        findings = self._findings(variables["bedplate_cluster_file"], results)
+        rows = finding.to_json(findings)
+        if file := self._task.args.get("file"):
+            self._write(Path(str(file)), rows)
+        return self._judged({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings)
+
+    def _findings(self, path: str, results: dict[str, Any]) -> list[Finding]:
+        services = cluster_of(path, "verify_report").services
+        found = report.collected(results, services.controllers) + report.unasked(results, services.controllers)
+        managers = {host: results[host] for host in services.subnet_managers if results.get(host)}
+        asked = any("opensm" in one for one in managers.values())
+        return finding.ordered([*found, *(of_opensm.findings(path, managers) if asked else ())])
+
+    def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
+        try:
+            path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise AnsibleActionFail(
+                f"verify_report_file {path}: {error.strerror}; allowed: a file that this user may write"
+            ) from error
+
+    def _judged(self, result: dict[str, Any], findings: list[Finding]) -> dict[str, Any]:
+        folded = report.folded(findings)
+        errors = [one for one in folded if one.severity == finding.ERROR]
+        others = [one for one in folded if one.severity != finding.ERROR]
+        if self._task.check_mode:
+            # Nothing was applied, so what the run would change is no failure yet.
+            errors, others = [], folded
+        if others:
+            result["warnings"] = [report.lines(others)]
+        if errors:
+            count = f"{len(errors)} {'difference' if len(errors) == 1 else 'differences'}"
+            machines = result["machines"]
+            return {**result, "failed": True, "msg": f"{count} on {machines} machines\n{report.lines(errors)}"}
+        return {**result, "msg": f"{result['machines']} machines are as the cluster file has them"}

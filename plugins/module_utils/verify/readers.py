@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of a machine that verify reads back, and the function that compares each.
+
+A reader is `(root, expected) -> findings`. It runs on the machine itself, needs no Ansible and changes nothing. `root` is the root of the
+machine's file system, `expected` what plugin_utils/verify/expected.py makes for the part, plain data that fits in JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import verify as gpu
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_checks import Checker
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import state as rdma
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import conf_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import verify as slurm
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import state as tuning
+
+Reader = Callable[[str, Mapping[str, Any]], Iterable[Finding]]
+
+
+def _of_tree(read: Callable[[Root, Mapping[str, Any]], Iterable[Finding]]) -> Reader:
+    """Return the reader that takes the tree of the machine; what cannot be read of it is a finding, too."""
+
+    def reader(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
+        tree = Root(root)
+        yield from read(tree, expected)
+        for problem in dict.fromkeys(tree.problems):
+            path, _, why = problem.partition(": ")
+            yield Finding("unread", path, "a file that can be read", why or problem, severity=WARNING)
+
+    return reader
+
+
+def _before_reboot(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
+    return gpu.findings(root, expected, running=False)
+
+
+def _containers(_root: str, expected: Mapping[str, Any]) -> Iterable[Finding]:
+    return Checker().findings(expected)
+
+
+READERS: dict[str, Reader] = {
+    "node_tuning": _of_tree(tuning.drift),
+    "rdma": _of_tree(rdma.drift),
+    "gpu_driver": gpu.findings,
+    "gpu_driver_before_reboot": _before_reboot,
+    "cuda": gpu.findings,
+    "dcgm": gpu.findings,
+    "container_toolkit": gpu.findings,
+    "containers": _containers,
+    "slurm_files": conf_files.findings,
+    "slurm": slurm.findings,
+}
+"""Part -> its reader."""
+
+
+def read(parts: Mapping[str, Mapping[str, Any]], root: str = "/") -> Iterator[Finding]:
+    """Yield the findings of all parts. A reader that fails is a finding of kind `unread`, and the others are still asked."""
+    for part, expected in parts.items():
+        try:
+            yield from READERS[part](root, expected)
+        except Exception as error:
+            text = str(error) or "no message"
+            remedy = (
+                f"what this part has on the machine is not compared; see that {part} can be read, then verify again"
+            )
+            yield Finding("unread", f"part {part}", "to be compared", f"{type(error).__name__}: {text}", remedy)

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The verdict on the subnet managers as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.filter.opensm import opensm_verdict
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import findings as fabric
+
+_SEVERITIES = {fabric.ERROR: ERROR, fabric.WARNING: WARNING, fabric.INFO: NOTICE}
+
+
+def findings(path: str, results: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Return the findings of all subnet managers; `results` are those of bedplate.cluster.node_state by host, unreachable ones too."""
+    told = {host: result.get("opensm") or {"unreachable": True} for host, result in results.items()}
+    choices: dict[str, Any] = next((one["choices"] for one in told.values() if "choices" in one), {})
+    verdict = opensm_verdict(path, told, choices)
+    return [
+        Finding(
+            f"opensm-{one['kind']}",
+            one["where"],
+            "as planned",
+            one["text"],
+            one["action"],
+            _SEVERITIES[one["severity"]],
+        )
+        for one in verdict["findings"]
+    ]
