@@ -241,6 +241,12 @@ def _compare_state(
     else:
         wanted = "able to run jobs"
         fix = "`journalctl -u slurmd` on NODE; then `scontrol update nodename=NODE state=resume`"
+        if (
+            live.base in _OUT
+            and not _SLURMS_REASONS.match(live.reason)
+            and _uid(live.who) == _uid(config.get("SlurmUser", ""))
+        ):
+            fix += f". A reason set by {live.who} counts as Slurm's own: drain nodes as root or as yourself, and it is a notice"
     differences.add(name, "node-state", wanted, f"{live.state}{reason}", fix)
 
 

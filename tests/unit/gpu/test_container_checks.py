@@ -47,8 +47,8 @@ SPEC = "containerEdits:\n  deviceNodes:\n  - path: /dev/nvidia0\n  - path: /dev/
     ("gpus", "spec", "said"),
     [
         (2, SPEC, []),
-        (2, None, ["wanted written at boot, found No such file"]),
-        (3, SPEC, ["wanted a device for nvidia2, found none"]),
+        (2, None, ["expected written at boot, found No such file"]),
+        (3, SPEC, ["expected a device for nvidia2, found none"]),
         (1, SPEC, ["found also nvidia1"]),
     ],
 )
@@ -61,8 +61,8 @@ def test_the_specification_names_the_gpus_that_are_there(
 
 def test_without_a_driver_it_is_said_that_nothing_was_checked(tmp_path: Path) -> None:
     checker = Checker(tmp_path, Machine().run)
-    assert checker.findings({"engines": [], "spec": container_cdi.SPEC}) == []
-    assert checker.not_checked
+    (notice,) = checker.findings({"engines": [], "spec": container_cdi.SPEC})
+    assert (notice.kind, notice.severity, notice.where) == ("not-checked", "notice", "the CDI specification")
 
 
 DOCKER = {"name": "docker", "cdi": True}
@@ -74,21 +74,21 @@ CONTAINERD = {"name": "containerd", "cdi": True, "plugin": "io.containerd.grpc.v
     ("engine", "says", "said"),
     [
         (DOCKER, {"docker": json.dumps({"ServerVersion": "26", "CDISpecDirs": ["/etc/cdi"]})}, ""),
-        (DOCKER, {"docker": json.dumps({"ServerVersion": "26", "CDISpecDirs": []})}, "wanted reads CDI specifications"),
-        (DOCKER, {"docker": "!Cannot connect"}, "wanted a daemon that answers, found Cannot connect"),
-        (DOCKER, {"docker": "{}"}, "wanted a daemon that answers"),
+        (DOCKER, {"docker": json.dumps({"ServerVersion": "26", "CDISpecDirs": []})}, "expected reads CDI specifications"),
+        (DOCKER, {"docker": "!Cannot connect"}, "expected a daemon that answers, found Cannot connect"),
+        (DOCKER, {"docker": "{}"}, "expected a daemon that answers"),
         (OLD, {"docker": json.dumps({"ServerVersion": "20", "Runtimes": {"runc": {}, "nvidia": {}}})}, ""),
-        (OLD, {"docker": json.dumps({"ServerVersion": "20", "Runtimes": {"runc": {}}})}, "wanted a runtime nvidia, found runc"),
+        (OLD, {"docker": json.dumps({"ServerVersion": "20", "Runtimes": {"runc": {}}})}, "expected a runtime nvidia, found runc"),
         (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true', "systemctl": "active"}, ""),
         (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = false', "systemctl": "active"}, "found false"),
         (CONTAINERD, {"containerd": '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true', "systemctl": "failed"}, "found failed"),
-        (CONTAINERD, {"containerd": "!no"}, "wanted settings that it can read, found no"),
-        ({**CONTAINERD, "cdi": False}, {"containerd": "", "systemctl": "active"}, "wanted a runtime runc, found none"),
+        (CONTAINERD, {"containerd": "!no"}, "expected settings that it can read, found no"),
+        ({**CONTAINERD, "cdi": False}, {"containerd": "", "systemctl": "active"}, "expected a runtime runc, found none"),
         ({"name": "podman"}, {"podman": "5.4.2"}, ""),
-        ({"name": "podman"}, {"podman": "!broken"}, "podman: wanted works, found broken"),
+        ({"name": "podman"}, {"podman": "!broken"}, "podman: expected works, found broken"),
         ({"name": "crio"}, {"crio": '[crio.runtime]\ncdi_spec_dirs = ["/var/run/cdi"]', "systemctl": "active"}, ""),
-        ({"name": "crio"}, {"crio": "[crio.runtime]", "systemctl": "active"}, "wanted cdi_spec_dirs with /var/run/cdi"),
-        ({"name": "enroot"}, {"enroot": "!not found"}, "enroot: wanted works, found not found"),
+        ({"name": "crio"}, {"crio": "[crio.runtime]", "systemctl": "active"}, "expected cdi_spec_dirs with /var/run/cdi"),
+        ({"name": "enroot"}, {"enroot": "!not found"}, "enroot: expected works, found not found"),
     ],
 )  # fmt: skip
 def test_engines_are_asked_how_they_understand_their_settings(
@@ -106,9 +106,9 @@ def test_limits_of_namespaces_are_those_of_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "proc/sys/kernel/apparmor_restrict_unprivileged_userns").write_text("1\n")
     found = findings(tmp_path, Machine(enroot="4.1.2"), {"name": "enroot"})
     assert found == [
-        "sysctl user.max_user_namespaces: wanted at least 2, found 0; sysctl --system; which file in /etc/sysctl.d comes "
+        "sysctl user.max_user_namespaces: expected at least 2, found 0; sysctl --system; which file in /etc/sysctl.d comes "
         "after bedplate's and says otherwise?",
-        "sysctl kernel.apparmor_restrict_unprivileged_userns: wanted 0, found 1; sysctl --system; which file in /etc/sysctl.d comes "
+        "sysctl kernel.apparmor_restrict_unprivileged_userns: expected 0, found 1; sysctl --system; which file in /etc/sysctl.d comes "
         "after bedplate's and says otherwise?",
     ]
 

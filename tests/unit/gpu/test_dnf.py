@@ -160,7 +160,7 @@ def test_what_came_with_a_toolkit_is_locked_as_it_came(monkeypatch: pytest.Monke
     )
     seen = state.Seen(reader.packages({"*-12-9": "*"}), reader.held({}, ["*-12-9"]), "", "", {})
     (found,) = state.packages({}, {"*-12-9": "*"}, seen, "cuda")
-    assert str(found).startswith("package libnpp-12-9: wanted held, found not held")
+    assert str(found).startswith("package libnpp-12-9: expected held, found not held")
 
 
 SEEN = {"libml": "3:580.1-*", "dcgm": "4.5-*", "kernel-core": "5.14.0-1.el9"}
@@ -179,8 +179,8 @@ def test_the_state_of_packages_is_of_rpm(monkeypatch: pytest.MonkeyPatch) -> Non
     seen = state.Seen(there, reader.held(SEEN), "", "", {})
     found = [str(one) for one in state.packages(SEEN, {}, seen, "r", several=["kernel-core"])]
     assert found == [
-        "package dcgm: wanted held, found not held, so the next upgrade may change it; run the role r again"
+        "package dcgm: expected held, found not held, so the next upgrade may change it; run the role r again"
     ]
     # Of anything else one version is all that may be there.
-    more: Any = [one.what for one in state.packages(SEEN, {}, seen, "r")]
+    more: Any = [one.where for one in state.packages(SEEN, {}, seen, "r")]
     assert more == ["package dcgm", "package kernel-core"]

@@ -91,10 +91,10 @@ def test_what_is_as_wanted_is_no_finding(facts: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("wanted", "listed", "told"),
     [
-        (HALVES, {**LISTED, "GPU-1": ("3g.40gb", "4g.40gb")}, f"MIG of GPU {A}: wanted 2 x 3g.40gb, found 1 x 3g.40gb, 1 x 4g.40gb; drain"),
-        ([["7g.80gb"], []], None, f"MIG of GPU {A}: wanted 1 x 7g.80gb, found 2 instances; drain"),
-        ([[], []], LISTED, f"MIG of GPU {A}: wanted a whole GPU, found 2 x 3g.40gb; drain"),
-        ([*HALVES, []], LISTED, f"GPUs: wanted 3, found 2 ({A}, {B})"),
+        (HALVES, {**LISTED, "GPU-1": ("3g.40gb", "4g.40gb")}, f"MIG of GPU {A}: expected 2 x 3g.40gb, found 1 x 3g.40gb, 1 x 4g.40gb; "),
+        ([["7g.80gb"], []], None, f"MIG of GPU {A}: expected 1 x 7g.80gb, found 2 instances; drain"),
+        ([[], []], LISTED, f"MIG of GPU {A}: expected a whole GPU, found 2 x 3g.40gb; drain"),
+        ([*HALVES, []], LISTED, f"GPUs: expected 3, found 2 ({A}, {B})"),
     ],
 )  # fmt: skip
 def test_each_difference_names_the_gpu(facts: dict[str, Any], wanted: Any, listed: Any, told: str) -> None:
@@ -114,7 +114,7 @@ def test_an_instance_that_no_program_can_use_is_told_of(facts: dict[str, Any]) -
 def test_gpus_that_stay_split_where_jobs_get_whole_ones_are_told_of(facts: dict[str, Any]) -> None:
     (finding,) = mig_state.still_split(facts)
     assert str(finding) == (
-        f"MIG of GPU {A}: wanted off, since the cluster file has no `mig` for it, found on, with 2 instances; drain the node and "
+        f"MIG of GPU {A}: expected off, since the cluster file has no `mig` for it, found on, with 2 instances; drain the node and "
         f"`nvidia-smi -i {A} -mig 0`, then reboot it; or state `mig` for the profile"
     )
     # In MIG mode without instances no program can use it.

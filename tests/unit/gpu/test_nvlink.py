@@ -128,14 +128,14 @@ def test_the_list_is_read_back(tmp_path: Path, text: str | None, said: str | Non
     else:
         assert len(found) == 1
         assert said in found[0]
-        assert found[0].startswith(f"{PATH}: wanted the 2 nodes of the NVLink domain")
+        assert found[0].startswith(f"{PATH}: expected the 2 nodes of the NVLink domain")
         assert "on all nodes of the domain" in found[0]
 
 
 def test_a_kernel_without_the_fabric_managers_module_is_a_finding(tmp_path: Path) -> None:
     wanted = {**WANTED, "nodes_file": "", "nodes": []}
     (found,) = state_nvlink.findings(wanted, "6.8.0-90-generic", run(1), tmp_path)
-    assert str(found).startswith("module ib_umad for kernel 6.8.0-90-generic: wanted there, found none; ")
-    assert "linux-modules-extra-6.8.0-90-generic" in found.fix
+    assert str(found).startswith("module ib_umad for kernel 6.8.0-90-generic: expected there, found none; ")
+    assert "linux-modules-extra-6.8.0-90-generic" in found.remedy
     # Which kernel boots next is not known: that is a finding of its own.
     assert list(state_nvlink.findings(wanted, "", run(1), tmp_path)) == []

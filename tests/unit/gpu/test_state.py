@@ -49,15 +49,15 @@ def test_a_machine_that_is_as_wanted_has_no_findings() -> None:
     [
         (
             {"packages": {"kernel-dkms": ["1.2-3"]}},
-            "package libcuda1: wanted 1.2-*, found not installed; run the role r again",
+            "package libcuda1: expected 1.2-*, found not installed; run the role r again",
         ),
-        ({"packages": {**SEEN.packages, "libcuda1": ["1.3-1"]}}, "package libcuda1: wanted 1.2-*, found 1.3-1"),
+        ({"packages": {**SEEN.packages, "libcuda1": ["1.3-1"]}}, "package libcuda1: expected 1.2-*, found 1.3-1"),
         # Of another architecture, which the same library has on a machine with both.
         ({"packages": {**SEEN.packages, "libcuda1": ["1.2-9", "1.1-1"]}}, "found 1.1-1"),
-        ({"packages": {**SEEN.packages, "libextra": ["1.3-1"]}}, "package libextra: wanted 1.2-3, found 1.3-1"),
-        ({"held": frozenset(["libcuda1"])}, "package kernel-dkms: wanted held, found not held"),
+        ({"packages": {**SEEN.packages, "libextra": ["1.3-1"]}}, "package libextra: expected 1.2-3, found 1.3-1"),
+        ({"held": frozenset(["libcuda1"])}, "package kernel-dkms: expected held, found not held"),
         # There for others only, but of this set as well.
-        ({"packages": {**SEEN.packages, "libextra": ["1.2-3"]}}, "package libextra: wanted held, found not held"),
+        ({"packages": {**SEEN.packages, "libextra": ["1.2-3"]}}, "package libextra: expected held, found not held"),
     ],
 )
 def test_each_difference_of_packages_is_told(change: dict[str, Any], told: str) -> None:
@@ -83,12 +83,12 @@ def test_what_is_left_of_another_branch_is_told() -> None:
     ]
     seen = replace(SEEN, packages=there)
     found = list(state.leftovers(names, "590.48.01", ["libnvidia-compute", "nvidia-modprobe"], seen, "apt-get purge"))
-    assert [one.what for one in found] == ["package libnvidia-compute-570", "package nvidia-utils-580-server"]
+    assert [one.where for one in found] == ["package libnvidia-compute-570", "package nvidia-utils-580-server"]
     assert str(found[0]).endswith(
         "found 570.124.06-0ubuntu1; see that nothing needs it, then apt-get purge libnvidia-compute-570"
     )
     epoch = replace(SEEN, packages={"libnvsdm-570": ["0:570.1-1"], "nvidia-imex-570": ["3:590.48.01-1"]})
-    assert [one.what for one in state.leftovers(["lib*", "nvidia-imex-*"], "590.48.01", [], epoch, "x")] == [
+    assert [one.where for one in state.leftovers(["lib*", "nvidia-imex-*"], "590.48.01", [], epoch, "x")] == [
         "package libnvsdm-570"
     ]
 
@@ -98,14 +98,14 @@ def test_packages_of_a_pattern_are_to_be_held_whatever_they_are_called() -> None
     there = {"linux-image-cloud-amd64": ["6.1-1"], "linux-image-amd64": ["6.1-1"], "linux-image-6.1-amd64": ["6.1-1"]}
     seen = replace(SEEN, packages=there, held=frozenset(["linux-image-amd64"]))
     (finding,) = state.packages({}, kernels, seen, "r")
-    assert str(finding).startswith("package linux-image-cloud-amd64: wanted held, found not held")
+    assert str(finding).startswith("package linux-image-cloud-amd64: expected held, found not held")
 
 
 @pytest.mark.parametrize(("module", "found"), [("", "none"), ("1.1", "1.1")])
 def test_a_module_that_would_not_load_after_a_reboot_is_told(module: str, found: str) -> None:
     (finding,) = state.module({"file": "n.ko", "version": "1.2"}, replace(SEEN, module=module))
-    assert (finding.what, finding.found) == ("module n.ko for kernel 6.1", found)
-    assert finding.fix.startswith("do not reboot")
+    assert (finding.where, finding.found) == ("module n.ko for kernel 6.1", found)
+    assert finding.remedy.startswith("do not reboot")
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_a_service_that_is_off_is_told(unit: dict[str, str], runs: bool, found: 
 @pytest.mark.parametrize(
     ("facts", "told"),
     [
-        (gpu(None), "running driver: wanted 1.2 (open), found none loaded; drain the node and reboot it"),
+        (gpu(None), "running driver: expected 1.2 (open), found none loaded; drain the node and reboot it"),
         (gpu("1.1"), "found 1.1 (open)"),
         (gpu(flavour="proprietary"), "found 1.2 (proprietary)"),
-        (gpu(mismatch=True), "libraries of the driver: wanted 1.2, found 9.9"),
-        (gpu(nouveau=True), "nouveau: wanted not loaded, found loaded"),
+        (gpu(mismatch=True), "libraries of the driver: expected 1.2, found 9.9"),
+        (gpu(nouveau=True), "nouveau: expected not loaded, found loaded"),
     ],
 )
 def test_a_driver_that_runs_and_is_not_the_one_is_told(facts: Any, told: str) -> None:
@@ -147,11 +147,14 @@ def test_a_driver_that_runs_and_is_not_the_one_is_told(facts: Any, told: str) ->
         ({"options": {"NVreg_Gone": "1"}}, None),
         (
             {"options": {"NVreg_EnableMSI": "0"}},
-            "module option NVreg_EnableMSI: wanted 0, found 1; drain the node and reboot it",
+            "module option NVreg_EnableMSI: expected 0, found 1; drain the node and reboot it",
         ),
-        ({"options": {"NVreg_RegistryDwords": "a=2"}}, "module option NVreg_RegistryDwords: wanted a=2, found a=1;b=2"),
+        (
+            {"options": {"NVreg_RegistryDwords": "a=2"}},
+            "module option NVreg_RegistryDwords: expected a=2, found a=1;b=2",
+        ),
         ({"kernel": "6.1"}, None),
-        ({"kernel": "6.2"}, "running kernel: wanted 6.2, found 6.1; drain the node and reboot it"),
+        ({"kernel": "6.2"}, "running kernel: expected 6.2, found 6.1; drain the node and reboot it"),
     ],
 )
 def test_options_and_a_stated_kernel_that_are_not_in_force_are_told(wanted: dict[str, Any], told: str | None) -> None:
@@ -163,8 +166,10 @@ def test_options_and_a_stated_kernel_that_are_not_in_force_are_told(wanted: dict
 
 def test_without_a_gpu_nothing_of_the_driver_is_claimed() -> None:
     assert list(state.driver(DRIVER, gpu(None, gpus=0))) == []
-    assert "no GPU is on the PCI bus" in state.not_checked(DRIVER, gpu(None, gpus=0))[0]
-    assert state.not_checked(DRIVER, gpu()) == []
+    (notice,) = state.not_checked(DRIVER, gpu(None, gpus=0))
+    assert (notice.kind, notice.severity) == ("not-checked", "notice")
+    assert "no GPU is on the PCI bus" in notice.found
+    assert list(state.not_checked(DRIVER, gpu())) == []
 
 
 def test_what_is_half_installed_is_not_installed() -> None:
@@ -186,12 +191,12 @@ def card(**facts: Any) -> dict[str, Any]:
     ("services", "facts", "told"),
     [
         ([PERSISTENCE, FABRIC], {}, None),
-        ([PERSISTENCE], {"persistence": False}, "persistence of GPU 0000:3b:00.0: wanted on, found off; systemctl restart nvidia-persiste"),
+        ([PERSISTENCE], {"persistence": False}, "persistence of GPU 0000:3b:00.0: expected on, found off; systemctl restart nvidia-per"),
         # A platform without the daemon, and a driver that does not tell.
         ([], {"persistence": False, "fabric_state": "In Progress"}, None),
         ([PERSISTENCE, FABRIC], {"persistence": None, "fabric_state": None, "fabric_status": None}, None),
         ([FABRIC], {"fabric_state": "In Progress", "fabric_status": None},
-         "fabric of GPU 0000:3b:00.0: wanted Completed, Success, found In Progress; "),
+         "fabric of GPU 0000:3b:00.0: expected Completed, Success, found In Progress; "),
         ([FABRIC], {"fabric_status": "Insufficient Resources"}, "found Completed, Insufficient Resources; no job"),
         (["nvidia-imex.service"], {"fabric_state": "Not Started", "fabric_status": None}, "journalctl -b -u nvidia-imex.service, and"),
         ([FABRIC], {"fabric_status": None}, None),
@@ -207,10 +212,16 @@ def test_what_the_services_have_not_done_to_a_gpu_is_told(
 
 def test_what_nvidia_smi_does_not_tell_is_not_claimed() -> None:
     silent = card(persistence=None, fabric_state=None)
-    told = ["persistence of 1 GPUs: nvidia-smi does not tell it", "fabric of 1 GPUs: nvidia-smi does not tell it"]
-    assert state.not_checked(DRIVER, silent, [PERSISTENCE, FABRIC]) == told
-    assert state.not_checked(DRIVER, silent, [PERSISTENCE]) == told[:1]
-    assert state.not_checked(DRIVER, card(), [PERSISTENCE, FABRIC]) == []
+    told = ["persistence of 1 GPUs", "fabric of 1 GPUs"]
+
+    def notices(*arguments: Any) -> list[str]:
+        found = list(state.not_checked(DRIVER, *arguments))
+        assert all((one.kind, one.severity) == ("not-checked", "notice") for one in found)
+        return [one.where for one in found]
+
+    assert notices(silent, [PERSISTENCE, FABRIC]) == told
+    assert notices(silent, [PERSISTENCE]) == told[:1]
+    assert notices(card(), [PERSISTENCE, FABRIC]) == []
     # That none is loaded is a finding.
     unloaded = {**silent, "driver": {**silent["driver"], "version": None}}
-    assert state.not_checked(DRIVER, unloaded, [PERSISTENCE]) == []
+    assert notices(unloaded, [PERSISTENCE]) == []

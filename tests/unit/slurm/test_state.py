@@ -7,18 +7,15 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding, table
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.state import (
-    Finding,
-    Notice,
     compare_config,
     compare_maps,
     compare_nodes,
-    notice_table,
     parse_config,
     parse_nodes,
     parse_partitions,
     parse_topology,
-    table,
     unread_findings,
 )
 
@@ -40,10 +37,19 @@ WANTED: list[dict[str, object]] = [{"names": "gpu[01-02]", "gres": "gpu:sim:2", 
 OPERATOR, SLURM = "root(0)", "slurm(64030)"
 
 
-def compare(text: str, wanted: Any = None) -> tuple[list[Finding], list[Notice]]:
+Parted = tuple[list[Finding], list[Finding]]
+
+
+def parted(findings: list[Finding]) -> Parted:
+    """Return errors and notices."""
+    assert {one.machine for one in findings} <= {"Slurm"}
+    return [one for one in findings if one.severity != NOTICE], [one for one in findings if one.severity == NOTICE]
+
+
+def compare(text: str, wanted: Any = None) -> Parted:
     nodes, unread = parse_nodes(text)
     assert unread == []
-    return compare_nodes(wanted or [{**WANTED[0], "names": ",".join(nodes)}], nodes, CONFIG)
+    return parted(compare_nodes(wanted or [{**WANTED[0], "names": ",".join(nodes)}], nodes, CONFIG))
 
 
 def out(state: str, reason: str = "none", who: str = "Unknown", planned: str = "", version: str = "24.11.5") -> Any:
@@ -71,7 +77,7 @@ def test_agreement_gives_no_finding():
 )
 def test_every_difference_is_found(live: str, wanted: str, found: str):
     (finding,) = compare(live + FINE)[0]
-    assert (finding.where, finding.wanted, finding.found) == ("node gpu01", wanted, found)
+    assert (finding.where, finding.expected, finding.found) == ("node gpu01", wanted, found)
 
 
 def test_gpus_are_compared_without_where_they_sit_and_in_any_order():
@@ -87,7 +93,7 @@ def test_many_cpus_are_read_as_sinfo_shortens_them():
 def test_nodes_that_differ_alike_are_one_finding():
     lines = [f"gpu{i:02}|gpu:sim:2|2|960|down*|24.11.5|{SLURM}|2026-11-21T09:00:0{i}|Not responding" for i in (1, 2, 3)]
     assert table(compare("\n".join(lines))[0]) == (
-        "nodes gpu[01-03]: wanted able to run jobs, found down* (Not responding; set by slurm(64030)); `journalctl -u slurmd` "
+        "Slurm: nodes gpu[01-03]: expected able to run jobs, found down* (Not responding; set by slurm(64030)); `journalctl -u slurmd` "
         "on gpu[01-03]; then `scontrol update nodename=gpu[01-03] state=resume`"
     )
 
@@ -137,7 +143,9 @@ def test_what_slurm_took_out_of_service_is_a_finding(state: str, reason: str, wh
     ],
 )
 def test_what_an_operator_took_out_of_service_is_a_notice(state: str, reason: str, who: str, shown: str):
-    assert out(state, reason, who) == ([], [Notice("gpu01", state, reason, shown, "2026-11-21T09:00:00")])
+    findings, (notice,) = out(state, reason, who)
+    found = f"{state} ({reason}), set by {shown} since 2026-11-21T09:00:00"
+    assert (findings, notice.kind, notice.where, notice.found) == ([], "node-state", "node gpu01", found)
 
 
 def test_a_reason_without_a_time_is_nobodys():
@@ -148,16 +156,14 @@ def test_a_reason_without_a_time_is_nobodys():
 
 def test_without_slurmuser_nobody_can_tell():
     nodes, _ = parse_nodes(f"gpu01|gpu:sim:2|2|960|drain|24.11.5|{OPERATOR}|now|fan")
-    findings, notices = compare_nodes([{**WANTED[0], "names": "gpu01"}], nodes, {})
+    findings, notices = parted(compare_nodes([{**WANTED[0], "names": "gpu01"}], nodes, {}))
     assert (len(findings), notices) == (1, [])
 
 
-def test_notices_alike_are_one_line():
-    notices = [Notice(f"gpu{i:02}", "drain", "fan", OPERATOR, "noon") for i in (1, 2, 3)]
-    more = Notice("gpu09", "idle", "the cluster file plans drain", "", "")
-    assert notice_table([*notices, more]) == (
-        "gpu[01-03]: drain (fan), by root(0) since noon\ngpu09: idle (the cluster file plans drain)"
-    )
+def test_notices_alike_are_one():
+    line = f"{{}}|gpu:sim:2|2|960|drain|24.11.5|{OPERATOR}|noon|fan\n"
+    findings, (notice,) = compare("".join(line.format(f"gpu{i:02}") for i in (1, 2, 3)))
+    assert (findings, notice.where) == ([], "nodes gpu[01-03]")
 
 
 @pytest.mark.parametrize("state", ["drain", "drng", "drain*", "drain~", "inval"])
@@ -170,22 +176,22 @@ def test_a_node_that_shall_be_out_may_be(planned: str, state: str):
 def test_a_node_that_shall_be_down_may_be_down_and_one_that_shall_be_drained_may_not():
     assert out("down", "fan", planned="down") == out("down*", "fan", planned="down") == ([], [])
     ((finding,), _) = out("down*", "Not responding", SLURM, planned="drain")
-    assert finding.wanted == "drain, as planned"
-    assert "`scontrol update nodename=gpu01 state=drain reason=...`" in finding.fix
+    assert finding.expected == "drain, as planned"
+    assert "`scontrol update nodename=gpu01 state=drain reason=...`" in finding.remedy
 
 
 @pytest.mark.parametrize("planned", ["drain", "down"])
 def test_a_node_that_shall_be_out_and_is_not_is_a_notice(planned: str):
     findings, (notice,) = out("idle", planned=planned)
-    assert (findings, notice.node, notice.state, notice.who) == ([], "gpu01", "idle", "")
-    assert f"the cluster file plans {planned}" in notice.reason
+    assert (findings, notice.where, notice.found) == ([], "node gpu01", "idle")
+    assert notice.expected == f"{planned}, as planned"
 
 
 def test_a_future_node_may_be_unknown_but_not_broken():
     future = [{**WANTED[0], "names": "gpu[01-02]", "state": "future"}]
-    assert compare_nodes(future, {}, CONFIG) == ([], [])
+    assert compare_nodes(future, {}, CONFIG) == []
     findings, _ = compare(f"gpu02|gpu:sim:1|2|960|down*|{FINE}", future)
-    assert [(one.where, one.wanted) for one in findings] == [
+    assert [(one.where, one.expected) for one in findings] == [
         ("node gpu02", "gres gpu:sim:2"),
         ("node gpu02", "able to run jobs"),
     ]
@@ -193,13 +199,13 @@ def test_a_future_node_may_be_unknown_but_not_broken():
 
 def test_a_node_that_slurm_does_not_know():
     findings, _ = compare(SINFO, [{**WANTED[0], "names": "gpu09"}])
-    assert table(findings) == "node gpu09: wanted known to Slurm, found unknown; run playbooks/scheduler.yml"
+    assert table(findings) == "Slurm: node gpu09: expected known to Slurm, found unknown; run playbooks/scheduler.yml"
 
 
 def test_slurmd_of_another_release():
     nodes = SINFO.replace("24.11.5", "23.02.1", 1).replace("24.11.5", "24.11.1")
     (finding,), _ = compare(nodes)
-    assert (finding.where, finding.wanted, finding.found) == (
+    assert (finding.where, finding.expected, finding.found) == (
         "node gpu01",
         "the release of slurmctld, 24.11.5",
         "slurmd 23.02.1",
@@ -250,10 +256,10 @@ def test_partitions():
     assert live == {"gpu": "gpu[01-02]", "old": ""}
     assert compare_maps("partition", {"gpu": "gpu[01-02]"}, live, spared=["old"]) == []
     findings = compare_maps("partition", {"gpu": "gpu01", "debug": "gpu02"}, live)
-    assert [(one.where, one.wanted, one.found) for one in findings] == [
+    assert [(one.where, one.expected, one.found) for one in findings] == [
         ("partition gpu", "gpu01", "gpu[01-02]"),
         ("partition debug", "gpu02", "absent"),
-        ("partition old", "absent", ""),
+        ("partition old", "absent", "none"),
     ]
     assert parse_partitions("PartitionName=gpu Nodes=gpu[01\n") == {"gpu": "gpu[01"}
 
@@ -281,6 +287,6 @@ def test_ten_thousand_nodes_are_no_work():
     )
     wanted = [{"names": "gpu[00000-09999]", "gres": "gpu:h100:8", "cpus": 112, "memory": 1000000, "state": ""}]
     start = time.process_time()
-    findings, _ = compare_nodes(wanted, parse_nodes(text)[0], CONFIG)
+    findings = compare_nodes(wanted, parse_nodes(text)[0], CONFIG)
     assert time.process_time() - start < 1
     assert [one.where for one in findings] == ["nodes gpu[00000-09999]"]

@@ -1,4 +1,4 @@
-"""The module gpu_state: MIG and Secure Boot are compared where there is something to compare. Commands are stand-ins."""
+"""GPU software read back: MIG and Secure Boot are compared where there is something to compare. Commands are stand-ins."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import secure_boot, smi
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import secure_boot, smi, verify
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.secure_boot import Verdict
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
-from ansible_collections.bedplate.cluster.plugins.modules import gpu_state
 from tests.unit.gpu.tree import Tree
 
 WANTED = {
@@ -34,6 +34,10 @@ def gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return {**tree.facts(), "secure_boot": "enabled"}
 
 
+def compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: verify._Boots) -> list[Finding]:
+    return list(verify._compared(wanted, gpu, boots))
+
+
 def told(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any], listing: Outcome, verdict: Verdict) -> list[str]:
     monkeypatch.setattr(smi, "run", lambda command, seconds: listing)
 
@@ -42,7 +46,7 @@ def told(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any], listing: Outcome,
         return verdict
 
     monkeypatch.setattr(secure_boot, "judge", judge)
-    return [str(one) for one in gpu_state._findings(dict(WANTED), gpu, gpu_state.Boots("6.1"))]
+    return [str(one) for one in compared(dict(WANTED), gpu, verify._Boots("6.1"))]
 
 
 def test_a_machine_as_wanted_has_no_finding(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
@@ -51,16 +55,16 @@ def test_a_machine_as_wanted_has_no_finding(monkeypatch: pytest.MonkeyPatch, gpu
 
 def test_other_instances_and_an_unknown_key_are_findings(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
     found = told(monkeypatch, gpu, Outcome(0, GOOD.replace("7g", "4g"), ""), Verdict("not enrolled", "text"))
-    assert found[0].startswith("MIG of GPU 0000:0f:00.0: wanted 1 x 7g.80gb, found 1 x 4g.80gb; drain the node")
+    assert found[0].startswith("MIG of GPU 0000:0f:00.0: expected 1 x 7g.80gb, found 1 x 4g.80gb; drain the node")
     assert found[1] == (
-        "Secure Boot: wanted a module that is signed with an enrolled key, found not enrolled; "
+        "Secure Boot: expected a module that is signed with an enrolled key, found not enrolled; "
         "do not reboot; the role gpu_driver says what a person has to do"
     )
 
 
 def test_an_nvidia_smi_that_hangs_is_no_good_machine(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
     (found,) = told(monkeypatch, gpu, Outcome(None, "", ""), Verdict())
-    assert found.startswith("MIG: wanted profiles by name, found nvidia-smi -L: no answer")
+    assert found.startswith("MIG: expected profiles by name, found nvidia-smi -L: no answer")
 
 
 def test_what_nvlink_takes_is_compared_too(
@@ -70,7 +74,7 @@ def test_what_nvlink_takes_is_compared_too(
     path.write_text("10.0.0.1\n")
     monkeypatch.setitem(WANTED, "nvlink", {"nodes_file": str(path), "nodes": ["10.0.0.1", "10.0.0.2"], "modules": []})
     (found,) = told(monkeypatch, gpu, Outcome(0, GOOD, ""), Verdict())
-    assert found.startswith(f"{path}: wanted the 2 nodes of the NVLink domain, found none of 10.0.0.2; ")
+    assert found.startswith(f"{path}: expected the 2 nodes of the NVLink domain, found none of 10.0.0.2; ")
 
 
 def test_what_came_with_the_packages_is_to_be_held_too(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
@@ -83,9 +87,9 @@ def test_what_came_with_the_packages_is_to_be_held_too(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(node_command, "run", run)
     wanted = {"role": "cuda", "manager": "apt", "several": [], "none": [], "packages": {}, "pinned": {}, "units": []}
-    (found,) = gpu_state._findings({**wanted, "follow": ["*-12-9"]}, gpu, gpu_state.Boots())
-    assert str(found).startswith("package cuda-nvcc-12-9: wanted held, found not held")
-    assert gpu_state._findings(wanted, gpu, gpu_state.Boots()) == []
+    (found,) = compared({**wanted, "follow": ["*-12-9"]}, gpu, verify._Boots())
+    assert str(found).startswith("package cuda-nvcc-12-9: expected held, found not held")
+    assert compared(wanted, gpu, verify._Boots()) == []
 
 
 def test_packages_of_an_older_branch_are_found(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
@@ -94,11 +98,11 @@ def test_packages_of_an_older_branch_are_found(monkeypatch: pytest.MonkeyPatch, 
         return Outcome(0, told.get(argv[0], ""), "")
 
     monkeypatch.setattr(node_command, "run", run)
-    (found,) = gpu_state._findings(
-        {**WANTED, "signed": False, "mig": [], "others": ["libnvidia-compute-[0-9]*"]}, gpu, gpu_state.Boots("6.1")
+    (found,) = compared(
+        {**WANTED, "signed": False, "mig": [], "others": ["libnvidia-compute-[0-9]*"]}, gpu, verify._Boots("6.1")
     )
     assert str(found).startswith(
-        "package libnvidia-compute-570: wanted none but of driver 580.159.04, found 570.1-1; see that"
+        "package libnvidia-compute-570: expected none but of driver 580.159.04, found 570.1-1; see that"
     )
 
 
@@ -108,12 +112,14 @@ def unknown(kernel: str, manager: str, *, installed: bool) -> str:
 
 
 def test_before_a_reboot_a_kernel_of_which_nothing_tells_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_state, "see_that_it_boots", unknown)
-    verify = gpu_state._boots({"kernel": "6.1"}, "dnf", sure=False)
-    assert (verify.kernel, verify.findings) == ("6.1", ())
-    assert verify.unknown.startswith("whether kernel 6.1 boots next is not known")
-    (finding,) = gpu_state._boots({"kernel": "6.1"}, "dnf", sure=True).findings
-    assert str(finding).startswith("kernel: wanted 6.1 boots next, found nothing that tells; reboot this node yourself")
+    monkeypatch.setattr(verify, "see_that_it_boots", unknown)
+    boots = verify._boots({"kernel": "6.1"}, "dnf", sure=False)
+    assert (boots.kernel, boots.findings) == ("6.1", ())
+    assert boots.unknown.startswith("whether kernel 6.1 boots next is not known")
+    (finding,) = verify._boots({"kernel": "6.1"}, "dnf", sure=True).findings
+    assert str(finding).startswith(
+        "kernel: expected 6.1 boots next, found nothing that tells; reboot this node yourself"
+    )
 
 
 @pytest.mark.parametrize("sure", [True, False])
@@ -121,16 +127,16 @@ def test_another_kernel_that_boots_next_is_always_a_finding(monkeypatch: pytest.
     def other(kernel: str, manager: str, *, installed: bool) -> str:
         raise BootError("kernel 6.1 is stated, and 6.2 boots next")
 
-    monkeypatch.setattr(gpu_state, "see_that_it_boots", other)
-    (finding,) = gpu_state._boots({"kernel": "6.1"}, "apt", sure).findings
+    monkeypatch.setattr(verify, "see_that_it_boots", other)
+    (finding,) = verify._boots({"kernel": "6.1"}, "apt", sure).findings
     assert str(finding).endswith("kernel 6.1 is stated, and 6.2 boots next")
-    assert gpu_state._boots({}, "apt", sure) == gpu_state.Boots()
+    assert verify._boots({}, "apt", sure) == verify._Boots()
 
 
 def test_nobody_looks_for_the_module_of_a_kernel_that_does_not_boot(
     monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]
 ) -> None:
     monkeypatch.setattr(smi, "run", lambda command, seconds: Outcome(0, GOOD, ""))
-    finding = gpu_state.state.Finding("kernel", "6.1", "6.2", "fix")
-    boots = gpu_state.Boots(findings=(finding,))
-    assert gpu_state._findings(dict(WANTED), gpu, boots) == [finding]
+    finding = Finding("next-kernel", "kernel", "6.1", "6.2", "fix")
+    boots = verify._Boots(findings=(finding,))
+    assert compared(dict(WANTED), gpu, boots) == [finding]
