@@ -39,7 +39,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = {"changed": False}
         roles = self._roles()
         if self._task.args.get("parts") is not None:
-            parts, findings = dict(self._task.args["parts"]), []
+            parts: dict[str, Any] = dict(self._task.args["parts"])
+            findings: list[Finding] = []
         else:
             parts, findings = self._expected(roles)
         if "opensm" in roles and "parts" not in self._task.args and self._is_in("subnet_managers"):

@@ -49,9 +49,9 @@ def compare(path: str, wanted: Conf, found: Conf, records: bool, remedy: str) ->
     want, have = _options(wanted), _options(found)
     for key in dict.fromkeys([*want, *have]):
         name = (want.get(key) or have[key])[0]
-        values = [side[key][1] if key in side else "not set" for side in (want, have)]
-        if values[0] != values[1]:
-            yield Finding("slurm-conf", f"{path} {name}", *values, remedy)
+        value, there = (side[key][1] if key in side else "not set" for side in (want, have))
+        if value != there:
+            yield Finding("slurm-conf", f"{path} {name}", value, there, remedy)
     if records:
         wanted_lines, found_lines = _lines(wanted), _lines(found)
         for line in [one for one in wanted_lines if one not in set(found_lines)]:

@@ -26,7 +26,7 @@ class Contents:
     def row(self, role: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         """Return the row of an entry. RenderError, SecretError, AnsibleError: its content cannot be made."""
         state = str(entry.get("state", "file"))
-        row = {
+        row: dict[str, Any] = {
             "path": str(entry["path"]),
             "state": state,
             "owner": str(entry.get("owner", "")),
@@ -46,10 +46,9 @@ class Contents:
         value = entry[kind]
         if kind == "secret":
             # One that this control node does not have is not made only to be compared.
-            known = self._secrets is not None and self._secrets.has(str(value))
-            return (
-                self._secrets.get(str(value), entry.get("kind"), entry.get("length"), create=False) if known else None
-            )  # type: ignore[union-attr]
+            if self._secrets is None or not self._secrets.has(str(value)):
+                return None
+            return self._secrets.get(str(value), entry.get("kind"), entry.get("length"), create=False)
         if kind in ("template", "src"):
             renderer = self._renderer(role)
             if kind == "src":

@@ -27,7 +27,7 @@ def expected(
     topology = variables.value(ROLE, "__slurm_topology")
     files = slurm_files(path, kept, topology)
     more = {"__slurm_files": files} if "controller" in names else {}
-    deployed = [
+    deployed: list[tuple[str, Mapping[str, Any]]] = [
         (ROLE, {"manifest": f"slurm_{name}", **variables.value(ROLE, f"__slurm_parts['{name}']", more)})
         for name in names
     ]
