@@ -35,18 +35,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             )
         hosts = variables["ansible_play_hosts_all"]
         results = {host: variables["hostvars"].raw_get(host).get(name) for host in hosts}
-        findings = self._findings(variables["bedplate_cluster_file"], results)
+        findings, said = self._findings(variables["bedplate_cluster_file"], results)
         rows = finding.to_json(findings)
         if file := self._task.args.get("file"):
             self._write(Path(str(file)), rows)
-        return self._judged({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings)
+        return self._judged({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings, said)
 
-    def _findings(self, path: str, results: dict[str, Any]) -> list[Finding]:
+    def _findings(self, path: str, results: dict[str, Any]) -> tuple[list[Finding], str]:
+        """Return all findings, and what to say of the subnet managers where all is as planned."""
         services = cluster_of(path, "verify_report").services
         found = report.collected(results, services.controllers) + report.unasked(results, services.controllers)
         managers = {host: results[host] for host in services.subnet_managers if results.get(host)}
-        asked = any("opensm" in one for one in managers.values())
-        return finding.ordered([*found, *(of_opensm.findings(path, managers) if asked else ())])
+        if not any("opensm" in one for one in managers.values()):
+            return finding.ordered(found), ""
+        of_fabric, said = of_opensm.verdict(path, managers)
+        return finding.ordered([*found, *of_fabric]), "" if of_fabric else said
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
         try:
@@ -56,7 +59,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 f"verify_report_file {path}: {error.strerror}; allowed: a file that this user may write"
             ) from error
 
-    def _judged(self, result: dict[str, Any], findings: list[Finding]) -> dict[str, Any]:
+    def _judged(self, result: dict[str, Any], findings: list[Finding], said: str) -> dict[str, Any]:
         folded = report.folded(findings)
         errors = [one for one in folded if one.severity == finding.ERROR]
         others = [one for one in folded if one.severity != finding.ERROR]
@@ -69,4 +72,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             count = f"{len(errors)} {'difference' if len(errors) == 1 else 'differences'}"
             machines = result["machines"]
             return {**result, "failed": True, "msg": f"{count} on {machines} machines\n{report.lines(errors)}"}
-        return {**result, "msg": f"{result['machines']} machines are as the cluster file has them"}
+        text = f"{result['machines']} machines are as the cluster file has them"
+        return {**result, "msg": f"{text}; {said}" if said else text}

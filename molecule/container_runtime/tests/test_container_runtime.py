@@ -263,18 +263,18 @@ def test_verify_agrees(host, name, tmp_path):
 @pytest.mark.parametrize(
     ("fault", "told", "mend"),
     [
-        ("apt-mark unhold libnvidia-container1", "libnvidia-container1: wanted held", "apt-mark hold libnvidia-container1"),
-        ("systemctl disable bedplate-cdi", "unit bedplate-cdi.service: wanted enabled", "systemctl enable bedplate-cdi"),
-        (f"rm {SPEC}", f"CDI specification {SPEC}: wanted written at boot", "systemctl restart bedplate-cdi"),
-        (f"sed -i /nvidia1/d {SPEC}", "wanted a device for nvidia1, found none", "systemctl restart bedplate-cdi"),
+        ("apt-mark unhold libnvidia-container1", "libnvidia-container1: expected held", "apt-mark hold libnvidia-container1"),
+        ("systemctl disable bedplate-cdi", "unit bedplate-cdi.service: expected enabled", "systemctl enable bedplate-cdi"),
+        (f"rm {SPEC}", f"CDI specification {SPEC}: expected written at boot", "systemctl restart bedplate-cdi"),
+        (f"sed -i /nvidia1/d {SPEC}", "expected a device for nvidia1, found none", "systemctl restart bedplate-cdi"),
         (
             "sed -i s/enable_cdi.*/enable_cdi=false/ /etc/containerd/config.toml",
-            "containerd: wanted enable_cdi = true, found false",
+            "containerd: expected enable_cdi = true, found false",
             "sed -i 's/enable_cdi.*/enable_cdi = true/' /etc/containerd/config.toml",
         ),
         (
             f"mv {PLUGIN} {PLUGIN}.away",
-            "srun: wanted the option --container-image",
+            "srun: expected the option --container-image",
             f"mv {PLUGIN}.away {PLUGIN}",
         ),
     ],

@@ -170,17 +170,17 @@ def test_nobody_gets_a_driver_by_a_metapackage(host, name):
 def test_verify_finds_all_but_the_module_that_no_script_has_compiled(host):
     done = verify()
     assert done.returncode != 0
-    told = re.findall(r"(?:package|module|unit|kernel) \S+.*?: wanted .*", done.stdout)
+    told = re.findall(r"(?:package|module|unit|kernel) \S+.*?: expected .*", done.stdout)
     assert {line.partition(":")[0] for line in told} == {f"module nvidia.ko for kernel {KERNEL}.x86_64"}, done.stdout
 
 
 @pytest.mark.parametrize(
     ("fault", "told", "mend"),
     [
-        (f"cp {LOCKS} /locks && dnf versionlock clear", "package libnvidia-ml: wanted held, found not held", f"cp /locks {LOCKS}"),
-        ("sed -i s/enabled.*/enabled=0/ /etc/dnf/plugins/versionlock.conf", "package libnvidia-ml: wanted held, found not held",
+        (f"cp {LOCKS} /locks && dnf versionlock clear", "package libnvidia-ml: expected held, found not held", f"cp /locks {LOCKS}"),
+        ("sed -i s/enabled.*/enabled=0/ /etc/dnf/plugins/versionlock.conf", "package libnvidia-ml: expected held, found not held",
          "sed -i s/enabled.*/enabled=1/ /etc/dnf/plugins/versionlock.conf"),
-        ("rpm --erase --nodeps libnvidia-cfg", f"package libnvidia-cfg: wanted 3:{OLD}-*, found not installed",
+        ("rpm --erase --nodeps libnvidia-cfg", f"package libnvidia-cfg: expected 3:{OLD}-*, found not installed",
          f"dnf --assumeyes install libnvidia-cfg-3:{OLD}-*"),
     ],
 )  # fmt: skip

@@ -187,16 +187,16 @@ def test_nobody_gets_a_driver_by_a_metapackage(host, name):
 @pytest.mark.parametrize(
     ("fault", "told", "mend"),
     [
-        ("apt-mark unhold libcuda1", "package libcuda1: wanted held, found not held", "apt-mark hold libcuda1"),
+        ("apt-mark unhold libcuda1", "package libcuda1: expected held, found not held", "apt-mark hold libcuda1"),
         ("mkdir -p /b/DEBIAN; printf 'Package: libnvidia-nscq-570\\nVersion: 570.124.06-1\\nArchitecture: all\\nMaintainer: x\\n"
          "Description: x\\n' > /b/DEBIAN/control; dpkg-deb --build /b /b.deb; dpkg --install /b.deb",
-         "package libnvidia-nscq-570: wanted none but of driver 580.65.06, found 570.124.06-1",
+         "package libnvidia-nscq-570: expected none but of driver 580.65.06, found 570.124.06-1",
          "dpkg --purge libnvidia-nscq-570; rm -r /b /b.deb"),
-        ("systemctl disable nvidia-dcgm", "unit nvidia-dcgm.service: wanted enabled, found disabled", "systemctl enable nvidia-dcgm"),
+        ("systemctl disable nvidia-dcgm", "unit nvidia-dcgm.service: expected enabled, found disabled", "systemctl enable nvidia-dcgm"),
         ("mkdir /m; mv /lib/modules/*/updates/dkms/nvidia.ko* /m/; depmod $(ls /lib/modules)",
-         "wanted 580.65.06, found none; do not reboot",
+         "expected 580.65.06, found none; do not reboot",
          "mv /m/* /lib/modules/*/updates/dkms/; rmdir /m; depmod $(ls /lib/modules)"),
-        ("dpkg --remove --force-depends libnvidia-cfg1", "package libnvidia-cfg1: wanted 580.65.06-*, found not installed",
+        ("dpkg --remove --force-depends libnvidia-cfg1", "package libnvidia-cfg1: expected 580.65.06-*, found not installed",
          f"apt-get --yes install libnvidia-cfg1={OLD}-1 && apt-mark hold libnvidia-cfg1"),
     ],
 )  # fmt: skip

@@ -27,14 +27,14 @@ def on(machine: str, command: str) -> str:
     return done.stdout
 
 
-def play(name: str, **variables: object) -> subprocess.CompletedProcess[str]:
-    arguments = ["--limit=subnet_managers", f"--extra-vars={json.dumps(variables)}"]
+def play(name: str, *more: str, **variables: object) -> subprocess.CompletedProcess[str]:
+    arguments = [*more, "--limit=subnet_managers", f"--extra-vars={json.dumps(variables)}"]
     return run("opensm", ROOT / f"playbooks/{name}.yml", CLUSTER, *arguments)
 
 
 def verdict(wait: int = 12) -> str:
     """Return what verify.yml says, with `green: ` or `red: ` before it."""
-    done = play("verify", opensm_verify_timeout=wait)
+    done = play("verify", "--tags=interconnect", opensm_verify_timeout=wait)
     text = " ".join((done.stdout + done.stderr).split())
     return f"{'red' if done.returncode else 'green'}: {text}"
 

@@ -27,6 +27,9 @@ Deployments = Iterable[tuple[str, Mapping[str, Any]]]
 
 ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm")
 TAGS = {
+    "os": ("node_os",),
+    "interconnect": ("opensm",),
+    "scheduler": ("slurm",),
     "tuning": ("node_tuning",),
     "rdma": ("rdma",),
     "gpu": ("gpu_driver", "cuda", "dcgm", "container_runtime"),

@@ -13,12 +13,15 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import fin
 _SEVERITIES = {fabric.ERROR: ERROR, fabric.WARNING: WARNING, fabric.INFO: NOTICE}
 
 
-def findings(path: str, results: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """Return the findings of all subnet managers; `results` are those of bedplate.cluster.node_state by host, unreachable ones too."""
+def verdict(path: str, results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Finding], str]:
+    """Return the findings of all subnet managers, and what to say where there are none.
+
+    `results` are those of bedplate.cluster.node_state by host, unreachable ones too.
+    """
     told = {host: result.get("opensm") or {"unreachable": True} for host, result in results.items()}
     choices: dict[str, Any] = next((one["choices"] for one in told.values() if "choices" in one), {})
-    verdict = opensm_verdict(path, told, choices)
-    return [
+    judged = opensm_verdict(path, told, choices)
+    found = [
         Finding(
             f"opensm-{one['kind']}",
             one["where"],
@@ -27,5 +30,6 @@ def findings(path: str, results: Mapping[str, Mapping[str, Any]]) -> list[Findin
             one["action"],
             _SEVERITIES[one["severity"]],
         )
-        for one in verdict["findings"]
+        for one in judged["findings"]
     ]
+    return found, judged["summary"]
