@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.verify import SILENT, SLURM
 
+_SSH = re.compile(r".*ssh: connect to host \S+ port \d+: ")
 _WORDS = {ERROR: "ERROR", WARNING: "WARNING", NOTICE: "notice"}
 
 
@@ -48,6 +50,8 @@ def _of_machine(host: str, result: Mapping[str, Any] | None) -> list[Finding]:
         return [Finding("unread", "machine", "to be compared", "no result in this run", machine=host)]
     if result.get("unreachable"):
         text = " ".join(str(result.get("msg") or "no answer").split())
+        # Without the address machines that are off for one reason are one line.
+        text = _SSH.sub("SSH: ", text)
         remedy = "switch it on, or see why SSH fails; then verify again"
         return [Finding("unreachable", "machine", "to answer", text, remedy, machine=host)]
     if "findings" not in result:
