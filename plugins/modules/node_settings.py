@@ -71,7 +71,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import table, to_json
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import failed, table, to_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import state as of_rdma
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import state as of_tuning
@@ -96,7 +96,7 @@ def main() -> None:
         "findings": to_json(rows),
         "problems": root.problems,
     }
-    if rows and not module.check_mode:
+    if failed(rows) and not module.check_mode:
         module.fail_json(**result)
     if rows:
         module.warn(result["msg"])

@@ -12,8 +12,9 @@ MEBIBYTES = {"2M": 2, "1G": 1024}
 """Huge page sizes -> MiB of one page."""
 LEAST_MIB = 2048
 LEAST_PERCENT = 5
-# Below 8 GiB this is less than LEAST_MIB, and is the floor.
+# Of a NUMA node of less than 8 GiB, where 25 % are less than LEAST_MIB. Debian's kernel and initramfs need about 512 MiB to boot.
 SMALL_PERCENT = 25
+SMALL_MIB = 512
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,13 @@ def pages_from(data: Sequence[Mapping[str, object]]) -> list[Pages]:
 def floor_mib(memory_mib: int, reserve_mib: int = 0) -> int:
     """Return the MiB of a NUMA node that stay without huge pages.
 
-    It is the largest of the node's share of the profile's reserve, 5 % of the node, and 2 GiB, or 25 % on a node of less than 8 GiB.
+    It is the largest of the node's share of the profile's reserve, 5 % of the node, and 2 GiB. On a node of less than 8 GiB 25 % of it
+    stand for the 2 GiB, and at least 512 MiB.
 
-    >>> floor_mib(2048), floor_mib(16384), floor_mib(262144), floor_mib(262144, 32768)
-    (512, 2048, 13108, 32768)
+    >>> floor_mib(1024), floor_mib(4096), floor_mib(16384), floor_mib(262144), floor_mib(262144, 32768)
+    (512, 1024, 2048, 13108, 32768)
     """
-    least = min(LEAST_MIB, _percent(memory_mib, SMALL_PERCENT))
+    least = min(LEAST_MIB, max(SMALL_MIB, _percent(memory_mib, SMALL_PERCENT)))
     return max(reserve_mib, _percent(memory_mib, LEAST_PERCENT), least)
 
 

@@ -96,7 +96,9 @@ def _check_memory(profile: Profile, path: Path, mistakes: Mistakes) -> None:
     if not memory:
         return  # which is a mistake that is told already
     if reserve >= memory:
-        mistakes.add((*path, "memory_mib"), f"the reserve ({reserve} MiB) takes all of {memory} MiB: nothing is left for jobs.")
+        mistakes.add(
+            (*path, "memory_mib"), f"the reserve ({reserve} MiB) takes all of {memory} MiB: nothing is left for jobs."
+        )
         return
     own, nodes = any(node.hugepages for node in profile.numa), len(profile.numa) or profile.sockets
     wanted = [
