@@ -79,6 +79,11 @@ def load(directory: Path) -> Records:
         ) from error
 
 
+def owners(directory: Path) -> set[str]:
+    """Return the manifests that have files on this machine. NodeFilesError: the list cannot be read."""
+    return {name for record in load(directory).values() for name in record.manifests}
+
+
 def save(directory: Path, records: Records) -> None:
     """Replace the manifest in one step, readable by root alone."""
     directory.mkdir(mode=0o755, parents=True, exist_ok=True)

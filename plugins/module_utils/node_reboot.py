@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,9 +50,22 @@ def reasons(notes: Path) -> dict[str, str]:
     return {path.name: path.read_text(errors="replace").strip() for path in sorted(notes.iterdir()) if path.is_file()}
 
 
+def jobs(proc: Path = Path("/proc")) -> list[str]:
+    """Return what works on this machine: steps of jobs, containers, whoever has a GPU open. A slurmd without steps is not among it."""
+    return _work(list(_processes(proc)))
+
+
 def in_use(proc: Path = Path("/proc")) -> list[str]:
-    """Return what a reboot would end, or what may start jobs meanwhile: steps of jobs, containers, whoever has a GPU open, slurmd."""
-    processes = sorted(_processes(proc), key=lambda one: one.number)
+    """Return what a reboot would end, or what may start jobs meanwhile: all that works here, and slurmd."""
+    processes = list(_processes(proc))
+    found = _work(processes)
+    if any(one.name == _DAEMON for one in processes):
+        found.append(f"{_DAEMON} runs and may get a job at any moment: drain the node and stop {_DAEMON} first")
+    return found
+
+
+def _work(processes: Iterable[_Process]) -> list[str]:
+    processes = sorted(processes, key=lambda one: one.number)
     steps = [one for one in processes if one.name == STEP]
     containers = [one for one in processes if one.name in _CONTAINERS]
     users = [f"{one.name} ({one.number})" for one in processes if one.gpu]
@@ -64,8 +77,6 @@ def in_use(proc: Path = Path("/proc")) -> list[str]:
     if users:
         more = f" and {len(users) - _NAMED} more" if len(users) > _NAMED else ""
         found.append(f"GPUs are in use: {', '.join(users[:_NAMED])}{more}")
-    if any(one.name == _DAEMON for one in processes):
-        found.append(f"{_DAEMON} runs and may get a job at any moment: drain the node and stop {_DAEMON} first")
     return found
 
 

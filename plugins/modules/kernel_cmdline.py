@@ -15,6 +15,8 @@ description:
   - On Debian and Ubuntu with GRUB it writes C(/etc/default/grub.d/60-bedplate.cfg), runs C(update-grub), and reads C(grub.cfg) back.
     Where that fails, the old drop-in is put back. On EL and with systemd-boot it changes boot loader entries, and what later kernels'
     entries are made from. Other boot loaders are refused with what was found.
+  - Refuses C(hugepages=) that would leave a NUMA node of this machine less memory than its floor, the larger of 5 % and 2 GiB, on a NUMA
+    node of less than 8 GiB of 25 % and 512 MiB. Such a kernel might not boot.
   - Reboots nothing. RV(reboot_wanted) compares with the running kernel's command line, not with what this call changed.
 options:
   tokens:

@@ -19,6 +19,10 @@ options:
     description: Where the notes are.
     type: path
     default: /run/bedplate/reboot-wanted
+  state_directory:
+    description: Where the list of files that bedplate wrote is.
+    type: path
+    default: /var/lib/bedplate
 author: The bedplate authors
 attributes:
   check_mode: {support: full, description: It only reads.}
@@ -34,21 +38,42 @@ EXAMPLES = r"""
 RETURN = r"""
 reasons: {description: "Why, by who wants it. Empty: no reboot is wanted.", type: dict, returned: always}
 in_use: {description: What speaks against it now., type: list, elements: str, returned: always}
+roles:
+  description: Roles that have written files here, without Slurm's. After a reboot all of them have to be as the cluster file has it.
+  type: list
+  elements: str
+  returned: always
 """
 
 from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import (
+    STATE_DIRECTORY,
+    NodeFilesError,
+    owners,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use, reasons
+
+ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime")
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(
-        argument_spec={"notes": {"type": "path", "default": "/run/bedplate/reboot-wanted"}}, supports_check_mode=True
+        argument_spec={
+            "notes": {"type": "path", "default": "/run/bedplate/reboot-wanted"},
+            "state_directory": {"type": "path", "default": STATE_DIRECTORY},
+        },
+        supports_check_mode=True,
     )
-    module.exit_json(changed=False, reasons=reasons(Path(module.params["notes"])), in_use=in_use())
+    try:
+        written = owners(Path(module.params["state_directory"]))
+    except NodeFilesError as error:
+        module.fail_json(msg="\n".join(error.problems))
+    roles = [role for role in ROLES if role in written]
+    module.exit_json(changed=False, reasons=reasons(Path(module.params["notes"])), in_use=in_use(), roles=roles)
 
 
 if __name__ == "__main__":

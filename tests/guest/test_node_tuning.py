@@ -14,7 +14,7 @@ import pytest
 
 from lab.guest.machine import Guest
 from lab.shell import say
-from tests.guest.tuned_node import TunedNode
+from tests.guest.tuned_node import Run, TunedNode
 
 pytestmark = [pytest.mark.guest, pytest.mark.step]
 
@@ -41,6 +41,15 @@ useradd --create-home alice
 install -d -o alice -m 0700 /home/alice/.ssh
 install -o alice -m 0600 /root/.ssh/authorized_keys /home/alice/.ssh/
 """
+
+_JOB = (
+    "cp /usr/bin/sleep /usr/local/sbin/slurmstepd; systemd-run --quiet --unit=job /usr/local/sbin/slurmstepd infinity"
+)
+
+
+def _words(run: Run) -> str:
+    """Return the output of a run without its line breaks."""
+    return " ".join(run.text.replace("\\n", " ").split())
 
 
 @pytest.fixture(scope="module")
@@ -277,15 +286,71 @@ def test_other_wishes_and_fewer_pages_come_with_the_next_boot(node: TunedNode) -
     assert run.code == 0, run.told
 
 
-def test_more_pages_than_memory_are_refused_and_the_boot_loader_is_as_it_was(node: TunedNode) -> None:
-    node.want("memory_mib: 1900", "memory_mib: 100000")
-    node.want("2M: 8", "2M: 4000")
-    before = node.boot_files()
+def test_pages_wait_while_a_job_runs_and_come_when_it_has_ended(node: TunedNode) -> None:
+    node.want("2M: 4", "2M: 40")
+    node.guest.run(_JOB)
+    for arguments in (["--check"], [], []):
+        run = node.play("apply", *arguments)
+        assert run.code == 0, run.told
+        assert re.search(r"node1: huge pages of 2M on NUMA node 0: expected 40, found 4; .*slurmstepd", _words(run)), (
+            run.told
+        )
+        assert node.pages() == {0: 4, 1: 8}
+    assert run.counts["changed"] == 0, run.told
+    node.guest.run("systemctl stop job")
     run = node.play("apply")
-    assert run.code == 2, run.told
-    assert re.search(r"huge pages on NUMA node 1: of 2M asked 4000, got 8", run.text), run.told
+    assert run.code == 0, run.told
+    assert run.counts["changed"] >= 1, run.told
+    assert node.pages() == {0: 40, 1: 8}
+    assert node.play("apply").counts["changed"] == 0
+
+
+@pytest.mark.parametrize("percent", [95, 97])
+def test_pages_below_the_floor_are_refused_with_numbers_and_no_file_changes(node: TunedNode, percent: int) -> None:
+    memory, text = node.memory(), node.text
+    before, counts = node.boot_files(), {number: mib * percent // 200 for number, mib in memory.items()}
+    for number, pages in ((0, 40), (1, 8)):
+        node.want(f"2M: {pages}}}", f"2M: {counts[number]}}}")
+    # The cluster file states the memory: no machine is touched.
+    run = node.play("apply")
+    assert run.code not in (0, 2), run.told
+    assert re.search(r"guest\.bedplate\.yml:\d+: profiles\.two_nodes\.numa\[1\]\.hugepages\.2M: ", _words(run)), (
+        run.told
+    )
+    assert not run.counts, run.told
+    # It states too much: the node itself knows.
+    node.want("memory_mib: 1900", "memory_mib: 100000")
+    for arguments in (["--check"], []):
+        run = node.play("apply", *arguments)
+        assert run.code == 2, run.told
+        for number, mib in memory.items():
+            most = f"at most {(mib - 512) // 2}, for the NUMA node has {mib} MiB and must keep 512 MiB"
+            assert f"NUMA node {number}: expected {most}, found {counts[number]} asked" in _words(run), run.told
     assert node.boot_files() == before
-    assert node.pages() == {0: 4, 1: 8}
+    assert node.pages() == {0: 40, 1: 8}
+    node.text = text
+
+
+def test_the_node_still_boots(node: TunedNode) -> None:
+    say("guest", f"rebooted in {node.guest.reboot():.0f} s")
+    assert node.pages() == {0: 40, 1: 8}
+    assert node.guest.failed_units() == []
+
+
+def test_a_node_boots_with_as_many_pages_as_are_allowed(node: TunedNode) -> None:
+    """They are left to the boot, since this kernel may have too little memory in one piece."""
+    counts = {number: (mib - 512) // 2 for number, mib in node.memory().items()}
+    node.want("memory_mib: 1900", "memory_mib: 100000")
+    for number, pages in ((0, 40), (1, 8)):
+        node.want(f"2M: {pages}}}", f"2M: {counts[number]}}}")
+    node.variables["node_tuning_hugepages"] = "boot"
+    run = node.play("apply")
+    assert run.code == 0, run.told
+    assert node.pages() == {0: 40, 1: 8}
+    say("guest", f"rebooted in {node.guest.reboot():.0f} s")
+    assert node.pages() == counts
+    assert node.guest.failed_units() == []
+    assert node.play("apply").counts["changed"] == 0
 
 
 def test_the_image_is_as_it_was_built(guest: Guest) -> None:

@@ -80,6 +80,12 @@ class TunedNode:
         path = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
         return {number: int(self.guest.read(path.format(number))) for number in (0, 1)}
 
+    def memory(self) -> dict[int, int]:
+        """Return the MiB of each NUMA node."""
+        path = "/sys/devices/system/node/node{}/meminfo"
+        text = {number: self.guest.read(path.format(number)) for number in (0, 1)}
+        return {number: int(lines.split("MemTotal:")[1].split()[0]) // 1024 for number, lines in text.items()}
+
     def iommu(self) -> set[str]:
         """Return what the IOMMU does with the groups of devices that there are."""
         return set(self.guest.run("cat /sys/kernel/iommu_groups/*/type").split())

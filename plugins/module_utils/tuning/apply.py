@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import jobs
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
     boot_unit,
     irq_plan,
@@ -27,15 +28,17 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine im
 def bring(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
     """Bring a machine to its settings; yield what failed, after all has been tried."""
     yield from sysctl.bring(root, settings["sysctl"])
-    yield from pages.bring(root, pages.pages_from(settings["pages"]), not boots_with(root, settings["pending"]))
+    yield from _pages(root, settings)
     yield from writes.bring(root, [*writes.writes_from(settings["writes"]), *idle(root, settings)])
     yield from pci.bring(root, settings["acs_off"], settings["read_request"])
     yield from _interrupts(root, settings)
 
 
-def boots_with(root: Root, tokens: Sequence[str]) -> bool:
-    """Return whether the kernel that runs was given these tokens."""
-    return set(tokens) <= set((root.text("proc/cmdline") or "").split())
+def _pages(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
+    outcome = pages.bring_settings(root, settings, lambda: jobs(root.find("proc")))
+    for finding in outcome.waiting:
+        print(finding)
+    yield from map(str, outcome.refused)
 
 
 def idle(root: Root, settings: Mapping[str, Any]) -> list[writes.Write]:

@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command, node_manifest
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import boot_files, boot_grub, bootloader, cmdline
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
+    boot_files,
+    boot_grub,
+    bootloader,
+    cmdline,
+    cmdline_pages,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot_files import Record, Writer
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.bootloader import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import CmdlineError, Token
@@ -29,6 +36,8 @@ def bring(sysroot: Path, texts: Iterable[str], state: Path, check: bool, run: Ru
     `state` is the directory of bedplate's records. Raises CmdlineError; then nothing is changed that was not put back.
     """
     wanted = cmdline.parse(texts)
+    if refused := cmdline_pages.refusals(Root(str(sysroot)), wanted):
+        raise CmdlineError([str(one) for one in refused])
     running = running_tokens(sysroot)
     loader = bootloader.find(sysroot)
     if not loader and wanted:

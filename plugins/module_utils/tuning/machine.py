@@ -82,6 +82,11 @@ def _numbered(root: Root, path: str, prefix: str) -> list[str]:
     return sorted(found, key=_number)
 
 
+def is_container(root: Root) -> bool:
+    """Return whether systemd runs in a container here, whose kernel and memory are another machine's."""
+    return root.exists("run/systemd/container")
+
+
 def read_nodes(root: Root) -> tuple[NumaNode, ...]:
     """Return the NUMA nodes; a kernel without NUMA has none, which is one node with all CPUs."""
     names = _numbered(root, NODES, "node")

@@ -8,6 +8,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import jobs
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
     apply,
     at_rest,
@@ -21,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
     writes,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import known, of_families, tokens
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.floor import pages_from
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
 
 
@@ -28,7 +30,7 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterato
     """Yield every difference. `expected` is that of the filter node_tuning: what is in effect, then what the next boot will bring."""
     settings = expected["settings"]
     yield from _tokens(root, expected["tokens"])
-    yield from pages.drift(root, pages.pages_from(settings["pages"]))
+    yield from pages.drift(root, pages_from(settings["pages"]), lambda: jobs(root.find("proc")))
     yield from isolation.drift_of_cpus(root, expected["isolated"])
     if expected["passthrough"]:
         yield from isolation.drift_of_iommu(root)

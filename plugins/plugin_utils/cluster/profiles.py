@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.floor import MEBIBYTES, Pages, excesses
 
 from .fields import Mistakes, Path
 from .model import Gpus, Nic, Numa, Profile
@@ -61,11 +62,8 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     )
     _check_processors(profile, path, mistakes)
     _check_pages(profile, path, mistakes)
+    _check_memory(profile, path, mistakes)
     _check_system_cores(profile, bool(stated), path, mistakes)
-    taken = profile.hugepages_mib + profile.reserved_memory_mib
-    if memory and taken >= memory:
-        what = f"huge pages ({profile.hugepages_mib} MiB) and reserve ({profile.reserved_memory_mib} MiB)"
-        mistakes.add((*path, "memory_mib"), f"{what} take all of {memory} MiB: nothing is left for jobs.")
     return profile
 
 
@@ -106,6 +104,32 @@ def _check_pages(profile: Profile, path: Path, mistakes: Mistakes) -> None:
                 f"{count} pages are not the same number on each of {nodes} NUMA nodes. Allowed: such as {near[0]} or {near[1]}, or "
                 "`hugepages` of each entry of `numa`.",
             )
+
+
+def _check_memory(profile: Profile, path: Path, mistakes: Mistakes) -> None:
+    """Find a reserve that leaves nothing for jobs, and huge pages that leave a NUMA node too little to boot with."""
+    reserve, memory = profile.reserved_memory_mib, profile.memory_mib
+    if not memory:
+        return  # which is a mistake that is told already
+    if reserve >= memory:
+        mistakes.add(
+            (*path, "memory_mib"), f"the reserve ({reserve} MiB) takes all of {memory} MiB: nothing is left for jobs."
+        )
+        return
+    own, nodes = any(node.hugepages for node in profile.numa), len(profile.numa) or profile.sockets
+    wanted = [
+        Pages(node, size, count)
+        for size in MEBIBYTES
+        for node, count in enumerate(profile.node_pages(size))
+        if own or node == 0  # the others have the same
+    ]
+    # The file states no memory of a single NUMA node.
+    for one in excesses(dict.fromkeys(range(nodes), memory // nodes), wanted, reserve):
+        size, of_all = one.pages.size, 1 if own else nodes
+        where = ("numa", one.pages.node, "hugepages", size) if own else ("hugepages", size)
+        asked = f"{one.pages.count * of_all} pages of {size} bring a NUMA node to {one.asked} MiB in huge pages"
+        has = f"It has {one.memory} MiB (memory_mib over {nodes} NUMA nodes) and must keep {one.floor} MiB without them"
+        mistakes.add((*path, *where), f"{asked}. {has}. Allowed: at most {one.most * of_all}.")
 
 
 def _gpus(path: Path, data: Mapping[str, Any], numa: tuple[Numa, ...], cores: int | None, mistakes: Mistakes) -> Gpus:

@@ -34,7 +34,8 @@ Description=Huge pages, kernel settings, PCI Express and interrupts of this node
 DefaultDependencies=no
 Wants=systemd-udev-settle.service
 After=systemd-modules-load.service systemd-sysctl.service systemd-udev-settle.service tuned.service local-fs.target
-Before=slurmd.service shutdown.target
+# No job and no container runs before that: pages are taken then.
+Before=slurmd.service containerd.service docker.service crio.service podman-restart.service shutdown.target
 Conflicts=shutdown.target
 # A container's kernel is another machine's.
 ConditionVirtualization=!container
@@ -73,6 +74,10 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
     units = _units(choices, [path for path, _text in library])
     return {
         "tokens": tokens,
+        "huge_pages": {
+            "machine": host,
+            **{key: settings[key] for key in ("pages", "pending", "reserve_mib", "pages_at")},
+        },
         "files": files,
         "units": units,
         "deploy": arguments({"files": files, "units": units}, "node_tuning"),
@@ -99,9 +104,13 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
     except CpulistError as error:
         yield f"node_tuning_isolated_cpus: {error}; allowed: a list such as 2-15,34-47"
     try:
-        parse(choices["cmdline"])
+        own = parse(choices["cmdline"])
     except CmdlineError as error:
+        own = []
         yield from (f"node_tuning_cmdline: {problem}" for problem in error.problems)
+    for token in own:
+        if token.family == "hugepages":
+            yield f"node_tuning_cmdline: {token} would add to the pages of the profile; its `hugepages` say them"
     for key in choices["sysctl"]:
         if not _KEY.match(str(key)):
             yield f"node_tuning_sysctl: {key!r} is no key; allowed: such as vm.swappiness, with a value, or null to leave it alone"
@@ -125,6 +134,8 @@ def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) ->
         "sysctl": kernel.sysctl(cluster, choices["sysctl"]),
         "pages": kernel.pages(profile),
         "pending": kernel.page_tokens(profile),
+        "reserve_mib": profile.reserved_memory_mib,
+        "pages_at": choices["hugepages"],
         "writes": list(kernel.writes(choices)),
         "acs_off": choices["acs"] == "off"
         or (choices["acs"] == "auto" and bool(model) and model not in _KEEP_ACS and not kernel.is_arm(profile)),

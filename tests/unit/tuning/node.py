@@ -37,6 +37,7 @@ CHOICES: dict[str, Any] = {
     "init_on_alloc": False,
     "isolated_cpus": "2-3",
     "cmdline": ["mitigations=auto"],
+    "hugepages": "now",
     "sysctl": {"vm.swappiness": 1, "vm.max_map_count": None},
     "limits": {"memlock": "unlimited", "nofile": 1048576},
     "modules": ["nvidia-peermem"],
@@ -82,7 +83,8 @@ class Node:
         self.put(f"{base}/distance", "10 20\n")
         self.put(f"{base}/meminfo", f"Node {number} MemTotal:  {mib * 1024} kB\nNode {number} MemFree: 0 kB\n")
         for size, count in pages.items():
-            self.put(f"{base}/hugepages/hugepages-{size[1:]}kB/nr_hugepages", f"{count}\n")
+            for name in ("nr_hugepages", "free_hugepages"):
+                self.put(f"{base}/hugepages/hugepages-{size[1:]}kB/{name}", f"{count}\n")
 
     def function(
         self,

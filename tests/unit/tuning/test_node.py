@@ -105,7 +105,11 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("    numa:\n", "    hugepages: {2M: 8}\n    numa:\n", "the NUMA nodes have `hugepages` of their own"),
-        ("{2M: 8, 1G: 1}", "{2M: 8, 1G: 4}", "huge pages (4144 MiB) and reserve (81 MiB) take all of 4096 MiB"),
+        (
+            "{2M: 8, 1G: 1}",
+            "{2M: 8, 1G: 4}",
+            "It has 2048 MiB (memory_mib over 2 NUMA nodes) and must keep 512 MiB",
+        ),
         ("1G: 1}", "4M: 1}", "Allowed: 2M, 1G"),
     ],
 )

@@ -226,39 +226,15 @@ def test_in_a_virtual_machine_pci_is_left_alone(node: Node, told: dict[str, Any]
     assert rows(node, told) == []
 
 
-def test_more_pages_than_a_numa_node_has_are_refused_and_nothing_is_written(node: Node, told: dict[str, Any]) -> None:
+def test_pages_below_the_floor_are_refused_by_the_unit_too(node: Node, told: dict[str, Any]) -> None:
     settings = json.loads(json.dumps(told["expected"]["settings"]))
     settings["pages"][-1]["count"] = 1024
-    assert list(apply.bring(Root(str(node.top)), settings)) == [
-        "huge pages on NUMA node 1: of 1G asked 1, got 1, of 2M asked 1024, got 8; that is 3072 MiB of a node that has 2048 MiB in all: "
-        "nothing was changed"
+    failed = list(apply.bring(Root(str(node.top)), settings))
+    assert [line.partition(":")[0] for line in failed] == [
+        f"huge pages of {size} on NUMA node 1" for size in ("1G", "2M")
     ]
+    assert all(number in failed[1] for number in ("1024 asked", "at most 256", "2048 MiB", "512 MiB"))
     assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "8"
-
-
-def test_pages_of_a_numa_node_without_cpus_are_refused(node: Node, told: dict[str, Any]) -> None:
-    node.numa(1, "", 2048, k2048=8)
-    (found,) = apply.bring(Root(str(node.top)), told["expected"]["settings"])
-    assert found == (
-        "huge pages on NUMA node 1: of 1G asked 1, got 1, of 2M asked 8, got 8; this machine's nodes with CPUs are 0: nothing was changed"
-    )
-
-
-@pytest.mark.parametrize("booted", [True, False])
-def test_fewer_pages_are_a_failure_once_the_boot_was_to_bring_them(
-    booted: bool, node: Node, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
-) -> None:
-    # A size that this kernel has not: what is written is lost, as the kernel loses what it cannot give.
-    (node.top / f"{NODE1}/hugepages-1048576kB/nr_hugepages").unlink()
-    if not booted:
-        without(node, "hugepages=1:1")
-    failed = list(apply.bring(Root(str(node.top)), told["expected"]["settings"]))
-    text = "huge pages of 1G on NUMA node 1: asked 1, got 0"
-    if booted:
-        assert failed == [f"{text}: its CPUs, or its kernel, have no pages of this size"]
-    else:
-        assert failed == []
-        assert text in capsys.readouterr().out
 
 
 def test_a_setting_that_the_machine_lacks_is_told_of(node: Node, told: dict[str, Any]) -> None:

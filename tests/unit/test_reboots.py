@@ -1,0 +1,76 @@
+"""The order of reboots, and which answers allow one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.bedplate.cluster.plugins.filter.reboots import reboot_plan
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.reboots import may_reboot
+
+CLUSTER = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24}}
+profiles:
+  b: {sockets: 1, cores_per_socket: 2, memory_mib: 4096}
+  a: {sockets: 1, cores_per_socket: 2, memory_mib: 4096}
+racks: {r1: {nodes: "n[1-12]", profile: b}, r2: {nodes: "m[1-3]", profile: a}}
+hosts: {ctl1: {address: 10.0.0.200}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+"""
+YES = {"reasons": {"node_tuning": "x"}, "in_use": []}
+
+
+@pytest.fixture
+def hostvars(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    file = tmp_path / "c.bedplate.yml"
+    file.write_text(CLUSTER)
+    names = [*(f"n{number}" for number in range(12, 0, -1)), "m2", "m1"]
+    return {name: {"bedplate_cluster_file": str(file), "__reboot_asked": dict(YES)} for name in names}
+
+
+def test_canaries_first_then_by_profile_in_the_order_of_the_file(hostvars: dict[str, dict[str, Any]]) -> None:
+    """However the groups of a run are ordered."""
+    assert reboot_plan(hostvars, hostvars) == {
+        "hosts": ["m1", "n1", "m2", *(f"n{number}" for number in range(2, 13))],
+        "serial": [2, 10],
+    }
+
+
+def test_the_smallest_batch_counts_and_nobody_is_a_pattern_that_fits_none(hostvars: dict[str, dict[str, Any]]) -> None:
+    hostvars["n3"]["bedplate_reboot_batch"] = "3"
+    assert reboot_plan(hostvars, hostvars)["serial"] == [2, 3]
+    assert reboot_plan(["n1", "n3"], hostvars) == {"hosts": ["n1", "n3"], "serial": [1, 3]}
+    assert reboot_plan([], hostvars) == {"hosts": ["!all"], "serial": [1, 10]}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        {},
+        {"skipped": True},
+        {"reasons": {}, "in_use": []},
+        {"reasons": {"rdma": "x"}},
+        {"reasons": {"rdma": "x"}, "in_use": None},
+        {"reasons": {"rdma": "x"}, "in_use": ["slurmd runs"]},
+    ],
+)
+def test_no_answer_is_no_reboot(answer: object, hostvars: dict[str, dict[str, Any]]) -> None:
+    assert not may_reboot(answer)
+    hostvars["n1"]["__reboot_asked"] = answer
+    assert "n1" not in reboot_plan(hostvars, hostvars)["hosts"]
+    assert may_reboot(YES)
+
+
+@pytest.mark.parametrize("size", [0, -1, "x", "", True, 2.5, None])
+def test_a_size_that_is_none_is_refused(size: object, hostvars: dict[str, dict[str, Any]]) -> None:
+    hostvars["n1"]["bedplate_reboot_batch"] = size
+    with pytest.raises(AnsibleFilterError, match=r"bedplate_reboot_batch: .*; allowed: a number of nodes from 1"):
+        reboot_plan(hostvars, hostvars)
