@@ -93,6 +93,24 @@ test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the
 nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minutes of CPU)
 	pytest -m nightly -rsA -o faulthandler_timeout=7200 tests/unit
 
+# What takes minutes by itself: a target each, at most 45 minutes; what each said last stands in docs/testing.md.
+.PHONY: full-slurm
+full-slurm: venv  ## Every option of Slurm edited under running jobs, on a real cluster (40 minutes)
+	$(BIN)/python -m tools.full_results slurm --minutes 40 -- $(BIN)/python -m lab molecule slurm_keys
+
+.PHONY: full-guest
+full-guest: venv  ## make guest, and its row in docs/testing.md
+	$(BIN)/python -m tools.full_results guest -- $(MAKE) --no-print-directory guest
+
+.PHONY: full-gpu
+full-gpu: venv tools  ## The real driver, compiled; containers, dnf, a site without a network; Slurm's releases
+	$(BIN)/python -m tools.full_results gpu -- bash -c \
+	  'pytest -m full -rs tests/unit && $(BIN)/python -m lab molecule gpu_driver gpu_dnf container_runtime air_gap'
+
+.PHONY: full-fabric
+full-fabric: venv tools  ## make nightly, and its row in docs/testing.md
+	$(BIN)/python -m tools.full_results fabric -- $(MAKE) --no-print-directory nightly
+
 .PHONY: bench
 bench: venv  ## Measure the budgets of docs/performance.md
 	$(BIN)/python -m benchmarks

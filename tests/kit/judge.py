@@ -25,7 +25,7 @@ PATIENCE = 60
 
 _ALIVE = ("RUNNING", "PENDING", "CONFIGURING")
 # A pending job that never starts any more; a hold of its own is in the first observation, too.
-_STUCK = ("BadConstraints", "JobHeldAdmin", "PartitionConfig", "launch_failed_requeued_held", "AccountNotAllowed")
+_STUCK = ("BadConstraints", "JobHeldAdmin", "launch_failed_requeued_held")
 _FIELDS = ("JobIDRaw", "JobID", "JobName", "State", "ExitCode", "Restarts", "Start", "NodeList")
 _JOBS = "scontrol --oneliner --all show jobs"
 _SACCT = "sacct --duplicates --allocations --allusers --noheader --parsable2 --starttime=now-1day --format=" + ",".join(

@@ -55,10 +55,11 @@ KINDS = (
     Kind("wide", "--nodes=2 --ntasks-per-node=2", launch="srun {program}"),
     Kind("array", "--array=0-1", running=2),
     Kind("throttled", "--array=0-3%1", waiting=1),
-    Kind("het", "--nodelist={first} : --nodelist={last}", launch="srun --het-group=0,1 {program}", running=2),
     Kind("no-requeue", "--no-requeue"),
     Kind("nodelist", "--nodelist={last} --cpus-per-task=2"),
     Kind("checkpoint", "--requeue --signal=B:TERM@60"),
+    # The backfill scheduler alone starts these, every bf_interval seconds, and what was submitted later waits behind them.
+    Kind("het", "--nodelist={first} : --nodelist={last}", launch="srun --het-group=0,1 {program}", running=2),
     Kind("wait-node", "--nodelist={first} --gres=gpu:2", running=0, waiting=1),
     Kind("wait-begin", "--nodelist={last} --begin=now+3hours", running=0, waiting=1),
     Kind("wait-held", "--hold", running=0, waiting=1),

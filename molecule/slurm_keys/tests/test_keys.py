@@ -1,0 +1,43 @@
+"""Every key edited under running jobs by the real role, in batches: no job ends, is requeued or loses a device."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+import yaml
+
+from tests.kit import ROOT
+from tests.kit.edits import Edit, batches, edits, table
+from tests.kit.keys_run import Bench, problems
+
+testinfra_hosts = ["ansible://slurm_controllers"]
+
+BASE = yaml.safe_load((ROOT / "molecule/slurm_keys/slurm_keys.bedplate.yml").read_text())
+BATCHES = batches(edits())
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Yield the scenario's cluster with its jobs."""
+    bench = Bench("slurm_keys", BASE, tmp_path_factory.mktemp("keys"))
+    bench.prepare()
+    yield bench
+    bench.workload.stop()
+    bench.run()
+    numbers = Counter(word for entries in table().values() for entry in entries.values() for word in entry)
+    print(
+        f"\nFULL RESULT: {numbers['to']} keys edited in {bench.runs} runs ({numbers['refused']} refused, {numbers['waits']} wait), "
+        f"{numbers['by']} by another key, {numbers['not']} not, with a reason"
+    )
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch[0]}-{len(batch)}")
+def test_edits_hurt_no_job(bench: Bench, batch: Sequence[Edit]) -> None:
+    bench.ready()
+    found = problems(batch, bench.run(batch))
+    if found and len(batch) > 1:
+        culprits = ["+".join(map(str, part)) for part in bench.guilty(batch)]
+        found.insert(0, f"of this batch, by itself: {', '.join(culprits)}")
+    assert not found, "\n".join(found)
