@@ -134,6 +134,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hardware
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, parse, read
@@ -217,19 +218,10 @@ def _guarded_problems(guarded: list[dict[str, str]], conf: Conf, live: Live) -> 
         if not default and now.lower() != row["value"].lower():
             problems.append(
                 f"{row['option']} would become {row['value'] or 'what Slurm does by default'}, {now} is in force, and jobs "
-                f"{few(running)} run: this change ends them. Write `{row['option']}: {now}` under {row['place']} again. Or let no new job "
-                "in (`scontrol update partitionname=NAME state=drain`), wait until `squeue --all` is empty, and run again."
+                f"{few(running, 10)} run: this change ends them. Write `{row['option']}: {now}` under {row['place']} again. Or let no new "
+                "job in (`scontrol update partitionname=NAME state=drain`), wait until `squeue --all` is empty, and run again."
             )
     return problems
-
-
-def few(ids: list[str]) -> str:
-    """Return at most ten ids as text, and how many more there are.
-
-    >>> few([str(number) for number in range(12)])
-    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more'
-    """
-    return ", ".join(ids[:10]) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
 
 
 def _warn(module: AnsibleModule, kept: Retained, live: Live) -> None:
@@ -254,8 +246,8 @@ def _warn_changing(module: AnsibleModule, groups: list[hardware.Group]) -> None:
         what = f"{group.nodes}: {', '.join(group.changes)}"
         if group.waits == hardware.JOBS:
             module.warn(
-                f"{what}: waits until the jobs there end (ids {few(group.jobs)}). Until then these nodes keep their lines of slurm.conf and "
-                "gres.conf as they are in force. Run playbooks/scheduler.yml again then."
+                f"{what}: waits until the jobs there end (ids {few(group.jobs, 10)}). Until then these nodes keep their lines of "
+                "slurm.conf and gres.conf as they are in force. Run playbooks/scheduler.yml again then."
             )
         elif group.waits:
             module.warn(
@@ -265,7 +257,9 @@ def _warn_changing(module: AnsibleModule, groups: list[hardware.Group]) -> None:
             )
 
 
-def _waits(module: AnsibleModule, plan: hardware.Plan, live: Live, text: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+def _waits(
+    module: AnsibleModule, plan: hardware.Plan, live: Live, text: str
+) -> tuple[dict[str, str], dict[str, list[str]]]:
     """Return what each changing node waits for, and the ids of the jobs on each node."""
     jobs: dict[str, list[str]] = {}
     for job in live.jobs:
@@ -278,7 +272,7 @@ def _waits(module: AnsibleModule, plan: hardware.Plan, live: Live, text: str) ->
     if module.params["counted"] is not None:
         counted = set(expand(module.params["counted"]))
         for name, change in plan.changes.items():
-            if not change.only_address and name not in counted:
+            if change.of_hardware and name not in counted:
                 waits.setdefault(name, hardware.UNCOUNTED)
     return waits, jobs
 

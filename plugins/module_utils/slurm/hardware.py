@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare the hardware of nodes in force (NodeName and gres.conf lines) with the wanted lines, and keep the lines of nodes with jobs.
 
-Slurm ends the jobs of a node whose sockets, cores, threads or GPUs change. A node with jobs keeps its hardware as it is in force, in
-lines of its own, until the jobs have ended; features, state and reason are the wanted ones, so that it stays in its partitions.
+Slurm ends the jobs of a node whose sockets, cores, threads or GPUs change, or whose line says DOWN. A node with jobs keeps its hardware as
+it is in force, in lines of its own, until the jobs have ended; features, reason and any other state are the wanted ones, so that it stays
+in its partitions: a real 24.11 leaves jobs alone when the features and so the partitions of their node change.
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader
     nodes_of,
     overlay,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import GresConf, Live, gres_count_lines, reported
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import (
+    GresConf,
+    Live,
+    gres_count_lines,
+    reported,
+)
 
 # At the end of a kept NodeName line. It names no job, so that a second run writes the same.
 KEPT = "# kept by bedplate until its jobs end"
@@ -34,6 +40,8 @@ _HARDWARE = (
     *("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory"),
     *("CPUSpecList", "CoreSpecCount", "MemSpecLimit", "Gres"),
 )
+# With these in its line a node loses its jobs at the next reconfigure, whatever state it has: seen with 24.11.5.
+_ENDING = ("DOWN", "FUTURE", "FAIL")
 # What a kept line takes over from the wanted line.
 _TAKEN = ("Feature", "State", "Reason")
 _SPELLING = {key.lower(): key for key in (*_HARDWARE, *_ADDRESS, "CPUs", "Boards", "SocketsPerBoard")}
@@ -41,10 +49,10 @@ _SPELLING = {key.lower(): key for key in (*_HARDWARE, *_ADDRESS, "CPUs", "Boards
 
 @dataclass(frozen=True)
 class Change:
-    """The difference of one node: texts such as `CoresPerSocket 2 -> 4`, and whether it is only in how the node is reached."""
+    """The difference of one node: texts such as `CoresPerSocket 2 -> 4`, and whether it is one of hardware, which can be counted."""
 
     texts: tuple[str, ...]
-    only_address: bool
+    of_hardware: bool
 
 
 @dataclass
@@ -58,7 +66,7 @@ class Plan:
 
     def to_count(self) -> list[str]:
         """Return the nodes whose hardware must be counted before their lines change."""
-        return [*(name for name, change in self.changes.items() if not change.only_address), *self.new]
+        return [*(name for name, change in self.changes.items() if change.of_hardware), *self.new]
 
 
 def marked(text: str) -> set[str]:
@@ -76,7 +84,9 @@ def compare(conf: Conf, gres: Conf, live: Live | None, wanted: Conf, wanted_gres
     Where slurmctld runs another file than the one on disk, what it reports outranks the file.
     """
     current = live is None or live.config.get("HASH_VAL", "").startswith("Match")
-    if current and _lines(conf) == _lines(wanted) and gres.lines == wanted_gres.lines:
+    lines = _lines(wanted)
+    ending = any(pairs.get("State", "").upper() in _ENDING for pairs in lines)
+    if current and not ending and _lines(conf) == lines and gres.lines == wanted_gres.lines:
         return Plan()  # the usual run: nothing is expanded
     plan = Plan(nodes_of(conf), nodes_of(wanted))
     for name, pairs in live.nodes.items() if live else ():
@@ -91,15 +101,24 @@ def compare(conf: Conf, gres: Conf, live: Live | None, wanted: Conf, wanted_gres
         if old is None:
             plan.new.append(name)
             continue
-        address = tuple(_differences(_address(old), _address(new), _ADDRESS))
+        other = tuple(_differences(_address(old), _address(new), _ADDRESS))
+        other += _ending_state(old, new, live.nodes.get(name, {}) if live else {})
         shape = tuple(_differences(_shape(old), _shape(new), _HARDWARE))
         before = devices.of(old_devices.lines_of(name, old.get("Gres", "")))
         after = devices.of(new_devices.lines_of(name, new.get("Gres", "")))
         if before != after:
             shape += (f"gres.conf {_shown(before)} -> {_shown(after)}",)
-        if address or shape:
-            plan.changes[name] = Change(shape + address, not shape)
+        if other or shape:
+            plan.changes[name] = Change(shape + other, bool(shape))
     return plan
+
+
+def _ending_state(old: Mapping[str, str], new: Mapping[str, str], live: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the change of a state that would end jobs; an operator may have resumed a node whose line says DOWN."""
+    state = new.get("State", "").upper()
+    if state not in _ENDING or (old.get("State", "").upper() == state and live.get("State", state).startswith(state)):
+        return ()
+    return (f"State {old.get('State', 'UNKNOWN')} -> {state}",)
 
 
 def _lines(conf: Conf) -> list[Pairs]:
@@ -186,7 +205,9 @@ def _shown(records: Iterable[Pairs]) -> str:
         head = ":".join(one[key] for key in ("Name", "Type") if key in one)
         rest = {key: value for key, value in one.items() if key not in ("Name", "Type", "File")}
         groups.setdefault((head, line_of(rest)), []).extend([one["File"]] if "File" in one else [])
-    texts = (" ".join(filter(None, (head, fold(files) if files else "", rest))) for (head, rest), files in groups.items())
+    texts = (
+        " ".join(filter(None, (head, fold(files) if files else "", rest))) for (head, rest), files in groups.items()
+    )
     return "; ".join(texts) or "none"
 
 
@@ -198,8 +219,9 @@ def kept_lines(plan: Plan, gres: Conf, names: Iterable[str]) -> tuple[list[str],
         old, new = plan.in_force[name], plan.wanted[name]
         stays = {key: value for key, value in old.items() if key not in _TAKEN}
         taken = {key: new[key] for key in _TAKEN if key in new}
-        if taken.get("State", "").upper() == "FUTURE":  # such a node has no jobs
-            taken["State"] = old.get("State", "UNKNOWN")
+        if taken.get("State", "").upper() in _ENDING:
+            taken["State"] = "UNKNOWN"
+            taken.pop("Reason", None)
         node_lines.append(f"{line_of({**stays, **taken})} {KEPT}")
         lines = devices.lines_of(name, old.get("Gres", ""))
         gres_lines += [line_of({"NodeName": name, **pairs}) for pairs in lines]
@@ -222,15 +244,16 @@ class Group:
 
 def grouped(plan: Plan, waits: Mapping[str, str], jobs: Mapping[str, list[str]]) -> list[Group]:
     """Return the changing nodes in groups of like ones."""
-    groups: dict[tuple[object, ...], list[str]] = {}
+    many = len(plan.changes) > 10  # addresses differ from node to node
+    groups: dict[tuple[tuple[str, ...], str, str, int, int], list[str]] = {}
     for name, change in plan.changes.items():
         shape = _shape(plan.in_force[name])
         cpus = int(shape["Sockets"]) * int(shape["CoresPerSocket"]) * int(shape["ThreadsPerCore"])
-        # Addresses differ from node to node, and a line a node is too many.
-        texts = tuple(text if not text.startswith("NodeAddr") or len(plan.changes) < 10 else "NodeAddr" for text in change.texts)
-        groups.setdefault((texts, waits.get(name, ""), shape["Gres"], cpus, int(shape["RealMemory"])), []).append(name)
+        texts = tuple(text.split(" ", 1)[0] if many and text.startswith(_ADDRESS) else text for text in change.texts)
+        key = (texts, waits.get(name, ""), shape["Gres"], cpus, int(shape["RealMemory"]))
+        groups.setdefault(key, []).append(name)
     found = []
     for (texts, why, gres, cpus, memory), names in groups.items():
         ids = list(dict.fromkeys(job for name in names for job in jobs.get(name, ()))) if why == JOBS else []
-        found.append(Group(fold(names), list(texts), str(why), ids, str(gres), cpus, memory))  # type: ignore[call-overload, arg-type]
+        found.append(Group(fold(names), list(texts), why, ids, gres, cpus, memory))
     return found

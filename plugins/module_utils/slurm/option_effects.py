@@ -50,7 +50,9 @@ def parse(rows: Iterable[Mapping[str, str]]) -> list[Effect]:
     for number, row in enumerate(rows, 1):
         place = f"row {number} ({row.get('option', 'no option')})"
         if set(row) != names or not all(row.values()):
-            wrong.append(f"{place}: fields {', '.join(sorted(row))}; each of {', '.join(sorted(names))} must have a value")
+            wrong.append(
+                f"{place}: fields {', '.join(sorted(row))}; each of {', '.join(sorted(names))} must have a value"
+            )
             continue
         one = Effect(**row)
         if one.effect not in EFFECTS:

@@ -26,7 +26,16 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader
 # What scontrol reports of a node or partition in the words of slurm.conf, for one that has no line of its own there.
 _NODE_KEYS = (
     *("NodeName", "NodeAddr", "NodeHostName", "Port"),
-    *("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "CPUSpecList", "CoreSpecCount", "MemSpecLimit", "Gres"),
+    *(
+        "Sockets",
+        "CoresPerSocket",
+        "ThreadsPerCore",
+        "RealMemory",
+        "CPUSpecList",
+        "CoreSpecCount",
+        "MemSpecLimit",
+        "Gres",
+    ),
 )
 _PARTITION_KEYS = ("PartitionName", "MaxTime", "OverSubscribe", "PriorityTier", "PriorityJobFactor")
 _NOTHING = ("", "(null)", "N/A", "NONE")

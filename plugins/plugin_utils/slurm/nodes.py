@@ -92,7 +92,9 @@ def features_of(node: Node) -> list[str]:
 
 def node_lines(cluster: Cluster, kept: Container[str] = ()) -> list[str]:
     """Return the NodeName lines, in file order, without the nodes that keep lines of their own."""
-    return [line_of(_node_pairs(cluster, run)) for run in _runs(node for node in cluster.nodes if node.name not in kept)]
+    return [
+        line_of(_node_pairs(cluster, run)) for run in _runs(node for node in cluster.nodes if node.name not in kept)
+    ]
 
 
 def _node_pairs(cluster: Cluster, run: list[Node]) -> dict[str, object]:

@@ -191,7 +191,11 @@ def node_hardware(cluster: Cluster, name: str) -> dict[str, object]:
     parameters = {key.lower(): text_of(value) for key, value in _stated(cluster).items()}
     overrides = "config_overrides" in parameters.get("slurmdparameters", "").lower().split(",")
     gpus = profile.gpus
-    shape = {"sockets": profile.sockets, "cores_per_socket": profile.cores_per_socket, "threads_per_core": profile.threads_per_core}
+    shape = {
+        "sockets": profile.sockets,
+        "cores_per_socket": profile.cores_per_socket,
+        "threads_per_core": profile.threads_per_core,
+    }
     return {
         "profile": profile.name,
         "cluster_file": cluster.path,
@@ -206,9 +210,7 @@ def accounts(cluster: Cluster) -> dict[str, object]:
     return {"cluster": cluster.name, "qos": cluster.slurm.qos, "accounts": cluster.slurm.accounts}
 
 
-def expected(
-    cluster: Cluster, topology_conf: str = "", kept: Iterable[Mapping[str, object]] = ()
-) -> dict[str, object]:
+def expected(cluster: Cluster, topology_conf: str = "", kept: Iterable[Mapping[str, object]] = ()) -> dict[str, object]:
     """Return what slurmctld should report: groups of like nodes, partitions and switches (those of `topology_conf`, if there is one).
 
     `kept` are groups of nodes that an earlier run left with other hardware, for their jobs.

@@ -37,6 +37,7 @@ class Node:
         self.params: dict[str, Any] = {
             "nodes": "n[1-3]", "partitions": ["gpu", "old"], "cluster": "lab", "state_save_location": str(self.old),
             "slurmd_spool_dir": "", "controllers": [], "unasked": False, "directory": str(self.etc),
+            "node_lines": [], "gres_lines": [], "counted": None, "guarded": [], "read_back": False,
         }  # fmt: skip
         self.answers: dict[str, str] | None = None
         self.warnings: list[str] = []
@@ -61,8 +62,12 @@ class Node:
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
-    def find(self) -> tuple[Any, list[str]]:
+    def answer(self) -> tuple[Any, list[str]]:
         return slurm_in_use._find(self)  # type: ignore[arg-type]
+
+    def find(self) -> tuple[Any, list[str]]:
+        answer, problems = self.answer()
+        return answer.kept, problems
 
 
 @pytest.fixture
