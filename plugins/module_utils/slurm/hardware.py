@@ -205,10 +205,13 @@ def _shown(records: Iterable[Pairs]) -> str:
         head = ":".join(one[key] for key in ("Name", "Type") if key in one)
         rest = {key: value for key, value in one.items() if key not in ("Name", "Type", "File")}
         groups.setdefault((head, line_of(rest)), []).extend([one["File"]] if "File" in one else [])
-    texts = (
-        " ".join(filter(None, (head, fold(files) if files else "", rest))) for (head, rest), files in groups.items()
-    )
+    texts = (" ".join(filter(None, (head, _in_order(files), rest))) for (head, rest), files in groups.items())
     return "; ".join(texts) or "none"
+
+
+def _in_order(files: list[str]) -> str:
+    folded = fold(files)
+    return folded if expand(folded) == files else ",".join(files)
 
 
 def kept_lines(plan: Plan, gres: Conf, names: Iterable[str]) -> tuple[list[str], list[str]]:
