@@ -264,6 +264,110 @@ def test_all_that_is_wrong_is_told_at_once(node: Node):
     assert all("slurm_controller_remove_unasked" in problem for problem in problems)
 
 
+# As bedplate writes them, for the nodes of NODES with twice the CPUs.
+WANTED = [f"NodeName=n{number} NodeAddr=10.0.0.{number} CPUs=4 Feature=new State=UNKNOWN" for number in (1, 2, 3)]
+
+
+def edited(node: Node, jobs: str = "7|gpu|n2|\n8|gpu|n2|\n9|gpu||n3") -> None:
+    node.conf()
+    node.up(jobs)
+    assert node.answers
+    node.answers["config"] = node.answers["config"].replace("ClusterName", "HASH_VAL = Match\nClusterName")
+    node.params["node_lines"] = WANTED
+
+
+def test_a_node_with_jobs_keeps_its_line_and_all_others_change(node: Node):
+    edited(node)
+    answer, problems = node.answer()
+    assert problems == []
+    kept = "NodeName=n2 NodeAddr=10.0.0.2 CPUs=2 Feature=new State=UNKNOWN # kept by bedplate until its jobs end"
+    assert sorted(answer.kept.slurm) == [kept]
+    assert [(group.nodes, group.waits, group.jobs) for group in answer.changing] == [
+        ("n[1,3]", "", []),
+        ("n2", "jobs", ["7", "8"]),
+    ]
+    assert answer.facts()["count"] == "n[1-3]"
+    (warning,) = node.warnings
+    for part in ("n2: Sockets 2 -> 4", "ids 7, 8", "playbooks/scheduler.yml"):
+        assert part in warning
+
+
+@pytest.mark.parametrize(("counted", "kept"), [("n[1,3]", ["n2"]), ("n3", ["n1", "n2"]), ("", ["n1", "n2", "n3"])])
+def test_a_node_that_was_not_counted_keeps_its_line_too(node: Node, counted: str, kept: list[str]):
+    edited(node)
+    node.params["counted"] = counted
+    answer = node.answer()[0]
+    assert sorted(line.split()[0].partition("=")[2] for line in answer.kept.slurm) == kept
+    assert {group.waits for group in answer.changing if group.nodes != "n2"} == {
+        "uncounted" if name in kept else "" for name in ("n1", "n3")
+    }
+
+
+def test_what_is_read_back_are_lines_that_a_run_has_kept(node: Node):
+    edited(node, jobs="7|gpu|n3|")
+    lines = NODES.replace("n[1-3] NodeAddr=10.0.0.[1-3]", "n[1,3] NodeAddr=10.0.0.[1,3]", 1)
+    node.conf(
+        f"{lines}NodeName=n2 NodeAddr=10.0.0.2 CPUs=2 Feature=new State=UNKNOWN # kept by bedplate until its jobs end\n"
+    )
+    node.params["read_back"] = True
+    answer = node.answer()[0]
+    # n2 has no job any more, and n1 and n3 were edited by hand: those are no lines to expect.
+    assert [(group.nodes, group.waits) for group in answer.changing if group.waits] == [("n2", "uncounted")]
+    assert [line.split()[0] for line in answer.kept.slurm] == ["NodeName=n2"]
+
+
+@pytest.mark.parametrize(("unasked", "problems"), [(False, 1), (True, 0)])
+def test_hardware_changes_and_slurmctld_is_down(node: Node, unasked: bool, problems: int):
+    edited(node)
+    node.answers = None
+    node.params["unasked"] = unasked
+    found = node.answer()[1]
+    assert len(found) == problems
+    assert all("the hardware of nodes n[1-3] changes" in problem for problem in found)
+
+
+def test_nothing_changes_and_nothing_is_counted(node: Node):
+    edited(node)
+    node.params["node_lines"] = ["NodeName=n[1-3] NodeAddr=10.0.0.[1-3] CPUs=2"]
+    answer = node.answer()[0]
+    assert (answer.changing, answer.facts()["count"], node.warnings) == ([], "", [])
+
+
+def test_a_fresh_cluster_has_only_new_nodes(node: Node):
+    facts = node.answer()[0].facts()
+    assert (facts["count"], facts["new"]) == ("n[1-3]", "n[1-3]")
+
+
+GUARDED = {"option": "SelectType", "value": "select/linear", "place": "slurm.options of x.bedplate.yml"}
+
+
+@pytest.mark.parametrize(
+    ("file", "live", "value", "jobs", "problems"),
+    [
+        ("select/cons_tres", "select/cons_tres", "select/linear", "7|gpu|n2|", 1),
+        ("select/cons_tres", "select/cons_tres", "select/linear", "7|gpu||", 0),
+        ("select/cons_tres", "select/cons_tres", "Select/Cons_Tres", "7|gpu|n2|", 0),
+        ("", "select/cons_tres", "select/cons_tres", "7|gpu|n2|", 0),
+        ("", "select/cons_tres", "", "7|gpu|n2|", 0),
+        ("", "select/cons_tres", "select/linear", "7|gpu|n2|", 1),
+        ("select/linear", "select/linear", "", "7|gpu|n2|", 1),
+    ],
+)
+def test_an_option_that_ends_jobs_waits_for_them(
+    node: Node, file: str, live: str, value: str, jobs: str, problems: int
+):
+    node.conf(NODES + (f"SelectType={file}\n" if file else ""))
+    node.up(jobs)
+    assert node.answers
+    node.answers["config"] += f"SelectType = {live}\n"
+    node.params["guarded"] = [{**GUARDED, "value": value}]
+    found = node.answer()[1]
+    assert len(found) == problems
+    for problem in found:
+        for part in ("SelectType", "jobs 7 run", "slurm.options of x.bedplate.yml"):
+            assert part in problem
+
+
 @pytest.mark.parametrize(
     ("text", "rc", "said"),
     [("", 0, ""), (NODES, 1, "nodes n[2-3] and partitions old leave"), ("NodeName=n[1-\n", 1, "unbalanced '['")],
