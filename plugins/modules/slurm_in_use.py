@@ -76,7 +76,7 @@ options:
       value: {description: The wanted value. Empty is Slurm's own default., type: str, required: true}
       place: {description: Where it is stated., type: str, required: true}
   read_back:
-    description: Keep only the lines that an earlier run has kept, to compare with what is in force.
+    description: Keep only the lines that an earlier run has kept, to compare with what is in force, and refuse nothing.
     type: bool
     default: false
   unasked:
@@ -128,27 +128,31 @@ changing:
 """
 
 import os
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hardware
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, parse, read
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import OVERRIDE, Identity, find_problems
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import Identity, find_problems
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import (
+    Answer,
+    changing_notes,
+    guarded_problems,
+    held_earlier,
+    holding,
+    leaving_notes,
+    unasked_problems,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import (
     JOB_FORMAT,
     Live,
-    Retained,
     leaving,
     parse_live,
     retain,
 )
 
-_START = f"Start slurmctld (`systemctl status slurmctld`, `journalctl -u slurmctld`) and run again; or, {OVERRIDE}."
 _QUESTIONS = (
     ("scontrol", "show", "config"),
     ("scontrol", "--oneliner", "--all", "show", "nodes"),
@@ -172,111 +176,6 @@ def _ask(module: AnsibleModule, slurm_conf: Path) -> Live | None:
     return parse_live(*answers)
 
 
-@dataclass
-class Answer:
-    """What must stay, and which nodes change."""
-
-    kept: Retained = field(default_factory=Retained)
-    changing: list[hardware.Group] = field(default_factory=list)
-    count: list[str] = field(default_factory=list)
-    new: list[str] = field(default_factory=list)
-
-    def facts(self) -> dict[str, Any]:
-        """Return the result of the module."""
-        groups = [asdict(group) for group in self.changing]
-        return {**asdict(self.kept), "changing": groups, "count": fold(self.count), "new": fold(self.new)}
-
-
-def _unasked_problems(conf: Conf, nodes: list[str], partitions: list[str], changed: list[str]) -> list[str]:
-    """Return why a slurmctld that does not answer is a problem."""
-    problems = []
-    if nodes or partitions:
-        problems.append(
-            f"slurmctld does not answer, so nobody knows which jobs would be lost: nodes {fold(nodes) or 'none'} and "
-            f"partitions {', '.join(partitions) or 'none'} leave the cluster file. {_START}"
-        )
-    if changed:
-        problems.append(
-            f"slurmctld does not answer, so nobody knows which jobs would be lost: the hardware of nodes {fold(changed)} changes in "
-            f"the cluster file. {_START}"
-        )
-    if conf.unread:
-        problems.append(
-            "slurmctld does not answer, and part of slurm.conf cannot be read, so nobody knows which nodes and partitions "
-            f"are in force: {'; '.join(conf.unread)}. {_START}"
-        )
-    return problems
-
-
-def _guarded_problems(guarded: list[dict[str, str]], conf: Conf, live: Live) -> list[str]:
-    """Return the options that would end running jobs, with what to do."""
-    running = [job.id for job in live.jobs if job.nodes]
-    problems = []
-    for row in guarded if running else ():
-        now = conf.option(row["option"]) or live.config.get(row["option"], "")
-        default = not conf.option(row["option"]) and not row["value"]
-        if not default and now.lower() != row["value"].lower():
-            problems.append(
-                f"{row['option']} would become {row['value'] or 'what Slurm does by default'}, {now} is in force, and jobs "
-                f"{few(running, 10)} run: this change ends them. Write `{row['option']}: {now}` under {row['place']} again. Or let no new "
-                "job in (`scontrol update partitionname=NAME state=drain`), wait until `squeue --all` is empty, and run again."
-            )
-    return problems
-
-
-def _warn(module: AnsibleModule, kept: Retained, live: Live) -> None:
-    """Say what stays for which jobs; things with the same jobs in one line."""
-    waiting = {job.id for job in live.jobs if not job.nodes}
-    for kind, things in (("node", kept.nodes), ("partition", kept.partitions)):
-        by_users: dict[tuple[str, ...], list[str]] = {}
-        for name, users in things.items():
-            by_users.setdefault(tuple(users), []).append(name)
-        for jobs, names in by_users.items():
-            stuck = [job for job in jobs if job in waiting] if kind == "node" else []
-            what = f"{kind} {fold(names)}" if kind == "node" else f"{kind} {', '.join(names)}"
-            hint = f" Of these {', '.join(stuck)} wait for it by name: cancel or change them." if stuck else ""
-            module.warn(
-                f"{what} has left the cluster file but stays until its jobs end (ids {', '.join(jobs)}). Run again then.{hint}"
-            )
-
-
-def _warn_changing(module: AnsibleModule, groups: list[hardware.Group]) -> None:
-    """Name the nodes that keep their lines, a line for each group of like ones."""
-    for group in groups:
-        what = f"{group.nodes}: {', '.join(group.changes)}"
-        if group.waits == hardware.JOBS:
-            module.warn(
-                f"{what}: waits until the jobs there end (ids {few(group.jobs, 10)}). Until then these nodes keep their lines of "
-                "slurm.conf and gres.conf as they are in force. Run playbooks/scheduler.yml again then."
-            )
-        elif group.waits:
-            module.warn(
-                f"{what}: waits, because this run has not counted what these nodes have (not reached, left out by --limit, or the play was "
-                "skipped). They keep their lines of slurm.conf and gres.conf as they are in force. Run playbooks/scheduler.yml again, with "
-                "them reachable and without --limit."
-            )
-
-
-def _waits(
-    module: AnsibleModule, plan: hardware.Plan, live: Live, text: str
-) -> tuple[dict[str, str], dict[str, list[str]]]:
-    """Return what each changing node waits for, and the ids of the jobs on each node."""
-    jobs: dict[str, list[str]] = {}
-    for job in live.jobs:
-        for name in job.nodes:
-            jobs.setdefault(name, []).append(job.id)
-    waits = {name: hardware.JOBS for name in plan.changes if name in jobs}
-    if module.params["read_back"]:
-        earlier = hardware.marked(text)
-        return {name: waits.get(name, hardware.UNCOUNTED) for name in plan.changes if name in earlier}, jobs
-    if module.params["counted"] is not None:
-        counted = set(expand(module.params["counted"]))
-        for name, change in plan.changes.items():
-            if change.of_hardware and name not in counted:
-                waits.setdefault(name, hardware.UNCOUNTED)
-    return waits, jobs
-
-
 def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     """Return what must stay, and what stands against the change."""
     names = ("cluster", "state_save_location", "slurmd_spool_dir", "controllers")
@@ -293,19 +192,25 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     plan = hardware.compare(conf, gres, live, *wanted) if wanted[0].lines else hardware.Plan()
     problems = find_problems(identity, conf, live, unasked)
     if live is None and not unasked:
-        problems += _unasked_problems(conf, *gone, list(plan.changes))
+        problems += unasked_problems(conf, *gone, list(plan.changes))
     if live is not None:
-        problems += _guarded_problems(module.params["guarded"], conf, live)
+        problems += guarded_problems(module.params["guarded"], conf, live)
+    if module.params["read_back"]:
+        problems = []  # nothing is about to change
     if live is None or problems:
         return Answer(count=plan.to_count(), new=plan.new), problems
     kept = retain(conf, gres, *gone, live)
-    waits, jobs = _waits(module, plan, live, (directory / "slurm.conf").read_text(errors="replace"))
+    jobs = live.jobs_by_node()
+    if module.params["read_back"]:
+        waits = held_earlier(plan, jobs, (directory / "slurm.conf").read_text(errors="replace"))
+    else:
+        waits = holding(plan, jobs, module.params["counted"])
     lines = hardware.kept_lines(plan, gres, waits)
     kept.slurm += lines[0]
     kept.gres += lines[1]
     changing = hardware.grouped(plan, waits, jobs)
-    _warn(module, kept, live)
-    _warn_changing(module, changing)
+    for note in leaving_notes(kept, live) + changing_notes(changing):
+        module.warn(note)
     return Answer(kept, changing, plan.to_count(), plan.new), []
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold, natural_key
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import (
     Conf,
     Pairs,
@@ -257,6 +257,6 @@ def grouped(plan: Plan, waits: Mapping[str, str], jobs: Mapping[str, list[str]])
         groups.setdefault(key, []).append(name)
     found = []
     for (texts, why, gres, cpus, memory), names in groups.items():
-        ids = list(dict.fromkeys(job for name in names for job in jobs.get(name, ()))) if why == JOBS else []
+        ids = sorted({job for name in names for job in jobs.get(name, ())}, key=natural_key) if why == JOBS else []
         found.append(Group(fold(names), list(texts), why, ids, gres, cpus, memory))
     return found

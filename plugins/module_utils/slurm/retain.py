@@ -63,6 +63,14 @@ class Live:
     # Controllers whose slurmctld answers.
     up: list[str] = field(default_factory=list)
 
+    def jobs_by_node(self) -> dict[str, list[str]]:
+        """Return the ids of the jobs that hold each node: those that run, are suspended, or have not quite ended."""
+        found: dict[str, list[str]] = {}
+        for job in self.jobs:
+            for name in job.nodes:
+                found.setdefault(name, []).append(job.id)
+        return found
+
 
 @dataclass
 class Retained:

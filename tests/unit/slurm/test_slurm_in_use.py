@@ -316,6 +316,14 @@ def test_what_is_read_back_are_lines_that_a_run_has_kept(node: Node):
     assert [line.split()[0] for line in answer.kept.slurm] == ["NodeName=n2"]
 
 
+def test_what_is_read_back_refuses_nothing(node: Node):
+    edited(node)
+    node.params.update(read_back=True, cluster="new")
+    assert node.answer()[1] == []
+    node.answers = None
+    assert node.answer()[1] == []
+
+
 @pytest.mark.parametrize(("unasked", "problems"), [(False, 1), (True, 0)])
 def test_hardware_changes_and_slurmctld_is_down(node: Node, unasked: bool, problems: int):
     edited(node)
