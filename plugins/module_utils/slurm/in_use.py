@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hardware
@@ -14,6 +15,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import OVERRIDE
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Live, Retained
 
+# Of a finding: a node has the lines that an earlier run kept for its jobs.
+KIND = "kept-for-jobs"
 _START = f"Start slurmctld (`systemctl status slurmctld`, `journalctl -u slurmctld`) and run again; or, {OVERRIDE}."
 
 
@@ -104,6 +107,18 @@ def changing_notes(groups: list[hardware.Group]) -> list[str]:
                 "them reachable and without --limit."
             )
     return notes
+
+
+def notices(groups: Iterable[Mapping[str, Any]]) -> list[Finding]:
+    """Return the nodes whose lines an earlier run kept, as findings that are no failure; `groups` are those of an answer."""
+    found = []
+    for group in groups:
+        if group["waits"]:
+            has_jobs = group["waits"] == hardware.JOBS
+            state = f"kept for jobs {few(group['jobs'], 10)}" if has_jobs else "kept, and no job is left"
+            remedy = "run playbooks/scheduler.yml" + (" when they have ended" if has_jobs else " again")
+            found.append(Finding(KIND, f"node {group['nodes']}", ", ".join(group["changes"]), state, remedy, NOTICE))
+    return found
 
 
 def holding(plan: hardware.Plan, jobs: Mapping[str, list[str]], counted: str | None) -> dict[str, str]:

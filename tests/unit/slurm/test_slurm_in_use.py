@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import notices
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_in_use
 
 ROOT = Path(__file__).parents[3]
@@ -394,3 +395,14 @@ def test_the_module_in_check_mode_on_a_node_without_slurm(node: Node, text: str,
     answer = json.loads(done.stdout)
     assert (done.returncode, answer.get("changed", False)) == (rc, False), done.stdout
     assert said in answer.get("msg", "")
+
+
+def test_lines_that_are_kept_still_are_notices():
+    group = {"nodes": "n[1-2]", "changes": ["Sockets 2 -> 4"], "waits": "jobs", "jobs": ["7"]}
+    found = notices([group, {**group, "nodes": "n3", "waits": "uncounted", "jobs": []}, {**group, "waits": ""}])
+    assert [(one.kind, one.where, one.severity) for one in found] == [
+        ("kept-for-jobs", "node n[1-2]", "notice"),
+        ("kept-for-jobs", "node n3", "notice"),
+    ]
+    assert "7" in found[0].found
+    assert "scheduler.yml" in found[1].remedy
