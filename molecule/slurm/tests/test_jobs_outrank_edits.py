@@ -76,6 +76,9 @@ def test_a_node_with_jobs_keeps_its_hardware_and_a_later_run_changes_it(host, si
     foretold = output_of(site.run("--check"))
     assert "gpu01" in foretold
     assert f"ids {', '.join(jobs)}" in foretold
+    compared = site.run(playbook="verify.yml")
+    assert compared.returncode == 0, compared.stdout[-6000:]
+    assert re.search(r"notice .*node gpu01: .*Gres", output_of(compared))
     host.check_output(f"scancel {' '.join(jobs)}; while squeue --noheader --all | grep -q .; do sleep 1; done")
     site.apply()
     assert changed in node(host, "gpu01")

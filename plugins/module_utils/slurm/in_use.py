@@ -14,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hard
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import OVERRIDE
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Live, Retained
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.state import SLURM
 
 # Of a finding: a node has the lines that an earlier run kept for its jobs.
 KIND = "kept-for-jobs"
@@ -117,7 +118,8 @@ def notices(groups: Iterable[Mapping[str, Any]]) -> list[Finding]:
             has_jobs = group["waits"] == hardware.JOBS
             state = f"kept for jobs {few(group['jobs'], 10)}" if has_jobs else "kept, and no job is left"
             remedy = "run playbooks/scheduler.yml" + (" when they have ended" if has_jobs else " again")
-            found.append(Finding(KIND, f"node {group['nodes']}", ", ".join(group["changes"]), state, remedy, NOTICE))
+            row = Finding(KIND, f"node {group['nodes']}", ", ".join(group["changes"]), state, remedy, NOTICE)
+            found.append(row.on(SLURM))  # every controller says it
     return found
 
 

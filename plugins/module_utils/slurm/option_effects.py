@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 # A change ends running jobs, and no line kept in a file can prevent it: refused while jobs run.
 ENDS_JOBS = "ends-jobs"
@@ -26,13 +27,17 @@ class EffectsError(ValueError):
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change of one option does: `kind` and `option` as in options.json, the release it was seen on, and how it was seen."""
+    """What a change of one option does: `kind` and `option` as in options.json, the release it was seen on, and how it was seen.
+
+    With `below`, only a change to a number from 1 to `below` - 1 has the effect.
+    """
 
     kind: str
     option: str
     effect: str
     seen: str
     evidence: str
+    below: int = 0
 
 
 @cache
@@ -42,14 +47,14 @@ def effects() -> tuple[Effect, ...]:
     return tuple(parse(rows))
 
 
-def parse(rows: Iterable[Mapping[str, str]]) -> list[Effect]:
+def parse(rows: Iterable[Mapping[str, Any]]) -> list[Effect]:
     """Return the rows as objects; raise EffectsError with every row that is not valid."""
-    names = {field.name for field in fields(Effect)}
+    names = {field.name for field in fields(Effect)} - {"below"}
     found: dict[tuple[str, str], Effect] = {}
     wrong = []
     for number, row in enumerate(rows, 1):
         place = f"row {number} ({row.get('option', 'no option')})"
-        if set(row) != names or not all(row.values()):
+        if set(row) - {"below"} != names or not all(row.values()):
             wrong.append(
                 f"{place}: fields {', '.join(sorted(row))}; each of {', '.join(sorted(names))} must have a value"
             )
@@ -74,6 +79,6 @@ def effect_of(kind: str, option: str) -> Effect | None:
     return next((one for one in effects() if (one.kind, one.option.lower()) == (kind, option.lower())), None)
 
 
-def ending_jobs(kind: str) -> list[str]:
-    """Return the options of a kind whose change ends running jobs."""
-    return [one.option for one in effects() if (one.kind, one.effect) == (kind, ENDS_JOBS)]
+def ending_jobs(kind: str) -> list[Effect]:
+    """Return the rows of a kind whose change ends running jobs."""
+    return [one for one in effects() if (one.kind, one.effect) == (kind, ENDS_JOBS)]

@@ -32,7 +32,7 @@ def test_the_rows_are_in_order():
 
 
 def test_what_belongs_to_the_jobs_has_a_row():
-    assert set(IDENTITY) <= set(ending_jobs("slurm"))
+    assert set(IDENTITY) <= {one.option for one in ending_jobs("slurm")}
 
 
 def test_an_option_is_found_in_any_case():
