@@ -75,6 +75,7 @@ options:
       option: {description: The option of slurm.conf., type: str, required: true}
       value: {description: The wanted value. Empty is Slurm's own default., type: str, required: true}
       place: {description: Where it is stated., type: str, required: true}
+      lowered: {description: Whether only a lower number ends jobs., type: bool, default: false}
   read_back:
     description: Keep only the lines that an earlier run has kept, to compare with what is in force, and refuse nothing.
     type: bool
@@ -129,6 +130,7 @@ changing:
 
 import os
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -216,7 +218,8 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
 
 def main() -> None:
     """Run the module."""
-    guarded = {name: {"type": "str", "required": True} for name in ("option", "value", "place")}
+    guarded: dict[str, Any] = {name: {"type": "str", "required": True} for name in ("option", "value", "place")}
+    guarded["lowered"] = {"type": "bool", "default": False}
     module = AnsibleModule(
         argument_spec={
             "nodes": {"type": "str", "required": True},

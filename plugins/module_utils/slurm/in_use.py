@@ -57,14 +57,15 @@ def unasked_problems(conf: Conf, nodes: list[str], partitions: list[str], change
     return problems
 
 
-def guarded_problems(guarded: list[dict[str, str]], conf: Conf, live: Live) -> list[str]:
+def guarded_problems(guarded: list[dict[str, Any]], conf: Conf, live: Live) -> list[str]:
     """Return the options that would end running jobs, with what to do."""
     running = [job.id for job in live.jobs if job.nodes]
     problems = []
     for row in guarded if running else ():
         now = conf.option(row["option"]) or live.config.get(row["option"], "")
         default = not conf.option(row["option"]) and not row["value"]
-        if not default and now.lower() != row["value"].lower():
+        raised = row["lowered"] and now.isdigit() and row["value"].isdigit() and int(row["value"]) >= int(now)
+        if not default and not raised and now.lower() != row["value"].lower():
             problems.append(
                 f"{row['option']} would become {row['value'] or 'what Slurm does by default'}, {now} is in force, and jobs "
                 f"{few(running, 10)} run: this change ends them. Write `{row['option']}: {now}` under {row['place']} again. Or let no new "

@@ -19,6 +19,7 @@ ENDS_JOBS = "ends-jobs"
 # A change takes a restart of daemons; running jobs go on.
 RESTART = "restart"
 EFFECTS = (ENDS_JOBS, RESTART)
+_OPTIONAL = {"below", "lowered"}
 
 
 class EffectsError(ValueError):
@@ -29,7 +30,7 @@ class EffectsError(ValueError):
 class Effect:
     """What a change of one option does: `kind` and `option` as in options.json, the release it was seen on, and how it was seen.
 
-    With `below`, only a change to a number from 1 to `below` - 1 has the effect.
+    With `below`, only a change to a number from 1 to `below` - 1 has the effect; with `lowered`, only one to a lower number.
     """
 
     kind: str
@@ -38,6 +39,7 @@ class Effect:
     seen: str
     evidence: str
     below: int = 0
+    lowered: bool = False
 
 
 @cache
@@ -49,12 +51,12 @@ def effects() -> tuple[Effect, ...]:
 
 def parse(rows: Iterable[Mapping[str, Any]]) -> list[Effect]:
     """Return the rows as objects; raise EffectsError with every row that is not valid."""
-    names = {field.name for field in fields(Effect)} - {"below"}
+    names = {field.name for field in fields(Effect)} - _OPTIONAL
     found: dict[tuple[str, str], Effect] = {}
     wrong = []
     for number, row in enumerate(rows, 1):
         place = f"row {number} ({row.get('option', 'no option')})"
-        if set(row) - {"below"} != names or not all(row.values()):
+        if set(row) - _OPTIONAL != names or not all(row.values()):
             wrong.append(
                 f"{place}: fields {', '.join(sorted(row))}; each of {', '.join(sorted(names))} must have a value"
             )

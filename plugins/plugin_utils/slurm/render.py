@@ -170,18 +170,19 @@ def wanted(cluster: Cluster) -> dict[str, object]:
     }
 
 
-def guarded(cluster: Cluster) -> list[dict[str, str]]:
+def guarded(cluster: Cluster) -> list[dict[str, object]]:
     """Return the wanted values of the options whose change ends running jobs; "" is Slurm's own default.
 
     A number that does no harm is left out. The options that identity.py compares have rules of their own.
     """
     wanted = {name.lower(): text_of(value) for name, value in _stated(cluster).items()}
-    found = []
+    found: list[dict[str, object]] = []
     for row in ending_jobs("slurm"):
         value = wanted.get(row.option.lower(), "")
         harmless = row.below and not (value.isdigit() and 0 < int(value) < row.below)
         if row.option not in IDENTITY and not harmless:
-            found.append({"option": row.option, "value": value, "place": f"slurm.options of {cluster.path}"})
+            place = f"slurm.options of {cluster.path}"
+            found.append({"option": row.option, "value": value, "place": place, "lowered": row.lowered})
     return found
 
 

@@ -347,7 +347,17 @@ def test_a_fresh_cluster_has_only_new_nodes(node: Node):
     assert (facts["count"], facts["new"]) == ("n[1-3]", "n[1-3]")
 
 
-GUARDED = {"option": "SelectType", "value": "select/linear", "place": "slurm.options of x.bedplate.yml"}
+GUARDED = {"option": "SelectType", "place": "slurm.options of x.bedplate.yml", "lowered": False}
+
+
+@pytest.mark.parametrize(("value", "problems"), [("9999", 1), ("10000", 0), ("20000", 0), ("", 0)])
+def test_an_option_that_ends_jobs_when_it_is_lowered(node: Node, value: str, problems: int):
+    node.conf()
+    node.up("7|gpu|n2|")
+    assert node.answers
+    node.answers["config"] += "MaxJobCount = 10000\n"
+    node.params["guarded"] = [{**GUARDED, "option": "MaxJobCount", "value": value, "lowered": True}]
+    assert len(node.answer()[1]) == problems
 
 
 @pytest.mark.parametrize(
