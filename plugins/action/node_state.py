@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.filter.opensm import opensm_as
 from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_wanted
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import notices
 from ansible_collections.bedplate.cluster.plugins.module_utils.verify.readers import READERS
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import SecretError, SecretStore, directory_of
@@ -69,7 +70,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         kept = self._kept(path) if "slurm" in roles and self._is_in("slurm_controllers") else {}
         host = of_machine.Host(cluster_of(path, "node_state"), path, name, self._variables, kept)
         found = of_machine.expected(host, roles)
-        contents, findings = self._contents(), list(found.findings)
+        contents, findings = self._contents(), [*found.findings, *notices(kept.get("changing", ()))]
 
         def row(role: str, entry: Mapping[str, Any]) -> dict[str, Any]:
             try:
@@ -92,7 +93,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _kept(self, path: str) -> dict[str, Any]:
         """Return what Slurm keeps for jobs beside the cluster file; nothing where it cannot be asked, which is found later."""
         told = self._execute_module(
-            module_name="bedplate.cluster.slurm_in_use", module_args=slurm_wanted(path), task_vars=self._task_vars
+            module_name="bedplate.cluster.slurm_in_use",
+            module_args=slurm_wanted(path, read_back=True),
+            task_vars=self._task_vars,
         )
         return {} if told.get("failed") else told
 

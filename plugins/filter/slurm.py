@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -11,9 +12,11 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import from_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import TopologyError
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import TemplateError
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardware import by_node
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Retained, merged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
@@ -24,16 +27,20 @@ InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
 
 
 def _kept(in_use: InUse, name: str) -> Retained:
-    """Return what stays for jobs, of one answer of slurm_in_use or of several."""
-    answers = [in_use] if isinstance(in_use, Mapping) else list(in_use or ())
+    """Return what stays for jobs, of one answer of slurm_in_use or of several; None is a preview, without a cluster that runs."""
+    if in_use is None:
+        return Retained()
+    answers = [in_use] if isinstance(in_use, Mapping) else list(in_use)
     for answer in answers:
         if answer.get("failed"):  # without its lines, this controller's files would take its jobs away
             raise AnsibleFilterError(f"{name}: a controller cannot say what its jobs need: {answer.get('msg')}")
-    silent = sum(not answer or bool(answer.get("unreachable")) for answer in answers)
-    if len(answers) > 1 and silent and not any(answer.get("configured") or answer.get("slurm") for answer in answers):
+    # A task that was skipped leaves an answer, too, that says nothing of Slurm.
+    silent = sum(answer.get("configured") is None and not answer.get("slurm") for answer in answers)
+    if (silent or not answers) and not any(answer.get("configured") or answer.get("slurm") for answer in answers):
         raise AnsibleFilterError(
-            f"{name}: no controller of this run has a slurm.conf, and {silent} of {len(answers)} were not asked: they may "
-            "keep nodes or partitions for jobs that this one would drop when it takes over. Run with all controllers, without --limit."
+            f"{name}: {silent} of {len(answers)} controllers were not asked what their jobs need, and no other has a slurm.conf: they may "
+            "keep lines for jobs that this run would drop. Run playbooks/scheduler.yml from its beginning (without --start-at-task) "
+            "and with all controllers (without --limit)."
         )
     return merged(answers)
 
@@ -57,18 +64,70 @@ def slurm_daemons(path: object, in_use: InUse = None) -> dict[str, str]:
     return files
 
 
-def slurm_expected(path: object, topology: str = "") -> dict[str, object]:
-    """Return what slurmctld should report; `topology` as for `slurm_files`."""
+def slurm_expected(path: object, topology: str = "", in_use: Mapping[str, Any] | None = None) -> dict[str, object]:
+    """Return what slurmctld should report; `topology` as for `slurm_files`; `in_use` is an answer that was asked to read back."""
     cluster = cluster_of(path, "slurm_expected")
+    kept = [group for group in (in_use or {}).get("changing", ()) if group["waits"]]
     try:
-        return render.expected(cluster, topology)
+        return render.expected(cluster, topology, kept)
     except (TemplateError, TopologyError, HostlistError) as error:
         raise AnsibleFilterError(f"slurm_expected: {error}") from None
 
 
-def slurm_wanted(path: object, unasked: bool = False) -> dict[str, object]:
+def slurm_wanted(
+    path: object, unasked: bool = False, counted: str | None = None, read_back: bool = False
+) -> dict[str, object]:
     """Return the arguments of the module slurm_in_use."""
-    return {**render.wanted(cluster_of(path, "slurm_wanted")), "unasked": unasked}
+    given = {} if counted is None else {"counted": str(counted)}
+    return {**render.wanted(cluster_of(path, "slurm_wanted")), **given, "unasked": unasked, "read_back": read_back}
+
+
+@functools.lru_cache(maxsize=8)
+def _names(hostlist: str) -> tuple[str, ...]:
+    return tuple(expand(hostlist))
+
+
+def _asked(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str], key: str) -> list[str]:
+    """Return the nodes that the answers of slurm_in_use name under a key."""
+    answers = [hostvars[name].get("__slurm_in_use") or {} for name in controllers if name in hostvars]
+    return list(dict.fromkeys(name for answer in answers for name in _names(str(answer.get(key) or ""))))
+
+
+def slurm_to_count(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> list[str]:
+    """Return the nodes whose hardware must be counted before their lines change."""
+    return _asked(hostvars, controllers, "count")
+
+
+def slurm_node_hardware(
+    path: object, host: str, hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]
+) -> dict[str, object]:
+    """Return the arguments of the module slurm_node_hardware."""
+    cluster = cluster_of(path, "slurm_node_hardware")
+    new = set(_asked(hostvars, controllers, "new"))
+    return {**render.node_hardware(cluster, host), "fail": host in new}
+
+
+def _counts(
+    hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]
+) -> list[tuple[str, Mapping[str, Any]]]:
+    names = slurm_to_count(hostvars, controllers)
+    return [(name, hostvars[name].get("__slurm_hardware") or {}) for name in names if name in hostvars]
+
+
+def slurm_counted(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> str:
+    """Return the nodes that have what their lines will say, as a hostlist."""
+    counts = _counts(hostvars, list(controllers))
+    return fold(name for name, count in counts if count.get("counted") and not count.get("findings"))
+
+
+def slurm_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> str:
+    """Return what nodes in force lack of what their lines would say; empty when they lack nothing."""
+    hosts = list(controllers)
+    new = set(_asked(hostvars, hosts, "new"))
+    counts = [
+        (name, from_json(count.get("findings") or ())) for name, count in _counts(hostvars, hosts) if name not in new
+    ]
+    return by_node(one.on(name) for name, findings in counts for one in findings)
 
 
 def slurm_parts(path: object, host: str) -> list[str]:
@@ -93,4 +152,8 @@ class FilterModule:
             "slurm_daemons": slurm_daemons,
             "slurm_accounts": _plain("slurm_accounts", render.accounts),
             "slurm_expected": slurm_expected,
+            "slurm_to_count": slurm_to_count,
+            "slurm_node_hardware": slurm_node_hardware,
+            "slurm_counted": slurm_counted,
+            "slurm_refusal": slurm_refusal,
         }

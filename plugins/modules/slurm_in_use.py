@@ -13,7 +13,10 @@ description:
   - Compares the nodes and partitions in force, in slurm.conf and all it includes and in slurmctld, with the wanted ones. For
     those that leave, asks Slurm for their jobs, and returns the lines that keep these jobs alive until they end. A job that
     waits for a node by name needs it too.
-  - Fails when slurmctld would lose its jobs or not start under the wanted name and state directory.
+  - Compares O(node_lines) and O(gres_lines) with the lines in force. Slurm ends the jobs of a node whose hardware changes, so a node
+    with jobs keeps the lines that it has; so does a node that is not in O(counted).
+  - Fails when slurmctld would lose its jobs or not start under the wanted name and state directory, and when an option of O(guarded)
+    would change while jobs run.
   - Changes nothing, and runs in check mode.
   - A host without slurm.conf has nothing to keep. When something leaves and slurmctld does not answer, the module fails
     unless O(unasked) is true, since nobody knows what would be killed.
@@ -47,6 +50,36 @@ options:
     type: list
     elements: str
     default: []
+  node_lines:
+    description: The wanted NodeName lines. Empty is not compared.
+    type: list
+    elements: str
+    default: []
+  gres_lines:
+    description: The wanted lines of gres.conf.
+    type: list
+    elements: str
+    default: []
+  counted:
+    description:
+      - The nodes, as a Slurm hostlist, whose hardware M(bedplate.cluster.slurm_node_hardware) has found to be as the wanted lines say.
+        All other nodes whose hardware changes keep their lines.
+      - Left out before anything was counted; then only jobs keep a line.
+    type: str
+  guarded:
+    description: Options whose change ends running jobs, with the wanted value and where the operator states it.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      option: {description: The option of slurm.conf., type: str, required: true}
+      value: {description: The wanted value. Empty is Slurm's own default., type: str, required: true}
+      place: {description: Where it is stated., type: str, required: true}
+      lowered: {description: Whether only a lower number ends jobs., type: bool, default: false}
+  read_back:
+    description: Keep only the lines that an earlier run has kept, to compare with what is in force, and refuse nothing.
+    type: bool
+    default: false
   unasked:
     description: Go on when slurmctld does not answer. Jobs on leaving nodes and in leaving partitions are lost.
     type: bool
@@ -78,27 +111,50 @@ slurm: {description: Lines to add to slurm.conf., type: list, elements: str, ret
 gres: {description: Lines to add to gres.conf., type: list, elements: str, returned: always}
 nodes: {description: "Leaving nodes that are kept, with the ids of their jobs.", type: dict, returned: always}
 partitions: {description: "Leaving partitions that are kept, with the ids of their jobs.", type: dict, returned: always}
+count: {description: "Nodes, as a hostlist, whose hardware must be counted before their lines change.", type: str, returned: always}
+new: {description: "Those of RV(count) that are not in force yet, as a hostlist.", type: str, returned: always}
+changing:
+  description: Groups of like nodes whose lines change.
+  type: list
+  elements: dict
+  returned: always
+  contains:
+    nodes: {description: The nodes as a hostlist., type: str, sample: "gpu[01-02]"}
+    changes: {description: What changes., type: list, elements: str, sample: ["CoresPerSocket 2 -> 4"]}
+    waits: {description: "What the change waits for: V(jobs), V(uncounted), or nothing.", type: str, sample: jobs}
+    jobs: {description: The ids of the jobs., type: list, elements: str, sample: ["17"]}
+    gres: {description: Gres in force., type: str, sample: "gpu:h100:8"}
+    cpus: {description: CPUs in force., type: int, sample: 112}
+    memory: {description: "RealMemory in force, in MiB.", type: int, sample: 1031000}
 """
 
 import os
-from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, read
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import OVERRIDE, Identity, find_problems
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hardware
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, parse, read
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import Identity, find_problems
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import (
+    Answer,
+    changing_notes,
+    guarded_problems,
+    held_earlier,
+    holding,
+    leaving_notes,
+    unasked_problems,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import (
     JOB_FORMAT,
     Live,
-    Retained,
     leaving,
     parse_live,
     retain,
 )
 
-_START = f"Start slurmctld (`systemctl status slurmctld`, `journalctl -u slurmctld`) and run again; or, {OVERRIDE}."
 _QUESTIONS = (
     ("scontrol", "show", "config"),
     ("scontrol", "--oneliner", "--all", "show", "nodes"),
@@ -122,62 +178,48 @@ def _ask(module: AnsibleModule, slurm_conf: Path) -> Live | None:
     return parse_live(*answers)
 
 
-def _unasked_problems(conf: Conf, nodes: list[str], partitions: list[str]) -> list[str]:
-    """Return why a slurmctld that does not answer is a problem."""
-    problems = []
-    if nodes or partitions:
-        problems.append(
-            f"slurmctld does not answer, so nobody knows which jobs would be lost: nodes {fold(nodes) or 'none'} and "
-            f"partitions {', '.join(partitions) or 'none'} leave the cluster file. {_START}"
-        )
-    if conf.unread:
-        problems.append(
-            "slurmctld does not answer, and part of slurm.conf cannot be read, so nobody knows which nodes and partitions "
-            f"are in force: {'; '.join(conf.unread)}. {_START}"
-        )
-    return problems
-
-
-def _warn(module: AnsibleModule, kept: Retained, live: Live) -> None:
-    """Say what stays for which jobs; things with the same jobs in one line."""
-    waiting = {job.id for job in live.jobs if not job.nodes}
-    for kind, things in (("node", kept.nodes), ("partition", kept.partitions)):
-        by_users: dict[tuple[str, ...], list[str]] = {}
-        for name, users in things.items():
-            by_users.setdefault(tuple(users), []).append(name)
-        for jobs, names in by_users.items():
-            stuck = [job for job in jobs if job in waiting] if kind == "node" else []
-            what = f"{kind} {fold(names)}" if kind == "node" else f"{kind} {', '.join(names)}"
-            hint = f" Of these {', '.join(stuck)} wait for it by name: cancel or change them." if stuck else ""
-            module.warn(
-                f"{what} has left the cluster file but stays until its jobs end (ids {', '.join(jobs)}). Run again then.{hint}"
-            )
-
-
-def _find(module: AnsibleModule) -> tuple[Retained, list[str]]:
+def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     """Return what must stay, and what stands against the change."""
     names = ("cluster", "state_save_location", "slurmd_spool_dir", "controllers")
     cluster, state, spool, controllers = (module.params[name] for name in names)
-    wanted = Identity(cluster, state, spool, tuple(controllers))
+    identity = Identity(cluster, state, spool, tuple(controllers))
     directory, unasked = Path(module.params["directory"]), module.params["unasked"]
-    if not (directory / "slurm.conf").exists():
-        return Retained(), find_problems(wanted, Conf(), None, unasked=True)
-    conf = read(directory / "slurm.conf")
-    live = _ask(module, directory / "slurm.conf")
     nodes = expand(module.params["nodes"]) if module.params["nodes"] else []
+    if not (directory / "slurm.conf").exists():
+        return Answer(count=nodes, new=nodes), find_problems(identity, Conf(), None, unasked=True)
+    conf, gres = read(directory / "slurm.conf"), read(directory / "gres.conf")
+    live = _ask(module, directory / "slurm.conf")
     gone = leaving(conf, live, nodes, module.params["partitions"])
-    problems = find_problems(wanted, conf, live, unasked)
+    wanted = [parse("\n".join(module.params[name])) for name in ("node_lines", "gres_lines")]
+    plan = hardware.compare(conf, gres, live, *wanted) if wanted[0].lines else hardware.Plan()
+    problems = find_problems(identity, conf, live, unasked)
     if live is None and not unasked:
-        problems += _unasked_problems(conf, *gone)
+        problems += unasked_problems(conf, *gone, list(plan.changes))
+    if live is not None:
+        problems += guarded_problems(module.params["guarded"], conf, live)
+    if module.params["read_back"]:
+        problems = []  # nothing is about to change
     if live is None or problems:
-        return Retained(), problems
-    kept = retain(conf, read(directory / "gres.conf"), *gone, live)
-    _warn(module, kept, live)
-    return kept, []
+        return Answer(count=plan.to_count(), new=plan.new), problems
+    kept = retain(conf, gres, *gone, live)
+    jobs = live.jobs_by_node()
+    if module.params["read_back"]:
+        waits = held_earlier(plan, jobs, (directory / "slurm.conf").read_text(errors="replace"))
+    else:
+        waits = holding(plan, jobs, module.params["counted"])
+    lines = hardware.kept_lines(plan, gres, waits)
+    kept.slurm += lines[0]
+    kept.gres += lines[1]
+    changing = hardware.grouped(plan, waits, jobs)
+    for note in leaving_notes(kept, live) + changing_notes(changing):
+        module.warn(note)
+    return Answer(kept, changing, plan.to_count(), plan.new), []
 
 
 def main() -> None:
     """Run the module."""
+    guarded: dict[str, Any] = {name: {"type": "str", "required": True} for name in ("option", "value", "place")}
+    guarded["lowered"] = {"type": "bool", "default": False}
     module = AnsibleModule(
         argument_spec={
             "nodes": {"type": "str", "required": True},
@@ -186,19 +228,24 @@ def main() -> None:
             "state_save_location": {"type": "path", "required": True},
             "slurmd_spool_dir": {"type": "str", "default": ""},
             "controllers": {"type": "list", "elements": "str", "default": []},
+            "node_lines": {"type": "list", "elements": "str", "default": []},
+            "gres_lines": {"type": "list", "elements": "str", "default": []},
+            "counted": {"type": "str"},
+            "guarded": {"type": "list", "elements": "dict", "default": [], "options": guarded},
+            "read_back": {"type": "bool", "default": False},
             "unasked": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
         },
         supports_check_mode=True,
     )
     try:
-        kept, problems = _find(module)
+        answer, problems = _find(module)
     except (HostlistError, OSError) as error:
-        kept, problems = Retained(), [f"the configuration in {module.params['directory']} cannot be read: {error}"]
+        answer, problems = Answer(), [f"the configuration in {module.params['directory']} cannot be read: {error}"]
     if problems:
         module.fail_json(msg="\n".join(problems))
     configured = (Path(module.params["directory"]) / "slurm.conf").exists()
-    module.exit_json(changed=False, configured=configured, **asdict(kept))
+    module.exit_json(changed=False, configured=configured, **answer.facts())
 
 
 if __name__ == "__main__":

@@ -5,74 +5,21 @@ from __future__ import annotations
 import base64
 import json
 import re
-import subprocess
-import time
-from pathlib import Path
 
 import pytest
 
 from lab import scenario_run
 from lab.paths import state_of
+from lab.scenario_site import job_state, restored, start_job
 
 testinfra_hosts = ["ansible://slurm_controllers"]
-
-ROOT = Path(__file__).parents[3]
-CLUSTER_FILE = (ROOT / "molecule/slurm/slurm.bedplate.yml").read_text()
-
 
 SAME = ("mariadb", "slurmd", "sackd")
 
 
-class Site:
-    """A copy of the cluster file that a test may edit, and the playbooks run on it."""
-
-    def __init__(self, directory: Path) -> None:
-        self.path = directory / "slurm.bedplate.yml"
-        self.path.write_text(CLUSTER_FILE)
-        self.edited = False
-
-    def edit(self, old: str, new: str) -> None:
-        text = self.path.read_text()
-        assert old in text
-        self.path.write_text(text.replace(old, new))
-        self.edited = True
-
-    def run(self, *arguments: str, playbook: str = "scheduler.yml") -> subprocess.CompletedProcess[str]:
-        return scenario_run.run("slurm", ROOT / "playbooks" / playbook, self.path, *arguments)
-
-    def apply(self, *arguments: str) -> dict[str, dict[str, int]]:
-        result = self.run(*arguments)
-        assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
-        return scenario_run.recap(result.stdout)
-
-
 @pytest.fixture
 def site(host, tmp_path):
-    """Yield a site to edit; whatever the test did, the cluster is what the scenario says afterwards."""
-    site = Site(tmp_path)
-    yield site
-    host.run("scancel --user=root; while squeue --noheader --all | grep -q .; do sleep 1; done")
-    if site.edited:
-        Site(tmp_path).apply()
-        # With new keys nodes answer again only when slurmctld next asks them, after up to 100 s.
-        host.run("scontrol reconfigure")
-
-
-def start_job(host, *arguments: str) -> str:
-    """Start a job that goes on; return its id once it runs."""
-    out = host.check_output(
-        f"sbatch --parsable --account=research --mem=50 {' '.join(arguments)} --output=/dev/null --wrap='sleep 600'"
-    )
-    job = out.strip()
-    for _ in range(30):
-        if job_state(host, job) == "RUNNING":
-            return job
-        time.sleep(1)
-    raise AssertionError(f"job {job} is {job_state(host, job)}")
-
-
-def job_state(host, job: str) -> str:
-    return host.run(f"squeue --noheader --jobs={job} --format=%T --all").stdout.strip()
+    yield from restored(host, tmp_path)
 
 
 def starts(host) -> str:

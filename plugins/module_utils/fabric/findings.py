@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few as few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import natural
 
@@ -81,17 +82,6 @@ def place(end: End, plan: Plan) -> str:
     """Return where to go for a port: `rack b04, leaf-03 port 17`."""
     thing = plan.switches.get(end[0]) or plan.hcas.get(end[0])
     return f"rack {thing.rack}, {describe(end, plan)}" if thing and thing.rack else describe(end, plan)
-
-
-def few(names: Iterable[str], most: int = 6) -> str:
-    """Return names in a sentence, and how many more there are.
-
-    >>> few(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    listed = list(names)
-    rest = len(listed) - most
-    return ", ".join(listed[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def counted(number: int, thing: str) -> str:

@@ -18,6 +18,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain impo
 
 # Slurm's own default of StateSaveLocation.
 DEFAULT_STATE = "/var/spool"
+# The options that this module compares.
+IDENTITY = ("ClusterName", "StateSaveLocation", "SlurmdSpoolDir")
 _DEFAULTS = {"StateSaveLocation": DEFAULT_STATE, "SlurmdSpoolDir": "/var/spool/slurmd"}
 OVERRIDE = "if no job matters, run with -e '{\"slurm_controller_remove_unasked\": true}'"
 _EMPTY = "let no new job in (`scontrol update partitionname=NAME state=drain`), wait until `squeue --all` is empty"

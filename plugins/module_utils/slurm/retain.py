@@ -10,7 +10,7 @@ ended drops them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,7 +26,16 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader
 # What scontrol reports of a node or partition in the words of slurm.conf, for one that has no line of its own there.
 _NODE_KEYS = (
     *("NodeName", "NodeAddr", "NodeHostName", "Port"),
-    *("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "Gres"),
+    *(
+        "Sockets",
+        "CoresPerSocket",
+        "ThreadsPerCore",
+        "RealMemory",
+        "CPUSpecList",
+        "CoreSpecCount",
+        "MemSpecLimit",
+        "Gres",
+    ),
 )
 _PARTITION_KEYS = ("PartitionName", "MaxTime", "OverSubscribe", "PriorityTier", "PriorityJobFactor")
 _NOTHING = ("", "(null)", "N/A", "NONE")
@@ -53,6 +62,14 @@ class Live:
     jobs: list[Job] = field(default_factory=list)
     # Controllers whose slurmctld answers.
     up: list[str] = field(default_factory=list)
+
+    def jobs_by_node(self) -> dict[str, list[str]]:
+        """Return the ids of the jobs that hold each node: those that run, are suspended, or have not quite ended."""
+        found: dict[str, list[str]] = {}
+        for job in self.jobs:
+            for name in job.nodes:
+                found.setdefault(name, []).append(job.id)
+        return found
 
 
 @dataclass
@@ -126,22 +143,25 @@ def retain(
     """Return the lines that keep the jobs of leaving nodes and partitions alive."""
     kept = Retained()
     by_node, by_partition = _users(live.jobs)
-    nodes = {**{name: _reported(pairs, _NODE_KEYS) for name, pairs in live.nodes.items()}, **nodes_of(conf)}
-    devices = _devices(gres_conf)
+    nodes = {**{name: reported(pairs) for name, pairs in live.nodes.items()}, **nodes_of(conf)}
+    devices = GresConf(gres_conf)
     gone = set(gone_nodes)
     for name in gone_nodes:
         if name in by_node:
             kept.nodes[name] = by_node[name]
             kept.slurm.append(_node_line(nodes[name]))
-            kept.gres += _gres_lines(devices, name, nodes[name].get("Gres", ""))
+            gres = nodes[name].get("Gres", "")
+            lines = devices.lines_of(name, gres)
+            kept.gres += [line_of({"NodeName": name, **pairs}) for pairs in lines]
+            kept.gres += gres_count_lines(name, gres, lines)
     partitions = partitions_of(conf)
     for name in gone_partitions:
         if name in by_partition:
-            reported = live.partitions.get(name, {})
-            members = _names(reported.get("Nodes", ""))
+            in_force = live.partitions.get(name, {})
+            members = _names(in_force.get("Nodes", ""))
             stay = [node for node in members if node not in gone] or [node for node in members if node in kept.nodes]
             kept.partitions[name] = by_partition[name]
-            kept.slurm.append(_partition_line(partitions.get(name) or _reported(reported, _PARTITION_KEYS), stay))
+            kept.slurm.append(_partition_line(partitions.get(name) or reported(in_force, _PARTITION_KEYS), stay))
     return kept
 
 
@@ -157,8 +177,8 @@ def _users(jobs: Iterable[Job]) -> tuple[dict[str, list[str]], dict[str, list[st
     return nodes, partitions
 
 
-def _reported(pairs: Mapping[str, str], keys: Iterable[str]) -> Pairs:
-    """Return what scontrol reports as pairs of slurm.conf."""
+def reported(pairs: Mapping[str, str], keys: Iterable[str] = _NODE_KEYS) -> Pairs:
+    """Return what scontrol reports, of a node where nothing else is said, as pairs of slurm.conf."""
     found = {key: pairs[key] for key in keys if pairs.get(key, "") not in _NOTHING}
     if found.get("NodeHostName") == found.get("NodeName"):
         found.pop("NodeHostName", None)
@@ -190,36 +210,44 @@ def gres_types(gres: str) -> list[str]:
     return list(dict.fromkeys(name for name in (item.partition(":")[0] for item in items) if name))
 
 
-def _devices(gres_conf: Conf) -> list[tuple[frozenset[str] | None, Pairs]]:
-    """Return the lines of gres.conf, each with its nodes; a line that names none is for all that have such a device."""
-    return [
-        (
-            frozenset(expand(pairs["NodeName"])) if "NodeName" in pairs else None,
-            {key: value for key, value in pairs.items() if key != "NodeName"},
-        )
-        for pairs in gres_conf.lines
-    ]
+class GresConf:
+    """The lines of a gres.conf by node; a line without nodes is for all that have such a device."""
+
+    def __init__(self, conf: Conf) -> None:
+        self._lines = [{key: value for key, value in pairs.items() if key != "NodeName"} for pairs in conf.lines]
+        self._for_all: list[int] = []
+        self._of_node: dict[str, list[int]] = {}
+        for number, pairs in enumerate(conf.lines):
+            if "NodeName" not in pairs:
+                self._for_all.append(number)
+            for name in expand(pairs.get("NodeName", "")):
+                self._of_node.setdefault(name, []).append(number)
+
+    def lines_of(self, node: str, gres: str) -> list[Pairs]:
+        """Return the lines of a node with this Gres, in file order, without its name."""
+        types = gres_types(gres)
+        own = self._of_node.get(node, [])
+        shared = [
+            number for number in self._for_all if types and self._lines[number].get("Name", types[0]) in ["", *types]
+        ]
+        return [self._lines[number] for number in sorted({*own, *shared})]
 
 
-def _gres_lines(devices: Iterable[tuple[frozenset[str] | None, Pairs]], node: str, gres: str) -> list[str]:
-    """Return the lines of gres.conf for a node with this Gres."""
-    types = gres_types(gres)
-    lines, found = [], set()
-    for names, pairs in devices:
-        kind = pairs.get("Name", "")
-        if node in names if names is not None else types and (not kind or kind in types):
-            lines.append(line_of({"NodeName": node, **pairs}))
-            found.update([kind] if kind else types)
-    return lines + [line for item in gres.split(",") for line in _gres_count(node, item, found)]
+def gres_count_lines(node: str, gres: str, lines: Iterable[Pairs]) -> list[str]:
+    """Return lines of gres.conf for the devices of a Gres that no other line has.
 
-
-def _gres_count(node: str, item: str, found: set[str]) -> Iterator[str]:
-    # The node has its own gres.conf then; slurmctld still wants to hear of as many devices as the node line has.
-    parts = [part for part in re.sub(r"\([^)]*\)", "", item).split(":") if part != "no_consume"]
-    if parts[0] and parts[0] not in found:
-        count = {"Count": parts[-1]} if len(parts) > 1 else {}
-        kind = {"Type": parts[1]} if len(parts) > 2 else {}
-        yield line_of({"NodeName": node, "Name": parts[0], **kind, **count})
+    The node has its own gres.conf then; slurmctld still wants to hear of as many devices as the node line has.
+    """
+    names = [pairs.get("Name", "") for pairs in lines]
+    found = set(gres_types(gres)) if "" in names else set(names)
+    counts = []
+    for item in gres.split(","):
+        parts = [part for part in re.sub(r"\([^)]*\)", "", item).split(":") if part != "no_consume"]
+        if parts[0] and parts[0] not in found:
+            count = {"Count": parts[-1]} if len(parts) > 1 else {}
+            kind = {"Type": parts[1]} if len(parts) > 2 else {}
+            counts.append(line_of({"NodeName": node, "Name": parts[0], **kind, **count}))
+    return counts
 
 
 def merged(results: Iterable[Mapping[str, Any]]) -> Retained:

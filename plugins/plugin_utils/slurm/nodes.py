@@ -6,7 +6,7 @@ Nothing here looks at a live node: a node that is down, or left out by `--limit`
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from itertools import groupby
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold, natural_key
@@ -90,9 +90,11 @@ def features_of(node: Node) -> list[str]:
     return list(dict.fromkeys([node.profile.name, *model, f"rack_{node.rack.name}", *node.profile.features]))
 
 
-def node_lines(cluster: Cluster) -> list[str]:
-    """Return the NodeName lines, in file order."""
-    return [line_of(_node_pairs(cluster, run)) for run in _runs(cluster.nodes)]
+def node_lines(cluster: Cluster, kept: Container[str] = ()) -> list[str]:
+    """Return the NodeName lines, in file order, without the nodes that keep lines of their own."""
+    return [
+        line_of(_node_pairs(cluster, run)) for run in _runs(node for node in cluster.nodes if node.name not in kept)
+    ]
 
 
 def _node_pairs(cluster: Cluster, run: list[Node]) -> dict[str, object]:
@@ -116,14 +118,15 @@ def _node_pairs(cluster: Cluster, run: list[Node]) -> dict[str, object]:
     return pairs
 
 
-def gres_lines(cluster: Cluster) -> list[str]:
+def gres_lines(cluster: Cluster, kept: Container[str] = ()) -> list[str]:
     """Return gres.conf: a line per run of GPUs that share cores, or AutoDetect where the profile asks for it.
 
+    Nodes in `kept` have lines of their own and are left out.
     Cores are those of the profile, or the whole sockets that they are in where the release refuses a part of one.
     """
     lines = []
     for profile in cluster.profiles.values():
-        nodes = [node.name for node in cluster.nodes if node.profile is profile]
+        nodes = [node.name for node in cluster.nodes if node.profile is profile and node.name not in kept]
         if profile.gpus and nodes:
             lines += _gres_of_profile(cluster, folded(cluster, nodes), profile)
     return lines
@@ -186,23 +189,22 @@ def partition_lines(cluster: Cluster) -> list[str]:
     return lines
 
 
-def expected_nodes(cluster: Cluster) -> list[dict[str, object]]:
-    """Return groups of like nodes as Slurm should report them."""
-    groups: dict[tuple[str, str], list[Node]] = {}
+def expected_nodes(cluster: Cluster, kept: Iterable[Mapping[str, object]] = ()) -> list[dict[str, object]]:
+    """Return groups of like nodes as Slurm should report them; `kept` are groups of nodes with other hardware in force."""
+    by_name = {name: group for group in kept for name in expand(str(group["nodes"]))}
+    groups: dict[tuple[str, str, int | None], list[Node]] = {}
     for node in cluster.nodes:
-        groups.setdefault((node.profile.name, node.state or ""), []).append(node)
-    return [_expected_group(nodes, state) for (_, state), nodes in groups.items()]
+        of_kept = by_name.get(node.name)
+        key = (node.profile.name, node.state or "", None if of_kept is None else id(of_kept))
+        groups.setdefault(key, []).append(node)
+    return [_expected_group(nodes, state, by_name.get(nodes[0].name)) for (_, state, _), nodes in groups.items()]
 
 
-def _expected_group(nodes: list[Node], state: str) -> dict[str, object]:
+def _expected_group(nodes: list[Node], state: str, kept: Mapping[str, object] | None) -> dict[str, object]:
     profile = nodes[0].profile
-    return {
-        "names": fold(node.name for node in nodes),
-        "gres": gres_of(profile) or "",
-        "cpus": profile.cpus,
-        "memory": real_memory(profile),
-        "state": state,
-    }
+    wanted = {"gres": gres_of(profile) or "", "cpus": profile.cpus, "memory": real_memory(profile)}
+    hardware = wanted if kept is None else {key: kept[key] for key in wanted}
+    return {"names": fold(node.name for node in nodes), **hardware, "state": state}
 
 
 def expected_partitions(cluster: Cluster) -> dict[str, str]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import parse
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import DEFAULT_STATE
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import DEFAULT_STATE, IDENTITY
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.option_effects import ending_jobs
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import canonical, restart_needed
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import gres_types
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, mig
@@ -32,7 +34,8 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
     if "gpu" in kept or any(profile.gpus for profile in cluster.profiles.values()):
         implied["GresTypes"] = "gpu"
         # Instances have limits and weights of their own; whole GPUs are counted as before.
-        kinds = dict.fromkeys(kind for one in cluster.profiles.values() if one.gpus for kind in mig.types(one.gpus))
+        split = [kind for one in cluster.profiles.values() if one.gpus for kind in mig.types(one.gpus)]
+        kinds = dict.fromkeys([*split, *_kept_instances(slurm_extra)])
         implied["AccountingStorageTRES"] = ",".join(["gres/gpu", *(f"gres/gpu:{kind}" for kind in kinds)])
     if cluster.services.database:
         implied["AccountingStorageType"] = "accounting_storage/slurmdbd"
@@ -53,10 +56,20 @@ def _kept_gres(lines: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(name for pairs in records for name in gres_types(pairs.get("Gres", ""))))
 
 
+def kept_names(lines: Iterable[str]) -> set[str]:
+    """Return the nodes of kept NodeName lines, each of which has a line of its own."""
+    return {line.split(" ", 1)[0].partition("=")[2] for line in lines if line.startswith("NodeName=")}
+
+
 def _option(cluster: Cluster, name: str, default: str) -> str:
     """Return an option of slurm.conf, written in any case."""
     options = {key.lower(): value for key, value in slurm_options(cluster).items()}
     return text_of(options.get(name.lower(), default))
+
+
+def _kept_instances(lines: Iterable[str]) -> list[str]:
+    """Return the types of MIG instances that the kept NodeName lines have."""
+    return re.findall(r"gpu:([0-9]+g\.[^:,\s(]+):", "\n".join(line for line in lines if line.startswith("NodeName=")))
 
 
 def _controller_lines(cluster: Cluster) -> list[str]:
@@ -68,20 +81,21 @@ def _controller_lines(cluster: Cluster) -> list[str]:
 def slurm_files(
     cluster: Cluster, slurm_extra: Sequence[str] = (), gres_extra: Sequence[str] = (), topology_conf: str = ""
 ) -> dict[str, str]:
-    """Return the files of a controller, name -> text; `*_extra` are lines kept for jobs on things that have left.
+    """Return the files of a controller, name -> text; `*_extra` are lines kept for jobs, instead of the cluster's for nodes that it has.
 
     `topology_conf` is the text of one that replaces the plan's.
     """
+    kept = kept_names(slurm_extra)
     lines = [
         *_controller_lines(cluster),
-        *nodes.node_lines(cluster),
+        *nodes.node_lines(cluster, kept),
         *nodes.nodeset_lines(cluster),
         *nodes.partition_lines(cluster),
         *slurm_extra,
     ]
     return {
         "slurm.conf": file_of(slurm_options(cluster, slurm_extra, topology_conf), lines),
-        "gres.conf": file_of({}, [*nodes.gres_lines(cluster), *gres_extra]),
+        "gres.conf": file_of({}, [*nodes.gres_lines(cluster, kept), *gres_extra]),
         "cgroup.conf": file_of(merge(defaults("cgroup"), cluster.slurm.cgroup)),
         "topology.conf": file_of({}, topology_conf.splitlines() or topology.lines(cluster)),
         # Debian's own plugstack.conf has an include with a glob, which a configless Slurm cannot serve.
@@ -115,7 +129,7 @@ def restart_key(cluster: Cluster, daemon: str, slurm_extra: Sequence[str] = ()) 
     fixed = restart_needed(cluster.slurm.version, {}, options, daemon)
     if "NodeName" in fixed:
         # Rendered only where the release needs them: every node of a run has this fingerprint.
-        options["NodeName"] = [*nodes.node_lines(cluster), *kept]
+        options["NodeName"] = [*nodes.node_lines(cluster, kept_names(kept)), *kept]
     return hashlib.sha256(json.dumps({name: options[name] for name in fixed}).encode()).hexdigest()[:12]
 
 
@@ -150,6 +164,50 @@ def wanted(cluster: Cluster) -> dict[str, object]:
         "state_save_location": _option(cluster, "StateSaveLocation", DEFAULT_STATE),
         "slurmd_spool_dir": _option(cluster, "SlurmdSpoolDir", "/var/spool/slurmd"),
         "controllers": cluster.services.controllers,
+        "node_lines": nodes.node_lines(cluster),
+        "gres_lines": nodes.gres_lines(cluster),
+        "guarded": guarded(cluster),
+    }
+
+
+def guarded(cluster: Cluster) -> list[dict[str, object]]:
+    """Return the wanted values of the options whose change ends running jobs; "" is Slurm's own default.
+
+    A number that does no harm is left out. The options that identity.py compares have rules of their own.
+    """
+    wanted = {name.lower(): text_of(value) for name, value in _stated(cluster).items()}
+    found: list[dict[str, object]] = []
+    for row in ending_jobs("slurm"):
+        value = wanted.get(row.option.lower(), "")
+        harmless = row.below and not (value.isdigit() and 0 < int(value) < row.below)
+        if row.option not in IDENTITY and not harmless:
+            place = f"slurm.options of {cluster.path}"
+            found.append({"option": row.option, "value": value, "place": place, "lowered": row.lowered})
+    return found
+
+
+def _stated(cluster: Cluster) -> dict[str, object]:
+    """Return the options of slurm.conf that the cluster file or bedplate states, without those that follow from nodes and services."""
+    return merge(defaults("slurm"), cluster.slurm.options)
+
+
+def node_hardware(cluster: Cluster, name: str) -> dict[str, object]:
+    """Return the arguments of the module slurm_node_hardware for a node: what its line will promise."""
+    profile = cluster.node(name).profile
+    parameters = {key.lower(): text_of(value) for key, value in _stated(cluster).items()}
+    overrides = "config_overrides" in parameters.get("slurmdparameters", "").lower().split(",")
+    gpus = profile.gpus
+    shape = {
+        "sockets": profile.sockets,
+        "cores_per_socket": profile.cores_per_socket,
+        "threads_per_core": profile.threads_per_core,
+    }
+    return {
+        "profile": profile.name,
+        "cluster_file": cluster.path,
+        "devices": list(gpus.devices) if gpus and gpus.detect == "explicit" else [],
+        "gpus": gpus.count if gpus and gpus.detect in ("nvidia", "nvml") else 0,
+        **({} if overrides else {**shape, "memory": nodes.real_memory(profile)}),
     }
 
 
@@ -158,12 +216,15 @@ def accounts(cluster: Cluster) -> dict[str, object]:
     return {"cluster": cluster.name, "qos": cluster.slurm.qos, "accounts": cluster.slurm.accounts}
 
 
-def expected(cluster: Cluster, topology_conf: str = "") -> dict[str, object]:
-    """Return what slurmctld should report: groups of like nodes, partitions and switches (those of `topology_conf`, if there is one)."""
+def expected(cluster: Cluster, topology_conf: str = "", kept: Iterable[Mapping[str, object]] = ()) -> dict[str, object]:
+    """Return what slurmctld should report: groups of like nodes, partitions and switches (those of `topology_conf`, if there is one).
+
+    `kept` are groups of nodes that an earlier run left with other hardware, for their jobs.
+    """
     return {
         "version": cluster.slurm.version,
         "node_count": len(cluster.nodes),
-        "nodes": nodes.expected_nodes(cluster),
+        "nodes": nodes.expected_nodes(cluster, kept),
         "partitions": nodes.expected_partitions(cluster),
         "topology": topology.switches(cluster, topology_conf),
     }

@@ -25,24 +25,24 @@ def expected(
     if not names:
         return {}, []
     topology = variables.value(ROLE, "__slurm_topology")
-    files = slurm_files(path, kept, topology)
+    files = slurm_files(path, kept or None, topology)
     more = {"__slurm_files": files} if "controller" in names else {}
     deployed: list[tuple[str, Mapping[str, Any]]] = [
         (ROLE, {"manifest": f"slurm_{name}", **variables.value(ROLE, f"__slurm_parts['{name}']", more)})
         for name in names
     ]
-    return _parts(cluster, path, names, files, topology), deployed
+    return _parts(cluster, path, names, files, topology, kept), deployed
 
 
 def _parts(
-    cluster: Cluster, path: str, names: list[str], files: Mapping[str, str], topology: str
+    cluster: Cluster, path: str, names: list[str], files: Mapping[str, str], topology: str, kept: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Return what is asked of Slurm itself: on a controller all of it, elsewhere the configuration that the machine was given."""
     if "controller" in names:
         return {
             "slurm_files": {"directory": "/etc/slurm", "files": dict(files), "records": True},
             "slurm": {
-                **slurm_expected(path, topology),
+                **slurm_expected(path, topology, kept),
                 "options": runtime.options(files["slurm.conf"]),
                 "partition_options": runtime.partitions(cluster),
                 "features": runtime.features(cluster),

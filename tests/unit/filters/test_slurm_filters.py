@@ -21,13 +21,18 @@ LAB = ROOT / "inventories/lab/lab.bedplate.yml"
 POD = ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml"
 FILTERS = [
     "slurm_accounts",
+    "slurm_counted",
     "slurm_daemons",
     "slurm_expected",
     "slurm_files",
+    "slurm_node_hardware",
     "slurm_parts",
+    "slurm_refusal",
+    "slurm_to_count",
     "slurm_wanted",
     "slurmdbd_conf",
 ]
+OF_HOSTVARS = ("slurm_counted", "slurm_refusal", "slurm_to_count")
 
 
 def template(expression: str, path: object = str(LAB), **variables: Any) -> Any:
@@ -68,9 +73,9 @@ def test_accounts_of_the_pod():
     }
 
 
-@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("name", [name for name in FILTERS if name not in OF_HOSTVARS])
 def test_what_is_no_path_is_said(name):
-    argument = "('ctl1')" if name == "slurm_parts" else ""
+    argument = {"slurm_parts": "('ctl1')", "slurm_node_hardware": "('gpu01', {}, [])"}.get(name, "")
     with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
         template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", 7)
     with pytest.raises(AnsibleError, match="cannot be read"):
@@ -88,9 +93,9 @@ MORE = {"slurm": ["NodeName=old02 CPUs=2", *KEPT["slurm"]], "gres": []}
         ([KEPT, MORE], [*KEPT["slurm"], "NodeName=old02 CPUs=2"]),
         ([MORE, KEPT], [*KEPT["slurm"], "NodeName=old02 CPUs=2"]),
         ([{}, {"unreachable": True, "msg": "timed out"}, KEPT], [*KEPT["slurm"]]),
-        ([{}], []),
-        ({}, []),
-        ([], []),
+        ([{"configured": False}], []),
+        ({"configured": True, "slurm": []}, []),
+        (None, []),
     ],
 )
 def test_what_stays_comes_from_one_controller_or_from_many(in_use, kept):
@@ -101,12 +106,19 @@ def test_what_stays_comes_from_one_controller_or_from_many(in_use, kept):
 
 @pytest.mark.parametrize("answers", [[{}, {"configured": False}], [{"configured": False}, {"unreachable": True}]])
 def test_a_new_controller_alone_does_not_guess_what_the_others_keep(answers):
-    with pytest.raises(AnsibleError, match=r"no controller of this run has a slurm\.conf, and 1 of 2 were not asked"):
+    with pytest.raises(AnsibleError, match="1 of 2 controllers were not asked what their jobs need"):
         template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=answers)
     fresh = [{"configured": False}, {"configured": False}]
     assert template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=fresh)
     known = [{}, {"configured": True, "slurm": []}]
     assert template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=known)
+
+
+@pytest.mark.parametrize("name", ["slurm_files", "slurm_daemons"])
+@pytest.mark.parametrize("answers", [[], {}, [{}], [{"skipped": True, "changed": False}], [{"unreachable": True}]])
+def test_a_controller_that_was_not_asked_is_no_controller_without_jobs(name, answers):
+    with pytest.raises(AnsibleError, match="were not asked what their jobs need"):
+        template(f"bedplate_cluster_file | bedplate.cluster.{name}(in_use)", in_use=answers)
 
 
 @pytest.mark.parametrize("name", ["slurm_files", "slurm_daemons"])

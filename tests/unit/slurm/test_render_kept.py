@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import nodes_of, parse
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
 
@@ -99,3 +101,53 @@ def test_slurmctld_accepts_what_stays_where_no_profile_has_gpus(tmp_path: Path):
     result = config_test.run(files)
     assert result.accepted, result.message
     assert (result.nodes, result.partitions) == (5, 4)
+
+
+def test_options_that_end_jobs_go_to_the_controllers_with_their_values(tmp_path: Path):
+    def rows(**options: Any) -> dict[object, object]:
+        return {row["option"]: row["value"] for row in render.guarded(lab(tmp_path, **options))}
+
+    assert "SlurmdTimeout" not in rows()
+    assert "SlurmdTimeout" not in rows(SlurmdTimeout=300)
+    assert "SlurmdTimeout" not in rows(SlurmdTimeout=0)
+    assert rows(slurmdtimeout=2)["SlurmdTimeout"] == "2"
+    assert rows(maxjobcount=50)["MaxJobCount"] == "50"
+    assert rows()["MaxJobCount"] == ""
+    assert "StateSaveLocation" not in rows(StateSaveLocation="/x")
+
+
+def test_a_kept_line_replaces_that_of_its_node_in_both_files(tmp_path: Path):
+    cluster = lab(tmp_path)
+    names = [node.name for node in cluster.nodes]
+    kept = f"NodeName={names[1]} NodeAddr=10.0.0.9 CPUs=2 Gres=gpu:old:2 # kept by bedplate until its jobs end"
+    files = render.slurm_files(cluster, [kept], [f"NodeName={names[1]} Name=gpu Type=old File=/dev/nvidia[0-1]"])
+    conf = parse(files["slurm.conf"])
+    assert sorted(nodes_of(conf)) == sorted(names)
+    assert nodes_of(conf)[names[1]]["Gres"] == "gpu:old:2"
+    assert len(list(conf.records("NodeName"))) == 3  # the run of alike nodes is split
+    of_node = [pairs for pairs in parse(files["gres.conf"]).lines if names[1] in expand(pairs["NodeName"])]
+    assert [pairs["Type"] for pairs in of_node] == ["old"]
+    assert kept in files["slurm.conf"]
+
+
+def test_instances_of_a_kept_node_stay_counted(tmp_path: Path):
+    line = f"{NODE} Gres=gpu:h100:6,gpu:1g.10gb:14"
+    assert render.slurm_options(lab(tmp_path), [line])["AccountingStorageTRES"] == "gres/gpu,gres/gpu:1g.10gb"
+
+
+def test_kept_nodes_are_expected_with_what_they_have(tmp_path: Path):
+    group = {"nodes": "gpu02", "gres": "gpu:old:1", "cpus": 8, "memory": 5}
+    groups = render.expected(lab(tmp_path), "", [group])["nodes"]
+    assert isinstance(groups, list)
+    assert [(one["names"], one["gres"], one["cpus"], one["memory"]) for one in groups] == [
+        ("gpu[01,03-04]", "gpu:sim:2", 2, 960),
+        ("gpu02", "gpu:old:1", 8, 5),
+    ]
+
+
+def test_what_is_counted_is_what_the_lines_say(tmp_path: Path):
+    without = render.node_hardware(lab(tmp_path, SlurmdParameters="config_overrides"), "gpu01")
+    assert without["devices"] == ["/dev/nvidia0", "/dev/nvidia1"]
+    assert "memory" not in without
+    shape = render.node_hardware(lab(tmp_path, SlurmdParameters=None), "gpu01")
+    assert (shape["sockets"], shape["cores_per_socket"], shape["threads_per_core"], shape["memory"]) == (1, 2, 1, 960)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import notices
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_in_use
 
 ROOT = Path(__file__).parents[3]
@@ -37,6 +38,7 @@ class Node:
         self.params: dict[str, Any] = {
             "nodes": "n[1-3]", "partitions": ["gpu", "old"], "cluster": "lab", "state_save_location": str(self.old),
             "slurmd_spool_dir": "", "controllers": [], "unasked": False, "directory": str(self.etc),
+            "node_lines": [], "gres_lines": [], "counted": None, "guarded": [], "read_back": False,
         }  # fmt: skip
         self.answers: dict[str, str] | None = None
         self.warnings: list[str] = []
@@ -61,8 +63,12 @@ class Node:
     def warn(self, text: str) -> None:
         self.warnings.append(text)
 
-    def find(self) -> tuple[Any, list[str]]:
+    def answer(self) -> tuple[Any, list[str]]:
         return slurm_in_use._find(self)  # type: ignore[arg-type]
+
+    def find(self) -> tuple[Any, list[str]]:
+        answer, problems = self.answer()
+        return answer.kept, problems
 
 
 @pytest.fixture
@@ -259,6 +265,128 @@ def test_all_that_is_wrong_is_told_at_once(node: Node):
     assert all("slurm_controller_remove_unasked" in problem for problem in problems)
 
 
+# As bedplate writes them, for the nodes of NODES with twice the CPUs.
+WANTED = [f"NodeName=n{number} NodeAddr=10.0.0.{number} CPUs=4 Feature=new State=UNKNOWN" for number in (1, 2, 3)]
+
+
+def edited(node: Node, jobs: str = "7|gpu|n2|\n8|gpu|n2|\n9|gpu||n3") -> None:
+    node.conf()
+    node.up(jobs)
+    assert node.answers
+    node.answers["config"] = node.answers["config"].replace("ClusterName", "HASH_VAL = Match\nClusterName")
+    node.params["node_lines"] = WANTED
+
+
+def test_a_node_with_jobs_keeps_its_line_and_all_others_change(node: Node):
+    edited(node)
+    answer, problems = node.answer()
+    assert problems == []
+    kept = "NodeName=n2 NodeAddr=10.0.0.2 CPUs=2 Feature=new State=UNKNOWN # kept by bedplate until its jobs end"
+    assert sorted(answer.kept.slurm) == [kept]
+    assert [(group.nodes, group.waits, group.jobs) for group in answer.changing] == [
+        ("n[1,3]", "", []),
+        ("n2", "jobs", ["7", "8"]),
+    ]
+    assert answer.facts()["count"] == "n[1-3]"
+    (warning,) = node.warnings
+    for part in ("n2: Sockets 2 -> 4", "ids 7, 8", "playbooks/scheduler.yml"):
+        assert part in warning
+
+
+@pytest.mark.parametrize(("counted", "kept"), [("n[1,3]", ["n2"]), ("n3", ["n1", "n2"]), ("", ["n1", "n2", "n3"])])
+def test_a_node_that_was_not_counted_keeps_its_line_too(node: Node, counted: str, kept: list[str]):
+    edited(node)
+    node.params["counted"] = counted
+    answer = node.answer()[0]
+    assert sorted(line.split()[0].partition("=")[2] for line in answer.kept.slurm) == kept
+    assert {group.waits for group in answer.changing if group.nodes != "n2"} == {
+        "uncounted" if name in kept else "" for name in ("n1", "n3")
+    }
+
+
+def test_what_is_read_back_are_lines_that_a_run_has_kept(node: Node):
+    edited(node, jobs="7|gpu|n3|")
+    lines = NODES.replace("n[1-3] NodeAddr=10.0.0.[1-3]", "n[1,3] NodeAddr=10.0.0.[1,3]", 1)
+    node.conf(
+        f"{lines}NodeName=n2 NodeAddr=10.0.0.2 CPUs=2 Feature=new State=UNKNOWN # kept by bedplate until its jobs end\n"
+    )
+    node.params["read_back"] = True
+    answer = node.answer()[0]
+    # n2 has no job any more, and n1 and n3 were edited by hand: those are no lines to expect.
+    assert [(group.nodes, group.waits) for group in answer.changing if group.waits] == [("n2", "uncounted")]
+    assert [line.split()[0] for line in answer.kept.slurm] == ["NodeName=n2"]
+
+
+def test_what_is_read_back_refuses_nothing(node: Node):
+    edited(node)
+    node.params.update(read_back=True, cluster="new")
+    assert node.answer()[1] == []
+    node.answers = None
+    assert node.answer()[1] == []
+
+
+@pytest.mark.parametrize(("unasked", "problems"), [(False, 1), (True, 0)])
+def test_hardware_changes_and_slurmctld_is_down(node: Node, unasked: bool, problems: int):
+    edited(node)
+    node.answers = None
+    node.params["unasked"] = unasked
+    found = node.answer()[1]
+    assert len(found) == problems
+    assert all("the hardware of nodes n[1-3] changes" in problem for problem in found)
+
+
+def test_nothing_changes_and_nothing_is_counted(node: Node):
+    edited(node)
+    node.params["node_lines"] = ["NodeName=n[1-3] NodeAddr=10.0.0.[1-3] CPUs=2"]
+    answer = node.answer()[0]
+    assert (answer.changing, answer.facts()["count"], node.warnings) == ([], "", [])
+
+
+def test_a_fresh_cluster_has_only_new_nodes(node: Node):
+    facts = node.answer()[0].facts()
+    assert (facts["count"], facts["new"]) == ("n[1-3]", "n[1-3]")
+
+
+GUARDED = {"option": "SelectType", "place": "slurm.options of x.bedplate.yml", "lowered": False}
+
+
+@pytest.mark.parametrize(("value", "problems"), [("9999", 1), ("10000", 0), ("20000", 0), ("", 0)])
+def test_an_option_that_ends_jobs_when_it_is_lowered(node: Node, value: str, problems: int):
+    node.conf()
+    node.up("7|gpu|n2|")
+    assert node.answers
+    node.answers["config"] += "MaxJobCount = 10000\n"
+    node.params["guarded"] = [{**GUARDED, "option": "MaxJobCount", "value": value, "lowered": True}]
+    assert len(node.answer()[1]) == problems
+
+
+@pytest.mark.parametrize(
+    ("file", "live", "value", "jobs", "problems"),
+    [
+        ("select/cons_tres", "select/cons_tres", "select/linear", "7|gpu|n2|", 1),
+        ("select/cons_tres", "select/cons_tres", "select/linear", "7|gpu||", 0),
+        ("select/cons_tres", "select/cons_tres", "Select/Cons_Tres", "7|gpu|n2|", 0),
+        ("", "select/cons_tres", "select/cons_tres", "7|gpu|n2|", 0),
+        ("", "select/cons_tres", "", "7|gpu|n2|", 0),
+        ("", "select/cons_tres", "select/linear", "7|gpu|n2|", 1),
+        ("select/linear", "select/linear", "", "7|gpu|n2|", 1),
+    ],
+)
+def test_an_option_that_ends_jobs_waits_for_them(
+    node: Node, file: str, live: str, value: str, jobs: str, problems: int
+):
+    node.conf(NODES + (f"SelectType={file}\n" if file else ""))
+    node.up(jobs)
+    assert node.answers
+    node.answers["config"] += f"SelectType = {live}\n"
+    node.params["guarded"] = [{**GUARDED, "value": value}]
+    found = node.answer()[1]
+    assert len(found) == problems
+    for problem in found:
+        for part in ("SelectType", "jobs 7 run", "slurm.options of x.bedplate.yml"):
+            assert part in problem
+
+
 @pytest.mark.parametrize(
     ("text", "rc", "said"),
     [("", 0, ""), (NODES, 1, "nodes n[2-3] and partitions old leave"), ("NodeName=n[1-\n", 1, "unbalanced '['")],
@@ -277,3 +405,14 @@ def test_the_module_in_check_mode_on_a_node_without_slurm(node: Node, text: str,
     answer = json.loads(done.stdout)
     assert (done.returncode, answer.get("changed", False)) == (rc, False), done.stdout
     assert said in answer.get("msg", "")
+
+
+def test_lines_that_are_kept_still_are_notices():
+    group = {"nodes": "n[1-2]", "changes": ["Sockets 2 -> 4"], "waits": "jobs", "jobs": ["7"]}
+    found = notices([group, {**group, "nodes": "n3", "waits": "uncounted", "jobs": []}, {**group, "waits": ""}])
+    assert [(one.kind, one.where, one.severity) for one in found] == [
+        ("kept-for-jobs", "node n[1-2]", "notice"),
+        ("kept-for-jobs", "node n3", "notice"),
+    ]
+    assert "7" in found[0].found
+    assert "scheduler.yml" in found[1].remedy

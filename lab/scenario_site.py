@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An editable copy of the scenario `slurm`'s cluster file, and jobs on its cluster, for tests of changes under running jobs."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lab import scenario_run
+from lab.paths import ROOT
+
+CLUSTER_FILE = (ROOT / "molecule/slurm/slurm.bedplate.yml").read_text()
+
+
+class Site:
+    """A copy of the cluster file that a test may edit, and the playbooks run on it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "slurm.bedplate.yml"
+        self.path.write_text(CLUSTER_FILE)
+        self.edited = False
+
+    def edit(self, old: str, new: str) -> None:
+        """Replace a text of the cluster file, which must be there."""
+        text = self.path.read_text()
+        assert old in text, old
+        self.path.write_text(text.replace(old, new))
+        self.edited = True
+
+    def run(self, *arguments: str, playbook: str = "scheduler.yml") -> subprocess.CompletedProcess[str]:
+        """Run a playbook on the edited file."""
+        return scenario_run.run("slurm", ROOT / "playbooks" / playbook, self.path, *arguments)
+
+    def apply(self, *arguments: str) -> dict[str, dict[str, int]]:
+        """Run the playbook, which must succeed, and return the counters of its recap."""
+        result = self.run(*arguments)
+        assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
+        return scenario_run.recap(result.stdout)
+
+
+def restored(host: Any, directory: Path) -> Iterator[Site]:
+    """Yield a site to edit; whatever the test did, the cluster is what the scenario says afterwards."""
+    site = Site(directory)
+    yield site
+    host.run("scancel --user=root; while squeue --noheader --all | grep -q .; do sleep 1; done")
+    if site.edited:
+        Site(directory).apply()
+        # With new keys nodes answer again only when slurmctld next asks them, after up to 100 s.
+        host.run("scontrol reconfigure")
+
+
+def start_job(host: Any, *arguments: str) -> str:
+    """Start a job that goes on; return its id once it runs."""
+    out = host.check_output(
+        f"sbatch --parsable --account=research --mem=50 {' '.join(arguments)} --output=/dev/null --wrap='sleep 600'"
+    )
+    job = str(out).strip()
+    for _ in range(30):
+        if job_state(host, job) == "RUNNING":
+            return job
+        time.sleep(1)
+    raise AssertionError(f"job {job} is {job_state(host, job)}")
+
+
+def job_state(host: Any, job: str) -> str:
+    """Return the state of a job in words of squeue; empty when it is gone."""
+    return str(host.run(f"squeue --noheader --jobs={job} --format=%T --all").stdout).strip()

@@ -1,0 +1,135 @@
+"""Edits of a profile under running jobs: nodes with jobs keep their lines, all others change at once, and a later run does the rest."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lab import scenario_run
+from lab.scenario_site import CLUSTER_FILE, Site, restored, start_job
+
+testinfra_hosts = ["ansible://slurm_controllers"]
+
+GPUS = 'gpus: {model: sim, count: 2, devices: "/dev/nvidia[0-1]"}'
+OVERRIDES = "    SlurmdParameters: config_overrides\n"
+FILES = "sha256sum /etc/slurm/*.conf"
+# edit of the profile -> what scontrol shows of a node before and after
+EDITS = {
+    "cores": ("cores_per_socket: 2", "cores_per_socket: 4", "CoresPerSocket=2", "CoresPerSocket=4"),
+    "threads": ("threads_per_core: 1", "threads_per_core: 2", "ThreadsPerCore=1", "ThreadsPerCore=2"),
+    "memory": ("memory_mib: 1024", "memory_mib: 900", "RealMemory=960", "RealMemory=836"),
+    "model": ("model: sim", "model: renamed", "Gres=gpu:sim:2", "Gres=gpu:renamed:2"),
+    "count": ('count: 2, devices: "/dev/nvidia[0-1]"', 'count: 1, devices: "/dev/nvidia0"', "Gres=gpu:sim:2", "Gres=gpu:sim:1"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def site(host, tmp_path):
+    yield from restored(host, tmp_path)
+
+
+def node(host, name: str) -> list[str]:
+    """Return what slurmctld reports of a node, word by word."""
+    return re.sub(r"\(S:[^)]*\)", "", host.check_output(f"scontrol --oneliner show node {name}")).split()
+
+
+def judge(host, job: str) -> dict[str, str]:
+    """Return how a job fares: its state, restarts and devices, and how often accounting knows it."""
+    shown = host.check_output(f"scontrol --oneliner --details show job {job}")
+    found = dict(re.findall(r"\b(JobState|Restarts|GRES)=(\S+)", shown))
+    records = host.check_output(f"sacct --duplicates --allocations --noheader --jobs={job} --format=State").split()
+    step = host.check_output(f"srun --overlap --jobid={job} sh -c 'echo $CUDA_VISIBLE_DEVICES; hostname'").split()
+    return {**found, "records": " ".join(records), "step": " ".join(step)}
+
+
+def output_of(result) -> str:
+    return " ".join((result.stdout + result.stderr).split())
+
+
+def fresh(site: Site, *edits: tuple[str, str]) -> None:
+    site.path.write_text(CLUSTER_FILE)
+    for old, new in edits:
+        site.edit(old, new)
+
+
+def test_a_node_with_jobs_keeps_its_hardware_and_a_later_run_changes_it(host, site):
+    jobs = [
+        start_job(host, "--nodelist=gpu01 --no-requeue --gres=gpu:1"),
+        start_job(host, "--nodelist=gpu01 --gres=gpu:1"),
+    ]
+    before = [judge(host, job) for job in jobs]
+    assert {one["JobState"] + one["Restarts"] + one["records"] for one in before} == {"RUNNING0RUNNING"}
+    for old, new, kept, changed in EDITS.values():
+        fresh(site, (old, new))
+        result = site.run()
+        assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
+        output = output_of(result)
+        for text in ("gpu01", "ids " + ", ".join(jobs), kept.partition("=")[0]):
+            assert text in output
+        assert [judge(host, job) for job in jobs] == before, new
+        assert kept in node(host, "gpu01")
+        assert changed in node(host, "gpu02")
+        assert host.check_output("srun --account=research --nodelist=gpu02 hostname") == "gpu02"
+    for counters in site.apply().values():
+        assert counters["changed"] == 0
+    foretold = output_of(site.run("--check"))
+    assert "gpu01" in foretold
+    assert f"ids {', '.join(jobs)}" in foretold
+    compared = site.run(playbook="verify.yml")
+    assert compared.returncode == 0, compared.stdout[-6000:]
+    assert re.search(r"notice .*node gpu01: .*Gres", output_of(compared))
+    host.check_output(f"scancel {' '.join(jobs)}; while squeue --noheader --all | grep -q .; do sleep 1; done")
+    site.apply()
+    assert changed in node(host, "gpu01")
+    assert "kept by bedplate" not in host.file("/etc/slurm/slurm.conf").content_string
+    assert host.check_output("srun --account=research --nodelist=gpu01 --gres=gpu:1 hostname") == "gpu01"
+
+
+def test_hardware_that_no_node_has_is_refused_before_any_file_changes(host, site):
+    job = start_job(host, "--nodelist=gpu01 --gres=gpu:1 --no-requeue")
+    before = host.check_output(FILES), judge(host, job), node(host, "gpu02")[:10]
+    site.edit('count: 2, devices: "/dev/nvidia[0-1]"', 'count: 4, devices: "/dev/nvidia[0-3]"')
+    for arguments in (["--check"], []):
+        refused = site.run(*arguments)
+        assert refused.returncode != 0
+        output = output_of(refused)
+        for text in (f"{site.path}: profiles.sim.gpus.devices", "gpu[01-02]", "/dev/nvidia[2-3]"):
+            assert text in output
+        assert (host.check_output(FILES), judge(host, job), node(host, "gpu02")[:10]) == before
+
+
+def test_a_node_that_was_not_counted_keeps_its_line(host, site):
+    site.edit("memory_mib: 1024", "memory_mib: 900")
+    result = site.run("--limit=ctl1,gpu01,localhost")
+    assert result.returncode == 0, result.stdout[-6000:]
+    assert "gpu02: RealMemory 960 -> 836: waits" in output_of(result)
+    assert "RealMemory=836" in node(host, "gpu01")
+    assert "RealMemory=960" in node(host, "gpu02")
+    site.apply()
+    assert "RealMemory=836" in node(host, "gpu02")
+
+
+def test_without_overrides_a_profile_may_say_what_slurmd_finds_and_no_more(host, site):
+    found = scenario_run.ssh("slurm", "root", "gpu01", "slurmd -C").stdout
+    has = dict(re.findall(r"(\w+)=(\w+)", found))
+    memory = int(has["RealMemory"])
+    shape = [
+        ("sockets: 1", f"sockets: {has['SocketsPerBoard']}"),
+        ("cores_per_socket: 2", f"cores_per_socket: {has['CoresPerSocket']}"),
+        ("threads_per_core: 1", f"threads_per_core: {has['ThreadsPerCore']}"),
+        (OVERRIDES, "    MessageTimeout: 31\n"),
+    ]
+    fresh(site, *shape, ("memory_mib: 1024", f"memory_mib: {memory + 64}"))
+    site.apply()
+    for name in ("gpu01", "gpu02"):
+        assert f"RealMemory={memory}" in node(host, name)
+        assert "State=IDLE" in node(host, name)
+    before = host.check_output(FILES)
+    fresh(site, *shape[:1], *shape[2:], ("memory_mib: 1024", f"memory_mib: {memory + 65}"),
+          ("cores_per_socket: 2", f"cores_per_socket: {int(has['CoresPerSocket']) + 1}"))  # fmt: skip
+    refused = site.run()
+    assert refused.returncode != 0
+    for text in ("profiles.sim.sockets x cores_per_socket", f"{memory + 1} MiB", f"{memory} MiB", "gpu[01-02]"):
+        assert text in output_of(refused)
+    assert host.check_output(FILES) == before

@@ -1,0 +1,107 @@
+"""What a node has against what its lines will promise."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import node_hardware
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardware import (
+    Promise,
+    UnknownError,
+    by_node,
+    missing_devices,
+    parse_slurmd,
+    smaller,
+)
+
+# As slurmd 24.11.5 prints it.
+SLURMD = "NodeName=gpu01 CPUs=8 Boards=1 SocketsPerBoard=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=24105\nUpTime=0-00:23:16\n"
+
+
+def promise(**keys: Any) -> Promise:
+    return Promise("sim", "site.bedplate.yml", **keys)
+
+
+def fields(findings: list[Any]) -> list[tuple[str, str]]:
+    return [(one.where.rpartition("profiles.sim.")[2], one.found) for one in findings]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a root with two GPUs; a plain file whose name has `nvidia` counts as a device, for only root makes one."""
+    (tmp_path / "dev").mkdir()
+    for number in (0, 1):
+        (tmp_path / f"dev/nvidia{number}").write_text("")
+        (tmp_path / f"proc/driver/nvidia/gpus/0000:0{number}:00.0").mkdir(parents=True)
+    (tmp_path / "dev/plain").write_text("")
+    real = os.stat
+
+    def fake(path: Any, **keys: Any) -> os.stat_result:
+        found = real(path, **keys)
+        mode = stat.S_IFCHR | 0o666 if "nvidia" in Path(path).name and found.st_size == 0 else found.st_mode
+        return os.stat_result((mode, *found[1:]))
+
+    monkeypatch.setattr(Path, "stat", lambda path: fake(str(path)))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("devices", "found"),
+    [
+        ([], []),
+        (["/dev/nvidia0", "/dev/nvidia1"], []),
+        (
+            ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3"],
+            [("gpus.devices", "/dev/nvidia[2-3] missing or not a character device")],
+        ),
+        (["/dev/plain"], [("gpus.devices", "/dev/plain missing or not a character device")]),
+    ],
+)
+def test_device_files(root: Path, devices: list[str], found: list[tuple[str, str]]):
+    assert fields(missing_devices(promise(devices=devices), root)) == found
+
+
+@pytest.mark.parametrize(("count", "found"), [(0, []), (1, []), (2, []), (3, [("gpus.count", "2 GPUs")])])
+def test_gpus_that_slurmd_finds_by_itself(root: Path, count: int, found: list[tuple[str, str]]):
+    assert fields(missing_devices(promise(gpus=count), root)) == found
+
+
+def test_without_the_driver_nobody_knows_how_many_gpus_there_are(tmp_path: Path):
+    with pytest.raises(UnknownError):
+        missing_devices(promise(gpus=1), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        ((2, 2, 2, 24105), []),
+        ((1, 4, 2, 24000), []),
+        ((1, 1, 1, 1), []),
+        ((2, 3, 2, 1), [("sockets x cores_per_socket", "4 cores")]),
+        ((2, 1, 4, 1), [("threads_per_core", "2 threads a core")]),
+        ((2, 2, 2, 24106), [("memory_mib less huge pages less reserved_memory_mib", "24105 MiB")]),
+        ((4, 4, 4, 99999), [("sockets x cores_per_socket", "4 cores"), ("threads_per_core", "2 threads a core"),
+                            ("memory_mib less huge pages less reserved_memory_mib", "24105 MiB")]),
+    ],
+)  # fmt: skip
+def test_a_node_with_less_than_its_line_says(keys: tuple[int, int, int, int], found: list[tuple[str, str]]):
+    names = ("sockets", "cores_per_socket", "threads_per_core", "memory")
+    assert fields(smaller(promise(**dict(zip(names, keys, strict=True))), parse_slurmd(SLURMD))) == found
+
+
+def test_findings_of_like_nodes_are_one_line():
+    (finding,) = smaller(promise(sockets=9, cores_per_socket=1, threads_per_core=1), parse_slurmd(SLURMD))
+    text = by_node([finding.on("n1"), finding.on("n2")])
+    assert text.count("\n") == 0
+    for part in ("site.bedplate.yml: profiles.sim", "9 cores", "n[1-2]", "4 cores", "slurmd -C"):
+        assert part in text
+    assert finding.kind == node_hardware.KIND
+
+
+def test_slurmd_that_prints_nothing():
+    assert parse_slurmd("slurmd: fatal: no\n") == {}
