@@ -137,6 +137,44 @@ def test_jobs_are_asked_for_before_anything_changes():
     assert [task["ansible.builtin.include_role"]["tasks_from"] for task in first["tasks"]] == ["in_use"]
 
 
+LACKS = {"kind": "node-hardware", "where": "profiles.sim.gpus.devices", "expected": "a", "found": "b", "remedy": "c"}
+
+
+@pytest.mark.parametrize(
+    ("in_use", "hardware", "counted", "refusing", "fine"),
+    [
+        ({}, {}, [], [], ""),
+        ({"count": "", "new": ""}, {}, [], [], ""),
+        ({"count": "gpu[01-02]", "new": ""}, {"counted": True, "findings": []}, ["gpu01", "gpu02"], [], "gpu[01-02]"),
+        (
+            {"count": "gpu[01-02]", "new": ""},
+            {"counted": True, "findings": [LACKS]},
+            ["gpu01", "gpu02"],
+            ["ctl1", "ctl2"],
+            "",
+        ),
+        ({"count": "gpu[01-02]", "new": ""}, {"unreachable": True}, ["gpu01", "gpu02"], [], ""),
+        ({"count": "gpu[01-02]", "new": ""}, {"counted": False, "findings": []}, ["gpu01", "gpu02"], [], ""),
+        ({"count": "gpu01", "new": "gpu01"}, {"counted": True, "failed": True, "findings": [LACKS]}, ["gpu01"], [], ""),
+    ],
+)
+def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, refusing, fine):
+    """The plays of playbooks/scheduler.yml that choose their hosts by answers."""
+    plays = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())
+    chosen = [number for number, play in enumerate(plays) if str(play.get("hosts", "")).startswith("{{")]
+    hostvars = {"ctl1": {}, "ctl2": {"__slurm_in_use": in_use}} | {
+        name: {"__slurm_hardware": hardware} for name in ("gpu01", "gpu02")
+    }
+    variables = {"hostvars": hostvars, "groups": {"slurm_controllers": ["ctl1", "ctl2"]}}
+    hosts = [template(plays[number]["hosts"].strip("{} "), **variables) for number in chosen]
+    assert hosts == [counted, refusing]
+    assert template("hostvars | bedplate.cluster.slurm_counted(['ctl1', 'ctl2'])", **variables) == fine
+    assert [plays[number].get("max_fail_percentage") for number in chosen] == [None, 0]
+    assert plays[chosen[0]]["ignore_unreachable"]
+    database = next(number for number, play in enumerate(plays) if play.get("hosts") == "slurm_database")
+    assert max(chosen) < database
+
+
 @pytest.mark.parametrize("own", ["", "SwitchName=all Nodes=gpu[01-04]\n"], ids=["planned", "own"])
 def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str):
     """The expressions of roles/slurm/tasks/controller.yml, on a run's own host variables."""
