@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
@@ -19,9 +19,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardware import by_node
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Retained, merged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import brought, cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.once import once_a_run
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import packages, render
 
 InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
 
@@ -135,6 +135,11 @@ def slurm_parts(path: object, host: str) -> list[str]:
     return render.parts(cluster_of(path, "slurm_parts"), host)
 
 
+def slurm_packages(path: object, names: Sequence[str], version: str = "") -> dict[str, Any]:
+    """Return what deploy takes of packages."""
+    return brought(path, "slurm_packages", lambda cluster: packages.deployment(cluster, names, version))
+
+
 def _plain(name: str, function: Callable[[Cluster], object]) -> Callable[[object], object]:
     return lambda path: function(cluster_of(path, name))
 
@@ -147,6 +152,7 @@ class FilterModule:
         return {
             "slurm_files": slurm_files,
             "slurm_wanted": slurm_wanted,
+            "slurm_packages": slurm_packages,
             "slurm_parts": slurm_parts,
             "slurmdbd_conf": _plain("slurmdbd_conf", render.slurmdbd_conf),
             "slurm_daemons": slurm_daemons,

@@ -26,6 +26,7 @@ FILTERS = [
     "slurm_expected",
     "slurm_files",
     "slurm_node_hardware",
+    "slurm_packages",
     "slurm_parts",
     "slurm_refusal",
     "slurm_to_count",
@@ -75,7 +76,7 @@ def test_accounts_of_the_pod():
 
 @pytest.mark.parametrize("name", [name for name in FILTERS if name not in OF_HOSTVARS])
 def test_what_is_no_path_is_said(name):
-    argument = {"slurm_parts": "('ctl1')", "slurm_node_hardware": "('gpu01', {}, [])"}.get(name, "")
+    argument = {"slurm_parts": "('ctl1')", "slurm_node_hardware": "('gpu01', {}, [])", "slurm_packages": "([])"}.get(name, "")
     with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
         template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", 7)
     with pytest.raises(AnsibleError, match="cannot be read"):
@@ -128,6 +129,15 @@ def test_a_controller_that_cannot_say_what_its_jobs_need_stops_the_others(name):
             f"bedplate_cluster_file | bedplate.cluster.{name}(in_use)",
             in_use=[KEPT, {"failed": True, "msg": "slurmctld is down"}],
         )
+
+
+def test_the_release_is_looked_at_before_anything_changes():
+    plays = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())
+    names = [play.get("tasks", [{}])[0].get("ansible.builtin.include_role", {}).get("tasks_from") for play in plays]
+    assert names.index("release") < names.index("database")
+    release = plays[names.index("release")]
+    # With one that refuses, none goes on.
+    assert (release["hosts"], release["max_fail_percentage"]) == ("slurm_database:slurm_controllers", 0)
 
 
 def test_jobs_are_asked_for_before_anything_changes():
