@@ -27,7 +27,9 @@ def expected(
     topology = variables.value(ROLE, "__slurm_topology")
     files = slurm_files(path, kept or None, topology)
     more = {"__slurm_files": files} if "controller" in names else {}
-    deployed: list[tuple[str, Mapping[str, Any]]] = [(ROLE, _deployed(cluster, name, variables, more)) for name in names]
+    deployed: list[tuple[str, Mapping[str, Any]]] = [
+        (ROLE, _deployed(cluster, name, variables, more)) for name in names
+    ]
     return _parts(cluster, path, names, files, topology, kept) | _once(cluster, host, names), deployed
 
 
