@@ -10,6 +10,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.bedplate.cluster.plugins.action.files import ActionModule as Files
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import name_of, versions_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import mistakes
@@ -22,7 +23,7 @@ _LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "to
 class ActionModule(Files):
     """Let apt or dnf install what is missing, then bring files and units with one module."""
 
-    _VALID_ARGS = frozenset(("manager", "manifest", "start_installed", "state", "state_directory", *_LISTS))
+    _VALID_ARGS = frozenset(("fixed", "manager", "manifest", "start_installed", "state", "state_directory", *_LISTS))
     _module = "bedplate.cluster.deploy"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -37,6 +38,7 @@ class ActionModule(Files):
         told = self._told(wanted["files"], self._task_vars)
         told["manager"] = self._task.args.get("manager", "apt")
         told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow")})
+        told.update({key: self._task.args[key] for key in ("fixed",) if key in self._task.args})
         if "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
         if self._task.args.get("state") == "absent":
@@ -133,6 +135,22 @@ class ActionModule(Files):
                 task_vars=self._task_vars,
             )
             done["msg"] = f"{done['msg']}\n{said.get('stderr') or said.get('msg') or ''}".strip()
+
+        if done.get("failed") and (stated := [one for one in packages if "=" in one]):
+            done["msg"] = f"{done.get('msg', '')}\n{self._offered(stated)}".strip()
+
+    def _offered(self, stated: list[str]) -> str:
+        """Return what apt's lists have of packages whose version is stated: apt names the first that it lacks, and no version."""
+        said = self._execute_module(
+            module_name="ansible.builtin.command",
+            module_args={"argv": ["apt-cache", "madison", *sorted({name_of(one) for one in stated})]},
+            task_vars=self._task_vars,
+        )
+        has = versions_of(str(said.get("stdout", "")), [name_of(one) for one in stated])
+        lines = [
+            f"{one}: the repositories of this machine have {', '.join(has[name_of(one)]) or 'none'}" for one in stated
+        ]
+        return "\n".join(lines)
 
     def _do(self, module: str, arguments: dict[str, Any], **more: Any) -> dict[str, Any]:
         # Of the same type: that of ours keeps the payload out of Ansible's debug output.

@@ -18,6 +18,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import role_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import key_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import arguments, verdict
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces import (
@@ -81,6 +82,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
         if boolean(self._task.args.get("gpu", False)):
             mistakes += key_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables").profiles)
+        if told := notices(cluster_of(variables["bedplate_cluster_file"], "role_variables")):
+            result["warnings"] = told
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"

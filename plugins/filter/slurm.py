@@ -7,10 +7,11 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible.utils.display import Display
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import from_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import TopologyError
@@ -19,9 +20,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardware import by_node
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Retained, merged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import brought, cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.once import once_a_run
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import packages, render
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.topology import of_cluster
 
 InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
 
@@ -135,6 +137,27 @@ def slurm_parts(path: object, host: str) -> list[str]:
     return render.parts(cluster_of(path, "slurm_parts"), host)
 
 
+def slurm_topology(path: object, text: str, file: str) -> str:
+    """Return the text of a topology.conf for the nodes of the cluster file; warn of nodes that only one of the two has."""
+    cluster = cluster_of(path, "slurm_topology")
+    try:
+        told, strangers, missing = of_cluster(text, [node.name for node in cluster.nodes])
+    except HostlistError as error:
+        raise AnsibleFilterError(f"slurm_topology: {file}: {error}") from None
+    found = [f"nodes that are not in the cluster file and are left out: {fold(strangers)}"] if strangers else []
+    found += [f"no place for nodes of the cluster file: {fold(missing)}"] if missing else []
+    if found:
+        Display().warning(
+            f"{file} (slurm_controller_topology) has {'; '.join(found)}. Write it anew with playbooks/fabric_topology.yml, or edit it."
+        )
+    return told
+
+
+def slurm_packages(path: object, names: Sequence[str], version: str = "") -> dict[str, Any]:
+    """Return what deploy takes of packages."""
+    return brought(path, "slurm_packages", lambda cluster: packages.deployment(cluster, names, version))
+
+
 def _plain(name: str, function: Callable[[Cluster], object]) -> Callable[[object], object]:
     return lambda path: function(cluster_of(path, name))
 
@@ -146,7 +169,9 @@ class FilterModule:
         """Return filter name -> function."""
         return {
             "slurm_files": slurm_files,
+            "slurm_topology": slurm_topology,
             "slurm_wanted": slurm_wanted,
+            "slurm_packages": slurm_packages,
             "slurm_parts": slurm_parts,
             "slurmdbd_conf": _plain("slurmdbd_conf", render.slurmdbd_conf),
             "slurm_daemons": slurm_daemons,

@@ -72,6 +72,38 @@ def _followers(followers: Sequence[str], run: Callable[[list[str]], Outcome]) ->
     return followed(followers, there)
 
 
+def of_other_versions(
+    patterns: Sequence[str], version: str, run: Callable[[list[str]], Outcome] = node_command.run
+) -> dict[str, str]:
+    """Return name -> version of the installed packages that match a pattern and are of another version, epochs aside."""
+    found = _followers(patterns, run)
+    return {
+        name: one
+        for there in found.values()
+        for name, versions in there.items()
+        for one in versions
+        if not _is_version(one.partition(":")[2] or one, version)
+    }
+
+
+def offered(names: Sequence[str], run: Callable[[list[str]], Outcome] = node_command.run) -> dict[str, list[str]]:
+    """Return name -> versions that apt's lists have, newest first."""
+    return versions_of(run(["apt-cache", "madison", *names]).stdout, names)
+
+
+def versions_of(text: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Read `apt-cache madison NAMES`.
+
+    >>> versions_of(" slurmd | 24.11.5-4 | http://deb.debian.org/debian trixie/main amd64 Packages", ["slurmd", "munge"])
+    {'slurmd': ['24.11.5-4'], 'munge': []}
+    """
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for row in (line.split("|") for line in text.splitlines()):
+        if len(row) > 1 and row[1].strip() not in found.setdefault(row[0].strip(), []):
+            found[row[0].strip()].append(row[1].strip())
+    return found
+
+
 def name_of(entry: str) -> str:
     """Return name, or pattern of names, of name=version."""
     return entry.partition("=")[0]
@@ -184,13 +216,12 @@ def unknown(wanted: Sequence[str], run: Callable[[list[str]], Outcome] = node_co
     parsed = {entry: found for entry in wanted if (found := _PLAIN.match(entry)) and found["version"]}
     if not parsed:
         return []
-    said = run(["apt-cache", "madison", *sorted({entry.partition("=")[0] for entry in parsed})])
-    rows = (line.split("|") for line in said.stdout.splitlines())
-    offered = {(row[0].strip().partition(":")[0], row[1].strip()) for row in rows if len(row) > 1}
+    has = offered(sorted({entry.partition("=")[0] for entry in parsed}), run)
+    versions = {(name.partition(":")[0], version) for name, listed in has.items() for version in listed}
     return [
         entry
         for entry, found in parsed.items()
-        if not any(name == found["name"] and _is_version(version, found["version"]) for name, version in offered)
+        if not any(name == found["name"] and _is_version(version, found["version"]) for name, version in versions)
     ]
 
 

@@ -80,6 +80,16 @@ options:
     type: list
     elements: str
     default: []
+  fixed:
+    description:
+      - Packages that this task installs, and never brings from one version to another. Where one of them is installed in another version,
+        the task fails before anything changes, in check mode too. Epochs are not compared.
+      - Of apt alone.
+    type: dict
+    suboptions:
+      packages: {description: 'Names, or patterns of names as in a shell.', type: list, elements: str, required: true}
+      version: {description: 'The version, which may end with C(*).', type: str, required: true}
+      advice: {description: What to do about another version., type: str, default: ''}
   start_installed:
     description:
       - Whether packages may start their daemons when they are installed. V(false) where they are to find their files first;
@@ -178,6 +188,14 @@ def main() -> None:
             "packages": {"type": "list", "elements": "str", "default": []},
             "hold": {"type": "list", "elements": "str", "default": []},
             "follow": {"type": "list", "elements": "str", "default": []},
+            "fixed": {
+                "type": "dict",
+                "options": {
+                    "packages": {"type": "list", "elements": "str", "required": True},
+                    "version": {"type": "str", "required": True},
+                    "advice": {"type": "str", "default": ""},
+                },
+            },
             "start_installed": {"type": "bool", "default": True},
             "files": {"type": "list", "elements": "dict", "default": []},
             "units": {"type": "list", "elements": "dict", "default": []},
@@ -195,6 +213,7 @@ def main() -> None:
         )
     if module.params["state"] == "absent":
         module.exit_json(**_take_away(module))
+    _refuse_other_versions(module)
     read = _sources(module)
     # The action plugin hands these to apt or dnf, and comes again.
     if left := _packages(module):
@@ -206,6 +225,17 @@ def main() -> None:
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
         done[key] = [*read.get(key, []), *done[key]]
     module.exit_json(**{**done, "changed": done["changed"] or read["changed"]})
+
+
+def _refuse_other_versions(module: AnsibleModule) -> None:
+    """Fail where a package whose version is fixed is installed in another one."""
+    fixed = module.params["fixed"]
+    if not fixed:
+        return
+    found = node_packages.of_other_versions(fixed["packages"], fixed["version"])
+    if found:
+        told = ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
+        module.fail_json(msg=f"installed: {told}; allowed: {fixed['version']}. {fixed['advice']}".strip(), others=found)
 
 
 def _packages(module: AnsibleModule) -> dict[str, Any]:

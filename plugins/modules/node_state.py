@@ -44,7 +44,7 @@ EXAMPLES = r"""
 - name: Compare the driver with the cluster file
   bedplate.cluster.node_state:
     roles: [gpu_driver]
-# => fails: package libcuda1: expected 580.126.09-1, found 570.124.06-1; run the role gpu_driver again
+# => fails: package libcuda1: expected 580.126.09-1, found 570.124.06-1; run playbooks/gpu.yml again
 
 - name: Compare everything, and leave the verdict to the last task of the play
   bedplate.cluster.node_state:

@@ -10,7 +10,9 @@ module: slurm_accounts
 short_description: Accounts, users and QOS in Slurm's accounting database
 version_added: 0.1.0
 description:
-  - Adds and changes the named QOS, accounts and users with C(sacctmgr). Removes nothing; history hangs on these objects.
+  - Adds and changes the named QOS, accounts and users with C(sacctmgr). Removes accounts and users only with O(remove), and QOS never;
+    history hangs on these objects.
+  - With any O(accounts), those that Slurm has beside them are returned as RV(unlisted), and told in a warning.
   - Reads the state with two calls, and makes no further call when nothing differs.
   - C(sacctmgr) stores names of accounts and QOS in small letters, and those of users too unless slurmdbd.conf has
     C(PreserveCaseUser). So capitals make no difference here, neither in names nor in values.
@@ -30,6 +32,12 @@ options:
       C(qos) (a list) and C(default_qos).
     type: dict
     default: {}
+  remove:
+    description: >-
+      Remove accounts and users that are not in O(accounts), where there are any. An account or user with jobs, waiting ones too, stays,
+      and so does an account above one. C(root) always does.
+    type: bool
+    default: false
 author: The bedplate authors
 attributes:
   check_mode: {support: full, description: "Reads, and returns the calls it would make."}
@@ -54,14 +62,31 @@ calls:
   elements: str
   returned: always
   sample: ["add user bob cluster=lab account=research"]
+unlisted:
+  description: Accounts, and users of accounts, that Slurm has and O(accounts) lacks; with O(remove) those that were there before.
+  type: list
+  elements: dict
+  returned: success
+  contains:
+    account: {description: The account., type: str, sample: research}
+    user: {description: The user; empty where the account itself is meant., type: str, sample: bob}
+    has_jobs: {description: Whether jobs of it wait or run., type: bool, sample: false}
 msg: {description: Why the database was not asked, or what failed., type: str, returned: when not asked or failed}
 """
 
+from dataclasses import asdict
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Found, Wanted, calls, found
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.unlisted import (
+    SQUEUE,
+    Unlisted,
+    jobs,
+    removals,
+    unlisted,
+)
 
 _DEADLINE = 60
 
@@ -92,6 +117,36 @@ def _ask_state(module: AnsibleModule, wanted: Wanted) -> Found:
     return found(qos, _sacctmgr(module, "--parsable2", "list", "associations", cluster, fields), options)
 
 
+def _ask_unlisted(module: AnsibleModule, wanted: Wanted, state: Found) -> list[Unlisted]:
+    """Return what the wanted accounts lack; Slurm is only asked for jobs where there is something."""
+    found = unlisted(wanted, state)
+    if not found:
+        return []
+    rc, out, err = module.run_command(["timeout", str(_DEADLINE), *SQUEUE], environ_update={"LC_ALL": "C"})
+    if rc != 0:
+        if module.params["remove"]:
+            raise SacctmgrError(
+                f"squeue: {(err or out).strip() or f'rc {rc}'}. Without it nobody knows whose jobs wait or run."
+            )
+        return found
+    return unlisted(wanted, state, jobs(out))
+
+
+def _warn(module: AnsibleModule, found: list[Unlisted]) -> None:
+    """Name those that keep their access."""
+    stay = [one for one in found if one.has_jobs or not module.params["remove"]]
+    if not stay:
+        return
+    what = (
+        "kept, for they have jobs"
+        if module.params["remove"]
+        else "slurm_accounts_remove=true removes those without jobs"
+    )
+    module.warn(
+        f"in Slurm and not in slurm.accounts of the cluster file, so they keep their access: {', '.join(map(str, stay))}; {what}"
+    )
+
+
 def _predict(module: AnsibleModule, wanted: Wanted, why: str) -> None:
     """Leave check mode with what a database without any of the wanted objects needs."""
     todo = [" ".join(call) for call in calls(module.params["cluster"], wanted, Found())]
@@ -101,9 +156,14 @@ def _predict(module: AnsibleModule, wanted: Wanted, why: str) -> None:
 def _run(module: AnsibleModule, wanted: Wanted) -> None:
     done: list[str] = []
     asked = False
+    others: list[Unlisted] = []
     try:
-        todo = calls(module.params["cluster"], wanted, _ask_state(module, wanted))
+        state = _ask_state(module, wanted)
+        todo = calls(module.params["cluster"], wanted, state)
         asked = True
+        others = _ask_unlisted(module, wanted, state)
+        if module.params["remove"]:
+            todo += removals(module.params["cluster"], wanted, state, others)
         for call in todo:
             if not module.check_mode:
                 _sacctmgr(module, "--immediate", *call)
@@ -116,7 +176,8 @@ def _run(module: AnsibleModule, wanted: Wanted) -> None:
             )
             _predict(module, wanted, str(error))
         module.fail_json(msg=str(error), changed=bool(done), asked=asked, calls=done)
-    module.exit_json(changed=bool(done), asked=True, calls=done)
+    _warn(module, others)
+    module.exit_json(changed=bool(done), asked=True, calls=done, unlisted=[asdict(one) for one in others])
 
 
 def main() -> None:
@@ -126,6 +187,7 @@ def main() -> None:
             "cluster": {"type": "str", "required": True},
             "qos": {"type": "dict", "default": {}},
             "accounts": {"type": "dict", "default": {}},
+            "remove": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

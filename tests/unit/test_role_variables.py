@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -256,3 +257,12 @@ def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path,
     assert "slurm_compute_restrict_ssh is no variable" not in text
     assert output.count("PLAY [") == 1
     assert not (site / "touched").exists()
+
+
+@pytest.mark.playbooks
+def test_a_node_in_no_partition_is_a_warning(tmp_path: Path):
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    inventory = tmp_path / "lab.bedplate.yml"
+    inventory.write_text(re.sub(r"nodes: all\b", "nodes: gpu01", text))
+    _status, output = play("-i", inventory, "playbooks/validate.yml")
+    assert re.search(r"\[WARNING\]: \S+: nodes gpu\[03-04\] are in no partition", " ".join(output.split()))

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_toml import value_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.state import unchecked
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
@@ -18,7 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_command impo
 Run = Callable[[list[str], float], Outcome]
 
 _SECONDS = 30.0
-_AGAIN = "run the role container_runtime again"
+_AGAIN = again("container_runtime")
 _DEVICE = re.compile(r"nvidia[0-9]+\Z")
 
 # What users need for namespaces: name, values that are good, and these in words.

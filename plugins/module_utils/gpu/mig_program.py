@@ -258,7 +258,7 @@ def layouts_of(path: Path) -> list[list[str]]:
         gpus = json.loads(path.read_text(encoding="utf-8"))["gpus"]
         return [[str(profile) for profile in one] for one in gpus]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise MigError(f"{path}: {error!r}; run the role gpu_driver again") from None
+        raise MigError(f"{path}: {error!r}; run playbooks/gpu.yml again") from None
 
 
 def main(arguments: Sequence[str], smi: Smi = ask, node: Node | None = None) -> int:

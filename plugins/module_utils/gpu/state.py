@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import followed
 
@@ -48,19 +49,19 @@ def packages(
     Names of pinned ones may be patterns. `several` are names of which other versions may be there as well, as rpm has every kernel
     under one name.
     """
-    again = f"run the role {role} again"
+    remedy = again(role)
     expected = {**pinned, **wanted}
     for entry, found in followed([*expected], seen.packages).items():
         if entry in wanted and not found:
-            yield Finding("package", f"package {entry}", wanted[entry], "not installed", again)
+            yield Finding("package", f"package {entry}", wanted[entry], "not installed", remedy)
         for name, there in found.items():
             other = [one for one in there if not matches(one, expected[entry])]
             if name in several and len(other) < len(there):
                 other = []
             if other:
-                yield Finding("package", f"package {name}", expected[entry], ", ".join(other), again)
+                yield Finding("package", f"package {name}", expected[entry], ", ".join(other), remedy)
             elif name not in seen.held:
-                yield Finding("hold", f"package {name}", "held", "not held, so the next upgrade may change it", again)
+                yield Finding("hold", f"package {name}", "held", "not held, so the next upgrade may change it", remedy)
 
 
 def leftovers(
@@ -85,7 +86,7 @@ def module(wanted: Mapping[str, str], seen: Seen) -> Iterator[Finding]:
             f"module {wanted['file']} for kernel {seen.kernel or 'that boots next'}",
             wanted["version"],
             seen.module or "none",
-            "do not reboot; `dkms status` and /var/lib/dkms/*/*/build/make.log say why, then run the role gpu_driver again",
+            "do not reboot; `dkms status` and /var/lib/dkms/*/*/build/make.log say why, then " + again("gpu_driver"),
         )
 
 

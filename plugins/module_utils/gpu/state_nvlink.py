@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.state import Run
 
 
@@ -29,7 +30,9 @@ def nodes(path: str, wanted: Sequence[str], root: Path) -> Iterator[Finding]:
         said = _difference(wanted, found)
     if found != list(wanted):
         whole = f"the {len(wanted)} nodes of the NVLink domain"
-        fix = "run the role gpu_driver again, on all nodes of the domain; IMEX refuses to start where they have different lists"
+        fix = (
+            again("gpu_driver") + ", on all nodes of the domain; IMEX refuses to start where they have different lists"
+        )
         yield Finding("imex-nodes", path, whole, said, fix)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
 
 NOTE = "run/bedplate/reboot-wanted/rdma"
@@ -56,7 +57,7 @@ def _packages(wanted: Mapping[str, str], manager: str, run: Runner) -> Iterator[
                 f"package {name}",
                 version or "installed",
                 found or "not installed",
-                "run the role rdma again",
+                again("rdma"),
             )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 
 Bring = Callable[[Root, Mapping[str, Any]], Iterable[str]]
@@ -25,7 +26,7 @@ def main(arguments: Sequence[str], bring: Bring, role: str) -> int:
         settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
         failed = list(bring(root, settings))
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        print(f"{' '.join(arguments)}: {error!r}; run the role {role} again", file=sys.stderr)
+        print(f"{' '.join(arguments)}: {error!r}; {again(role)}", file=sys.stderr)
         return 1
     for line in failed:
         print(line, file=sys.stderr)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.floor import (
     MEBIBYTES,
@@ -199,9 +200,7 @@ def drift(root: Root, wanted: Sequence[Pages], jobs: Jobs = list) -> Iterator[Fi
         if reason and there is not None:
             yield Finding("huge-pages-waiting", one.name, str(one.count), str(there), reason, NOTICE)
             continue
-        fix = (
-            "run the role node_tuning again; where the kernel has too little free memory, drain the node and reboot it"
-        )
+        fix = f"{again('node_tuning')}; where the kernel has too little free memory, drain the node and reboot it"
         found = "none of this size" if there is None else str(there)
         yield Finding("huge-pages", one.name, str(one.count), found, fix, reboot=True)
     for other in _others(root, wanted):

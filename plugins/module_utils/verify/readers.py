@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import verify
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_checks import Checker
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import state as rdma
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import conf_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import accounts_verify, conf_files, database
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import verify as slurm
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import state as tuning
 
@@ -54,6 +54,8 @@ READERS: dict[str, Reader] = {
     "containers": _containers,
     "slurm_files": conf_files.findings,
     "slurm": slurm.findings,
+    "slurm_accounts": accounts_verify.findings,
+    "slurm_database": database.findings,
 }
 """Part -> its reader."""
 

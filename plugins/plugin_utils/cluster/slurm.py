@@ -129,7 +129,13 @@ def _check_accounts(
         parent = account.get("parent", "root")
         if parent not in seen and parent not in unread:
             hint = "It comes further down: parents go first." if parent in accounts else ""
-            if hint and parent != name:
+            circle = _circle(name, accounts)
+            if circle:
+                # Once for all of its accounts: the first of them tells.
+                if name == min(circle, key=list(accounts).index):
+                    text = f"{' -> '.join([*circle, name])}: an account cannot be above itself. Give one of them another parent"
+                    mistakes.add((*path, "parent"), f"{text}, such as root.")
+            elif hint and parent != name:
                 mistakes.add((*path, "parent"), f"account {parent!r} is not there yet. {hint}")
             else:
                 mistakes.unknown((*path, "parent"), "account", parent, seen)
@@ -154,6 +160,16 @@ def _check_accounts(
         if objects and not database:
             name = {"qos": "QOS"}.get(section, section)
             mistakes.add(("slurm", section), f"{name} need a database. Name its host in services.database.")
+
+
+def _circle(name: str, accounts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the accounts from one to its parent and on, where they come back to it; else nothing."""
+    found = [name]
+    while (parent := accounts.get(found[-1], {}).get("parent", "root")) not in found:
+        if parent not in accounts:
+            return []
+        found.append(parent)
+    return found if parent == name else []
 
 
 def _check_qos(qos: Mapping[str, Mapping[str, Any]], mistakes: Mistakes) -> None:

@@ -7,6 +7,7 @@ Where all nodes are in NVLink domains, these are its blocks.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Switch, Topology
@@ -15,6 +16,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topologies import topologies
+
+from .conf import line_of
 
 _HEAD = re.compile(r"# slurm\.conf: (Topology(?:Plugin|Param))=(\S+)", re.IGNORECASE)
 
@@ -97,6 +100,49 @@ def _read(text: str, known: list[str]) -> Topology:
         if (name := pairs.get("BlockName"))
     }
     return found
+
+
+def of_cluster(text: str, nodes: Iterable[str]) -> tuple[str, list[str], list[str]]:
+    """Return a topology.conf with these nodes alone, the nodes that were left out, and those that it lacks.
+
+    A switch or block without nodes is left out, too. Lines that need no change stay as they are written.
+    """
+    wanted = list(nodes)
+    known, strangers, seen, gone = set(wanted), [], set(), set()
+    kept: list[tuple[str, dict[str, str]]] = []
+    for line in text.splitlines():
+        pairs = next(iter(parse(line).lines), {})
+        members = list(expand(pairs.get("Nodes", "")))
+        seen.update(members)
+        if unknown := [name for name in members if name not in known]:
+            strangers += unknown
+            pairs["Nodes"] = fold(name for name in members if name in known)
+            line = line_of(pairs)
+        if members and not pairs["Nodes"]:
+            gone.add(pairs.get("SwitchName", ""))
+        else:
+            kept.append((line, pairs))
+    while gone:
+        above, kept = _without(kept, gone)
+        gone = above
+    return "\n".join(line for line, _ in kept) + "\n", strangers, [name for name in wanted if name not in seen]
+
+
+def _without(
+    rows: list[tuple[str, dict[str, str]]], gone: set[str]
+) -> tuple[set[str], list[tuple[str, dict[str, str]]]]:
+    """Return the switches that have no more switches below them, and the other lines."""
+    empty, kept = set(), []
+    for line, pairs in rows:
+        below = list(expand(pairs.get("Switches", "")))
+        if gone.intersection(below):
+            pairs["Switches"] = fold(name for name in below if name not in gone)
+            line = line_of(pairs)
+        if below and not pairs["Switches"]:
+            empty.add(pairs["SwitchName"])
+        else:
+            kept.append((line, pairs))
+    return empty, kept
 
 
 def lines(cluster: Cluster) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_expected, slurm_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render, runtime
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import packages, render, runtime
 
 from .role_variables import RoleVariables
 
@@ -28,10 +28,26 @@ def expected(
     files = slurm_files(path, kept or None, topology)
     more = {"__slurm_files": files} if "controller" in names else {}
     deployed: list[tuple[str, Mapping[str, Any]]] = [
-        (ROLE, {"manifest": f"slurm_{name}", **variables.value(ROLE, f"__slurm_parts['{name}']", more)})
-        for name in names
+        (ROLE, _deployed(cluster, name, variables, more)) for name in names
     ]
-    return _parts(cluster, path, names, files, topology, kept), deployed
+    return _parts(cluster, path, names, files, topology, kept) | _once(cluster, host, names), deployed
+
+
+def _deployed(cluster: Cluster, part: str, variables: RoleVariables, more: Mapping[str, Any]) -> Mapping[str, Any]:
+    told = variables.value(ROLE, f"__slurm_parts['{part}']", more)
+    software = packages.deployment(cluster, told["packages"], variables.value(ROLE, "slurm_package_version"))
+    return {"manifest": f"slurm_{part}", **told, **software}
+
+
+def _once(cluster: Cluster, host: str, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Return what one machine of the cluster is asked for all: accounts by the first controller, MariaDB on its host."""
+    found: dict[str, dict[str, Any]] = {}
+    if "database" in names:
+        # MariaDB's own name for what slurmdbd does not recover from.
+        found["slurm_database"] = {"variables": {"innodb_snapshot_isolation": "OFF"}}
+    if host == cluster.services.controllers[0] and cluster.services.database:
+        found["slurm_accounts"] = dict(render.accounts(cluster))
+    return found
 
 
 def _parts(

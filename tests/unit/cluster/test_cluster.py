@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, groups_of, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.addresses import Book, networks_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import topology
 
 
@@ -222,3 +223,12 @@ def test_counted_addresses_are_consecutive_or_refused(network, offset, count):
     else:
         assert mistakes.found == []
         assert [int(netaddr.IPAddress(address)) for address in found] == room[:count]
+
+
+def test_nodes_in_no_partition_are_told(bench):
+    assert notices(bench.load()) == []
+    (text,) = notices(bench.load(("nodes: all", "nodes: 'cpu[01-03]'")))
+    assert "node cpu04 is in no partition" in text
+    (text,) = notices(bench.load(("nodes: all", "nodes: cpu01")))
+    assert "nodes cpu[02-04] are in no partition" in text
+    assert str(bench.path) in text

@@ -26,9 +26,11 @@ FILTERS = [
     "slurm_expected",
     "slurm_files",
     "slurm_node_hardware",
+    "slurm_packages",
     "slurm_parts",
     "slurm_refusal",
     "slurm_to_count",
+    "slurm_topology",
     "slurm_wanted",
     "slurmdbd_conf",
 ]
@@ -75,11 +77,32 @@ def test_accounts_of_the_pod():
 
 @pytest.mark.parametrize("name", [name for name in FILTERS if name not in OF_HOSTVARS])
 def test_what_is_no_path_is_said(name):
-    argument = {"slurm_parts": "('ctl1')", "slurm_node_hardware": "('gpu01', {}, [])"}.get(name, "")
+    arguments = {
+        "slurm_parts": "('ctl1')",
+        "slurm_node_hardware": "('gpu01', {}, [])",
+        "slurm_packages": "([])",
+        "slurm_topology": "('', 'x')",
+    }
+    argument = arguments.get(name, "")
     with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
         template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", 7)
     with pytest.raises(AnsibleError, match="cannot be read"):
         template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", "/none.bedplate.yml")
+
+
+def test_a_topology_that_is_older_than_the_cluster_file_is_told_with_the_way_to_renew_it(monkeypatch):
+    told = []
+    monkeypatch.setattr("ansible.utils.display.Display.warning", lambda _self, text, **_more: told.append(text))
+    expression = "bedplate_cluster_file | bedplate.cluster.slurm_topology(text, '/x/topology.conf')"
+    text = "SwitchName=a Nodes=gpu[01-02],old1\nSwitchName=b Nodes=old2\nSwitchName=t Switches=a,b\n"
+    assert template(expression, text=text) == "SwitchName=a Nodes=gpu[01-02]\nSwitchName=t Switches=a\n"
+    (warning,) = told
+    for word in ("/x/topology.conf", "old[1-2]", "gpu[03-04]", "playbooks/fabric_topology.yml"):
+        assert word in warning
+    told.clear()
+    fits = "# made of the fabric\nSwitchName=a Nodes=gpu[01-04] LinkSpeed=1\n"
+    assert template(expression, text=fits) == fits
+    assert told == []
 
 
 KEPT = {"slurm": ["NodeName=old1 NodeAddr=10.213.0.99 CPUs=2"], "gres": ["NodeName=old1 Name=gpu Count=2"]}
@@ -128,6 +151,15 @@ def test_a_controller_that_cannot_say_what_its_jobs_need_stops_the_others(name):
             f"bedplate_cluster_file | bedplate.cluster.{name}(in_use)",
             in_use=[KEPT, {"failed": True, "msg": "slurmctld is down"}],
         )
+
+
+def test_the_release_is_looked_at_before_anything_changes():
+    plays = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())
+    names = [play.get("tasks", [{}])[0].get("ansible.builtin.include_role", {}).get("tasks_from") for play in plays]
+    assert names.index("release") < names.index("database")
+    release = plays[names.index("release")]
+    # With one that refuses, none goes on.
+    assert (release["hosts"], release["max_fail_percentage"]) == ("slurm_database:slurm_controllers", 0)
 
 
 def test_jobs_are_asked_for_before_anything_changes():

@@ -118,8 +118,8 @@ def test_the_drivers_own_daemons_use_no_gpu(tmp_path: Path) -> None:
     ("layout", "told"),
     [
         ('{"gpus": [[]]}', "the layout is for 1 GPUs, and nvidia-smi has 2 (0000:0f:00.0, 0000:3b:00.0): nothing is"),
-        ('{"gpus": 7}', "run the role gpu_driver again"),
-        ("{", "run the role gpu_driver again"),
+        ('{"gpus": 7}', "run playbooks/gpu.yml again"),
+        ("{", "run playbooks/gpu.yml again"),
     ],
 )
 def test_a_layout_for_other_gpus_changes_nothing(

@@ -176,3 +176,25 @@ def test_what_is_apts_alone_is_refused_with_dnf(tmp_path: Path) -> None:
     assert "hold: dnf holds by lines in /etc/dnf/plugins/versionlock.list" in run.stdout
     assert "repositories: are apt's" in run.stdout
     assert "manager: 'yum'; allowed: apt, dnf" in play(tmp_path, {**arguments, "manager": "yum"}, *elsewhere).stdout
+
+
+@pytest.mark.parametrize("options", [(), ("--check",)], ids=["run", "check"])
+def test_another_version_of_a_fixed_package_is_refused_before_anything_changes(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
+    wanted = {"manifest": "demo", "sources": [source], "packages": ["dpkg"]}
+    local = ("-e", "ansible_connection=local")
+    fixed = {"packages": ["dpk*"], "version": "0.1*", "advice": "Do it by hand."}
+    run = play(tmp_path, {**wanted, "fixed": fixed}, *local, *options)
+    assert run.returncode == 2
+    assert re.search(r"installed: dpkg 1\.[^;]+; allowed: 0\.1\*\. Do it by hand\.", " ".join(run.stdout.split()))
+    assert not Path(source["path"]).exists()
+    fine = play(tmp_path, {**wanted, "fixed": {**fixed, "version": "1.*"}}, *local, *options)
+    assert fine.returncode == 0, fine.stdout
+
+
+def test_versions_that_the_repositories_have_are_told_of_one_that_they_lack(tmp_path: Path) -> None:
+    run = play(tmp_path, {"packages": ["bedplate-nowhere=1.*"]}, "-e", "ansible_connection=local")
+    assert run.returncode == 2
+    assert "bedplate-nowhere=1.*: the repositories of this machine have none" in " ".join(run.stdout.split())

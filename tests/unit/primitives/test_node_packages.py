@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages imp
     Lacking,
     astray,
     lacking,
+    of_other_versions,
     outdated,
     present,
     unknown,
@@ -259,3 +260,13 @@ def test_what_apt_does_not_know_cannot_be_held(tmp_path: Path) -> None:
     with pytest.raises(HoldsError, match="apt-mark hold no-such-package: E: Unable to locate"):
         Holds(tmp_path, Marks().run).bring("driver", ["no-such-package"], False)
     assert not (tmp_path / "holds.json").exists()
+
+
+def test_installed_packages_of_other_versions_are_told_and_what_was_removed_is_not():
+    records = Records(
+        "slurmctld\tamd64\tinstalled\t24.11.5-4\nslurm-wlm-jwt-plugin\tamd64\tinstalled\t1:26.05.5-1\n"
+        "slurmd\tamd64\tconfig-files\t22.05.8-4\n"
+    )
+    wanted = ["slurmctld", "slurmd", "slurm-wlm*"]
+    assert of_other_versions(wanted, "24.11.*", records.run) == {"slurm-wlm-jwt-plugin": "1:26.05.5-1"}
+    assert of_other_versions(wanted, "26.05.*", records.run) == {"slurmctld": "24.11.5-4"}

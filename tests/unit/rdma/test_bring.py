@@ -320,7 +320,7 @@ def test_a_node_runs_what_is_shipped_with_nothing_else_of_ours(tmp_path: Path, t
 def test_settings_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_text("{}")
     assert apply.main([str(tmp_path / "x.json")]) == 1
-    assert "run the role rdma again" in capsys.readouterr().err
+    assert "run playbooks/rdma.yml again" in capsys.readouterr().err
 
 
 def test_a_reboot_is_noted_while_the_kernels_own_driver_runs_beside_doca(tmp_path: Path, told: dict[str, Any]) -> None:

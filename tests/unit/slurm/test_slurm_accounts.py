@@ -40,8 +40,9 @@ class Fake:
         return f"/usr/bin/{name}" if self.installed else None
 
     def run_command(self, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-        assert line[:3] == ["timeout", "60", "sacctmgr"]
-        command = " ".join(line[4:])
+        assert line[:2] == ["timeout", "60"]
+        assert line[2] in ("sacctmgr", "squeue")
+        command = " ".join(line[4:]) if line[2] == "sacctmgr" else "squeue"
         self.ran.append(command)
         return next((answer for start, answer in self.answers.items() if command.startswith(start)), (0, "", ""))
 
@@ -63,12 +64,13 @@ def run(
     check: bool = False,
     installed: bool = True,
     accounts: Mapping[str, Any] = ACCOUNTS,
+    remove: bool = False,
 ) -> Fake:
     monkeypatch.setattr(slurm_accounts, "AnsibleModule", Fake)
     monkeypatch.setattr(Fake, "check", check)
     monkeypatch.setattr(Fake, "installed", installed)
     monkeypatch.setattr(Fake, "answers", {"list qos": (0, QOS, ""), "list assoc": (0, ASSOCIATIONS, ""), **answers})
-    params = {"cluster": "lab", "qos": {"Normal": {"Priority": 10}}, "accounts": accounts}
+    params = {"cluster": "lab", "qos": {"Normal": {"Priority": 10}}, "accounts": accounts, "remove": remove}
     monkeypatch.setattr(Fake, "params", params)
     with pytest.raises(SystemExit):
         slurm_accounts.main()
@@ -78,14 +80,14 @@ def run(
 @pytest.mark.parametrize("check", [False, True])
 def test_the_calls_are_made_or_in_check_mode_only_told(monkeypatch: pytest.MonkeyPatch, check: bool):
     module = run(monkeypatch, {}, check=check)
-    assert module.result == {"changed": True, "asked": True, "calls": WANTED_CALLS}
+    assert module.result == {"changed": True, "asked": True, "calls": WANTED_CALLS, "unlisted": []}
     assert module.ran[2:] == ([] if check else WANTED_CALLS)
 
 
 def test_a_second_run_changes_nothing_although_slurm_has_small_letters(monkeypatch: pytest.MonkeyPatch):
     stored = ASSOCIATIONS + "research||root|normal|\nresearch|alice||normal|\n"
     module = run(monkeypatch, {"list assoc": (0, stored, "")})
-    assert module.result == {"changed": False, "asked": True, "calls": []}
+    assert module.result == {"changed": False, "asked": True, "calls": [], "unlisted": []}
 
 
 def test_a_forecast_without_sacctmgr(monkeypatch: pytest.MonkeyPatch):
@@ -138,3 +140,46 @@ def test_accounts_that_are_one_for_slurm_are_refused_before_anything(monkeypatch
     module = run(monkeypatch, {}, accounts={"ML": {}, "ml": {}})
     assert (module.result["failed"], module.ran) == (True, [])
     assert "accounts ML and ml are one for Slurm" in module.result["msg"]
+
+
+STORED = (
+    ASSOCIATIONS
+    + "research||root|normal|\nresearch|alice||normal|\nresearch|bob||normal|\nold||root|normal|\nold|carol||normal|\n"
+)
+REMOVED = ["delete user bob where cluster=lab account=research", "delete user carol where cluster=lab account=old",
+           "delete account old where cluster=lab"]  # fmt: skip
+
+
+def test_who_left_the_cluster_file_is_named_in_each_run_and_stays(monkeypatch: pytest.MonkeyPatch):
+    module = run(monkeypatch, {"list assoc": (0, STORED, "")})
+    assert (module.result["changed"], module.result["calls"]) == (False, [])
+    assert [(one["account"], one["user"]) for one in module.result["unlisted"]] == [
+        ("old", "carol"), ("research", "bob"), ("old", "")
+    ]  # fmt: skip
+    (warning,) = module.warnings
+    assert "user bob of account research" in warning
+    assert "slurm_accounts_remove=true" in warning
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_who_left_the_cluster_file_is_removed_when_that_is_asked_for(monkeypatch: pytest.MonkeyPatch, check: bool):
+    module = run(monkeypatch, {"list assoc": (0, STORED, "")}, remove=True, check=check)
+    assert sorted(module.result["calls"]) == sorted(REMOVED)
+    assert module.result["calls"][-1] == REMOVED[-1]
+    assert module.warnings == []
+    assert [one for one in module.ran if one.startswith("delete")] == ([] if check else module.result["calls"])
+
+
+def test_an_account_with_jobs_is_not_removed(monkeypatch: pytest.MonkeyPatch):
+    module = run(monkeypatch, {"list assoc": (0, STORED, ""), "squeue": (0, "old|carol\n", "")}, remove=True)
+    assert module.result["calls"] == REMOVED[:1]
+    (warning,) = module.warnings
+    assert "account old (has jobs)" in warning
+
+
+def test_nothing_is_removed_where_nobody_knows_of_jobs(monkeypatch: pytest.MonkeyPatch):
+    silent = {"list assoc": (0, STORED, ""), "squeue": (1, "", "slurm_load_jobs error: Unable to contact controller")}
+    module = run(monkeypatch, silent, remove=True)
+    assert module.result["failed"]
+    assert "Unable to contact" in module.result["msg"]
+    assert not [one for one in module.ran if one.startswith("delete")]

@@ -265,4 +265,4 @@ def test_a_node_runs_what_is_shipped_with_nothing_else_of_ours(
 def test_settings_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.json").write_text("{}")
     assert apply.main([str(tmp_path / "x.json")]) == 1
-    assert "run the role node_tuning again" in capsys.readouterr().err
+    assert "run playbooks/tuning.yml again" in capsys.readouterr().err
