@@ -59,8 +59,16 @@ def test_values_are_such_that_bedplate_takes_them():
 BASE = yaml.safe_load((ROOT / "molecule/slurm_keys/slurm_keys.bedplate.yml").read_text())
 FOR_WORDS = {"script": "/bin/true", "cgroup": "cgroup/v1", "free": "10.215.14.254", "login2": "10.215.14.8"}
 # Only a running slurmctld knows: no reader of the cluster file refuses these.
-BY_SLURMCTLD = {"slurm.FrontendName", "cluster_file.profiles.<name>.gpus.detect", "cluster_file.slurm.version"}
-BY_JOBS = {f"cluster_file.{name}" for name in ("cluster", "services.controllers", "services.database")}
+BY_SLURMCTLD = {
+    "slurm.FrontendName",
+    "slurm.SelectType",
+    "cluster_file.profiles.<name>.gpus.detect",
+    "cluster_file.slurm.version",
+}
+BY_JOBS = {
+    *(f"cluster_file.{name}" for name in ("cluster", "services.controllers", "services.database")),
+    *("slurm.StateSaveLocation", "slurm.SlurmdSpoolDir"),
+}
 
 
 def test_the_cluster_file_takes_and_refuses_what_the_table_says(tmp_path: Path):
