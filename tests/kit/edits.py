@@ -89,20 +89,19 @@ def edits() -> list[Edit]:
 def batches(wanted: Iterable[Edit], size: int = SIZE) -> list[list[Edit]]:
     """Return the edits in batches of at most `size`, none with two that exclude each other.
 
-    One that is refused or waits is in a batch by itself: nothing else of that run would come into force.
+    Those that are refused are together, for all mistakes are reported at once; one that stands alone or waits is in a batch by itself.
     """
     filled: list[list[Edit]] = []
     lonely: list[list[Edit]] = []
     for edit in wanted:
-        if edit.alone or edit.refused or edit.waits:
+        if edit.alone or edit.waits:
             lonely.append([edit])
             continue
-        kind = edit.kind
-        fitting = (one for one in filled if one[0].kind == kind and len(one) < size and fits(edit, one))
-        batch = next(fitting, None)
+        alike = (edit.kind, bool(edit.refused))
+        same = (one for one in filled if (one[0].kind, bool(one[0].refused)) == alike and len(one) < size)
+        batch = next((one for one in same if fits(edit, one)), None)
         if batch is None:
-            batch = []
-            filled.append(batch)
+            filled.append(batch := [])
         batch.append(edit)
     return [*filled, *lonely]
 
