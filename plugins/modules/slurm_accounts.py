@@ -30,6 +30,11 @@ options:
       C(qos) (a list) and C(default_qos).
     type: dict
     default: {}
+  slurm_conf:
+    description:
+      - The text of the slurm.conf with which C(sacctmgr) finds slurmdbd. Left out, that of the host.
+      - For a host that has none yet, or one that is about to change.
+    type: str
 author: The bedplate authors
 attributes:
   check_mode: {support: full, description: "Reads, and returns the calls it would make."}
@@ -57,6 +62,7 @@ calls:
 msg: {description: Why the database was not asked, or what failed., type: str, returned: when not asked or failed}
 """
 
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -73,7 +79,7 @@ class SacctmgrError(Exception):
 def _sacctmgr(module: AnsibleModule, *arguments: str) -> str:
     out: str
     line = ["timeout", str(_DEADLINE), "sacctmgr", *arguments]
-    rc, out, err = module.run_command(line, environ_update={"LC_ALL": "C"})
+    rc, out, err = module.run_command(line, environ_update={"LC_ALL": "C", **_environment(module)})
     # sacctmgr says "Nothing modified" with rc 1 when the database already agrees.
     if rc != 0 and "othing modified" not in out + err:
         silence = f"no answer in {_DEADLINE} s" if rc == 124 else f"rc {rc}"
@@ -82,6 +88,17 @@ def _sacctmgr(module: AnsibleModule, *arguments: str) -> str:
             "slurmdbd` and `journalctl -u slurmdbd` on the database host."
         )
     return out
+
+
+def _environment(module: AnsibleModule) -> dict[str, str]:
+    """Return what has sacctmgr read the slurm.conf of the task."""
+    text = module.params["slurm_conf"]
+    if text is None:
+        return {}
+    conf = Path(module.tmpdir) / "slurm.conf"
+    if not conf.exists():
+        conf.write_text(text, encoding="utf-8")
+    return {"SLURM_CONF": str(conf)}
 
 
 def _ask_state(module: AnsibleModule, wanted: Wanted) -> Found:
@@ -126,6 +143,7 @@ def main() -> None:
             "cluster": {"type": "str", "required": True},
             "qos": {"type": "dict", "default": {}},
             "accounts": {"type": "dict", "default": {}},
+            "slurm_conf": {"type": "str"},
         },
         supports_check_mode=True,
     )
