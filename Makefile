@@ -89,6 +89,10 @@ test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the
 	pytest -m full -rs --durations=0 tests/unit
 	$(BIN)/python -m lab molecule --on-request
 
+.PHONY: full-slurm
+full-slurm: venv  ## Every configuration of broken_configurations.yml on a real Slurm, under running jobs
+	BEDPLATE_FULL=slurm $(BIN)/python -m lab molecule slurm
+
 .PHONY: nightly
 nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minutes of CPU)
 	pytest -m nightly -rsA -o faulthandler_timeout=7200 tests/unit

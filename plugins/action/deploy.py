@@ -23,7 +23,9 @@ _LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "to
 class ActionModule(Files):
     """Let apt or dnf install what is missing, then bring files and units with one module."""
 
-    _VALID_ARGS = frozenset(("fixed", "manager", "manifest", "start_installed", "state", "state_directory", *_LISTS))
+    _VALID_ARGS = frozenset(
+        ("fixed", "manager", "manifest", "prune", "start_installed", "state", "state_directory", "take_back", *_LISTS)
+    )
     _module = "bedplate.cluster.deploy"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -38,7 +40,7 @@ class ActionModule(Files):
         told = self._told(wanted["files"], self._task_vars)
         told["manager"] = self._task.args.get("manager", "apt")
         told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow")})
-        told.update({key: self._task.args[key] for key in ("fixed",) if key in self._task.args})
+        told.update({key: self._task.args[key] for key in ("fixed", "prune", "take_back") if key in self._task.args})
         if "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
         if self._task.args.get("state") == "absent":
@@ -228,11 +230,20 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
         found.append("hold: needs a manifest, which says who holds them")
     found += _of_state(arguments.get("state", "present"), manifest, wanted)
     found += _of_manager(arguments.get("manager", "apt"), wanted)
-    try:
-        boolean(arguments.get("start_installed", True))
-    except TypeError:
-        found.append(f"start_installed: {arguments['start_installed']!r}; allowed: true, false")
+    for key in ("prune", "start_installed", "take_back"):
+        found += _of_switch(key, arguments.get(key, False), manifest)
     return found
+
+
+def _of_switch(key: str, value: Any, manifest: Any) -> list[str]:
+    """Return what is wrong with an argument that is true or false."""
+    try:
+        is_on = boolean(value)
+    except TypeError:
+        return [f"{key}: {value!r}; allowed: true, false"]
+    if key == "take_back" and is_on and manifest is None:
+        return ["take_back: needs a manifest, which says whose files are restored"]
+    return []
 
 
 def _of_state(state: Any, manifest: Any, wanted: Mapping[str, Any]) -> list[str]:

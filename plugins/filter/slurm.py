@@ -22,7 +22,13 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain impo
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import brought, cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.once import once_a_run
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import packages, render
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import (
+    packages,
+    refusal,
+    render,
+    script_guard,
+    scripts,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.topology import of_cluster
 
 InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
@@ -158,6 +164,31 @@ def slurm_packages(path: object, names: Sequence[str], version: str = "") -> dic
     return brought(path, "slurm_packages", lambda cluster: packages.deployment(cluster, names, version))
 
 
+def slurm_refused_lines(message: object, path: object, files: Mapping[str, str]) -> str:
+    """Return what slurmctld said of refused files, with the lines that it names."""
+    return refusal.explain(str(message), files, cluster_of(path, "slurm_refused_lines").path)
+
+
+def slurm_scripts(path: object, host: str) -> list[dict[str, str]]:
+    """Return the scripts of a host as entries of bedplate.cluster.files."""
+    return scripts.files(cluster_of(path, "slurm_scripts"), host)
+
+
+def slurm_script_paths(path: object, host: str) -> list[dict[str, Any]]:
+    """Return the scripts that a host must have without bedplate's doing."""
+    return scripts.expected(cluster_of(path, "slurm_script_paths"), host)
+
+
+def slurm_file_entries(files: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the files of a controller as entries of bedplate.cluster.files."""
+    return [{"path": f"/etc/slurm/{name}", "content": text} for name, text in files.items()]
+
+
+def slurm_unproven(path: object, answers: Mapping[str, Any], in_force: Mapping[str, str]) -> str:
+    """Return why options that name scripts on nodes must not come into force, or nothing."""
+    return script_guard.refuse(cluster_of(path, "slurm_unproven"), answers, in_force)
+
+
 def _plain(name: str, function: Callable[[Cluster], object]) -> Callable[[object], object]:
     return lambda path: function(cluster_of(path, name))
 
@@ -173,6 +204,12 @@ class FilterModule:
             "slurm_wanted": slurm_wanted,
             "slurm_packages": slurm_packages,
             "slurm_parts": slurm_parts,
+            "slurm_refused_lines": slurm_refused_lines,
+            "slurm_file_entries": slurm_file_entries,
+            "slurm_script_options": _plain("slurm_script_options", scripts.stated),
+            "slurm_scripts": slurm_scripts,
+            "slurm_script_paths": slurm_script_paths,
+            "slurm_unproven": slurm_unproven,
             "slurmdbd_conf": _plain("slurmdbd_conf", render.slurmdbd_conf),
             "slurm_daemons": slurm_daemons,
             "slurm_accounts": _plain("slurm_accounts", render.accounts),

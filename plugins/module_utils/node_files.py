@@ -130,11 +130,11 @@ def mounted_problem(path: str) -> str:
     )
 
 
-def plan(manifest: str, wanted: Sequence[Wanted], records: Records, check: bool) -> Plan:
-    """Compare the machine with what is wanted."""
+def plan(manifest: str, wanted: Sequence[Wanted], records: Records, check: bool, prune: bool = True) -> Plan:
+    """Compare the machine with what is wanted; without `prune`, nothing that the manifest has on record is removed."""
     owner, group = default_owner()
     owned = [replace(entry, owner=entry.owner or owner, group=entry.group or group) for entry in wanted]
-    return _Planner(manifest, owned, records, check).plan()
+    return _Planner(manifest, owned, records, check, prune).plan()
 
 
 def default_owner() -> tuple[str, str]:
@@ -148,8 +148,9 @@ def ancestors(path: str) -> list[str]:
 
 
 class _Planner:
-    def __init__(self, manifest: str, wanted: Sequence[Wanted], records: Records, check: bool) -> None:
+    def __init__(self, manifest: str, wanted: Sequence[Wanted], records: Records, check: bool, prune: bool) -> None:
         self.manifest = manifest
+        self.prune = prune
         self.wanted = wanted
         self.check = check
         self.result = Plan(before=records, records=dict(records))
@@ -165,7 +166,8 @@ class _Planner:
             except OSError as error:
                 self.result.problems.append(f"{entry.path}: cannot be read: {error.strerror}")
         self._own_parents()
-        self._drop()
+        if self.prune:
+            self._drop()
         return self.result
 
     def _id(self, kind: str, name: str, entry: Wanted) -> int | None:

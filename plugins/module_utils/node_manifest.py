@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.disk import write_problem
+
 STATE_DIRECTORY = "/var/lib/bedplate"
 FILE_NAME = "files.json"
 _VERSION = 1
@@ -86,16 +88,23 @@ def owners(directory: Path) -> set[str]:
 
 def save(directory: Path, records: Records) -> None:
     """Replace the manifest in one step, readable by root alone."""
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     files = {name: asdict(records[name]) for name in sorted(records)}
     text = json.dumps({"version": _VERSION, "files": files}, indent=1, sort_keys=True) + "\n"
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{FILE_NAME}.", dir=directory)
+    try:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _replace(directory / FILE_NAME, text)
+    except OSError as error:
+        raise NodeFilesError([write_problem(directory / FILE_NAME, error)]) from error
+
+
+def _replace(path: Path, text: str) -> None:
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
-        Path(temporary).replace(directory / FILE_NAME)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink()
         raise

@@ -26,7 +26,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import
     parse_show,
     predicted,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Keep, bring
 
 UNIT_DIRECTORY = "/etc/systemd/system"
 _JOURNAL_LINES = 30
@@ -50,6 +50,7 @@ class Systemd:
         timeout: float = 120.0,
         run: Run = node_command.run,
         touched: Collection[str] = (),
+        keep: Keep | None = None,
     ) -> None:
         self.check = check
         self.diff = diff
@@ -58,6 +59,9 @@ class Systemd:
         self.run = run
         # Files that this run changes; in check mode they are as old as ever.
         self.touched = touched
+        # Is given the plan of drop-ins before they are written.
+        self.keep = keep
+        self.proof_timeout = 30.0
         self.verbs: dict[str, list[str]] = {}
         self.outdated: dict[str, list[str]] = {}
 
@@ -87,6 +91,7 @@ class Systemd:
         applied = Applied(state_directory)
         self._bring_running(units, seen, applied)
         self._reload(units, seen, applied)
+        self._prove_work(units)
         return self._result(units, before, files, [*first.notes, *enabled.notes])
 
     def _bring_running(self, units: Sequence[Unit], seen: dict[str, Seen], applied: Applied) -> None:
@@ -129,9 +134,59 @@ class Systemd:
         outcome = self.run(words, self.timeout)
         if outcome.code != 0:
             said = outcome.text or f"ended with {outcome.code}"
-            raise UnitsError(
-                f"{unit.name}: {' '.join(words)}: {said}. The next run tries again{self._evidence(unit.name)}"
-            )
+            raise UnitsError(f"{unit.name}: {' '.join(words)}: {said}{self._evidence(unit.name)}")
+
+    def _prove_work(self, units: Sequence[Unit]) -> None:
+        """Prove units that were brought up or reloaded."""
+        if self.check:
+            return
+        done = {name for verb in ("start", "restart", "reload") for name in self.verbs.get(verb, ())}
+        if "reload" in self.verbs and self.settle > 0:
+            time.sleep(self.settle)
+        self.prove([unit for unit in units if unit.name in done and unit.proof])
+
+    def prove(self, units: Sequence[Unit]) -> None:
+        """Raise UnitsError unless all units run and their proofs succeed."""
+        seen = self._show([unit.name for unit in units])
+        for unit in units:
+            if not seen[unit.name].running:
+                raise UnitsError(
+                    f"{unit.name}: is to be running, but is {seen[unit.name].text}{self._evidence(unit.name)}"
+                )
+            if unit.proof:
+                self._prove_one(unit)
+
+    def _prove_one(self, unit: Unit) -> None:
+        until = time.monotonic() + self.proof_timeout
+        while True:
+            outcome = self.run(list(unit.proof), max(1.0, until - time.monotonic()))
+            if outcome.code == 0:
+                return
+            if time.monotonic() >= until:
+                said = outcome.text or f"ended with {outcome.code}"
+                raise UnitsError(f"{unit.name}: runs, but {' '.join(unit.proof)}: {said}{self._evidence(unit.name)}")
+            time.sleep(min(1.0, self.settle))
+
+    def read(self, names: Sequence[str]) -> dict[str, Seen]:
+        """Return units as systemd sees them."""
+        return self._show(names)
+
+    def put_down(self, name: str, disable: bool) -> None:
+        """Stop a unit, and disable it if asked to; one that is absent is down."""
+        if self._show([name])[name].absent:
+            return
+        outcomes = [self._systemctl("stop", [name]), self._systemctl("reset-failed", [name])]
+        if disable:
+            outcomes.append(self._systemctl("disable", [name]))
+        # A unit that never failed cannot be reset, and that is as good.
+        wrong = [outcome.text for index, outcome in enumerate(outcomes) if outcome.code != 0 and index != 1]
+        _refuse([f"{name}: cannot be stopped or disabled: {text}" for text in wrong])
+
+    def force_restart(self, names: Sequence[str]) -> None:
+        """Restart units that run but do not answer, whatever their files say."""
+        if names:
+            for verb in ("reset-failed", "restart"):
+                self._systemctl(verb, names)
 
     def _outdated(self, units: Sequence[Unit], seen: dict[str, Seen], applied: Applied) -> dict[str, list[str]]:
         """Return the units that run with files which changed after they were started, with these files."""
@@ -185,7 +240,7 @@ class Systemd:
                 continue
             base = f"{unit_directory}/{unit.name}.d"
             wanted = [Wanted(f"{base}/{name}", content=text.encode()) for name, text in unit.drop_ins.items()]
-            done = bring(f"drop_ins:{unit.name}", wanted, state_directory, self.check, self.diff, "")
+            done = bring(f"drop_ins:{unit.name}", wanted, state_directory, self.check, self.diff, "", keep=self.keep)
             total["changed"] |= done["changed"]
             for key in ("changed_files", "removed", "problems", "diff"):
                 total[key] += done.get(key, [])

@@ -20,6 +20,7 @@ _KEYS = (
     "restart_after",
     "reload_after",
     "reload_command",
+    "proof",
     "state_where",
 )
 _CONDITIONS = ("required", "allowed")
@@ -59,6 +60,8 @@ class Unit:
     restart_after: Sequence[str] = ()
     reload_after: Sequence[str] = ()
     reload_command: Sequence[str] = ()
+    # A command that succeeds when the unit does its work, not only runs.
+    proof: Sequence[str] = ()
     state_where: Mapping[str, str] | None = None
 
     def where(self, text: str | None) -> Unit:
@@ -215,16 +218,20 @@ def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
     command = entry.get("reload_command")
     if (command is None) != (entry.get("reload_after") is None):
         yield "reload_after and reload_command go together: which files, and the command that has them read again"
-    elif command is not None and not (
-        isinstance(command, list) and command and all(isinstance(one, str) for one in command)
-    ):
+    elif command is not None and not _is_command(command):
         yield f"reload_command {command!r}; allowed: a list of words, as [scontrol, reconfigure]"
+    if entry.get("proof") is not None and not _is_command(entry["proof"]):
+        yield f"proof {entry['proof']!r}; allowed: a list of words, as [scontrol, ping]"
     where = entry.get("state_where")
     if where is not None and state is None:
         yield "state_where without a state; allowed: beside one"
     if where is not None and not _is_where(where):
         yield f"state_where {where!r}; allowed: the path of a file and its content, as {{path: /sys/module/nvidia/version, content: ...}}"
     yield from _drop_in_mistakes(entry.get("drop_ins"))
+
+
+def _is_command(words: Any) -> bool:
+    return isinstance(words, list) and bool(words) and all(isinstance(one, str) for one in words)
 
 
 def _is_where(where: Any) -> bool:

@@ -9,6 +9,7 @@ import os
 import secrets
 import shlex
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import
     plan,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError, Records
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.disk import write_problem
 
 _SELINUX = "security.selinux"
 
@@ -37,20 +39,35 @@ class Scratch:
         return str(self._module.tmpdir)
 
 
+# Is given a plan before it is carried out.
+Keep = Callable[[Plan], None]
+
+
 def bring(
-    manifest: str, wanted: list[Wanted], directory: Path, check: bool, diff: bool, scratch: str | os.PathLike[str]
+    manifest: str,
+    wanted: list[Wanted],
+    directory: Path,
+    check: bool,
+    diff: bool,
+    scratch: str | os.PathLike[str],
+    *,
+    keep: Keep | None = None,
+    prune: bool = True,
 ) -> dict[str, Any]:
     """Bring the files of a manifest to the wanted state, and return the result of an Ansible module.
 
     `scratch` is a private directory in which files are validated before anything is touched. It is asked for its path
-    only when a file is to be validated, so that a run with no change need not make one.
+    only when a file is to be validated, so that a run with no change need not make one. `keep` is called with the plan
+    before the first write. Without `prune`, what the manifest has on record and `wanted` lacks stays.
     """
     with node_manifest.locked(directory, create=bool(wanted) and not check):
-        decided = plan(manifest, wanted, node_manifest.load(directory), check)
+        decided = plan(manifest, wanted, node_manifest.load(directory), check, prune)
         _validate(decided, check, scratch)
         if decided.problems:
             raise NodeFilesError(decided.problems)
         if decided.changed and not check:
+            if keep:
+                keep(decided)
             _Writer(decided, directory).write()
     return _result(decided, diff)
 
@@ -92,18 +109,19 @@ def _validate_one(decided: Plan, change: Change, check: bool, directory: Path) -
                 "Install it first, or take out validate"
             )
         return
-    directory.mkdir(mode=0o700)
     # Under its own name: some commands look at the ending, or print it.
     copy = directory / Path(entry.path).name
     try:
+        directory.mkdir(mode=0o700)
         _write_new(str(copy), change, "")
         outcome = node_command.run([word.replace("%s", str(copy)) for word in argv])
     except OSError as error:
-        decided.problems.append(f"{entry.path}: cannot be validated: {copy}: {error.strerror}")
+        decided.problems.append(f"{entry.path}: cannot be validated: {write_problem(copy, error)}")
         return
     finally:
-        copy.unlink(missing_ok=True)
-        directory.rmdir()
+        with contextlib.suppress(OSError):  # there may be no directory yet
+            copy.unlink(missing_ok=True)
+            directory.rmdir()
     if outcome.code == 0:
         return
     said = "its output is not shown, since the file is sensitive" if change.hidden else (outcome.text or "no output")
@@ -241,6 +259,5 @@ def _explain(path: str, error: OSError) -> str:
     if error.errno == errno.EBUSY:
         return mounted_problem(path)
     return (
-        f"{path}: cannot be written: {error.strerror}. Files before it in this task may be written already; "
-        "put right what is wrong and run again"
+        f"{write_problem(path, error)}. Files before it in this task may be written already; correct it and run again"
     )

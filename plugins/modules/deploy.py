@@ -111,6 +111,22 @@ options:
     type: list
     elements: str
     default: []
+  prune:
+    description:
+      - Whether what this manifest has on record and O(files) lacks is removed. With V(false) it stays, for a task that brings files
+        before a later one with the same O(manifest) and the whole list removes what is out of use.
+    type: bool
+    default: true
+  take_back:
+    description:
+      - Treat O(files) and O(units) as one change. When a file cannot be written, or a unit does not start, reload or pass its
+        O(units[].proof), the files, their owners and modes and the records of bedplate are restored, the units that ran before run on
+        them again, and the task fails with both. Units that did not run before are stopped, and disabled if they were.
+      - What was before is in C(take_back/<manifest>.json) of O(state_directory) until the change is proved. After a run that was
+        killed, the next one goes on from there; if it fails too, the state before the killed run is restored.
+      - Packages and O(sources) are not part of it. Needs O(manifest).
+    type: bool
+    default: false
   state_directory:
     description: Where the machine keeps the record of what was written.
     type: path
@@ -174,7 +190,19 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages imp
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Scratch, bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Keep, Scratch, bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
+
+
+class _PartError(Exception):
+    """A part failed after files were written, which the result is to show."""
+
+    def __init__(self, text: str, files: dict[str, Any]) -> None:
+        super().__init__(text)
+        self.files = files
+
+
+_FAILURES = (NodeFilesError, UnitsError, HoldsError, _PartError)
 
 
 def main() -> None:
@@ -200,6 +228,8 @@ def main() -> None:
             "files": {"type": "list", "elements": "dict", "default": []},
             "units": {"type": "list", "elements": "dict", "default": []},
             "touched": {"type": "list", "elements": "str", "default": []},
+            "prune": {"type": "bool", "default": True},
+            "take_back": {"type": "bool", "default": False},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
             "sources": {"type": "list", "elements": "dict", "default": []},
             "payload": {"type": "str", "no_log": True},
@@ -211,20 +241,27 @@ def main() -> None:
         module.fail_json(
             msg="bedplate.cluster.deploy works as a task only, since the files are rendered on the control node"
         )
+    try:
+        module.exit_json(**_run(module))
+    except _FAILURES as error:
+        module.fail_json(msg=str(error), **getattr(error, "files", {}))
+
+
+def _run(module: AnsibleModule) -> dict[str, Any]:
+    """Return the result of the module, or what the action plugin is to hand to apt or dnf before it comes again."""
     if module.params["state"] == "absent":
-        module.exit_json(**_take_away(module))
+        return _take_away(module)
     _refuse_other_versions(module)
     read = _sources(module)
-    # The action plugin hands these to apt or dnf, and comes again.
     if left := _packages(module):
         if not module.check_mode:
             # Another version of the packages may need others of these.
             _lock(module, [])
-        module.exit_json(**read, **left)
+        return {**read, **left}
     done = _bring(module)
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
         done[key] = [*read.get(key, []), *done[key]]
-    module.exit_json(**{**done, "changed": done["changed"] or read["changed"]})
+    return {**done, "changed": done["changed"] or read["changed"]}
 
 
 def _refuse_other_versions(module: AnsibleModule) -> None:
@@ -283,14 +320,31 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
 
 
 def _bring(module: AnsibleModule) -> dict[str, Any]:
-    """Bring files and units, and return the result of both."""
+    """Bring files and units, and return the result of both; with `take_back`, a failure leaves what was before."""
     directory = Path(module.params["state_directory"])
-    files = _files(module)
-    if files["unchecked"]:
-        module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
-    held = _held(module, directory, files)
-    locked = _lock(module, module.params["follow"])
-    return _joined(module, [files, locked, _units(module, directory, files)], held)
+    transaction = _transaction(module, directory)
+    try:
+        files = _files(module, transaction.keep if transaction else None)
+        if files["unchecked"]:
+            module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
+        held = _held(module, directory, files)
+        locked = _lock(module, module.params["follow"])
+        units = _units(module, directory, files, transaction)
+        if transaction and not module.check_mode:
+            transaction.commit()
+    except _FAILURES as error:
+        if transaction and not module.check_mode:
+            module.fail_json(msg=transaction.take_back(str(error)), **_nothing())
+        raise
+    return _joined(module, [files, locked, units], held)
+
+
+def _transaction(module: AnsibleModule, directory: Path) -> Transaction | None:
+    """Return the change that can be taken back, where the task asks for one."""
+    if not module.params["take_back"]:
+        return None
+    units = read_units(module.params["units"])[0]
+    return Transaction(directory, module.params["manifest"], units, lambda: Systemd(check=False, diff=False))
 
 
 def _joined(module: AnsibleModule, parts: Sequence[dict[str, Any]], held: Held) -> dict[str, Any]:
@@ -310,11 +364,7 @@ def _take_away(module: AnsibleModule) -> dict[str, Any]:
     """Bring the units, then take away what the manifest has on record. In this order: a unit without its file stays enabled."""
     directory, manifest = Path(module.params["state_directory"]), module.params["manifest"]
     names = [manifest, f"{manifest}.sources", f"{manifest}.follow"]
-    try:
-        owners = {owner for record in load(directory).values() for owner in record.manifests}
-    except NodeFilesError as error:
-        module.fail_json(msg="\n".join(error.problems))
-        raise
+    owners = {owner for record in load(directory).values() for owner in record.manifests}
     if not owners & set(names) and not Holds(directory).of(manifest):
         notes = [f"{manifest} has brought nothing here"]
         return _joined(module, [{**_nothing(), "changes": [], "actions": [], "notes": notes}], Held([], []))
@@ -324,9 +374,11 @@ def _take_away(module: AnsibleModule) -> dict[str, Any]:
     return _joined(module, [*files, units], _held(module, directory, _nothing()))
 
 
-def _files(module: AnsibleModule) -> dict[str, Any]:
+def _files(module: AnsibleModule, keep: Keep | None) -> dict[str, Any]:
     manifest = module.params["manifest"]
-    return _written(module, manifest, unpack(module.params["payload"])) if manifest else _nothing()
+    if not manifest:
+        return _nothing()
+    return _written(module, manifest, unpack(module.params["payload"]), keep, module.params["prune"])
 
 
 def _nothing() -> dict[str, Any]:
@@ -334,13 +386,11 @@ def _nothing() -> dict[str, Any]:
     return {**none, "changed": False, "kept": {}}
 
 
-def _written(module: AnsibleModule, manifest: str, wanted: list[Wanted]) -> dict[str, Any]:
-    directory = Path(module.params["state_directory"])
-    try:
-        return bring(manifest, wanted, directory, module.check_mode, module._diff, Scratch(module))
-    except NodeFilesError as error:
-        module.fail_json(msg="\n".join(error.problems))
-        raise
+def _written(
+    module: AnsibleModule, manifest: str, wanted: list[Wanted], keep: Keep | None = None, prune: bool = True
+) -> dict[str, Any]:
+    directory, check, diff = Path(module.params["state_directory"]), module.check_mode, module._diff
+    return bring(manifest, wanted, directory, check, diff, Scratch(module), keep=keep, prune=prune)
 
 
 def _held(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> Held:
@@ -352,8 +402,7 @@ def _held(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> Held
         wanted = dict.fromkeys([*module.params["hold"], *node_packages.present(module.params["follow"])])
         return Holds(directory).bring(manifest, [*wanted], module.check_mode)
     except HoldsError as error:
-        module.fail_json(msg=str(error), **files)
-        raise
+        raise _PartError(str(error), files) from error
 
 
 def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
@@ -371,18 +420,19 @@ def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
     return _written(module, f"{manifest}.follow", block)
 
 
-def _units(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> dict[str, Any]:
+def _units(
+    module: AnsibleModule, directory: Path, files: dict[str, Any], transaction: Transaction | None = None
+) -> dict[str, Any]:
     units, mistakes = read_units(module.params["units"])
-    if mistakes:  # of which the action plugin has told before anything was sent
-        module.fail_json(msg="\n".join(mistakes), **files)
     touched = [*module.params["touched"], *files["changed_files"]]
-    systemd = Systemd(module.check_mode, module._diff, touched=touched)
+    keep = transaction.keep if transaction else None
+    systemd = Systemd(module.check_mode, module._diff, touched=touched, keep=keep)
     try:
+        if mistakes:  # of which the action plugin has told before anything was sent
+            raise UnitsError("\n".join(mistakes))
         return systemd.bring(units, directory)
     except (NodeFilesError, UnitsError) as error:
-        # The files are written, and that is to be seen.
-        module.fail_json(msg=str(error), **files)
-        raise
+        raise _PartError(str(error), files) from error
 
 
 if __name__ == "__main__":

@@ -38,6 +38,11 @@ options:
       and so does an account above one. C(root) always does.
     type: bool
     default: false
+  slurm_conf:
+    description:
+      - The text of the slurm.conf with which C(sacctmgr) finds slurmdbd. Left out, that of the host.
+      - For a host that has none yet, or one that is about to change.
+    type: str
 author: The bedplate authors
 attributes:
   check_mode: {support: full, description: "Reads, and returns the calls it would make."}
@@ -75,6 +80,7 @@ msg: {description: Why the database was not asked, or what failed., type: str, r
 """
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -98,7 +104,7 @@ class SacctmgrError(Exception):
 def _sacctmgr(module: AnsibleModule, *arguments: str) -> str:
     out: str
     line = ["timeout", str(_DEADLINE), "sacctmgr", *arguments]
-    rc, out, err = module.run_command(line, environ_update={"LC_ALL": "C"})
+    rc, out, err = module.run_command(line, environ_update={"LC_ALL": "C", **_environment(module)})
     # sacctmgr says "Nothing modified" with rc 1 when the database already agrees.
     if rc != 0 and "othing modified" not in out + err:
         silence = f"no answer in {_DEADLINE} s" if rc == 124 else f"rc {rc}"
@@ -107,6 +113,17 @@ def _sacctmgr(module: AnsibleModule, *arguments: str) -> str:
             "slurmdbd` and `journalctl -u slurmdbd` on the database host."
         )
     return out
+
+
+def _environment(module: AnsibleModule) -> dict[str, str]:
+    """Return what has sacctmgr read the slurm.conf of the task."""
+    text = module.params["slurm_conf"]
+    if text is None:
+        return {}
+    conf = Path(module.tmpdir) / "slurm.conf"
+    if not conf.exists():
+        conf.write_text(text, encoding="utf-8")
+    return {"SLURM_CONF": str(conf)}
 
 
 def _ask_state(module: AnsibleModule, wanted: Wanted) -> Found:
@@ -188,6 +205,7 @@ def main() -> None:
             "qos": {"type": "dict", "default": {}},
             "accounts": {"type": "dict", "default": {}},
             "remove": {"type": "bool", "default": False},
+            "slurm_conf": {"type": "str"},
         },
         supports_check_mode=True,
     )

@@ -70,11 +70,17 @@ options:
       reload_after:
         description:
           - Files that the unit, and what depends on it, can read again while it runs. Unless it is on record that they were read as they
-            are, O(units[].reload_command) is run, after a start as well. When it fails, the next run tries again.
+            are, O(units[].reload_command) is run, after a start as well. Until it succeeds, every run calls it.
         type: list
         elements: str
       reload_command:
         description: The command that has the unit read O(units[].reload_after) again, as a list of words.
+        type: list
+        elements: str
+      proof:
+        description:
+          - A command, as a list of words, that succeeds when the unit does its work. It is run after a start, restart or reload, for up to
+            30 seconds until it succeeds.
         type: list
         elements: str
   touched:

@@ -38,7 +38,8 @@ def test_every_entry_point_has_a_specification(role: Path):
     internal = {
         path.stem
         for path in (role / "tasks").glob("*.yml")
-        if path.stem in ("packages", "repository", "deploy", "write", "run", "software", "qos", "before_install")
+        if path.stem
+        in ("packages", "repository", "deploy", "write", "run", "software", "qos", "before_install", "script_guard")
     }
     assert files - internal == entries
 

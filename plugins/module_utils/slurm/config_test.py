@@ -24,6 +24,7 @@ from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.gres_check import check_gres
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.isolation import Isolation
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.plugin_check import client_errors, missing_plugins
 
 # A package may lack a plugin; the first that loads will do, since none of them is under test.
 AUTHENTICATION = (("auth/none", "cred/none"), ("auth/none", "cred/munge"), ("auth/munge", "cred/munge"))
@@ -228,20 +229,23 @@ class _Controller:
         return (self.scratch / "output").read_text(encoding="utf-8", errors="replace")
 
     def ask(self, *arguments: str, until: float) -> str | None:
-        """Run scontrol beside it."""
+        """Run scontrol beside it, and return what it prints; None when it fails."""
+        done = self.call("scontrol", *arguments, until=until)
+        return done.stdout.decode(errors="replace") if done and done.returncode == 0 else None
+
+    def call(self, *words: str, until: float) -> subprocess.CompletedProcess[bytes] | None:
+        """Run one of Slurm's commands beside it; None when it cannot be run or does not end."""
         try:
-            done = subprocess.run(
-                ["scontrol", *arguments],
+            return subprocess.run(
+                words,
                 env=self.env,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                capture_output=True,
                 timeout=max(1.0, until - time.monotonic()),
                 check=False,
                 preexec_fn=lambda: self.isolation.join(self.process.pid),
             )
         except (OSError, subprocess.SubprocessError):
             return None
-        return done.stdout.decode(errors="replace") if done.returncode == 0 else None
 
     def version(self) -> str:
         """Return its version, which it does not say itself when it stops early."""
@@ -278,11 +282,12 @@ def _observe(controller: _Controller, auth: str, until: float) -> Result:
             time.sleep(0.05)
         if result.accepted:
             _understood(result, controller, until)
+            result.fatal = [*missing_plugins(controller), *client_errors(controller, until)]
     finally:
         controller.stop()
     result.log = controller.log().replace(str(controller.scratch / "conf") + "/", "")
     said = [match["text"] for match in _SAYS.finditer(result.log) if not _OURS.search(match["text"])]
-    result.fatal = [line[7:] for line in said if line.startswith("fatal: ")]
+    result.fatal += [line[7:] for line in said if line.startswith("fatal: ")]
     result.errors = list(dict.fromkeys(line[7:] for line in said if line.startswith("error: ")))
     result.version = controller.version()
     missing = _MISSING.search(result.log)

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import scripts
+
 from .model import Cluster
 from .names import group_name
 
@@ -27,6 +29,8 @@ def groups_of(cluster: Cluster) -> dict[str, list[str]]:
         "bedplate": list(cluster.machines),
         "compute_nodes": [node.name for node in cluster.nodes],
         "gpu_nodes": [node.name for node in cluster.nodes if node.profile.gpus],
+        # Where scripts of slurm.conf are installed or checked before a controller names them.
+        "slurm_script_hosts": scripts.hosts(cluster),
         **{group: list(getattr(cluster.services, service)) for group, service in SERVICES.items()},
         **{group_name("model", name): members for name, members in models.items()},
         **{group_name("rack", name): members for name, members in racks.items()},

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -247,6 +247,8 @@ class Slurm:
     slurmdbd: dict[str, Any]
     qos: dict[str, Any]
     accounts: dict[str, dict[str, Any]]
+    # Kind -> scripts in order, each a `file` of the control node or a `path` of the machines.
+    scripts: dict[str, list[dict[str, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,40 @@ _ACCOUNT = {
     ),
 }
 
+_SCRIPT = {
+    "file": Field("A file, relative to the cluster file, that bedplate installs."),
+    "path": Field("An absolute path where the machines have the script already."),
+}
+
+
+def _scripts(description: str) -> Field:
+    return Field(description, "list", item=Field("a script", "section", fields=_SCRIPT, short="file"))
+
+
+# Several run in the order of the list; the first that fails ends it.
+_SCRIPTS = {
+    "prolog": _scripts("Prolog: on a node before a job, as root."),
+    "epilog": _scripts("Epilog: on a node after a job, as root."),
+    "task_prolog": _scripts("TaskProlog: before each task, as its user."),
+    "task_epilog": _scripts("TaskEpilog: after each task, as its user."),
+    "health_check": _scripts("HealthCheckProgram: on nodes, as root."),
+    "reboot": _scripts("RebootProgram: on nodes, for `scontrol reboot`."),
+    "unkillable_step": _scripts("UnkillableStepProgram: on a node, when a step does not end."),
+    "srun_prolog": _scripts("SrunProlog: where srun is called."),
+    "srun_epilog": _scripts("SrunEpilog: where srun is called."),
+    "prolog_slurmctld": _scripts("PrologSlurmctld: on the controller before a job."),
+    "epilog_slurmctld": _scripts("EpilogSlurmctld: on the controller after a job."),
+    "resume": _scripts("ResumeProgram: on the controller, starts nodes."),
+    "suspend": _scripts("SuspendProgram: on the controller, powers nodes down."),
+    "resume_fail": _scripts("ResumeFailProgram: on the controller, for nodes that did not start."),
+    "reservation_prolog": _scripts("ResvProlog: on the controller, when a reservation begins."),
+    "reservation_epilog": _scripts("ResvEpilog: on the controller, when a reservation ends."),
+    "mail": _scripts("MailProg: on the controller."),
+    "job_submit": _scripts("job_submit.lua, with the plugin lua in JobSubmitPlugins."),
+    "cli_filter": _scripts("cli_filter.lua, with the plugin lua in CliFilterPlugins."),
+    "plugstack": _scripts("Lines of plugstack.conf."),
+}
+
 _SLURM = {
     "version": Field(
         "Slurm's release, in quotes; options are checked against it.",
@@ -198,6 +232,7 @@ _SLURM = {
         allowed='Allowed: a release such as "24.11".',
     ),
     "options": Field("Options of slurm.conf, over bedplate's; null takes one away.", "free"),
+    "scripts": Field("Scripts that Slurm runs, by kind.", "section", default={}, fields=_SCRIPTS),
     "cgroup": Field("Options of cgroup.conf, over bedplate's.", "free"),
     "slurmdbd": Field("Options of slurmdbd.conf, over bedplate's.", "free"),
     "qos": Field(

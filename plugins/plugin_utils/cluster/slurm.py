@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.conf import
 
 from .fields import Mistakes, Path
 from .model import Profile, Slurm
+from .scripts import check_scripts, scripts_of
 
 # What the rest of the file says already, and where: a second word on it could only contradict.
 _DERIVED = {
@@ -32,7 +33,7 @@ _DBD_PORT = "6819"
 PARTITION_QOS = ("qos", "allowqos", "denyqos")
 
 
-def slurm_of(data: Mapping[str, Any] | None, database: bool, mistakes: Mistakes) -> Slurm:
+def slurm_of(data: Mapping[str, Any] | None, database: bool, mistakes: Mistakes, file: str = "") -> Slurm:
     """Return Slurm's part of the file."""
     if data is None:
         return Slurm("24.11", {}, {}, {}, {}, {})
@@ -41,7 +42,9 @@ def slurm_of(data: Mapping[str, Any] | None, database: bool, mistakes: Mistakes)
     _check_qos(data["qos"], mistakes)
     _check_users(accounts, data["slurmdbd"], mistakes)
     version = data["version"] or "24.11"
-    return Slurm(version, data["options"], data["cgroup"], data["slurmdbd"], data["qos"], accounts)
+    scripts = scripts_of(data, file, mistakes)
+    check_scripts(scripts, data["options"], version, mistakes)
+    return Slurm(version, data["options"], data["cgroup"], data["slurmdbd"], data["qos"], accounts, scripts)
 
 
 def _stated(account: Mapping[str, Any]) -> dict[str, Any]:

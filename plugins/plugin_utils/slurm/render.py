@@ -16,7 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options imp
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import gres_types
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, mig
 
-from . import nodes, topology
+from . import nodes, scripts, topology
 from .conf import HEADER, defaults, file_of, line_of, merge, text_of
 
 JWT = {"AuthAltTypes": "auth/jwt", "AuthAltParameters": "jwt_key=/etc/slurm/jwt_hs256.key"}
@@ -43,7 +43,7 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
     if cluster.services.database and cluster.slurm.accounts:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
     implied |= topology.options(cluster, topology_conf)
-    options = merge({**implied, **defaults("slurm")}, cluster.slurm.options)
+    options = merge({**implied, **defaults("slurm")}, merge(cluster.slurm.options, scripts.options(cluster)))
     key = next((name for name in options if name.lower() == "grestypes"), "GresTypes")
     types = [name for name in text_of(options.get(key, "")).split(",") if name]
     missing = [name for name in kept if name not in types]
@@ -93,13 +93,15 @@ def slurm_files(
         *nodes.partition_lines(cluster),
         *slurm_extra,
     ]
+    beside = scripts.beside(cluster)
     return {
         "slurm.conf": file_of(slurm_options(cluster, slurm_extra, topology_conf), lines),
         "gres.conf": file_of({}, [*nodes.gres_lines(cluster, kept), *gres_extra]),
         "cgroup.conf": file_of(merge(defaults("cgroup"), cluster.slurm.cgroup)),
         "topology.conf": file_of({}, topology_conf.splitlines() or topology.lines(cluster)),
+        **beside,
         # Debian's own plugstack.conf has an include with a glob, which a configless Slurm cannot serve.
-        "plugstack.conf": HEADER,
+        "plugstack.conf": HEADER + beside.get("plugstack.conf", ""),
     }
 
 

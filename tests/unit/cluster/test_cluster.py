@@ -127,6 +127,7 @@ def test_groups(bench):
         "slurm_login": [],
         "slurm_rest": [],
         "subnet_managers": [],
+        "slurm_script_hosts": [],
         "model_h100": gpus,
         "rack_r1": gpus,
         "rack_b1": cpus[:2],

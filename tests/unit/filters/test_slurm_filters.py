@@ -24,13 +24,19 @@ FILTERS = [
     "slurm_counted",
     "slurm_daemons",
     "slurm_expected",
+    "slurm_file_entries",
     "slurm_files",
     "slurm_node_hardware",
     "slurm_packages",
     "slurm_parts",
     "slurm_refusal",
+    "slurm_refused_lines",
+    "slurm_script_options",
+    "slurm_script_paths",
+    "slurm_scripts",
     "slurm_to_count",
     "slurm_topology",
+    "slurm_unproven",
     "slurm_wanted",
     "slurmdbd_conf",
 ]
@@ -75,15 +81,20 @@ def test_accounts_of_the_pod():
     }
 
 
-@pytest.mark.parametrize("name", [name for name in FILTERS if name not in OF_HOSTVARS])
+# What comes after the path.
+ARGUMENTS = {
+    **dict.fromkeys(("slurm_parts", "slurm_scripts", "slurm_script_paths"), "('ctl1')"),
+    "slurm_node_hardware": "('gpu01', {}, [])",
+    "slurm_packages": "([])",
+    "slurm_topology": "('', 'x')",
+    "slurm_unproven": "({}, {})",
+}
+WITHOUT_PATH = (*OF_HOSTVARS, "slurm_file_entries", "slurm_refused_lines")
+
+
+@pytest.mark.parametrize("name", [name for name in FILTERS if name not in WITHOUT_PATH])
 def test_what_is_no_path_is_said(name):
-    arguments = {
-        "slurm_parts": "('ctl1')",
-        "slurm_node_hardware": "('gpu01', {}, [])",
-        "slurm_packages": "([])",
-        "slurm_topology": "('', 'x')",
-    }
-    argument = arguments.get(name, "")
+    argument = ARGUMENTS.get(name, "")
     with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
         template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", 7)
     with pytest.raises(AnsibleError, match="cannot be read"):

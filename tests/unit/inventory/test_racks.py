@@ -75,6 +75,7 @@ def test_groups_of_the_lab():
         "slurm_login": ["ctl1"],
         "slurm_rest": ["ctl1"],
         "subnet_managers": [],
+        "slurm_script_hosts": [],
     }
 
 

@@ -318,7 +318,7 @@ def test_what_can_be_read_again_is_until_it_was(tmp_path: Path) -> None:
     entry = {"name": "u.service", "state": "started", "reload_after": [str(conf)], "reload_command": ["tool", "again"]}
     assert bring(machine, tmp_path, entry, check=True)["changes"] == ["u.service: reloaded"]
     machine.refuses = "tool"
-    with pytest.raises(UnitsError, match=r"tool again: no answer\. The next run tries again"):
+    with pytest.raises(UnitsError, match=r"tool again: no answer"):
         bring(machine, tmp_path, entry)
     machine.refuses = ""
     assert bring(machine, tmp_path, entry)["changes"] == ["u.service: reloaded"]

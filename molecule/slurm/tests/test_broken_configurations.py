@@ -1,0 +1,118 @@
+"""Configurations that fail, under running jobs: afterwards the old one is on disk and in force, and no job is hurt.
+
+`make full-slurm` runs all of broken_configurations.yml, `make test` those that are `quick`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lab import scenario_run
+from lab.paths import ROOT, state_of
+from tests.kit.judge import judge
+from tests.kit.workload import KINDS, Workload
+
+CLUSTER_FILE = (ROOT / "molecule/slurm/slurm.bedplate.yml").read_text()
+CASES = yaml.safe_load(Path(__file__).with_name("broken_configurations.yml").read_text())
+FULL = os.environ.get("BEDPLATE_FULL") == "slurm"
+OPTIONS = "    SlurmdParameters: config_overrides\n"
+# One job on each node: a rack of the scenario has two cores a node.
+JOBS = [kind for kind in KINDS if kind.name in ("gpu", "gpu-no-requeue")]
+# Everything of the controller that a change of the configuration touches, with owner and mode; and what each node was given.
+STATE = (
+    "find /etc/slurm /etc/default /etc/munge /var/lib/bedplate/take_back -printf '%p %y %m %u %g\\n' | sort; "
+    "find /etc/slurm /etc/default /etc/munge -type f -print0 | sort -z | xargs -0 sha256sum; "
+    "python3 -c 'import json; print(json.load(open(\"/var/lib/bedplate/files.json\")))'"
+)
+GIVEN = "sha256sum /run/slurm/conf/*; find /etc/slurm /etc/munge -type f -print0 | sort -z | xargs -0 sha256sum"
+
+
+def ssh(machine: str, command: str) -> subprocess.CompletedProcess[str]:
+    return scenario_run.ssh("slurm", "root", machine, command)
+
+
+def state() -> dict[str, str]:
+    return {"ctl1": ssh("ctl1", STATE).stdout, **{node: ssh(node, GIVEN).stdout for node in ("gpu01", "gpu02")}}
+
+
+def configuration(case: dict[str, Any], directory: Path) -> Path:
+    """Write the cluster file of a case and what it names, and return its path."""
+    text = CLUSTER_FILE
+    if options := case.get("options"):
+        text = text.replace(OPTIONS, OPTIONS + textwrap.indent(yaml.safe_dump(options), " " * 4))
+    for section in ("scripts", "cgroup"):
+        if section in case:
+            block = textwrap.indent(yaml.safe_dump({section: case[section]}), " " * 2)
+            text = text.replace("slurm:\n", f"slurm:\n{block}", 1)
+    for name, content in case.get("files", {}).items():
+        filled = "# filled\n" * (content // 9) if isinstance(content, int) else content
+        (directory / name).write_bytes(filled if isinstance(filled, bytes) else filled.encode())
+    path = directory / "slurm.bedplate.yml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def secrets(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Put the case's secrets into the scenario's directory, and the old ones back."""
+    directory = state_of("molecule-slurm") / "secrets"
+    new = request.getfixturevalue("case").get("secrets", {})
+    old = {path: path.read_bytes() for path in directory.iterdir() if path.is_file()} if new else {}
+    for name, content in new.items():
+        (directory / name).chmod(0o600)
+        (directory / name).write_bytes(os.urandom(content) if isinstance(content, int) else content.encode())
+    yield
+    for path in [one for one in directory.iterdir() if new and one.is_file()]:
+        path.unlink()
+    for path, content in old.items():
+        path.write_bytes(content)
+        path.chmod(0o400)
+
+
+@pytest.fixture(scope="module")
+def jobs() -> Iterator[Any]:
+    workload = Workload(ssh, "ctl1", ["gpu01", "gpu02"], kinds=JOBS)
+    yield workload, workload.start()
+    workload.stop()
+
+
+def test_the_cases_differ():
+    reasons = [case["reason"] for case in CASES]
+    assert len(set(reasons)) == len(reasons) >= 25
+
+
+@pytest.mark.parametrize(
+    "case", [one for one in CASES if FULL or one.get("quick")], ids=lambda one: one["reason"].replace(" ", "-")
+)
+def test_what_is_refused_is_neither_in_force_nor_on_disk(case, jobs, secrets, tmp_path):
+    workload, before = jobs
+    path = configuration(case, tmp_path)
+    for machine, command in case.get("before", {}).items():
+        assert ssh(machine, command).returncode == 0
+    was = state()
+    pid = ssh("ctl1", "systemctl show slurmctld --property=MainPID").stdout
+    try:
+        arguments = [one.replace("{directory}", str(tmp_path)) for one in case.get("arguments", [])]
+        done = scenario_run.run("slurm", ROOT / "playbooks/scheduler.yml", path, *arguments)
+        output = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode != 0, output[-3000:]
+        assert re.search(case["says"], output), output[-6000:]
+        assert state() == was
+        assert ssh("ctl1", "scontrol ping").returncode == 0
+        if case["refused"] != "start":
+            assert ssh("ctl1", "systemctl show slurmctld --property=MainPID").stdout == pid
+        restarted = ssh("ctl1", "systemctl restart slurmctld && scontrol ping")
+        assert restarted.returncode == 0, restarted.stdout + restarted.stderr
+    finally:
+        for machine, command in case.get("after", {}).items():
+            ssh(machine, command)
+    assert judge(before, workload.observe()) == []

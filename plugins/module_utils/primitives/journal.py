@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep what files and units were before a change, on disk, until the change is proved; restore it when the change fails.
+
+The journal of a manifest is ``/var/lib/bedplate/take_back/<manifest>.json``. It is written and synchronised before the first
+file is changed, and removed when the new state is proved or the old one restored. One that a killed run left behind stays in
+force: the next run goes on from what is on disk, and if that fails as well, the state before the killed run is restored.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import errno
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_manifest
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Current, Plan, probe
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError, Record
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.disk import write_problem
+
+DIRECTORY = "take_back"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A path as it was. `state` None: only its record changes; `record` None: bedplate had none of it."""
+
+    state: Current | None
+    record: Record | None
+
+
+@dataclass(frozen=True)
+class UnitBefore:
+    """A unit as it was: whether it ran, and what `UnitFileState` systemd gave for it."""
+
+    running: bool
+    file: str
+
+
+def kept_of(plan: Plan) -> dict[str, Kept]:
+    """Return every path that carrying out a plan changes, as it is now."""
+    states: dict[str, Current | None] = {
+        path: None
+        for path in {*plan.before, *plan.records}
+        if plan.before.get(path) != plan.records.get(path)
+    }  # fmt: skip
+    states.update(dict.fromkeys(plan.parents, Current()))
+    states.update({change.wanted.path: change.before for change in plan.changes})
+    states.update({removal.path: removal.before for removal in plan.removals})
+    return {path: Kept(state, plan.before.get(path)) for path, state in states.items()}
+
+
+class Journal:
+    """What was before a change of one manifest."""
+
+    def __init__(self, directory: Path, manifest: str) -> None:
+        """Read the journal of a manifest below the state directory; a killed run may have left one."""
+        self.directory = directory
+        self.path = directory / DIRECTORY / f"{manifest}.json"
+        self.paths: dict[str, Kept] = {}
+        self.units: dict[str, UnitBefore] = {}
+        self.left_behind = self.path.exists()
+        if self.left_behind:
+            self._load()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was changed under this journal."""
+        return not (self.paths or self.units)
+
+    def keep(self, paths: Mapping[str, Kept], units: Mapping[str, UnitBefore]) -> None:
+        """Add what is about to change, and write the journal to the disk; what is in it already stays as it is."""
+        for path, kept in paths.items():
+            known = self.paths.get(path)
+            # Of a path of which only the record has changed so far, the record of then and the state of now.
+            self.paths[path] = (
+                known if known and known.state else Kept(kept.state, known.record if known else kept.record)
+            )
+        self.units = {**units, **self.units}
+        document = {
+            "version": _VERSION,
+            "paths": {path: _row(kept) for path, kept in sorted(self.paths.items())},
+            "units": {name: asdict(unit) for name, unit in sorted(self.units.items())},
+        }
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _write(self.path, json.dumps(document).encode(), 0o600)
+            _sync(self.path.parent)
+        except OSError as error:
+            raise NodeFilesError([f"{write_problem(self.path, error)}. Nothing was changed"]) from error
+
+    def clear(self) -> None:
+        """Forget it: what is on disk now is proved."""
+        self.path.unlink(missing_ok=True)
+        self.paths, self.units = {}, {}
+
+    def restore(self) -> list[str]:
+        """Bring every path and its record back to what it was; return what could not be."""
+        with node_manifest.locked(self.directory, create=True):
+            problems = [*self._remove_temporaries(), *self._restore_paths()]
+            records = node_manifest.load(self.directory)
+            for path, kept in self.paths.items():
+                records.pop(path, None)
+                if kept.record:
+                    records[path] = kept.record
+            try:
+                node_manifest.save(self.directory, records)
+            except NodeFilesError as error:
+                problems += error.problems
+        return problems
+
+    def _restore_paths(self) -> Iterable[str]:
+        states = {path: kept.state for path, kept in self.paths.items() if kept.state}
+        absent = [path for path in sorted(states, reverse=True) if states[path].kind == "absent"]
+        # First what is new goes, which frees space; then directories from the top down, with what is in them.
+        for path in [*absent, *sorted(set(states) - set(absent))]:
+            try:
+                _restore_one(path, states[path])
+            except OSError as error:
+                yield write_problem(path, error)
+
+    def _remove_temporaries(self) -> Iterable[str]:
+        """Remove what a killed run was about to rename over its target."""
+        for path in self.paths:
+            target = Path(path)
+            pattern = re.compile(rf"\.{re.escape(target.name[:200])}\.[0-9a-f]{{8}}\.tmp\Z")
+            with contextlib.suppress(OSError):
+                for entry in [one for one in target.parent.iterdir() if pattern.match(one.name)]:
+                    entry.unlink()
+        return ()
+
+    def _load(self) -> None:
+        try:
+            document = json.loads(self.path.read_text(encoding="utf-8"))
+            if document["version"] != _VERSION:
+                raise ValueError(f"version {document['version']!r}; this bedplate reads version {_VERSION}")
+            self.paths = {path: _kept(row) for path, row in document["paths"].items()}
+            self.units = {name: UnitBefore(**row) for name, row in document["units"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise NodeFilesError(
+                [
+                    f"{self.path}: cannot be read: {error}. It has the files of before a run that was killed. Restore it from a "
+                    f"backup; or, if what is on disk now is as it should be, remove it"
+                ]
+            ) from error
+
+
+def _restore_one(path: str, state: Current) -> None:
+    now = probe(path)
+    if state.kind == "absent":
+        if now.kind == "directory":
+            with contextlib.suppress(OSError):  # somebody else has put something into it
+                Path(path).rmdir()
+        elif now.kind != "absent":
+            Path(path).unlink()
+        return
+    if now == state:
+        return
+    if state.kind == "directory":
+        Path(path).mkdir(mode=0o700, exist_ok=True)
+        os.chown(path, state.uid, state.gid)
+        Path(path).chmod(state.mode)
+        return
+    if (now.kind, now.content, now.target) == (state.kind, state.content, state.target):
+        os.chown(path, state.uid, state.gid, follow_symlinks=False)
+        if state.kind == "file":
+            Path(path).chmod(state.mode)
+        return
+    _replace(path, state, now)
+
+
+def _replace(path: str, state: Current, now: Current) -> None:
+    temporary = Path(path).with_name(f".{Path(path).name[:200]}.{secrets.token_hex(4)}.tmp")
+    try:
+        if state.kind == "link":
+            temporary.symlink_to(state.target)
+        else:
+            _create(temporary, state)
+        temporary.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) or state.kind != "file" or now.kind != "file":
+            raise
+        # There is no space for both: the old content takes the place of the new one.
+        with Path(path).open("wb") as stream:
+            stream.write(state.content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.chown(path, state.uid, state.gid)
+        Path(path).chmod(state.mode)
+
+
+def _create(path: Path, state: Current) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(state.content)
+        stream.flush()
+        if (state.uid, state.gid) != (os.geteuid(), os.getegid()):
+            os.fchown(descriptor, state.uid, state.gid)
+        os.fchmod(descriptor, state.mode)
+        os.fsync(descriptor)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        _create(temporary, Current("file", data, "", os.geteuid(), os.getegid(), mode))
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _row(kept: Kept) -> dict[str, Any]:
+    state = None
+    if kept.state:
+        state = {**asdict(kept.state), "content": base64.b64encode(kept.state.content).decode()}
+    return {"state": state, "record": asdict(kept.record) if kept.record else None}
+
+
+def _kept(row: Mapping[str, Any]) -> Kept:
+    state, record = row["state"], row["record"]
+    return Kept(
+        Current(**{**state, "content": base64.b64decode(state["content"])}) if state else None,
+        Record(**record) if record else None,
+    )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Change files and units as one: when a unit does not run on the new files, the old files and units are restored and proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Plan
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import Unit
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import Journal, UnitBefore, kept_of
+
+_ENABLED = ("enabled", "enabled-runtime", "linked", "linked-runtime")
+
+
+class Transaction:
+    """One change of the files of a manifest and of the units that run on them."""
+
+    def __init__(self, directory: Path, manifest: str, units: Sequence[Unit], systemd: Callable[[], Systemd]) -> None:
+        """Open the journal; `systemd` returns a fresh connection to systemd, which carries out and not only predicts."""
+        self.journal = Journal(directory, manifest)
+        self.directory = directory
+        self.units = units
+        self.systemd = systemd
+        self._before: dict[str, UnitBefore] = {}
+
+    def keep(self, plan: Plan) -> None:
+        """Write to the journal what a plan is about to change."""
+        self.journal.keep(kept_of(plan), self._units_before())
+
+    def commit(self) -> None:
+        """Forget what was: the new state is proved."""
+        self.journal.clear()
+
+    def take_back(self, failure: str) -> str:
+        """Restore files and units, and return the failure with what became of them."""
+        if self.journal.is_empty:
+            return failure
+        problems = self.journal.restore()
+        running = [unit for unit in self.units if self._ran(unit.name)]
+        started = [unit for unit in self.units if unit.to_run and not self._ran(unit.name)]
+        for step, units in ((self._stop, started), (self._run, running)):
+            try:
+                step(units)
+            except (NodeFilesError, UnitsError) as error:
+                problems.append(str(error))
+        if problems:
+            listed = "\n".join(f"- {text}" for text in problems)
+            return (
+                f"{failure}\n\nThe state of before could NOT be restored in full:\n{listed}\n"
+                f"The files of before are in {self.journal.path}. Mend the above and run again."
+            )
+        self.journal.clear()
+        names = ", ".join(unit.name for unit in running)
+        ran = f"{names} run on them again" if running else "what did not run before is stopped"
+        return f"{failure}\n\nTaken back: the files of before are on disk, and {ran}. Correct the above and run again."
+
+    def _units_before(self) -> dict[str, UnitBefore]:
+        if not self._before and self.units:
+            seen = self.systemd().read([unit.name for unit in self.units])
+            self._before = {name: UnitBefore(now.running, now.file) for name, now in seen.items()}
+        return self._before
+
+    def _ran(self, name: str) -> bool:
+        before = self.journal.units.get(name)
+        return bool(before and before.running)
+
+    def _stop(self, units: Sequence[Unit]) -> None:
+        """Bring units that did not run before back to that: they must not start on the next boot either."""
+        systemd = self.systemd()
+        for unit in units:
+            before = self.journal.units.get(unit.name)
+            if before:
+                systemd.put_down(unit.name, disable=before.file not in _ENABLED)
+
+    def _run(self, units: Sequence[Unit]) -> None:
+        """Have units that ran before run on the restored files: start, restart or reload them, and prove it."""
+        if not units:
+            return
+        systemd = self.systemd()
+        try:
+            systemd.bring(units, self.directory)
+        except UnitsError:
+            # A reload may fail because the daemon is stuck with the files of the failed change.
+            systemd = self.systemd()
+            systemd.force_restart([unit.name for unit in units if unit.reload_command])
+            systemd.bring(units, self.directory)
+        systemd.prove([unit for unit in units if unit.to_run])

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`slurm.scripts` of the cluster file: the scripts beside it, checked before any machine is touched."""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Mapping
+from pathlib import Path as FilePath
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.script_table import (
+    by_option,
+    files_beside,
+    script_options,
+)
+
+from .fields import Mistakes, Path
+
+_ABSOLUTE = re.compile(r"/[^\s*?\[]+")
+# Those that Slurm reads by name, one of each.
+_ONE = ("job_submit", "cli_filter")
+
+
+def scripts_of(data: Mapping[str, Any] | None, file: str, mistakes: Mistakes) -> dict[str, list[dict[str, str]]]:
+    """Return the scripts by kind, in order: `file`, absolute on this machine, or `path`, where a site has it already."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for kind, entries in ((data or {}).get("scripts") or {}).items():
+        path: Path = ("slurm", "scripts", kind)
+        named = [(number, entry) for number, entry in enumerate(entries or []) if entry]
+        if kind in _ONE and len(named) > 1:
+            mistakes.add(path, f"Slurm reads one {files_beside()[kind].file}. Name one file.")
+        read = [_entry(kind, entry, file, (*path, number), mistakes) for number, entry in named]
+        found[kind] = [entry for entry in read if entry]
+    return {kind: entries for kind, entries in found.items() if entries}
+
+
+def check_scripts(scripts: Mapping[str, Any], options: Mapping[Any, Any], version: str, mistakes: Mistakes) -> None:
+    """Note options that `slurm.scripts` sets as well, and names of scripts that no machine could find."""
+    for key, value in options.items():
+        row = by_option().get(str(key).lower())
+        if row is None or value is None:
+            continue
+        path: Path = ("slurm", "options", key)
+        if row.kind in scripts:
+            mistakes.add(path, f"slurm.scripts.{row.kind} sets it as well. Remove one of them.")
+        words = [str(word).strip() for word in (value if isinstance(value, list) else str(value).split(","))]
+        for word in words if row.glob else [str(value).partition(" ")[0]]:
+            if word and word.lower() != "none" and not word.startswith("/"):
+                _relative(row.option, row.relative, word, version, path, mistakes)
+            elif not row.glob and any(sign in word for sign in "*?["):
+                mistakes.add(path, f"{word!r} is a pattern. Allowed for {row.option}: an absolute path.")
+
+
+def _relative(option: str, since: str, word: str, version: str, path: Path, mistakes: Mistakes) -> None:
+    if not since:
+        mistakes.add(path, f"{word!r} is a relative name. Allowed for {option}: an absolute path.")
+    elif version < since:
+        mistakes.add(
+            path, f"{word!r} is a relative name, which reaches nodes from Slurm {since} on. Use an absolute path."
+        )
+    elif any(sign in word for sign in "*?["):
+        mistakes.add(path, f"{word!r} is a relative pattern, which reaches no node. Use an absolute path.")
+
+
+def _entry(kind: str, entry: Mapping[str, Any], file: str, path: Path, mistakes: Mistakes) -> dict[str, str]:
+    here, there = entry.get("file"), entry.get("path")
+    if bool(here) == bool(there):
+        mistakes.add(path, "needs either `file`, beside the cluster file, or `path`, absolute on the machines.")
+        return {}
+    if there:
+        if kind not in script_options():
+            mistakes.add(path, f"Slurm reads {files_beside()[kind].file} beside slurm.conf alone. Name a `file`.")
+        elif not _ABSOLUTE.fullmatch(there):
+            mistakes.add(path, f"{there!r} is not allowed. Allowed: an absolute path without blanks and patterns.")
+        return {"path": there}
+    source = FilePath(file).absolute().parent / str(here)
+    if problem := _problem(kind, source):
+        mistakes.add(path, f"{here}: {problem}")
+        return {}
+    return {"file": str(source)}
+
+
+def _problem(kind: str, source: FilePath) -> str:
+    """Return what is wrong with a script on this machine, or nothing."""
+    try:
+        status = source.stat()
+        if not stat.S_ISREG(status.st_mode):
+            return f"{source} is not a regular file. Name a script."
+        text = source.read_text(encoding="utf-8")
+    except OSError as error:
+        return f"{source} cannot be read: {error.strerror}. Names are relative to the cluster file."
+    except UnicodeDecodeError:
+        return f"{source} is not text in UTF-8. Install a program on the machines and name its `path`."
+    if kind in script_options() and not text.startswith("#!/"):
+        return (
+            f"{source} does not begin with the path of its interpreter. Write #!/bin/sh or the like in its first line."
+        )
+    return ""

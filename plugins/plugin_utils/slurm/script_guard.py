@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Refuse an option that names a script on nodes while a node lacks the script: its first job would drain it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, reader
+
+from . import scripts
+from .script_table import by_option
+
+# Nodes that the cluster file plans without jobs.
+_IDLE = ("down", "future")
+
+
+def refuse(cluster: Cluster, answers: Mapping[str, Any], in_force: Mapping[str, str]) -> str:
+    """Return why the options must not come into force, a line each; empty when every host has its scripts.
+
+    `answers`: host -> result of slurm_script_check, for the hosts of `scripts.hosts`; one that is missing or skipped proves nothing.
+    `in_force`: option -> value that slurm.conf has now; a value that stays needs no proof of hosts that were not asked.
+    """
+    hosts = scripts.hosts(cluster)
+    answered = {host: answers[host] for host in hosts if _is_answer(answers.get(host))}
+    rows = _missing(cluster, {host: one["findings"] for host, one in answered.items()})
+    news = {name: value for name, value in scripts.node_options(cluster).items() if in_force.get(name) != value}
+    planned = {node.name for node in cluster.nodes if node.state in _IDLE}
+    silent = [host for host in hosts if host not in answered and host not in planned]
+    if news and silent:
+        rows += [_unproven(cluster, name, value, silent) for name, value in news.items()]
+    return finding.table(rows)
+
+
+def _is_answer(answer: Any) -> bool:
+    return isinstance(answer, Mapping) and "findings" in answer and not answer.get("failed")
+
+
+def _missing(cluster: Cluster, findings: Mapping[str, list[dict[str, Any]]]) -> list[Finding]:
+    """Return one finding for all hosts that lack the same script."""
+    by_script: dict[tuple[str, str, str], list[str]] = {}
+    for host, rows in findings.items():
+        for row in rows:
+            by_script.setdefault((row["where"], row["expected"], row["found"]), []).append(host)
+    return [
+        Finding(
+            kind="slurm-script",
+            where=f"{place(cluster, where)}: {where}",
+            expected=expected,
+            found=f"{found} on {fold(hosts)}",
+            remedy="Install it there, or bring it by slurm.scripts",
+        )
+        for (where, expected, found), hosts in by_script.items()
+    ]
+
+
+def _unproven(cluster: Cluster, option: str, value: str, silent: list[str]) -> Finding:
+    return Finding(
+        kind="slurm-script",
+        where=f"{place(cluster, option)}: {option}",
+        expected=f"{value} proved on every host that runs it",
+        found=f"{fold(silent)} not asked",
+        remedy="Run without --limit and with all of them up. Nodes that are gone for long: state: down in racks.<name>.exceptions",
+    )
+
+
+def place(cluster: Cluster, option: str) -> str:
+    """Return file and line of the cluster file where an option, or the scripts behind it, are stated."""
+    lines = reader.read(cluster.path)[1]
+    row = by_option().get(option.lower())
+    for path, line in lines.items():
+        if path[:2] == ("slurm", "options") and len(path) == 3 and str(path[2]).lower() == option.lower():
+            return f"{cluster.path}:{line}"
+        if row and path == ("slurm", "scripts", row.kind):
+            return f"{cluster.path}:{line}"
+    return cluster.path

@@ -1,0 +1,45 @@
+"""Which lines a refusal of slurmctld is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.refusal import explain
+from tests.unit.slurm.test_scripts import BASE
+
+FILES = {
+    "slurm.conf": "ClusterName=lab\nMessageTimeout=30\nPrologSlurmctld=/opt/none\nJobSubmitPlugins=lua\nSelectType=select/x\n"
+}
+
+
+@pytest.fixture
+def cluster_file(tmp_path):
+    path = tmp_path / "lab.bedplate.yml"
+    path.write_text(BASE)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ("fatal: Invalid PrologSlurmctld(`/opt/none`): No such file", "slurm.conf:3: PrologSlurmctld=/opt/none"),
+        ("fatal: failed to initialize job_submit plugin", "slurm.conf:4: JobSubmitPlugins=lua"),
+        ("fatal: Can't find plugin for select/x", "slurm.conf:5: SelectType=select/x"),
+        ("error: Parse error in file /etc/slurm/slurm.conf line 5: x", "slurm.conf:5: SelectType=select/x"),
+    ],
+)
+def test_the_line_is_named(said, line, cluster_file):
+    text = explain(f"slurmctld.service: x\nctl1 slurmctld[1]: slurmctld: {said}\n\nTaken back: y", FILES, cluster_file)
+    places = [one.strip() for one in text.splitlines() if one.startswith("  ")]
+    assert [one.partition("  (from")[0] for one in places] == [line]
+    assert text.endswith("Taken back: y")
+
+
+def test_the_line_of_the_cluster_file_is_named(cluster_file):
+    text = explain("fatal: bad MessageTimeout", FILES, cluster_file)
+    line = next(number for number, one in enumerate(BASE.splitlines(), 1) if "MessageTimeout" in one)
+    assert f"{cluster_file}:{line}: slurm.options.MessageTimeout" in text
+
+
+def test_a_message_that_names_nothing_stays_as_it_is(cluster_file):
+    assert explain("no answer", FILES, cluster_file) == "no answer"

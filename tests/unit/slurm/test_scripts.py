@@ -1,0 +1,236 @@
+"""slurm.scripts: what is installed where, which options name it, and what is refused before an option comes into force."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.script_check import findings_of, in_force
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, groups_of, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render, script_guard, script_table, scripts
+
+BASE = (Path(__file__).parents[1] / "cluster/base.yml").read_text()
+
+
+class Site:
+    """A cluster file with scripts beside it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.script("a.sh", "#!/bin/sh\nexit 0\n")
+        self.script("b.sh", "#!/bin/sh\nexit 1\n")
+        self.script("x.lua", "return 0\n")
+
+    def script(self, name: str, text: str | bytes) -> None:
+        (self.directory / name).write_bytes(text if isinstance(text, bytes) else text.encode())
+
+    def load(self, block: str = "", options: str = "") -> Cluster:
+        text = BASE.replace("slurm:\n", f"slurm:\n{block}", 1).replace("  options:\n", f"  options:\n{options}", 1)
+        path = self.directory / "lab.bedplate.yml"
+        path.write_text(text)
+        return load(path)
+
+    def mistakes(self, block: str = "", options: str = "") -> list[tuple[str, int]]:
+        with pytest.raises(ClusterFileError) as caught:
+            self.load(block, options)
+        return [(one.where, one.line) for one in caught.value.mistakes]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def conf(cluster: Cluster) -> dict[str, str]:
+    return {
+        key: value
+        for line in render.slurm_files(cluster)["slurm.conf"].splitlines()
+        if "=" in line
+        for key, value in [line.split("=", 1)]
+    }
+
+
+def test_without_scripts_nothing_is_installed_or_asked(site):
+    cluster = site.load()
+    assert scripts.stated(cluster) == []
+    assert scripts.hosts(cluster) == []
+    assert groups_of(cluster)["slurm_script_hosts"] == []
+    assert scripts.files(cluster, "gpu01") == scripts.expected(cluster, "gpu01") == []
+
+
+def test_a_script_is_installed_where_it_runs_and_its_option_names_it(site):
+    cluster = site.load("  scripts: {prolog: a.sh, prolog_slurmctld: b.sh}\n")
+    (node,), (controller,) = scripts.files(cluster, "gpu01"), scripts.files(cluster, "ctl1")
+    assert conf(cluster)["Prolog"] == node["path"]
+    assert conf(cluster)["PrologSlurmctld"] == controller["path"]
+    assert node["content"] == "#!/bin/sh\nexit 0\n"
+    assert node["mode"] == "0755"
+    assert set(groups_of(cluster)["slurm_script_hosts"]) == {one.name for one in cluster.nodes}
+
+
+def test_another_content_is_another_path(site):
+    before = conf(site.load("  scripts: {prolog: a.sh}\n"))["Prolog"]
+    site.script("a.sh", "#!/bin/sh\nexit 3\n")
+    assert conf(site.load("  scripts: {prolog: a.sh}\n"))["Prolog"] != before
+
+
+def test_several_run_in_order_with_the_arguments_and_the_first_that_fails_ends_it(site, tmp_path):
+    site.script("one.sh", f"#!/bin/sh\necho one $* >>{tmp_path}/log\n")
+    site.script("bad.sh", f"#!/bin/sh\necho bad $* >>{tmp_path}/log\nexit 7\n")
+    cluster = site.load("  scripts: {resume: [one.sh, {path: /bin/true}, bad.sh, one.sh]}\n")
+    for entry in scripts.files(cluster, "ctl1"):
+        path = tmp_path / "root" / entry["path"].lstrip("/")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(entry["content"].replace(scripts.DIRECTORY, f"{tmp_path}/root{scripts.DIRECTORY}"))
+        path.chmod(0o755)
+    runner = f"{tmp_path}/root{conf(cluster)['ResumeProgram']}"
+    done = subprocess.run([runner, "gpu[01-02]", "x y"], check=False)
+    assert done.returncode == 7
+    assert (tmp_path / "log").read_text().splitlines() == ["one gpu[01-02] x y", "bad gpu[01-02] x y"]
+
+
+def test_lua_scripts_and_plugstack_lie_beside_slurm_conf(site):
+    site.script("stack", "optional /opt/x.so\n")
+    cluster = site.load(
+        "  scripts: {job_submit: x.lua, cli_filter: x.lua, plugstack: stack}\n",
+        "    JobSubmitPlugins: all_partitions\n",
+    )
+    files = render.slurm_files(cluster)
+    assert files["job_submit.lua"] == files["cli_filter.lua"] == "return 0\n"
+    assert "optional /opt/x.so" in files["plugstack.conf"]
+    assert conf(cluster)["JobSubmitPlugins"] == "all_partitions,lua"
+    assert conf(cluster)["CliFilterPlugins"] == "lua"
+
+
+@pytest.mark.parametrize(
+    ("block", "options", "where"),
+    [
+        ("  scripts: {prolog: none.sh}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {prolog: ../}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {prolog: x.lua}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {prolog: binary}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {prolog: {path: opt/x}}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {prolog: {file: a.sh, path: /x}}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {job_submit: [x.lua, x.lua]}\n", "", "slurm.scripts.job_submit"),
+        ("  scripts: {job_submit: {path: /x.lua}}\n", "", "slurm.scripts.job_submit"),
+        ("  scripts: {prologue: a.sh}\n", "", "slurm.scripts.prologue"),
+        ("  scripts: {prolog: a.sh}\n", "    prolog: /x\n", "slurm.options.prolog"),
+        ("", "    ResumeProgram: x.sh\n", "slurm.options.ResumeProgram"),
+        ("", "    HealthCheckProgram: /opt/*\n", "slurm.options.HealthCheckProgram"),
+        ("", "    Epilog: epilog.d/*\n", "slurm.options.Epilog"),
+    ],
+)
+def test_a_mistake_is_named_with_its_line(site, block, options, where):
+    site.script("binary", b"\x7fELF\xff\xfe")
+    found = site.mistakes(block, options)
+    assert [place for place, _line in found] == [where]
+    lines = (site.directory / "lab.bedplate.yml").read_text().splitlines()
+    assert where.split(".")[-1] in lines[found[0][1] - 1]
+
+
+def test_a_relative_prolog_reaches_nodes_from_its_release_on_and_lies_on_the_controller(site):
+    cluster = site.load(options="    Prolog: prolog.sh\n")
+    assert scripts.expected(cluster, "ctl1") == [{"option": "Prolog", "path": "prolog.sh", "glob": True}]
+    assert scripts.expected(cluster, "gpu01") == []
+
+
+# what is at the path: how it is made, and what is found
+@pytest.mark.parametrize(
+    ("content", "mode", "found"),
+    [
+        (b"#!/bin/sh\n", 0o755, ""),
+        (b"\x7fELF", 0o755, ""),
+        (b"#!/bin/sh\n", 0o644, "not executable (mode 0644)"),
+        (b"#!/opt/none\n", 0o755, "without its interpreter /opt/none"),
+        (None, 0, "no such file or directory"),
+        ("directory", 0, "not a regular file"),
+    ],
+)
+def test_a_script_must_be_an_executable_regular_file(tmp_path, content, mode, found):
+    path = tmp_path / "script"
+    if content == "directory":
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+        path.chmod(mode)
+    rows = findings_of([{"option": "Prolog", "path": str(path), "glob": True}], Path("/etc/slurm"))
+    assert [row.found for row in rows] == ([found] if found else [])
+
+
+def test_each_match_of_a_pattern_counts_and_none_is_a_finding(tmp_path):
+    for name, mode in (("1", 0o755), ("2", 0o644)):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(mode)
+    one = {"option": "Prolog", "glob": True}
+    assert len(findings_of([{**one, "path": f"{tmp_path}/*"}], tmp_path)) == 1
+    assert findings_of([{**one, "path": f"{tmp_path}/1*"}], tmp_path) == []
+    assert [row.found for row in findings_of([{**one, "path": f"{tmp_path}/x*"}], tmp_path)] == ["no such file"]
+
+
+def test_the_options_in_force_are_those_of_the_file():
+    assert in_force(parse("prolog=/a\nMailProg=/b\n"), ["Prolog", "Epilog"]) == {"Prolog": "/a"}
+
+
+NOTHING: dict[str, Any] = {"findings": []}
+
+
+def lacks(path: str = "/opt/p") -> dict[str, Any]:
+    row = {"where": "Prolog", "expected": f"{path} to be there", "found": "absent"}
+    return {"findings": [row]}
+
+
+@pytest.mark.parametrize(
+    ("answers", "in_force", "refused"),
+    [
+        # Every host has it; one lacks it; one was not asked, failed, or skipped its task.
+        ({}, {}, []),
+        ({"gpu02": lacks()}, {}, ["gpu02"]),
+        ({"gpu02": lacks(), "gpu03": lacks()}, {"Prolog": "/opt/p"}, ["gpu[02-03]"]),
+        ({"gpu02": None}, {}, ["gpu02 not asked"]),
+        ({"gpu02": {"unreachable": True}}, {}, ["gpu02 not asked"]),
+        ({"gpu02": {"skipped": True, "changed": False}}, {}, ["gpu02 not asked"]),
+        ({"gpu02": {**NOTHING, "failed": True}}, {}, ["gpu02 not asked"]),
+        # What is in force already needs no proof of who was not asked.
+        ({"gpu02": None}, {"Prolog": "/opt/p"}, []),
+        ({"gpu02": None}, {"Prolog": "/opt/other"}, ["gpu02 not asked"]),
+    ],
+)
+def test_an_option_is_refused_while_a_host_has_not_proved_its_script(site, answers, in_force, refused):
+    cluster = site.load(options="    Prolog: /opt/p\n")
+    every = {node.name: NOTHING for node in cluster.nodes} | answers
+    text = script_guard.refuse(cluster, every, in_force)
+    assert bool(text) == bool(refused)
+    for one in refused:
+        assert one in text
+        assert f"{cluster.path}:" in text
+
+
+def test_a_node_that_is_planned_down_need_not_prove_anything(site):
+    cluster = site.load(options="    Prolog: /opt/p\n")
+    planned = [node.name for node in cluster.nodes if node.state in ("down", "future")]
+    others = {node.name: NOTHING for node in cluster.nodes if node.name not in planned}
+    assert script_guard.refuse(cluster, others, {}) == ""
+
+
+def test_the_table_and_the_schema_name_the_same_kinds():
+    from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema import CLUSTER_FILE
+
+    known = {**script_table.script_options(), **script_table.files_beside()}
+    assert set(CLUSTER_FILE.fields["slurm"].fields["scripts"].fields) == set(known)
+
+
+def test_every_option_of_the_table_is_one_of_slurm():
+    from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import options
+
+    for row in [*script_table.script_options().values(), *script_table.files_beside().values()]:
+        if row.option:
+            assert options.canonical("slurm", row.option) == row.option
+
+
+def test_the_mode_on_the_machines_is_not_that_of_the_control_node(site):
+    (site.directory / "a.sh").chmod(0o600)
+    assert scripts.files(site.load("  scripts: {prolog: a.sh}\n"), "gpu01")[0]["mode"] == "0755"
