@@ -87,7 +87,9 @@ def slurm_wanted(
 ) -> dict[str, object]:
     """Return the arguments of the module slurm_in_use."""
     given = {} if counted is None else {"counted": str(counted)}
-    return {**render.wanted(cluster_of(path, "slurm_wanted")), **given, "unasked": unasked, "read_back": read_back}
+    # Who has counted is about to write the files.
+    asked = {"fence": counted is not None, "unasked": unasked, "read_back": read_back}
+    return {**render.wanted(cluster_of(path, "slurm_wanted")), **given, **asked}
 
 
 @functools.lru_cache(maxsize=8)

@@ -17,7 +17,7 @@ description:
     with jobs keeps the lines that it has; so does a node that is not in O(counted).
   - Fails when slurmctld would lose its jobs or not start under the wanted name and state directory, and when an option of O(guarded)
     would change while jobs run.
-  - Changes nothing, and runs in check mode.
+  - Changes nothing, but for O(fence), and runs in check mode.
   - A host without slurm.conf has nothing to keep. When something leaves and slurmctld does not answer, the module fails
     unless O(unasked) is true, since nobody knows what would be killed.
 options:
@@ -76,6 +76,12 @@ options:
       value: {description: The wanted value. Empty is Slurm's own default., type: str, required: true}
       place: {description: Where it is stated., type: str, required: true}
       lowered: {description: Whether only a lower number ends jobs., type: bool, default: false}
+  fence:
+    description: >-
+      Drain the nodes, and close the partitions, that are about to change or leave and have no job, and ask again, so that no job starts
+      there before M(bedplate.cluster.slurm_fence) gives them back. Not in check mode.
+    type: bool
+    default: false
   read_back:
     description: Keep only the lines that an earlier run has kept, to compare with what is in force, and refuse nothing.
     type: bool
@@ -113,6 +119,13 @@ nodes: {description: "Leaving nodes that are kept, with the ids of their jobs.",
 partitions: {description: "Leaving partitions that are kept, with the ids of their jobs.", type: dict, returned: always}
 count: {description: "Nodes, as a hostlist, whose hardware must be counted before their lines change.", type: str, returned: always}
 new: {description: "Those of RV(count) that are not in force yet, as a hostlist.", type: str, returned: always}
+fence:
+  description: What bedplate has drained and closed, by this call or by a run that was killed.
+  type: dict
+  returned: always
+  contains:
+    nodes: {description: Nodes that are drained with a reason of bedplate's own, as a hostlist., type: str, sample: "gpu[01-02]"}
+    partitions: {description: Partitions that take no new job., type: list, elements: str, sample: [debug]}
 changing:
   description: Groups of like nodes whose lines change.
   type: list
@@ -128,7 +141,6 @@ changing:
     memory: {description: "RealMemory in force, in MiB.", type: int, sample: 1031000}
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +148,15 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hardware
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import ask, environment
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, parse, read
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import (
+    Fence,
+    lift_commands,
+    present,
+    raise_commands,
+    targets,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import Identity, find_problems
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import (
     Answer,
@@ -148,34 +168,29 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use impo
     unasked_problems,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import (
-    JOB_FORMAT,
     Live,
     leaving,
-    parse_live,
     retain,
 )
 
-_QUESTIONS = (
-    ("scontrol", "show", "config"),
-    ("scontrol", "--oneliner", "--all", "show", "nodes"),
-    ("scontrol", "--oneliner", "--all", "show", "partitions"),
-    ("squeue", "--local", "--noheader", "--all", f"--format={JOB_FORMAT}"),
-)
 
-
-def _ask(module: AnsibleModule, slurm_conf: Path) -> Live | None:
-    """Ask slurmctld everything; None when it does not answer, for half an answer would hide jobs."""
-    for name in [name for name in os.environ if name.startswith(("SQUEUE_", "SLURM_"))]:
-        del os.environ[name]  # a login's habits, such as SQUEUE_STATES, would hide jobs as well
-    answers = []
-    for question in _QUESTIONS:
-        rc, out, _err = module.run_command(
-            ["timeout", "30", *question], environ_update={"SLURM_CONF": str(slurm_conf), "LC_ALL": "C"}
-        )
+def _raise(module: AnsibleModule, slurm_conf: Path, fence: Fence) -> tuple[Live | None, list[str]]:
+    """Put the fence up; return what slurmctld knows behind it, and what went wrong. A node that got a job meanwhile is given back."""
+    for command in raise_commands(fence):
+        rc, out, err = module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
         if rc != 0:
-            return None
-        answers.append(str(out))
-    return parse_live(*answers)
+            text = f"`{' '.join(command)}` failed, so a job could start where it would be lost: {(err or out).strip()}"
+            return None, [text]
+    live = ask(module.run_command, slurm_conf)
+    if live is None:
+        return None, ["slurmctld stopped to answer. Run again."]
+    late = set(fence.nodes) & set(live.jobs_by_node())
+    for command in lift_commands(live, late, ()):
+        module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
+    used = {name for job in live.jobs for name in job.partitions}
+    fence.nodes = [name for name in fence.nodes if name not in late]
+    fence.partitions = [name for name in fence.partitions if name not in used]
+    return live, []
 
 
 def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
@@ -188,7 +203,7 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     if not (directory / "slurm.conf").exists():
         return Answer(count=nodes, new=nodes), find_problems(identity, Conf(), None, unasked=True)
     conf, gres = read(directory / "slurm.conf"), read(directory / "gres.conf")
-    live = _ask(module, directory / "slurm.conf")
+    live = ask(module.run_command, directory / "slurm.conf")
     gone = leaving(conf, live, nodes, module.params["partitions"])
     wanted = [parse("\n".join(module.params[name])) for name in ("node_lines", "gres_lines")]
     plan = hardware.compare(conf, gres, live, *wanted) if wanted[0].lines else hardware.Plan()
@@ -201,6 +216,17 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
         problems = []  # nothing is about to change
     if live is None or problems:
         return Answer(count=plan.to_count(), new=plan.new), problems
+    fence, raised = Fence(present(live)), False
+    if module.params["fence"] and not module.check_mode:
+        held = holding(plan, live.jobs_by_node(), module.params["counted"])
+        free = [name for name in (*gone[0], *plan.changes) if name not in held]
+        up = targets(live, free, gone[1])
+        if up.nodes or up.partitions:
+            behind, problems = _raise(module, directory / "slurm.conf", up)
+            if behind is None:
+                return Answer(), problems
+            live = behind
+        fence, raised = Fence([*fence.nodes, *up.nodes], up.partitions), bool(up.nodes or up.partitions)
     kept = retain(conf, gres, *gone, live)
     jobs = live.jobs_by_node()
     if module.params["read_back"]:
@@ -213,7 +239,7 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     changing = hardware.grouped(plan, waits, jobs)
     for note in leaving_notes(kept, live) + changing_notes(changing):
         module.warn(note)
-    return Answer(kept, changing, plan.to_count(), plan.new), []
+    return Answer(kept, changing, plan.to_count(), plan.new, fence, raised), []
 
 
 def main() -> None:
@@ -232,6 +258,7 @@ def main() -> None:
             "gres_lines": {"type": "list", "elements": "str", "default": []},
             "counted": {"type": "str"},
             "guarded": {"type": "list", "elements": "dict", "default": [], "options": guarded},
+            "fence": {"type": "bool", "default": False},
             "read_back": {"type": "bool", "default": False},
             "unasked": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
@@ -245,7 +272,7 @@ def main() -> None:
     if problems:
         module.fail_json(msg="\n".join(problems))
     configured = (Path(module.params["directory"]) / "slurm.conf").exists()
-    module.exit_json(changed=False, configured=configured, **answer.facts())
+    module.exit_json(changed=answer.raised, configured=configured, **answer.facts())
 
 
 if __name__ == "__main__":

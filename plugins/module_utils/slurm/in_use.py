@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hardware
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import Fence
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import OVERRIDE
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Live, Retained
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.state import SLURM
@@ -29,11 +30,20 @@ class Answer:
     changing: list[hardware.Group] = field(default_factory=list)
     count: list[str] = field(default_factory=list)
     new: list[str] = field(default_factory=list)
+    fence: Fence = field(default_factory=Fence)
+    # Whether this call has put a fence up.
+    raised: bool = False
 
     def facts(self) -> dict[str, Any]:
         """Return the answer as plain data."""
         groups = [asdict(group) for group in self.changing]
-        return {**asdict(self.kept), "changing": groups, "count": fold(self.count), "new": fold(self.new)}
+        return {
+            **asdict(self.kept),
+            "changing": groups,
+            "count": fold(self.count),
+            "new": fold(self.new),
+            "fence": self.fence.facts(),
+        }
 
 
 def unasked_problems(conf: Conf, nodes: list[str], partitions: list[str], changed: list[str]) -> list[str]:

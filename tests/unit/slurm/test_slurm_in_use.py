@@ -39,9 +39,12 @@ class Node:
             "nodes": "n[1-3]", "partitions": ["gpu", "old"], "cluster": "lab", "state_save_location": str(self.old),
             "slurmd_spool_dir": "", "controllers": [], "unasked": False, "directory": str(self.etc),
             "node_lines": [], "gres_lines": [], "counted": None, "guarded": [], "read_back": False,
+            "fence": False,
         }  # fmt: skip
         self.answers: dict[str, str] | None = None
         self.warnings: list[str] = []
+        self.updates = []
+        self.after_update = lambda: None
         self.environments: list[dict[str, str]] = []
 
     def conf(self, text: str = NODES, cluster: str = "lab") -> None:
@@ -55,7 +58,14 @@ class Node:
             "squeue": jobs,
         }
 
+    check_mode = False
+    updates: list[str]
+
     def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        if "update" in command:
+            self.updates.append(" ".join(command[4:]))
+            self.after_update()
+            return (0, "", "")
         self.environments.append({**os.environ, **environ_update})
         key = "squeue" if "squeue" in command else command[-1]
         return (1, "", "refused") if self.answers is None or key not in self.answers else (0, self.answers[key], "")
@@ -416,3 +426,82 @@ def test_lines_that_are_kept_still_are_notices():
     ]
     assert "7" in found[0].found
     assert "scheduler.yml" in found[1].remedy
+
+
+FENCED = "Reason=bedplate:edit: the line of this node is about to change"
+
+
+def fenced(node: Node) -> None:
+    edited(node, jobs="7|gpu|n2|")
+    node.params.update(fence=True, counted="n[1-3]")
+
+
+def test_no_job_starts_on_a_node_that_is_about_to_change(node: Node):
+    fenced(node)
+    answer = node.answer()[0]
+    assert node.updates == [f"NodeName=n[1,3] State=DRAIN {FENCED}"]
+    assert answer.facts()["fence"] == {"nodes": "n[1,3]", "partitions": []}
+    assert answer.raised
+
+
+def test_a_job_that_was_faster_than_the_fence_keeps_its_node_which_is_given_back(node: Node):
+    fenced(node)
+
+    def job_starts() -> None:
+        node.after_update = lambda: None
+        assert node.answers
+        node.answers["squeue"] += "\n8|gpu|n3|"
+        node.answers["nodes"] = node.answers["nodes"].replace(
+            "NodeName=n3 Sockets=1 State=IDLE", f"NodeName=n3 Sockets=1 State=MIXED+DRAIN {FENCED}"
+        )
+
+    node.after_update = job_starts
+    answer = node.answer()[0]
+    assert node.updates[1:] == ["NodeName=n3 State=RESUME"]
+    assert answer.facts()["fence"]["nodes"] == "n1"
+    assert {line.split()[0] for line in answer.kept.slurm} == {"NodeName=n2", "NodeName=n3"}
+
+
+def test_what_leaves_takes_no_new_job(node: Node):
+    fenced(node)
+    node.params.update(nodes="n[1-2]", partitions=["gpu"], node_lines=[])
+    assert node.answers
+    node.answers["partitions"] = "PartitionName=gpu Nodes=n[1-3] State=UP\nPartitionName=old Nodes=n3 State=UP\n"
+    answer = node.answer()[0]
+    assert node.updates == [f"NodeName=n3 State=DRAIN {FENCED}", "PartitionName=old State=DRAIN"]
+    assert answer.facts()["fence"] == {"nodes": "n3", "partitions": ["old"]}
+
+
+@pytest.mark.parametrize("quiet", ["check mode", "not asked to", "nothing changes"])
+def test_nothing_is_drained(node: Node, quiet: str):
+    fenced(node)
+    node.check_mode = quiet == "check mode"
+    node.params["fence"] = quiet != "not asked to"
+    if quiet == "nothing changes":
+        node.params["node_lines"] = []
+    answer = node.answer()[0]
+    assert (node.updates, answer.raised) == ([], False)
+
+
+def test_what_a_killed_run_has_drained_is_given_back_by_the_next(node: Node):
+    node.conf()
+    node.up()
+    assert node.answers
+    node.answers["nodes"] = (
+        f"NodeName=n1 State=IDLE+DRAIN {FENCED}\nNodeName=n2 State=IDLE+DRAIN Reason=fan\nNodeName=n3 State=IDLE\n"
+    )
+    answer = node.answer()[0]
+    assert answer.facts()["fence"] == {"nodes": "n1", "partitions": []}
+    assert not answer.raised
+
+
+def test_a_fence_that_cannot_be_put_up_is_a_refusal(node: Node, monkeypatch: pytest.MonkeyPatch):
+    fenced(node)
+    original = node.run_command
+    monkeypatch.setattr(
+        node,
+        "run_command",
+        lambda command, environ_update: (1, "", "denied") if "update" in command else original(command, environ_update),
+    )
+    (problem,) = node.answer()[1]
+    assert "denied" in problem
