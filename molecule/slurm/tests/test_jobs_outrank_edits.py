@@ -133,3 +133,26 @@ def test_without_overrides_a_profile_may_say_what_slurmd_finds_and_no_more(host,
     for text in ("profiles.sim.sockets x cores_per_socket", f"{memory + 1} MiB", f"{memory} MiB", "gpu[01-02]"):
         assert text in output_of(refused)
     assert host.check_output(FILES) == before
+
+
+def test_jobs_that_arrive_during_the_run_are_not_lost(host, site):
+    """Short jobs on free nodes, one after the other: each of them could start in the second in which its node's line changes."""
+    host.check_output(
+        "nohup sh -c 'while [ ! -e /run/enough ]; do sbatch --account=research --mem=20 --no-requeue --job-name=arrives "
+        "--output=/dev/null --wrap=\"sleep 4\"; sleep 0.3; done' >/dev/null 2>&1 &"
+    )
+    try:
+        for old, new in (("cores_per_socket: 2", "cores_per_socket: 4"), ("model: sim", "model: renamed")):
+            fresh(site, (old, new))
+            site.apply()
+    finally:
+        host.run("touch /run/enough; sleep 1; rm /run/enough; scancel --state=PENDING --name=arrives")
+    host.check_output("while squeue --noheader --all | grep -q arrives; do sleep 1; done")
+    ended = host.check_output(
+        "sacct --duplicates --allocations --noheader --parsable2 --name=arrives --format=JobID,State,Restarts"
+    ).split()
+    ran = [line for line in ended if "CANCELLED" not in line]
+    assert len(ran) > 10
+    assert {line.split("|", 1)[1] for line in ran} == {"COMPLETED|0"}
+    # Nodes that were kept free are in service again.
+    assert "bedplate:edit:" not in host.check_output("sinfo --noheader --Node --format=%E")
