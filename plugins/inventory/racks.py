@@ -16,8 +16,9 @@ description:
   - A host has one variable, C(ansible_host). The group V(all) has C(bedplate_cluster_file), C(bedplate_site) and C(bedplate_cluster).
     What else there is to know of a host is a filter away, P(bedplate.cluster.node#filter), since every variable of every host is paid
     for by every command.
-  - All mistakes of a cluster file are reported at once, each with its line. With C(any_unparsed_is_failed) they end the command,
-    before another plugin tries the file; for that this plugin comes first in C(enable_plugins).
+  - All mistakes of a cluster file are reported at once, each with its line. They end the command, before another
+    plugin tries the file, unless C(any_unparsed_is_failed) is set to false; for that this plugin comes first in C(enable_plugins), or
+    none of Ansible's own but V(auto) is before it.
   - All keys below these are in docs/cluster-file.md; docs/schema/cluster-file.schema.json is for editors.
   - Expressions in O(groups), O(keyed_groups) and O(compose) see what P(bedplate.cluster.node#filter) returns for each host.
 extends_documentation_fragment: [ansible.builtin.constructed]
@@ -150,6 +151,16 @@ def _names_this_plugin(path: str) -> bool:
         return False
 
 
+def _ends_the_command() -> bool:
+    """Return whether a wrong cluster file ends the command: yes, unless somebody has said that no inventory does.
+
+    Installed as a collection there is no ansible.cfg that says so, and Ansible would go on without a host, with what five other plugins
+    have to say of the file before and after its mistakes.
+    """
+    value, origin = constants.config.get_config_value_and_origin("INVENTORY_ANY_UNPARSED_IS_FAILED")
+    return bool(value) or origin == "default"
+
+
 class Preload:
     """Loads what nearly every task of a role needs, right before Ansible forks for the first of them.
 
@@ -230,7 +241,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         try:
             self._parse(path)
         except AnsibleError as error:
-            if not constants.INVENTORY_ANY_UNPARSED_IS_FAILED:
+            if not _ends_the_command():
                 raise
             # The manager would go on with the other plugins: each of them has its say about the file, and one of them may take
             # it for an inventory of its own.

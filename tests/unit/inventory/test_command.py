@@ -80,6 +80,23 @@ def test_no_other_plugin_tries_a_cluster_file(tmp_path, text, said):
     assert "[WARNING]" not in done.stderr
 
 
+def test_a_collection_without_a_configuration_of_its_own_tells_the_mistakes_alone(tmp_path):
+    """As it is installed by ansible-galaxy: Ansible's own plugins in Ansible's own order."""
+    (tmp_path / "ansible.cfg").write_text(f"[defaults]\ncollections_path = {ROOT / 'collections'}\n")
+    path = tmp_path / "lab.bedplate.yml"
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    path.write_text(text.replace("sockets:", "sokets:"))
+    done = inventory("-i", path, "--list", ANSIBLE_CONFIG=str(tmp_path / "ansible.cfg"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.strip().splitlines()) == 2
+    assert f"{path}:" in done.stderr.strip().splitlines()[1]
+    assert "Did you mean 'sockets'" in done.stderr
+    path.write_text(text)
+    done = inventory("-i", path, "--list", ANSIBLE_CONFIG=str(tmp_path / "ansible.cfg"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gpu04" in json.loads(done.stdout)["_meta"]["hostvars"]
+
+
 def test_mistakes_are_told_where_they_do_not_end_the_command(tmp_path):
     (tmp_path / "lab.bedplate.yml").write_text("plugin: bedplate.cluster.racks\nsiite: lab\n")
     (tmp_path / "more").write_text("[others]\nlogin1\n")

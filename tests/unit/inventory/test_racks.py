@@ -8,7 +8,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from ansible import constants
 from ansible.errors import AnsibleParserError
 from ansible.inventory.data import InventoryData
 from ansible.inventory.manager import InventoryManager
@@ -26,7 +25,7 @@ TENTHOUSAND = ROOT / "inventories/examples/site-10000/site-10000.bedplate.yml"
 @pytest.fixture(autouse=True)
 def _mistakes_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where they end the command is a matter of test_command.py."""
-    monkeypatch.setattr(constants, "INVENTORY_ANY_UNPARSED_IS_FAILED", False)
+    monkeypatch.setenv("ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED", "false")
 
 
 def manager(*sources: Path) -> InventoryManager:
