@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_expected, slurm_files
+from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_daemons, slurm_expected, slurm_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import packages, render, runtime
 
@@ -26,7 +26,9 @@ def expected(
         return {}, []
     topology = variables.value(ROLE, "__slurm_topology")
     files = slurm_files(path, kept or None, topology)
-    more = {"__slurm_files": files} if "controller" in names else {}
+    more = (
+        {"__slurm_files": files, "__slurm_daemons": slurm_daemons(path, kept or None)} if "controller" in names else {}
+    )
     deployed: list[tuple[str, Mapping[str, Any]]] = [
         (ROLE, _deployed(cluster, name, variables, more)) for name in names
     ]

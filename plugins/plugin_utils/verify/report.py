@@ -33,7 +33,7 @@ def collected(results: Mapping[str, Mapping[str, Any] | None], controllers: Sequ
     return ordered(
         one
         for host, findings in found.items()
-        for one in findings
+        for one in _named_once(findings)
         if one.machine != SLURM or speaker is None or host == speaker
     )
 
@@ -58,6 +58,12 @@ def _of_machine(host: str, result: Mapping[str, Any] | None) -> list[Finding]:
         text = " ".join(str(result.get("msg") or "no message").split())
         return [Finding("unread", "machine", "to be compared", text, machine=host)]
     return [one if one.machine else one.on(host) for one in from_json(result["findings"])]
+
+
+def _named_once(findings: Sequence[Finding]) -> list[Finding]:
+    """Return findings without those that a file changed, where others say which of its options."""
+    named = {one.where.split(" ")[0] for one in findings if one.kind == "slurm-conf"}
+    return [one for one in findings if one.kind != "file" or one.where.removeprefix("file ") not in named]
 
 
 def _answers(result: Mapping[str, Any] | None, findings: Iterable[Finding]) -> bool:

@@ -54,6 +54,15 @@ def test_slurm_is_taken_from_the_first_controller_that_answers() -> None:
     ]
 
 
+def test_an_edited_file_is_named_by_its_options_alone() -> None:
+    option = Finding("slurm-conf", "/etc/slurm/slurm.conf KillWait", "30", "60")
+    file, other = (
+        Finding("file", f"file /etc/slurm/{name}.conf", "as written", "changed") for name in ("slurm", "gres")
+    )
+    found = report.collected({"ctl1": result(option, file, other)}, ["ctl1"])
+    assert [one.where for one in found] == [option.where, other.where]
+
+
 def test_no_controller_answers() -> None:
     results = {name: result(QUIET, compared=("slurm",)) for name in ("ctl1", "ctl2")}
     assert [one.machine for one in report.collected(results, ["ctl1", "ctl2"])] == ["ctl1", "ctl2"]
