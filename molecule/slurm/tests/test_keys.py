@@ -18,7 +18,22 @@ BASE = ROOT / "molecule/slurm/slurm.bedplate.yml"
 WIDE = yaml.safe_load((ROOT / "molecule/slurm_keys/slurm_keys.bedplate.yml").read_text())
 ALL = {str(edit): edit for edit in edits()}
 BATCHES = {
-    "plain": ["SlurmctldDebug", "SlurmdDebug", "Licenses", "Prolog", "Epilog", "TaskProlog", "MaxArraySize", "MaxJobCount", "PriorityType", "SchedulerType", "DebugFlags", "KillWait", "InactiveLimit", "MessageTimeout"],
+    "plain": [
+        "SlurmctldDebug",
+        "SlurmdDebug",
+        "Licenses",
+        "Prolog",
+        "Epilog",
+        "TaskProlog",
+        "MaxArraySize",
+        "MaxJobCount",
+        "PriorityType",
+        "SchedulerType",
+        "DebugFlags",
+        "KillWait",
+        "InactiveLimit",
+        "MessageTimeout",
+    ],
     "ports": ["SlurmdPort"],
 }
 
