@@ -39,6 +39,12 @@ def taken_out(text: bytes, manifest: str) -> bytes:
     return b"".join([*lines[: found[0]], *lines[found[1] :]]) if found else text
 
 
+def present(text: bytes, manifest: str) -> bool:
+    """Return whether a file has the block of a manifest, with both of its marks."""
+    lines = text.splitlines(keepends=True)
+    return _where(lines, manifest) is not None and _marks(manifest)[1] in [line.strip() for line in lines]
+
+
 def _marks(manifest: str) -> tuple[bytes, bytes]:
     return f"# bedplate {manifest}: begin".encode(), f"# bedplate {manifest}: end".encode()
 

@@ -224,6 +224,8 @@ class _Planner:
             sensitive=entry.sensitive,
             # Manifests that share a path may each have a handler for it.
             notify=sorted({*entry.notify, *(old.notify if old and owners != {self.manifest} else [])}),
+            owner="" if entry.state == "link" else entry.owner,
+            group="" if entry.state == "link" else entry.group,
         )
 
     def _compare_block(self, entry: Wanted) -> None:

@@ -45,6 +45,9 @@ class Record:
     target: str = ""
     sensitive: bool = False
     notify: list[str] = field(default_factory=list)
+    # Names, or numbers as text; empty in the record of a link, a block, or an older bedplate.
+    owner: str = ""
+    group: str = ""
 
     def owned_by(self, manifests: set[str]) -> Record:
         """Return the record with other owners."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -60,6 +60,21 @@ def hosts_file(cluster: Cluster) -> str:
         if machine.bmc_address:
             lines.append(f"{machine.bmc_address} {_names(cluster, f'{name}-bmc')}\n")
     return _HEAD + "".join(lines)
+
+
+def os_expected(cluster: Cluster, name: str, time_servers: Sequence[str], manage_hosts: bool) -> dict[str, Any]:
+    """Return what verify expects of names and time of a machine.
+
+    Its own address and those of the hosts that are no nodes stand for all lines of /etc/hosts, whose digest is compared as well.
+    """
+    machines = cluster.machines
+    named = [one for one in machines if one == name or not isinstance(machines[one], Node)]
+    return {
+        # slurmd of a node finds its line of slurm.conf by it; other hosts may have another name.
+        "hostname": name if isinstance(machines[name], Node) else "",
+        "names": {one: machines[one].address for one in named} if manage_hosts else {},
+        "time_servers": list(time_servers),
+    }
 
 
 def _names(cluster: Cluster, name: str) -> str:

@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding, to_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.state import units, written
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.state import drift
 
 
@@ -18,17 +20,23 @@ def shell(command: str) -> str:
 def main() -> None:
     told = json.load(sys.stdin)
 
-    def settings() -> list[str]:
-        return [f"{row.where}: {row.found}" for row in drift(Root("/"), told["expected"])]
+    def compared() -> list[Finding]:
+        root = Root("/")
+        found = [*drift(root, told["expected"]), *written.findings(root, told["files"])]
+        return [*found, *units.findings(root, told["units"])]
+
+    def lines(found: list[Finding]) -> list[str]:
+        return [f"{one.where}: {one.found}" for one in found]
 
     found = []
     for row in told["rows"]:
         trouble = shell(row["do"])
-        wrong = settings()
+        wrong = compared()
         trouble += shell(row["undo"])
-        found.append({"wrong": wrong, "trouble": trouble})
+        found.append({"wrong": lines(wrong), "findings": to_json(wrong), "trouble": trouble})
     # Each comparison takes seconds under emulation: what was not put back is seen once, at the end.
-    json.dump({"rows": found, "after": settings()}, sys.stdout)
+    last = compared()
+    json.dump({"rows": found, "after": lines(last), "findings_after": to_json(last)}, sys.stdout)
 
 
 main()

@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment
@@ -64,12 +65,18 @@ class TunedNode:
         done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
         return Run(done)
 
-    def expected(self) -> dict[str, Any]:
-        """Return what the role's verify compares with."""
+    def deployed(self) -> dict[str, Any]:
+        """Return what the role brings."""
         defaults = yaml.safe_load((ROOT / "roles" / "node_tuning" / "defaults" / "main.yml").read_text())
         choices = {name.removeprefix("node_tuning_"): value for name, value in {**defaults, **self.variables}.items()}
-        expected: dict[str, Any] = deployment(load(self.cluster_file), NODE, choices)["expected"]
-        return expected
+        return deployment(load(self.cluster_file), NODE, choices)
+
+    def expected(self) -> dict[str, Any]:
+        """Return what the role's verify compares with: its own part, and those of files and units."""
+        told = self.deployed()
+        of_file = {"state": "file", "mode": "0644", "manifest": "node_tuning", "role": "node_tuning"}
+        files = [{"path": one["path"], "sha256": digest(one["content"].encode()), **of_file} for one in told["files"]]
+        return {"expected": told["expected"], "files": {"files": files}, "units": {"units": told["units"]}}
 
     def boot_files(self) -> str:
         """Return digests of what GRUB boots with."""
@@ -95,13 +102,15 @@ class TunedNode:
 
         Each row has `do` and `undo`, for a shell. All of it is one process on the guest, with the code that verify runs.
         """
-        files = {path.replace(shipped.LIBRARY, _LIBRARY): text for path, text in shipped.files("tuning.state")}
+        parts = ("tuning.state", "state.written", "state.units")
+        texts = [entry for part in parts for entry in shipped.files(part)]
+        files = {path.replace(shipped.LIBRARY, _LIBRARY): text for path, text in texts}
         script = (Path(__file__).parent / "mutate.py").read_text()
         self.guest.run("python3 -c 'import json, pathlib, sys\n"
                        "for path, text in json.load(sys.stdin).items():\n"
                        "    path = pathlib.Path(path); path.parent.mkdir(parents=True, exist_ok=True); path.write_text(text)'",
                        stdin=json.dumps({**files, f"{_LIBRARY}/mutate.py": script}))  # fmt: skip
-        told = json.dumps({"expected": self.expected(), "rows": rows})
+        told = json.dumps({**self.expected(), "rows": rows})
         output = self.guest.run(f"PYTHONPATH={_LIBRARY} python3 {_LIBRARY}/mutate.py", stdin=told, timeout=3 * _TIMEOUT)
         found: dict[str, Any] = json.loads(output)
         return found

@@ -167,9 +167,9 @@ LOST = {
         "sed -i '/hard nofile/d' /etc/security/limits.d/60-bedplate.conf",
         "the distribution's",
     ),
-    "sysctl vm.swappiness": (
-        "echo vm.swappiness=60 >/etc/sysctl.d/99-site.conf",
-        "60, overridden by /etc/sysctl.d/99-site.conf:1",
+    "sysctl vm.overcommit_memory": (
+        "echo vm.overcommit_memory=1 >/etc/sysctl.d/99-site.conf",
+        "1, overridden by /etc/sysctl.d/99-site.conf:1",
     ),
     "NCCL_IB_TC in /etc/nccl.conf": ("sed -i /NCCL_IB_TC/d /etc/nccl.conf", "none"),
     "package perftest": ("apt-get -qq remove perftest", "not installed"),

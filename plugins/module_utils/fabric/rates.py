@@ -10,7 +10,7 @@ from collections.abc import Iterable
 Rate = tuple[str, str]
 
 # In Gbit/s a lane; what is not here is not compared.
-_SPEEDS = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10.3, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
+SPEEDS = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10.3, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
 # So many links, and so much of all, that no cable is the reason.
 _MANY, _NEARLY_ALL = 8, 0.9
 
@@ -19,15 +19,15 @@ def slower(rate: Rate, wanted: Rate) -> bool:
     """Tell whether a width and speed are below the planned ones; what is not known is not."""
     if rate == wanted:
         return False
-    lanes, speed = rate[0].rstrip("x"), _SPEEDS.get(rate[1])
+    lanes, speed = rate[0].rstrip("x"), SPEEDS.get(rate[1])
     if lanes.isdigit() and int(lanes) < int(wanted[0].rstrip("x")):
         return True
-    return lanes.isdigit() and speed is not None and wanted[1] in _SPEEDS and speed < _SPEEDS[wanted[1]]
+    return lanes.isdigit() and speed is not None and wanted[1] in SPEEDS and speed < SPEEDS[wanted[1]]
 
 
 def unreadable(rate: Rate) -> bool:
     """Tell whether a rate was told and says nothing, as `4x???` of a tool that is older than the speed; LLDP tells none."""
-    return rate != ("", "") and (not rate[0].rstrip("x").isdigit() or rate[1] not in _SPEEDS)
+    return rate != ("", "") and (not rate[0].rstrip("x").isdigit() or rate[1] not in SPEEDS)
 
 
 def common(slow: Iterable[Rate], links: int) -> Rate | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, said
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, find
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import writes
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import sysctl, writes
 
 OURS = "run/bedplate/rdma-addresses.json"
 # Several interfaces in one network: each answers for its own address alone, asks with its own, and takes what the others would.
@@ -121,6 +121,10 @@ def drift(root: Root, devices: Sequence[Device], nics: Sequence[Nic], run: Runne
         if nic.shared:
             for row in writes.drift(root, shared(interface)):
                 yield replace(row, remedy=_RESTART)
+            # systemd-sysctl sets them anew whenever the interface comes.
+            keys = {sysctl.dotted(one.path[len("proc/sys/") :]): one.value for one in shared(interface)}
+            for row in sysctl.conflicts(root, keys):
+                yield replace(row, remedy=f"leave {interface} out there: a line with a dash and the key alone does")
 
 
 def _ours(root: Root) -> dict[str, list[str]]:

@@ -8,8 +8,16 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, links, names, roce, stack, topology
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import at_rest
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import (
+    devices,
+    link_state,
+    links,
+    names,
+    roce,
+    stack,
+    topology,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.state import modprobe
 
 NCCL = "etc/nccl.conf"
 
@@ -22,12 +30,13 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterato
     there = devices.read_devices(root)
     yield from names.drift(root, there, nics)
     yield from links.drift(root, there, nics, run)
+    yield from link_state.findings(root, there, nics, expected["links"], run)
     if settings["roce"]:
         yield from roce.drift(root, there, nics, settings["roce"], run)
     if settings["topology"]:
         yield from topology.drift(root, nics)
     yield from _nccl(root, expected["nccl"])
-    yield from at_rest.drift(root, expected["at_rest"], run)
+    yield from modprobe.findings(root, expected, run)
 
 
 def _nccl(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:

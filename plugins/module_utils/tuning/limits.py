@@ -11,7 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading impor
 
 FILE = "etc/security/limits.d/60-bedplate.conf"
 # Our words to those of /proc/PID/limits, and what one of PAM's units is there.
-_ROWS = {"memlock": ("Max locked memory", 1024), "nofile": ("Max open files", 1)}
+ROWS = {"memlock": ("Max locked memory", 1024), "nofile": ("Max open files", 1)}
 _DAEMON = "slurmd"
 
 
@@ -25,7 +25,7 @@ def of_pam(root: Root) -> Iterator[tuple[str, int, str, str, str, str]]:
                 yield path, number, words[0], words[1], words[2], words[3]
 
 
-def _effective(root: Root, item: str) -> dict[tuple[str, str], tuple[str, str]]:
+def effective(root: Root, item: str) -> dict[tuple[str, str], tuple[str, str]]:
     """Return (domain, soft or hard) -> (value, place): of PAM's lines for a domain the last one counts."""
     found = {}
     for path, number, domain, kind, name, value in of_pam(root):
@@ -38,7 +38,7 @@ def _effective(root: Root, item: str) -> dict[tuple[str, str], tuple[str, str]]:
 def drift_of_pam(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     """Compare what everybody gets who logs in, and find lines for single users or groups that say something else."""
     for item, value in wanted.items():
-        lines = _effective(root, item)
+        lines = effective(root, item)
         for kind in ("soft", "hard"):
             there, place = lines.get(("*", kind), ("the distribution's", ""))
             if there != value:
@@ -60,7 +60,7 @@ def drift_of_slurmd(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     for pid in _pids(root, _DAEMON)[:1]:
         text = root.text(f"proc/{pid}/limits", needed=False) or ""
         for item, value in wanted.items():
-            row, unit = _ROWS[item]
+            row, unit = ROWS[item]
             found = re.search(rf"^{row}\s+(\S+)\s+(\S+)", text, re.MULTILINE)
             target = value if value == "unlimited" else str(int(value) * unit)
             for kind, there in zip(("soft", "hard"), found.groups() if found else ()):

@@ -9,16 +9,19 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import jobs
+from ansible_collections.bedplate.cluster.plugins.module_utils.state import modprobe
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
     apply,
-    at_rest,
+    boot_sources,
     irq_plan,
     isolation,
     limits,
+    login,
     numa_map,
     pages,
     pci,
     sysctl,
+    tuned,
     writes,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import known, of_families, tokens
@@ -37,16 +40,19 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterato
     yield from writes.drift(root, [*writes.writes_from(settings["writes"]), *apply.idle(root, settings)])
     yield from sysctl.drift(root, settings["sysctl"])
     yield from sysctl.conflicts(root, settings["sysctl"])
+    yield from tuned.findings(root, expected)
     yield from limits.drift_of_pam(root, expected["limits"])
+    yield from login.findings(root, expected["limits"], run)
     yield from limits.drift_of_slurmd(root, expected["limits"])
     yield from _modules(root, expected["modules"])
+    yield from modprobe.findings(root, {"modules": expected["modules"]}, run)
     yield from pci.drift(root, settings["acs_off"], settings["read_request"])
     if expected["numa"]["numa"]:
         yield from numa_map.compare(numa_map.plan_from(expected["numa"]), read_machine(str(root.top)))
     if "irqs" in settings:
         yield from irq_plan.compare(root, apply.interrupts(root, settings))
-    yield from at_rest.drift(root, expected["at_rest"], run)
-    yield from at_rest.drift_of_boot(root, expected["tokens"])
+    yield from boot_sources.drift_of_loader(root, expected["tokens"])
+    yield from boot_sources.findings(root, expected["tokens"])
 
 
 def _tokens(root: Root, wanted: list[str]) -> Iterator[Finding]:

@@ -6,15 +6,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 
 FILE = "etc/sysctl.d/60-bedplate.conf"
 # In the order in which systemd-sysctl prefers one of several files of a name; /etc/sysctl.conf is read by procps alone, last of all.
 DIRECTORIES = ("etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d")
 _LINE = re.compile(r"\s*(-?)\s*([^\s=#;][^=]*?)\s*(?:=\s*(.*?)\s*)?\Z")
-_PROFILES = ("etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles")
+_OLD = "etc/sysctl.conf"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Setting:
     file: str
     line: int
     key: str
-    value: str
+    value: str | None  # None: whatever else would set the key is to leave it alone
 
     @property
     def place(self) -> str:
@@ -57,54 +58,74 @@ def same(one: str, other: str) -> bool:
 
 
 def settings(text: str, file: str) -> Iterator[Setting]:
-    """Yield what a file of sysctl.d sets."""
+    """Yield what a file of sysctl.d sets, or leaves out by a line with a dash and a key alone."""
     for number, line in enumerate(text.splitlines(), 1):
         match = _LINE.match(line)
-        if match and match[3] is not None and match[2][0] not in "#;":
+        if match and match[2][0] not in "#;" and (match[3] is not None or match[1]):
             yield Setting(file, number, dotted(match[2].strip()), match[3])
 
 
-def others(root: Root, own: str = FILE) -> Iterator[Setting]:
-    """Yield what the machine's other files set: those that count, as one directory's file hides another's of the same name."""
+def read_at_boot(root: Root) -> Iterator[Setting]:
+    """Yield the lines that systemd-sysctl reads, in its order: by the names of files, of which one hides another of its name."""
     files: dict[str, str] = {}
     for directory in DIRECTORIES:
         for name in root.names(directory):
             if name.endswith(".conf"):
                 files.setdefault(name, f"{directory}/{name}")
-    for path in (*(files[name] for name in sorted(files)), "etc/sysctl.conf"):
-        # Debian's 99-sysctl.conf is a link to the old file.
-        if path != own and (path == "etc/sysctl.conf" or root.name(root.find(path)) != "/etc/sysctl.conf"):
-            yield from settings(root.text(path, needed=False) or "", path)
+    for name in sorted(files):
+        yield from settings(root.text(files[name], needed=False) or "", files[name])
 
 
-def tuned(root: Root) -> Iterator[Setting]:
-    """Yield what the active profile of tuned sets, with those that it includes; nothing without tuned."""
-    names = (root.text("etc/tuned/active_profile", needed=False) or "").split()
-    seen: set[str] = set()
-    while names:
-        name = names.pop(0)
-        path = next((f"{one}/{name}/tuned.conf" for one in _PROFILES if root.exists(f"{one}/{name}/tuned.conf")), "")
-        if not path or path in seen:
-            continue
-        seen.add(path)
-        section = ""
-        for number, line in enumerate((root.text(path) or "").splitlines(), 1):
-            if head := re.match(r"\s*\[(.+)\]", line):
-                section = head[1]
-            elif pair := re.match(r"\s*([^#;=\s]+)\s*=\s*(.*?)\s*\Z", line):
-                if section == "sysctl":
-                    # tuned's own sign: only where the value is lower.
-                    yield Setting(path, number, dotted(pair[1]), pair[2].lstrip(">"))
-                elif (section, pair[1]) == ("main", "include"):
-                    names += re.split(r"[\s,;]+", pair[2])
+def at_next_boot(root: Root, key: str) -> Setting | None:
+    """Return the line from which systemd-sysctl takes a key: the last one that names it, else the last pattern that fits."""
+    last = pattern = None
+    for one in read_at_boot(root):
+        if one.key == key:
+            last = one
+        elif is_pattern(one.key) and one.value is not None and fits(one.key, key):
+            pattern = one
+    # What is named is left alone by patterns, also by a line that says to leave it alone.
+    return last or pattern
+
+
+def is_pattern(key: str) -> bool:
+    """Return whether a key stands for many."""
+    return any(sign in key for sign in "*?[")
+
+
+def fits(pattern: str, key: str) -> bool:
+    """Return whether a key is one of those that a pattern stands for; a star ends at a slash of /proc/sys.
+
+    >>> fits("net.ipv4.conf.*.rp_filter", "net.ipv4.conf.eth0.rp_filter"), fits("net.*.rp_filter", "net.ipv4.conf.eth0.rp_filter")
+    (True, False)
+    """
+    parts, words = path_of(pattern).split("/"), path_of(key).split("/")
+    return len(parts) == len(words) and all(map(fnmatchcase, words, parts))
 
 
 def conflicts(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield the lines of others that say something else of a key that is ours: one key has one owner."""
-    for one in (*others(root), *tuned(root)):
-        if one.key in wanted and not same(one.value, wanted[one.key]):
-            fix = f"take it out there, or {one.key} out of node_tuning_sysctl"
-            yield Finding("sysctl", f"sysctl {one.key}", wanted[one.key], one.value, fix, overridden_by=one.place)
+    """Yield who else sets a key that is ours: an error where it wins at the next boot, else a warning, as one key has one owner."""
+    lines = [*read_at_boot(root), *_of_procps(root)]
+    for key, value in wanted.items():
+        winner = at_next_boot(root, key)
+        for one in lines:
+            names_it = one.key == key or (is_pattern(one.key) and fits(one.key, key))
+            if one.file == FILE or not names_it or (one.value is not None and same(one.value, value)):
+                continue
+            if one == winner:
+                fix = f"take it out there, or {key} out of node_tuning_sysctl"
+                found = "left alone at boot" if one.value is None else one.value
+                yield Finding("sysctl", f"sysctl {key}", value, found, fix, overridden_by=one.place)
+            elif one.value is not None:
+                fix = "`sysctl --system` would set it; take it out there" if one.file == _OLD else "take it out there"
+                yield Finding("sysctl-loser", f"sysctl {key}", value, one.value, fix, WARNING, overridden_by=one.place)
+
+
+def _of_procps(root: Root) -> Iterator[Setting]:
+    """Yield the lines of the old file, which systemd-sysctl reads only through a link in sysctl.d."""
+    links = (root.name(root.find(f"{folder}/{name}")) for folder in DIRECTORIES for name in root.names(folder))
+    if f"/{_OLD}" not in links:
+        yield from settings(root.text(_OLD, needed=False) or "", _OLD)
 
 
 def drift(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:

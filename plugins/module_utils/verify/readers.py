@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import state as rdma
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import accounts_verify, conf_files, database
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import verify as slurm
+from ansible_collections.bedplate.cluster.plugins.module_utils.state import node_os, packages, units, written
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import state as tuning
 
 Reader = Callable[[str, Mapping[str, Any]], Iterable[Finding]]
@@ -44,6 +45,10 @@ def _containers(_root: str, expected: Mapping[str, Any]) -> Iterable[Finding]:
 
 
 READERS: dict[str, Reader] = {
+    "files": _of_tree(written.findings),
+    "units": _of_tree(units.findings),
+    "packages": _of_tree(packages.findings),
+    "node_os": _of_tree(node_os.findings),
     "node_tuning": _of_tree(tuning.drift),
     "rdma": _of_tree(rdma.drift),
     "gpu_driver": gpu.findings,

@@ -11,9 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.rates import SPEEDS
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Nic
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import at_rest, nccl_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import nccl_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.rails import addresses
@@ -31,6 +32,7 @@ _MODULES = {
     "infiniband": ("ib_umad", "ib_uverbs", "ib_ipoib", "rdma_cm", "rdma_ucm"),
     "ethernet": ("ib_uverbs", "rdma_cm", "rdma_ucm"),
 }
+_LANES = 4
 # RoCE sends packets of 4096 bytes and their headers in one frame only from 4200 on.
 _ROCE_MTU = 9000
 _UNIT = """\
@@ -98,7 +100,7 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
             "packages": told["expected"],
             "doca": choices["stack"] == "doca",
             "nccl": nccl,
-            "at_rest": at_rest.of_deployment("rdma", files, units, read=[NCCL]),
+            "links": {"ethernet": technology == "ethernet", "rate": _rate(cluster)},
         },
     }
 
@@ -163,6 +165,15 @@ def _record(cluster_file: str) -> Mapping[str, Mapping[str, str]]:
 def _read_record(path: Path, _time: int, _size: int) -> Mapping[str, Mapping[str, str]]:
     """Return the record; all hosts of a run share it."""
     return record.read(path)
+
+
+def _rate(cluster: Cluster) -> float | None:
+    """Return the Gbit/s of a link of an InfiniBand fabric as the cluster file states it; None: nothing is compared.
+
+    `speed` has a default, and means InfiniBand's speeds: Ethernet's links negotiate others.
+    """
+    fabric = cluster.fabric
+    return _LANES * SPEEDS[fabric.speed] if fabric and fabric.technology == "infiniband" else None
 
 
 def _tos(choices: Mapping[str, Any]) -> int:

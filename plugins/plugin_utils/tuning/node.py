@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import at_rest, limits
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import limits
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import sysctl as sysctl_files
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import CmdlineError, parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import CpulistError
@@ -89,7 +89,6 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
             "limits": {name: str(value) for name, value in choices["limits"].items()},
             "modules": list(choices["modules"]),
             "numa": plan_of(profile),
-            "at_rest": at_rest.of_deployment("node_tuning", files, units, read=[f"/{limits.FILE}"]),
         },
     }
 

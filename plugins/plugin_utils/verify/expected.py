@@ -19,6 +19,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
+from ..machines import os_expected
 from . import of_slurm
 from .role_variables import RoleVariables
 
@@ -113,6 +114,9 @@ def _node_os(host: Host, found: Expected) -> None:
         "units": value("node_os", "__node_os_time_units"),
     }
     found.deployments.append(("node_os", told))
+    servers = value("node_os", "node_os_time_servers")
+    hosts = bool(value("node_os", "node_os_manage_hosts"))
+    found.parts["node_os"] = os_expected(host.cluster, host.name, servers, hosts)
 
 
 def _settings(role: str) -> Callable[[Host, Expected], None]:

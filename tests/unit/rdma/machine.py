@@ -73,7 +73,7 @@ class Machine:
         self.firmware = False
         self.stubborn = False
         self.packages: dict[str, str] = {}
-        self.unit = "enabled"
+        self.active_mtu = 4096
 
     def put(self, path: str, text: str) -> None:
         """Write a file."""
@@ -126,7 +126,8 @@ class Machine:
         words = list(command)
         answer = {
             "ip": self._ip, "rdma": self._rdma, "mlnx_qos": self._mlnx_qos, "dcb": self._dcb, "dpkg-query": self._dpkg,
-            "systemctl": lambda words: f"{self.unit}\n",
+            "modprobe": lambda words: "",
+            "ibv_devinfo": lambda words: f"\t\t\tactive_mtu:\t\t{self.active_mtu} (5)\n",
         }[words[0]](words[1:])  # fmt: skip
         return Outcome(0, answer, "") if isinstance(answer, str) else Outcome(1, "", answer[0])
 

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import apply, state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
+from tests.drift.node import KINDS, fields, judge
 
 from .machine import FILE, PCI, Machine, deployed, found
 
@@ -208,11 +209,6 @@ OTHERS: dict[str, tuple[Change, str]] = {
         lambda machine: machine.put("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),
         "link layer of mlx5_0: wanted Ethernet, found InfiniBand",
     ),
-    "the unit": (lambda machine: setattr(machine, "unit", "disabled"), "unit bedplate-rdma.service: wanted enabled, found disabled"),
-    "the file of modules": (
-        put("etc/modules-load.d/bedplate-rdma.conf", "ib_uverbs"),
-        "file /etc/modules-load.d/bedplate-rdma.conf: wanted as the role wrote it, found changed",
-    ),
     "no tree of DCQCN": (
         lambda machine: (machine.top / "sys/kernel/debug/mlx5/0000:5e:00.0/cc_params").rename(machine.top / "x"),
         "DCQCN of mlx5_1: wanted CNP with DSCP 48, found no such setting",
@@ -315,6 +311,25 @@ def test_a_node_runs_what_is_shipped_with_nothing_else_of_ours(tmp_path: Path, t
     assert done.stdout.splitlines() == [
         f"{name}: no network interface yet; it gets its address when it comes" for name in ("mlx5_0", "mlx5_1")
     ]
+
+
+@pytest.mark.parametrize("row", [row for row in KINDS if row["id"].startswith("rail-")], ids=lambda row: row["id"])
+def test_drift_beside_a_rail_is_named_with_who_overrides(
+    row: dict[str, Any], machine: Machine, told: dict[str, Any]
+) -> None:
+    def found() -> set[tuple[str, ...]]:
+        rows = state.drift(machine.root, told["expected"], machine.run)
+        return fields([vars(one) for one in rows])
+
+    machine.put("etc/sysctl.d/README", "")
+    assert found() == set()
+    subprocess.run(["sh", "-ec", row["make"].replace("/etc/", f"{machine.top}/etc/")], check=True)
+    named, others = judge(row, set(), found())
+    assert len(named) == 1
+    # The other rail.
+    assert len(others) == 1
+    subprocess.run(["sh", "-ec", row["undo"].replace("/etc/", f"{machine.top}/etc/")], check=True)
+    assert found() == set()
 
 
 def test_settings_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import cmdline_bring
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment
@@ -75,6 +77,12 @@ class Node:
     def text(self, path: str) -> str:
         """Return what is in a file."""
         return (self.top / path.lstrip("/")).read_text().strip()
+
+    def run(self, command: Sequence[str]) -> Outcome:
+        """Answer as the programs of the node would: a login has the limits of the file `login`, and there is no modprobe."""
+        if command[0] == "su":
+            return Outcome(0, self.text("login"), "")
+        return Outcome(127, "", f"{command[0]}: No such file or directory")
 
     def numa(self, number: int, cpus: str, mib: int, **pages: int) -> None:
         """Have a NUMA node, with its pages by their size in KiB after a k."""
@@ -152,12 +160,15 @@ def as_wanted(top: Path, told: dict[str, Any]) -> Node:
     (wants / "bedplate-tuning.service").symlink_to("/etc/systemd/system/bedplate-tuning.service")
     node.put(ENTRY, "title Linux\nlinux /vmlinuz\noptions root=/dev/vda1 quiet\n")
     cmdline_bring.bring(top, told["tokens"], top / "var/lib/bedplate", check=False)
-    node.put(
-        "proc/77/limits",
+    limits = (
         "Limit                     Soft Limit           Hard Limit           Units\n"
         "Max open files            1048576              1048576              files\n"
-        "Max locked memory         unlimited            unlimited            bytes\n",
+        "Max locked memory         unlimited            unlimited            bytes\n"
     )
+    node.put("proc/77/limits", limits)
+    node.put("login", limits)
+    for service in ("sshd", "su"):
+        node.put(f"etc/pam.d/{service}", "session required pam_limits.so\n@include common-session\n")
     node.function("0000:00:01.0", "0x060400", acs=0)
     node.function("0000:00:02.0", "0x060400")
     node.function("0000:3b:00.0", "0x020700", request=5)

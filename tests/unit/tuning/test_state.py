@@ -36,7 +36,7 @@ def rows(node: Node, told: dict[str, Any]) -> list[str]:
     found = [
         f"{one.where}: wanted {one.expected}, found {one.found}"
         + (f" by {one.overridden_by}" if one.overridden_by else "")
-        for one in state.drift(root, told["expected"])
+        for one in state.drift(root, told["expected"], node.run)
     ]
     assert not root.problems
     return found
@@ -56,6 +56,16 @@ def test_a_node_as_wanted_differs_in_nothing(node: Node, told: dict[str, Any]) -
 
 NODE1 = "sys/devices/system/node/node1/hugepages"
 SYS = "sys/devices/system/cpu"
+_SITE = "by tuned profile site (/etc/tuned/profiles/site/tuned.conf"
+TUNED = """[main]
+summary=x
+[cpu]
+governor=powersave
+[vm]
+transparent_hugepages=always
+[bootloader]
+cmdline_site=+iommu=off quiet
+"""
 MUTATIONS: dict[str, tuple[Change, str]] = {
     "pages": (put(f"{NODE1}/hugepages-2048kB/nr_hugepages", "3"), "huge pages of 2M on NUMA node 1: wanted 8, found 3"),
     "large pages": (put(f"{NODE1}/hugepages-1048576kB/nr_hugepages", "0"), "huge pages of 1G on NUMA node 1: wanted 1, found 0"),
@@ -113,7 +123,7 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
             node.put("etc/tuned/site/tuned.conf", "[main]\ninclude=hpc-compute\n"),
             node.put("usr/lib/tuned/hpc-compute/tuned.conf", "[vm]\nvm.swappiness=3\n[sysctl]\nvm.zone_reclaim_mode=1\n"),
         ),
-        "sysctl vm.zone_reclaim_mode: wanted 0, found 1 by /usr/lib/tuned/hpc-compute/tuned.conf:4",
+        "sysctl vm.zone_reclaim_mode: wanted 0, found 1 by tuned profile hpc-compute (/usr/lib/tuned/hpc-compute/tuned.conf:4)",
     ),
     "PAM's hard limit": (
         lambda node: node.put(
@@ -152,21 +162,57 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
         ),
         "NIC mlx5_0: wanted present, found no such name; not in the profile: ibp59s0 at 0000:3b:00.0",
     ),
-    "the sysctl file": (
-        lambda node: (node.top / "etc/sysctl.d/60-bedplate.conf").unlink(),
-        "file /etc/sysctl.d/60-bedplate.conf: wanted as the role wrote it, found none",
-    ),
-    "slurmd's drop-in": (
-        put("etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf", "[Service]\nLimitMEMLOCK=1"),
-        "file /etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf: wanted as the role wrote it, found changed",
-    ),
-    "the unit that brings it at boot": (
-        lambda node: (node.top / "etc/systemd/system/multi-user.target.wants/bedplate-tuning.service").unlink(),
-        "unit bedplate-tuning.service: wanted enabled, found disabled",
-    ),
     "the boot loader's entry": (
         lambda node: node.put(ENTRY, node.text(ENTRY).replace("iommu=pt ", "") + "\n"),
         f"boot loader: wanted the tokens of the role, found other ones: /{ENTRY}",
+    ),
+    "sysctl that is to be left alone": (
+        put("etc/sysctl.d/99-site.conf", "-vm.swappiness"),
+        "sysctl vm.swappiness: wanted 1, found left alone at boot by /etc/sysctl.d/99-site.conf:1",
+    ),
+    "sysctl by a pattern": (
+        put("etc/sysctl.d/99-site.conf", "net.core.*mem_max = 212992"),
+        "sysctl net.core.rmem_max: wanted 268435456, found 212992 by /etc/sysctl.d/99-site.conf:1\n"
+        "sysctl net.core.wmem_max: wanted 268435456, found 212992 by /etc/sysctl.d/99-site.conf:1",
+    ),
+    "sysctl of a file that hides ours": (
+        put("etc/sysctl.d/zz.conf", "vm.swappiness = 30\n; vm.swappiness = 31"),
+        "sysctl vm.swappiness: wanted 1, found 30 by /etc/sysctl.d/zz.conf:1",
+    ),
+    "tuned's [vm], [cpu] and [bootloader]": (
+        lambda node: (
+            node.put("etc/tuned/active_profile", "site\n"),
+            node.put("etc/tuned/profiles/site/tuned.conf", TUNED),
+        ),
+        f"CPU governor: wanted performance, found powersave {_SITE}:4)\n"
+        f"/sys/kernel/mm/transparent_hugepage/enabled: wanted madvise, found always {_SITE}:6)\n"
+        f"kernel command line, iommu: wanted iommu=pt, found iommu=off {_SITE}:8)",
+    ),
+    "a login": (
+        lambda node: (
+            node.put("login", node.text("login").replace("1048576 ", "1024 ", 1)),
+            node.put("etc/passwd", "root:x:0:0::/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/bash\n"),
+        ),
+        "\n".join(
+            f"limit nofile (soft) of a login of {user}: wanted 1048576, found 1024 by the user's groups, or a script of the shell: "
+            "/etc/profile, /etc/profile.d" for user in ("root", "alice")
+        ),
+    ),
+    "PAM without limits": (
+        put("etc/pam.d/sshd", "# of the site\n#session required pam_limits.so"),
+        "PAM service sshd: wanted session required pam_limits.so, found commented out by /etc/pam.d/sshd:2",
+    ),
+    "a wanted module that is replaced": (
+        put("etc/modprobe.d/site.conf", "# no\ninstall nvidia_peermem /bin/false"),
+        "kernel module nvidia-peermem: wanted loadable, found replaced by /bin/false by /etc/modprobe.d/site.conf:2",
+    ),
+    "a wanted module that is blacklisted": (
+        put("usr/lib/modprobe.d/site.conf", "blacklist nvidia-peermem"),
+        "kernel module nvidia-peermem: wanted loadable, found blacklisted by /usr/lib/modprobe.d/site.conf:1",
+    ),
+    "an entry of somebody else": (
+        put("boot/loader/entries/z.conf", "title z\nlinux /vmlinuz\noptions root=/dev/vda1"),
+        "boot loader: wanted the tokens of the role, found other ones: /boot/loader/entries/z.conf",
     ),
     "read request": (
         lambda node: node.function("0000:3b:00.0", "0x020700"),

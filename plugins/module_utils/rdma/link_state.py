@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare the link of each rail: carrier, state of the port, physical state, rate, active MTU. An interface may be up without a link."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import CLASS, Device, Nic, find
+
+_CABLE = "check cable, transceiver and switch port; {tool}"
+# What an interface has to carry before a RoCE packet of 4096 bytes fits into one frame.
+_LARGE, _ACTIVE = 4200, "4096"
+
+
+def findings(
+    root: Root, devices: Sequence[Device], nics: Sequence[Nic], expected: dict[str, Any], run: Runner
+) -> Iterator[Finding]:
+    """Compare the links of all rails that are there; `expected` may state `rate` in Gbit/s, and `ethernet`."""
+    for nic in nics:
+        device = find(devices, nic) if nic.rail else None
+        if device is not None:
+            yield from _link(root, nic, device, expected, run)
+
+
+def _link(root: Root, nic: Nic, device: Device, expected: dict[str, Any], run: Runner) -> Iterator[Finding]:
+    port = f"{CLASS}/{device.name}/ports/1"
+    who = f"{nic.name} ({device.interface})" if device.interface else nic.name
+    ethernet = device.layer == "Ethernet"
+    remedy = _CABLE.format(tool=f"ethtool {device.interface}" if ethernet else f"ibstat {device.name}; iblinkinfo")
+    dead = False
+    state, physical = _word(root, f"{port}/state"), _word(root, f"{port}/phys_state")
+    if state not in ("ACTIVE", ""):
+        dead = True
+        fix = remedy if ethernet or physical != "LinkUp" else "is a subnet manager running? sminfo; opensm's log"
+        yield Finding("link-state", f"port state of {who}", "ACTIVE", state, fix)
+    if physical not in ("LinkUp", ""):
+        dead = True
+        yield Finding("link-physical", f"physical state of {who}", "LinkUp", physical, remedy)
+    if device.interface:
+        yield from _interface(root, device.interface, who, remedy, dead)
+    rate = re.match(r"\s*([\d.]+)", root.text(f"{port}/rate", needed=False) or "")
+    if rate and expected.get("rate") and not dead and device.pci and float(rate[1]) < float(expected["rate"]):
+        yield Finding(
+            "link-rate", f"rate of {who}", f"{expected['rate']:g} Gbit/s", f"{float(rate[1]):g} Gbit/s", remedy
+        )
+    if expected.get("ethernet") and nic.mtu >= _LARGE and not dead:
+        yield from _mtu(device, who, run)
+
+
+def _word(root: Root, path: str) -> str:
+    """Return the word of `4: ACTIVE`; "" where the driver shows none."""
+    return (root.text(path, needed=False) or "").rpartition(":")[2].strip()
+
+
+def _interface(root: Root, name: str, who: str, remedy: str, dead: bool) -> Iterator[Finding]:
+    """Compare carrier and state of the network interface; one that is down altogether is a finding of `links`."""
+    try:
+        carrier = root.find(f"sys/class/net/{name}/carrier").read_text().strip()
+    except OSError:
+        return  # the kernel says no to the question while the interface is down
+    state = root.text(f"sys/class/net/{name}/operstate", needed=False) or ""
+    if carrier == "0":
+        yield Finding("link-carrier", f"carrier of {who}", "a link", f"no carrier ({state})", remedy)
+    elif state in ("down", "lowerlayerdown", "dormant") and not dead:
+        yield Finding("link-carrier", f"state of {who}", "up", state, remedy)
+
+
+def _mtu(device: Device, who: str, run: Runner) -> Iterator[Finding]:
+    """Compare the MTU that RDMA uses, which is not that of the interface and which no file of the kernel shows."""
+    found = re.search(r"^\s*active_mtu:\s*(\d+)", run(["ibv_devinfo", "-d", device.name]).stdout, re.MULTILINE)
+    if found and found[1] != _ACTIVE:
+        remedy = "the interface's MTU was raised after the device came: reload its driver, or set it down and up"
+        yield Finding("link-mtu", f"active MTU of {who}", _ACTIVE, found[1], remedy)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare what modprobe would do with kernel modules: those that are wanted, and those that must not be loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
+
+# Of several files of a name the first one counts.
+DIRECTORIES = ("etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d")
+LOADED = ("etc/modules-load.d", "run/modules-load.d", "usr/local/lib/modules-load.d", "usr/lib/modules-load.d")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A line of modprobe's configuration: `verb` is blacklist, install, alias, ..., `rest` what follows the module's name."""
+
+    verb: str
+    module: str
+    rest: str
+    place: str
+
+    @property
+    def text(self) -> str:
+        """Return the line."""
+        return f"{self.verb} {self.module} {self.rest}".strip()
+
+
+def same(name: str) -> str:
+    """Return a module's name as the kernel has it."""
+    return name.replace("-", "_")
+
+
+def rules(root: Root) -> list[Rule]:
+    """Return all lines of the files that modprobe reads, in its order, and what the kernel's command line blacklists."""
+    found = []
+    for path in _files(root, DIRECTORIES, ".conf"):
+        text = (root.text(path, needed=False) or "").replace("\\\n", " ")
+        for number, line in enumerate(text.splitlines(), 1):
+            words = line.split(None, 2)
+            if len(words) > 1 and not words[0].startswith("#"):
+                found.append(
+                    Rule(words[0], same(words[1]), words[2].strip() if len(words) > 2 else "", f"/{path}:{number}")
+                )
+    for token in (root.text("proc/cmdline", needed=False) or "").split():
+        key, _equals, value = token.partition("=")
+        if key in ("modprobe.blacklist", "module_blacklist"):
+            found += [Rule("blacklist", same(one), "", f"/proc/cmdline: {token}") for one in value.split(",")]
+    return found
+
+
+def findings(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Finding]:
+    """Compare `expected["modules"]`, which are to be loadable, and `expected["blacklisted"]`, which are not to be loaded."""
+    found = _in_force(rules(root), run)
+    for name in expected.get("modules", ()):
+        for rule in found:
+            if rule.module == same(name) and (hindrance := _hindrance(rule)):
+                yield Finding(
+                    "modprobe", f"kernel module {name}", "loadable", hindrance, "remove the line; then modprobe " + name,
+                    overridden_by=rule.place,
+                )  # fmt: skip
+    yield from _unwanted(root, found, expected.get("blacklisted", ()))
+
+
+def _hindrance(rule: Rule) -> str:
+    """Return what of a line keeps its module from being loaded; "" if it does not."""
+    if rule.verb == "blacklist":
+        return "blacklisted"
+    if rule.verb == "install" and not re.search(r"(modprobe|insmod)\b", rule.rest):
+        return f"replaced by {rule.rest}"
+    return "alias off" if rule.verb == "alias" and rule.rest == "off" else ""
+
+
+def _unwanted(root: Root, found: Sequence[Rule], names: Sequence[str]) -> Iterator[Finding]:
+    for name in names:
+        if not any(rule.module == same(name) and _hindrance(rule) for rule in found):
+            yield Finding(
+                "modprobe", f"kernel module {name}", "blacklisted", "loadable", "run the role that blacklists it again"
+            )
+        for path in _files(root, LOADED, ".conf"):
+            for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+                if same(line.strip()) == same(name):
+                    place = f"/{path}:{number}"
+                    yield Finding(
+                        "modprobe", f"kernel module {name}", "not loaded at boot", "loaded at boot", f"remove {place}",
+                        overridden_by=place,
+                    )  # fmt: skip
+
+
+def _in_force(found: list[Rule], run: Runner) -> list[Rule]:
+    """Return the lines that modprobe itself shows, where it can be asked."""
+    outcome = run(["modprobe", "--showconfig"])
+    if outcome.code != 0 or not outcome.stdout.strip():
+        return found
+    shown = {tuple(line.split(None, 2)[:2]) for line in outcome.stdout.splitlines()}
+    shown = {(words[0], same(words[1])) for words in shown if len(words) > 1}
+    return [one for one in found if (one.verb, one.module) in shown]
+
+
+def _files(root: Root, folders: Sequence[str], ending: str) -> list[str]:
+    files: dict[str, str] = {}
+    for folder in folders:
+        for name in root.names(folder):
+            if name.endswith(ending):
+                files.setdefault(name, f"{folder}/{name}")
+    return [files[name] for name in sorted(files)]

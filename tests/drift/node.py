@@ -1,0 +1,84 @@
+"""What verify compares of a node, and the kinds of drift of node.yml on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
+from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import hosts_file, os_expected
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.node import deployment as rdma
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment as tuning
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.expected import rows as shared_parts
+
+HERE = Path(__file__).parent
+ROLES = HERE.parents[1] / "roles"
+KINDS: list[dict[str, Any]] = yaml.safe_load((HERE / "node.yml").read_text())
+FIELDS = ("kind", "where", "overridden_by")
+LIBRARY = "/root/drift"
+_UNPACK = """import json, pathlib, sys
+for path, text in json.load(sys.stdin).items():
+    path = pathlib.Path(path); path.parent.mkdir(parents=True, exist_ok=True); path.write_text(text)"""
+
+Rows = set[tuple[str, ...]]
+
+
+def parts(cluster: Cluster, host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the expectations of the roles of a node, as bedplate.cluster.node_state makes them; its own variables beside the defaults."""
+    wanted = {"node_tuning": tuning(cluster, host, _choices("node_tuning", variables))}
+    wanted["rdma"] = rdma(cluster, host, _choices("rdma", variables))
+    hosts = {"path": "/etc/hosts", "content": hosts_file(cluster)}
+    packages = variables.get("node_os_packages", [])
+    deployments = [(role, told["deploy"]) for role, told in wanted.items() if told]
+    deployments.append(("node_os", {"manifest": "node_os", "files": [hosts], "packages": packages}))
+    return {
+        **{role: told["expected"] for role, told in wanted.items() if told},
+        "node_os": os_expected(cluster, host, [], True),
+        **shared_parts(deployments, _row),
+    }
+
+
+def _choices(role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text())
+    found = {**defaults, **{name: value for name, value in variables.items() if name.startswith(f"{role}_")}}
+    return {name.removeprefix(f"{role}_"): value for name, value in found.items()}
+
+
+def _row(_role: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    content = str(entry["content"]).encode()
+    return {"path": entry["path"], "state": "file", "mode": entry.get("mode", "0644"), "sha256": digest(content)}
+
+
+def compared(run: Callable[[str, str], str], told: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """Make and take back each drift on a machine; `run` runs a command there with an input and returns its output."""
+    texts = {path.replace(shipped.LIBRARY, LIBRARY): text for path, text in shipped.files("verify.readers")}
+    texts[f"{LIBRARY}/compare.py"] = (HERE / "compare.py").read_text()
+    run(f'python3 -c "{_UNPACK}"', json.dumps(texts))
+    output = run(
+        f"PYTHONPATH={LIBRARY} python3 {LIBRARY}/compare.py; rm -r {LIBRARY}", json.dumps({"parts": told, "rows": rows})
+    )
+    found: dict[str, Any] = json.loads(output)
+    return found
+
+
+def fields(findings: list[dict[str, Any]]) -> Rows:
+    """Return kind, place and who overrides of findings."""
+    return {tuple(one[field] for field in FIELDS) for one in findings}
+
+
+def judge(row: Mapping[str, Any], before: Rows, found: Rows) -> tuple[Rows, Rows]:
+    """Return the findings that are the drift of a row, and all other new ones that its `beside` does not allow."""
+    new = found - before
+    named = {one for one in new if one[:2] == (row["kind"], row["where"]) and fnmatchcase(one[2], row["overridden_by"])}
+    allowed = row.get("beside", [])
+    others = {
+        one for one in new - named if one[0] != "unit-reload" and not any(fnmatchcase(one[1], each) for each in allowed)
+    }
+    return named, others

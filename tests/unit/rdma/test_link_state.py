@@ -1,0 +1,90 @@
+"""The link of a rail: an interface that is up may have none, and one that has a link may have less than planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, link_state
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Nic
+
+from .machine import FILE, Machine, deployed, found
+
+RAIL = Nic("mlx5_0", pci="0000:3b:00.0", rail=True, mtu=9000)
+RIGHT = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "Ethernet"}
+EXPECTED: dict[str, Any] = {"ethernet": True, "rate": 400.0}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Return a machine whose rail has its link."""
+    one = found(tmp_path)
+    for name, text in RIGHT.items():
+        port(one, name, text)
+    interface = rail(one).interface
+    one.put(f"sys/class/net/{interface}/carrier", "1\n")
+    one.put(f"sys/class/net/{interface}/operstate", "up\n")
+    return one
+
+
+def rail(machine: Machine) -> devices.Device:
+    device = devices.find(devices.read_devices(machine.root), RAIL)
+    assert device is not None
+    return device
+
+
+def port(machine: Machine, name: str, text: str) -> None:
+    machine.put(f"sys/class/infiniband/{rail(machine).name}/ports/1/{name}", f"{text}\n")
+
+
+def read(machine: Machine, nic: Nic = RAIL) -> list[tuple[str, str, str]]:
+    there = devices.read_devices(machine.root)
+    rows = link_state.findings(machine.root, there, [nic], EXPECTED, machine.run)
+    return [(one.kind, one.expected, one.found) for one in rows]
+
+
+def test_a_link_as_planned_is_silent(machine: Machine) -> None:
+    assert read(machine) == []
+    assert machine.root.problems == []
+
+
+def test_up_without_a_carrier_is_dead(machine: Machine) -> None:
+    machine.put(f"sys/class/net/{rail(machine).interface}/carrier", "0\n")
+    machine.put(f"sys/class/net/{rail(machine).interface}/operstate", "down\n")
+    port(machine, "state", "1: DOWN")
+    port(machine, "phys_state", "3: Disabled")
+    assert read(machine) == [
+        ("link-state", "ACTIVE", "DOWN"), ("link-physical", "LinkUp", "Disabled"), ("link-carrier", "a link", "no carrier (down)"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "row"),
+    [
+        ("state", "2: INIT", ("link-state", "ACTIVE", "INIT")),
+        ("phys_state", "2: Polling", ("link-physical", "LinkUp", "Polling")),
+        ("rate", "100 Gb/sec (1X NDR)", ("link-rate", "400 Gbit/s", "100 Gbit/s")),
+    ],
+)
+def test_what_a_port_lacks_is_named_alone(machine: Machine, name: str, text: str, row: tuple[str, str, str]) -> None:
+    port(machine, name, text)
+    assert read(machine) == [row]
+
+
+def test_rdma_may_use_a_smaller_mtu_than_the_interface(machine: Machine) -> None:
+    machine.active_mtu = 1024
+    assert read(machine) == [("link-mtu", "4096", "1024")]
+    assert read(machine, Nic("mlx5_0", pci=RAIL.pci, rail=True, mtu=1500)) == []
+
+
+def test_a_nic_of_no_rail_is_left_alone(machine: Machine) -> None:
+    port(machine, "state", "1: DOWN")
+    assert read(machine, Nic("mlx5_0", pci=RAIL.pci)) == []
+
+
+@pytest.mark.parametrize(("fabric", "rate"), [("infiniband, speed: HDR", 200), ("infiniband", 400), ("ethernet", None)])
+def test_the_rate_is_that_of_the_planned_links(tmp_path: Path, fabric: str, rate: float | None) -> None:
+    told = deployed(tmp_path, FILE.replace("technology: ethernet", f"technology: {fabric}"))
+    assert told["expected"]["links"] == {"ethernet": fabric == "ethernet", "rate": rate}

@@ -1,0 +1,156 @@
+"""Units: whether they run and start at boot, and what files of others make of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.state import units
+
+from .machine import Machine, summary
+
+OWN, DAEMON = "bedplate-demo.service", "slurmd.service"
+LIMITS = f"/etc/systemd/system/{DAEMON}.d/60-bedplate-limits.conf"
+ROWS: list[dict[str, Any]] = [
+    {"name": OWN, "enabled": True, "state": "started", "condition": "allowed", "role": "demo", "restart_after": ["/x"]},
+    {"name": DAEMON, "enabled": True, "state": "started", "role": "demo"},
+]
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """Return a machine with a unit of bedplate, and a daemon of a package with a drop-in of bedplate."""
+    one = Machine(tmp_path)
+    one.write(
+        f"/etc/systemd/system/{OWN}",
+        "[Unit]\nBefore=slurmd.service\n[Service]\nType=oneshot\nExecStart=/usr/bin/demo\n",
+    )
+    one.put(f"usr/lib/systemd/system/{DAEMON}", "[Service]\nExecStart=/usr/sbin/slurmd\nLimitMEMLOCK=8M\n")
+    one.write(LIMITS, "[Service]\nLimitMEMLOCK=infinity\nLimitNOFILE=1024\n")
+    one.units = {DAEMON: {"LimitMEMLOCK": "infinity", "LimitNOFILE": "1024"}}
+    return one
+
+
+def says(name: str, **properties: str) -> Callable[[Machine], object]:
+    return lambda machine: machine.units.setdefault(name, {}).update(properties)
+
+
+def put(path: str, text: str) -> Callable[[Machine], object]:
+    return lambda machine: machine.put(path, text)
+
+
+def masked(machine: Machine) -> None:
+    (machine.top / f"run/systemd/system/{DAEMON}").parent.mkdir(parents=True)
+    (machine.top / f"run/systemd/system/{DAEMON}").symlink_to("/dev/null")
+    machine.units[DAEMON].update(LoadState="masked", UnitFileState="masked-runtime", ActiveState="inactive")
+
+
+SITE = f"/etc/systemd/system/{OWN}.d/site.conf"
+LATER = f"/etc/systemd/system/{DAEMON}.d/90-site.conf"
+CHANGES: dict[str, tuple[Callable[[Machine], object], tuple[str, str, str]]] = {
+    "emptied": (put(SITE, "[Service]\nExecStart=\n"), ("unit-drop-in", f"ExecStart of {OWN}", f"{SITE}:2")),
+    "replaced": (
+        put(SITE, "[Service]\n# no\nExecStart=\nExecStart=/bin/true\n"), ("unit-drop-in", f"ExecStart of {OWN}", f"{SITE}:4"),
+    ),
+    "a condition that never holds": (
+        put(SITE, "[Unit]\nConditionPathExists=/nowhere\n"), ("unit-drop-in", f"ConditionPathExists of {OWN}", f"{SITE}:2"),
+    ),
+    "a limit": (put(LATER, "[Service]\nLimitMEMLOCK=64K\n"), ("unit-drop-in", f"LimitMEMLOCK of {DAEMON}", f"{LATER}:2")),
+    "a limit for all services": (
+        put("/etc/systemd/system/service.d/zz.conf", "[Service]\nLimitNOFILE=64\n"),
+        ("unit-drop-in", f"LimitNOFILE of {DAEMON}", "/etc/systemd/system/service.d/zz.conf:2"),
+    ),
+    "what runs of a package's daemon": (
+        put(LATER, "[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D \\\n  -vv\n"),
+        ("unit-drop-in", f"ExecStart of {DAEMON}", f"{LATER}:3"),
+    ),
+    "a file in a directory that is preferred": (
+        put(f"/run/systemd/transient/{OWN}", "[Service]\nExecStart=/bin/true\n"),
+        ("unit-fragment", f"unit {OWN}", f"/run/systemd/transient/{OWN}"),
+    ),
+    "a drop-in in the place of ours": (
+        put(f"/etc/systemd/system.control/{DAEMON}.d/60-bedplate-limits.conf", "[Service]\nCPUQuota=1%\n"),
+        ("unit-drop-in", f"drop-in {LIMITS}", f"/etc/systemd/system.control/{DAEMON}.d/60-bedplate-limits.conf"),
+    ),
+    "a limit that is not in force yet": (says(DAEMON, LimitMEMLOCK="65536"), ("unit-property", f"LimitMEMLOCK of {DAEMON}", "")),
+    "disabled": (says(DAEMON, UnitFileState="disabled"), ("unit-enabled", f"unit {DAEMON}", "")),
+    "stopped": (says(DAEMON, ActiveState="inactive", SubState="dead"), ("unit-active", f"unit {DAEMON}", "")),
+    "failed": (says(OWN, ActiveState="failed", ActiveEnterTimestampMonotonic="9"), ("unit-active", f"unit {OWN}", "")),
+    "masked": (masked, ("unit-masked", f"unit {DAEMON}", f"/run/systemd/system/{DAEMON}")),
+    "not installed": (says(DAEMON, LoadState="not-found", ActiveState="inactive"), ("unit-absent", f"unit {DAEMON}", "")),
+}  # fmt: skip
+
+
+def read(machine: Machine, rows: list[dict[str, Any]] | None = None) -> list[tuple[str, str, str]]:
+    return summary(units.findings(machine.root, {"units": ROWS if rows is None else rows}, machine.run))
+
+
+def test_units_as_they_are_to_be_are_silent(machine: Machine) -> None:
+    assert read(machine) == []
+    assert machine.root.problems == []
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changed_is_named_alone(name: str, machine: Machine) -> None:
+    change, finding = CHANGES[name]
+    change(machine)
+    found = read(machine)
+    # A file that hides ours takes its settings out of force as well.
+    expected = {finding} | ({("unit-drop-in", f"LimitMEMLOCK of {DAEMON}", "")} if "in the place" in name else set())
+    assert found[0] == finding
+    assert set(found) <= expected
+
+
+def test_a_unit_whose_files_changed_since_they_were_read_is_a_warning(machine: Machine) -> None:
+    machine.units[OWN] = {"NeedDaemonReload": "yes"}
+    (found,) = units.findings(machine.root, {"units": ROWS}, machine.run)
+    assert (found.kind, found.severity) == ("unit-reload", WARNING)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[Unit]\nAfter=foo.service\n",
+        "[Service]\nEnvironment=A=1\n",
+        "[Service]\nLimitMEMLOCK=infinity\n",
+        "[Service]\nNice=5\n",
+    ],
+)
+def test_what_others_add_and_nothing_of_ours_loses_is_silent(machine: Machine, text: str) -> None:
+    machine.put(LATER, text)
+    assert read(machine) == []
+
+
+def test_what_a_vendor_ships_for_its_own_unit_is_silent(machine: Machine) -> None:
+    machine.put(
+        f"usr/lib/systemd/system/{DAEMON}.d/10-vendor.conf", "[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd -D\n"
+    )
+    assert read(machine) == []
+
+
+def test_a_drop_in_that_is_masked_by_a_link_to_nothing_is_none(machine: Machine) -> None:
+    link = machine.top / LATER.lstrip("/")
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to("/dev/null")
+    assert read(machine) == []
+
+
+def test_a_unit_whose_conditions_do_not_hold_need_not_run(machine: Machine) -> None:
+    machine.units[OWN] = {"ActiveState": "inactive", "ConditionResult": "no", "ConditionTimestampMonotonic": "5"}
+    assert read(machine) == []
+
+
+def test_units_of_which_bedplate_wrote_files_are_compared_without_being_named(machine: Machine) -> None:
+    machine.put(SITE, "[Service]\nExecStart=\n")
+    assert read(machine, []) == [CHANGES["emptied"][1]]
+
+
+def test_a_systemd_that_does_not_answer_is_a_finding_and_files_are_compared(machine: Machine) -> None:
+    machine.put(SITE, "[Service]\nExecStart=\n")
+    found = units.findings(machine.root, {"units": ROWS}, lambda _words: Outcome(1, "", "no bus"))
+    assert [one.kind for one in found] == ["systemd", "unit-drop-in"]

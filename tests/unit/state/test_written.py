@@ -1,0 +1,107 @@
+"""Files that bedplate wrote: content, owner, group, mode, type, targets and lines in files of others; each difference is named alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import Record
+from ansible_collections.bedplate.cluster.plugins.module_utils.state import written
+
+from .machine import STATE, Machine, summary
+
+CONF = "/etc/demo/demo.conf"
+KEY = "/etc/demo/key"
+LIST = "/etc/other.list"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+@pytest.fixture
+def rows(machine: Machine) -> list[dict[str, Any]]:
+    """Return what a role expects of a machine that has it."""
+    found = [machine.write(CONF, "a = 1\n"), machine.write(KEY, "secret", mode="0400", sha256=None)]
+    machine.put(LIST, "theirs\n# bedplate demo: begin\nours\n# bedplate demo: end\n")
+    machine.record(LIST, Record("block", ["demo"], made=False))
+    (machine.top / "etc/demo").chmod(0o755)
+    machine.record("/etc/demo", Record("directory", ["demo"], made=True, mode="0755"))
+    (machine.top / "etc/demo/link").symlink_to("demo.conf")
+    machine.record("/etc/demo/link", Record("link", ["demo"], made=True, target="demo.conf"))
+    return found
+
+
+def swap(path: Path) -> None:
+    path.rename(path.with_suffix(".real"))
+    path.symlink_to(f"/{path.with_suffix('.real').name}")
+
+
+def away(path: Path) -> None:
+    path.unlink()
+
+
+CHANGES: dict[str, tuple[str, Callable[[Path], object], tuple[str, str, str]]] = {
+    "content": (CONF, lambda path: path.write_text("a = 2\n"), ("file", f"file {CONF}", "")),
+    "content that is known on the machine alone": (
+        KEY, lambda path: (path.chmod(0o600), path.write_text("other"), path.chmod(0o400)), ("file", f"file {KEY}", ""),
+    ),
+    "away": (CONF, away, ("file", f"file {CONF}", "")),
+    "mode": (KEY, lambda path: path.chmod(0o440), ("file-mode", f"mode of {KEY}", "")),
+    "a link in its place": (CONF, swap, ("file-type", f"file {CONF}", "/demo.real")),
+    "a directory in its place": (CONF, lambda path: (path.unlink(), path.mkdir()), ("file-type", f"file {CONF}", "")),
+    "mode of the directory": ("/etc/demo", lambda path: path.chmod(0o777), ("file-mode", "mode of /etc/demo", "")),
+    "the lines": (LIST, lambda path: path.write_text("theirs\n"), ("block", f"lines of demo in {LIST}", "")),
+    "target": (
+        "/etc/demo/link", lambda path: (path.unlink(), path.symlink_to("key")), ("file", "file /etc/demo/link", ""),
+    ),
+}  # fmt: skip
+
+
+def read(machine: Machine, rows: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
+    return summary(written.findings(machine.root, {"files": rows}, machine.run))
+
+
+def test_a_machine_as_it_was_left_is_silent(machine: Machine, rows: list[dict[str, Any]]) -> None:
+    assert read(machine, rows) == []
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_changed_is_named_alone(name: str, machine: Machine, rows: list[dict[str, Any]]) -> None:
+    path, change, finding = CHANGES[name]
+    change(machine.top / path.lstrip("/"))
+    assert read(machine, rows) == [finding]
+
+
+@pytest.mark.parametrize(("field", "kind"), [("owner", "file-owner"), ("group", "file-group")])
+def test_owner_and_group_are_compared(machine: Machine, rows: list[dict[str, Any]], field: str, kind: str) -> None:
+    """The tree cannot be given to others, so others are expected."""
+    rows[0][field] = "munge"
+    assert read(machine, rows) == [(kind, f"{field} of {CONF}", "")]
+
+
+def test_a_record_of_an_older_bedplate_has_no_owner(machine: Machine, rows: list[dict[str, Any]]) -> None:
+    path = machine.top / STATE / "files.json"
+    document = json.loads(path.read_text())
+    for entry in document["files"].values():
+        del entry["owner"], entry["group"]
+    path.write_text(json.dumps(document))
+    assert read(machine, rows) == []
+    assert read(machine, [{**rows[0], "path": "/x", "state": "unknown"}]) == []
+
+
+def test_files_of_other_manifests_are_left_to_them(machine: Machine, rows: list[dict[str, Any]]) -> None:
+    other = machine.write("/etc/other.conf", "x\n", manifest="other")
+    machine.put("/etc/other.conf", "y\n")
+    assert read(machine, rows) == []
+    assert read(machine, [*rows, other]) == [("file", "file /etc/other.conf", "")]
+
+
+def test_a_record_that_cannot_be_read_is_a_finding(machine: Machine, rows: list[dict[str, Any]]) -> None:
+    machine.put(f"{STATE}/files.json", "{")
+    assert read(machine, rows)[0][0] == "records"
