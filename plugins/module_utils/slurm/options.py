@@ -39,6 +39,8 @@ _NOT_REEXEC: dict[str, list[str]] = {
     "AuthType": ["slurmctld", "slurmd"],
     "CredType": ["slurmctld", "slurmd"],
     "CryptoType": ["slurmctld", "slurmd"],
+    # Seen on 24.11.5: after a reconfigure slurmctld answers nobody, `hash plugin with id:4 not exist or is not loaded`.
+    "HashPlugin": ["slurmctld", "slurmd"],
     "SlurmUser": ["slurmctld"],
     "SlurmctldPort": ["slurmctld", "slurmd"],
     "SlurmdPort": ["slurmctld", "slurmd"],
