@@ -26,7 +26,7 @@ FOLDER = "tests/roles"
 _FAILED, _UNREACHABLE = 2, 4  # exit status of ansible-playbook
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scenario:
     """One scenario."""
 
@@ -49,6 +49,7 @@ class Scenario:
     says: list[str] = field(default_factory=list)
     ran: Mapping[str, list[str]] = field(default_factory=dict)
     changed: list[str] | None = None
+    tasks: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.name}"
@@ -193,6 +194,11 @@ def _ran(scenario: Scenario, run: Run) -> Iterator[str]:
         found = [one["host"] for one in run.results if short(one["action"]) == action and one["status"] != "skipped"]
         if found != hosts:
             yield f"{action} ran on {found}, wanted {hosts}"
+    # A task that is skipped costs as much as one that runs, so what a converged node costs is a number.
+    forks = [one["host"] for one in run.results if short(one["action"]) not in ("meta", "include_role", "include_tasks")]
+    for host, count in scenario.tasks.items():
+        if forks.count(host) != count:
+            yield f"{forks.count(host)} tasks on {host}, wanted {count}"
     if scenario.changed is not None:
         changed = sorted({one["host"] for one in run.results if one["changed"]})
         if changed != sorted(scenario.changed):
