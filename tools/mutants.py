@@ -99,9 +99,7 @@ def _of_entry(entry: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str,
         yield from ((path, *rest) for _, *rest in _of_conditions(entry[_ASSERT], *asserted, always=False))
 
 
-def _of_conditions(
-    holder: Mapping[str, Any], path: Path, key: str, always: bool
-) -> Iterator[tuple[Path, str, Any]]:
+def _of_conditions(holder: Mapping[str, Any], path: Path, key: str, always: bool) -> Iterator[tuple[Path, str, Any]]:
     """Return each condition as true, and with `always` all of them as false."""
     if key not in holder:
         return

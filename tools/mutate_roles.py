@@ -29,7 +29,17 @@ from tools.mutants import Mutant, dumped, mutants
 ROOT = Path(__file__).parents[1]
 ALLOWED = ROOT / "tests/mutants/survivors.yml"
 MOST_ALLOWED = 10
-_COPIED = ("collections", "meta", "playbooks", "plugins", "roles", "tests/kit", "tests/roles", "ansible.cfg", "galaxy.yml")
+_COPIED = (
+    "collections",
+    "meta",
+    "playbooks",
+    "plugins",
+    "roles",
+    "tests/kit",
+    "tests/roles",
+    "ansible.cfg",
+    "galaxy.yml",
+)
 
 
 @dataclass
@@ -74,9 +84,15 @@ def copied(root: Path) -> Path:
 
 def chosen(root: Path, names: Sequence[str]) -> list[str]:
     """Return the files to mutate, all or those below the names."""
-    found = sorted([*root.glob("roles/*/tasks/*.yml"), *root.glob("roles/*/handlers/*.yml"), *root.glob("playbooks/*.yml")])
+    found = sorted(
+        [*root.glob("roles/*/tasks/*.yml"), *root.glob("roles/*/handlers/*.yml"), *root.glob("playbooks/*.yml")]
+    )
     paths = [str(path.relative_to(root)) for path in found]
-    return [path for path in paths if not names or any(path == name or path.startswith(f"{name.rstrip('/')}/") for name in names)]
+    return [
+        path
+        for path in paths
+        if not names or any(path == name or path.startswith(f"{name.rstrip('/')}/") for name in names)
+    ]
 
 
 class Runner:
@@ -183,7 +199,9 @@ def main(arguments: Sequence[str]) -> int:
     if len(reasons) > MOST_ALLOWED:
         problems.append(f"{ALLOWED}: {len(reasons)} survivors; allowed: {MOST_ALLOWED}")
     if not options.names:
-        problems += [f"{ALLOWED}: {' / '.join(one)} does not survive; remove it" for one in sorted(set(reasons) - excused)]
+        problems += [
+            f"{ALLOWED}: {' / '.join(one)} does not survive; remove it" for one in sorted(set(reasons) - excused)
+        ]
     print(*problems, sep="\n")
     print(
         f"mutants: {len(runner.outcomes)}, noticed: {len(runner.outcomes) - len(survivors)}, allowed: {len(excused)}, "

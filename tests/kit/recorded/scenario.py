@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand
+from tests.kit.recorded import computed
 from tests.kit.recorded.recording import differences, short
 from tests.kit.recorded.stage import Run, Stage
 
@@ -125,7 +126,12 @@ def _answers(root: Path, scenario: Scenario) -> list[Mapping[str, Any]]:
     """Return the answers, where a name stands for those of answers.yml."""
     found: list[Mapping[str, Any]] = []
     for entry in scenario.answers:
-        found += _named(root)[entry] if isinstance(entry, str) else [entry]
+        if isinstance(entry, str):
+            found += _named(root)[entry]
+        elif "computed" in entry:
+            found += computed.ANSWERS[entry["computed"]](root / FOLDER / "clusters" / scenario.cluster)
+        else:
+            found.append(entry)
     return found
 
 
@@ -184,7 +190,7 @@ def _ends(scenario: Scenario, run: Run) -> Iterator[str]:
             yield f"{host} failed with {failed[host]!r}, wanted {scenario.failed[host]!r}"
     if unreachable != sorted(scenario.unreachable):
         yield f"unreachable: {unreachable}, wanted {scenario.unreachable}"
-    wanted = _FAILED if scenario.failed else _UNREACHABLE if scenario.unreachable else 0
+    wanted = _UNREACHABLE if scenario.unreachable else _FAILED if scenario.failed else 0
     if run.rc != wanted:
         yield f"exit status {run.rc}, wanted {wanted}: {run.output[-1500:]}"
 
@@ -195,7 +201,9 @@ def _ran(scenario: Scenario, run: Run) -> Iterator[str]:
         if found != hosts:
             yield f"{action} ran on {found}, wanted {hosts}"
     # A task that is skipped costs as much as one that runs, so what a converged node costs is a number.
-    forks = [one["host"] for one in run.results if short(one["action"]) not in ("meta", "include_role", "include_tasks")]
+    forks = [
+        one["host"] for one in run.results if short(one["action"]) not in ("meta", "include_role", "include_tasks")
+    ]
     for host, count in scenario.tasks.items():
         if forks.count(host) != count:
             yield f"{forks.count(host)} tasks on {host}, wanted {count}"

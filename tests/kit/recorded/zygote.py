@@ -31,7 +31,7 @@ def _load() -> None:
     loader.init_plugin_loader()
     # Each run does it again.
     warnings.filterwarnings("ignore", "AnsibleCollectionFinder has already been configured")
-    for plugins in (loader.filter_loader, loader.test_loader, loader.lookup_loader, loader.vars_loader):
+    for plugins in (loader.filter_loader, loader.test_loader, loader.lookup_loader):
         list(plugins.all(class_only=True))
     for plugins, names in (
         (loader.strategy_loader, ("linear",)),

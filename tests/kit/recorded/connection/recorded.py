@@ -37,6 +37,7 @@ from tests.kit.recorded.recording import Recording
 # The last lines of the program that Ansible sends: arguments of a call, one a line, each a Python literal.
 _MODULE = re.compile(rb"^ansible_module=(.+),$", re.MULTILINE)
 _PARAMS = re.compile(rb"^params=(.+),$", re.MULTILINE)
+_LOCAL = ("localhost", "127.0.0.1")
 _MADE = re.compile(r'echo (ansible-tmp-[\d.-]+)="')
 
 
@@ -72,9 +73,10 @@ class Connection(ConnectionBase):  # type: ignore[misc]
         return self._answer(ast.literal_eval(name[1].decode()), arguments, bool(arguments["_ansible_check_mode"]))
 
     def _answer(self, module: str, arguments: dict[str, Any], check: bool) -> dict[str, Any]:
-        result = Recording(Path(self.get_option("folder"))).answer(
-            str(self.get_option("machine")), module, arguments, check
-        )
+        # A task that is delegated to the control node has the address of that, and the name of its own host.
+        local = self._play_context.remote_addr in _LOCAL
+        host = _LOCAL[0] if local else str(self.get_option("machine"))
+        result = Recording(Path(self.get_option("folder"))).answer(host, module, arguments, check)
         if result.get("unreachable"):
             raise AnsibleConnectionFailure(str(result.get("msg", "recorded as unreachable")))
         return result
