@@ -70,10 +70,10 @@ class Baseline:
         return sorted((one for one, run in self.runs.items() if mutant.file in run.opened), key=rank)
 
 
-def copied(root: Path) -> Path:
-    """Return a copy of what scenarios need of the source tree."""
+def copied(root: Path, *more: str) -> Path:
+    """Return a copy of what scenarios need of the source tree, and of `more` of it."""
     target = Path(tempfile.mkdtemp(prefix="bedplate-mutants-"))
-    for name in _COPIED:
+    for name in (*(one for one in _COPIED if not any(one.startswith(f"{other}/") for other in more)), *more):
         (target / name).parent.mkdir(parents=True, exist_ok=True)
         if (root / name).is_dir():
             shutil.copytree(root / name, target / name, symlinks=True)
