@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery, Node
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of, ibnetdiscover_text
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import managers
@@ -24,30 +25,35 @@ def opensm_proved(folder: Path) -> Answers:
 
 def fabric_as_planned(folder: Path) -> Answers:
     """Return the answer of a host that sees the whole fabric of the plan."""
-    return _discovered(folder, lambda text: text)
+    return _discovered(_seen(folder))
 
 
 def fabric_without_a_cable(folder: Path) -> Answers:
     """Return the answer of a host that sees a fabric where sm2 has no cable."""
-    return _discovered(folder, _without_sm2)
+    seen = _seen(folder)
+    cable = _node(seen, "sm2 mlx5_0").cables.pop(1)
+    del seen.nodes[cable.guid].cables[cable.port]
+    return _discovered(seen)
 
 
 def fabric_cut_short(folder: Path) -> Answers:
-    """Return the answer of a host whose ibnetdiscover was cut short."""
-    return _discovered(
-        folder, lambda text: f"ibwarn: [1] mad_rpc: _do_madrpc failed; dport (DR path slid 0; dlid 0; 0,1)\n{text}"
-    )
+    """Return the answer of a host whose ibnetdiscover did not reach a switch that others name."""
+    seen = _seen(folder)
+    del seen.nodes[_node(seen, "leaf-r2").guid]
+    return _discovered(seen)
 
 
-def _without_sm2(text: str) -> str:
-    parts = [part for part in text.split("\n\n") if 'sm2 mlx5_0"\t\t#' not in part]
-    return "\n\n".join("\n".join(line for line in part.splitlines() if '# "sm2' not in line) for part in parts)
+def _seen(folder: Path) -> Discovery:
+    return discovery_of(managers.plan_of(_cluster(folder)))
 
 
-def _discovered(folder: Path, change: Callable[[str], str]) -> Answers:
-    text = change(ibnetdiscover_text(discovery_of(managers.plan_of(_cluster(folder)))))
-    counts = {"switches": 0, "hcas": 0, "cables": 0, "unread": 0, "troubles": 0}
-    found = [{"name": "fabric", "kind": "infiniband", "text": text, "counts": counts}]
+def _node(seen: Discovery, name: str) -> Node:
+    return next(one for one in seen.nodes.values() if one.description == name)
+
+
+def _discovered(seen: Discovery) -> Answers:
+    counts = {"switches": len(seen.nodes), "hcas": 0, "cables": 0, "unread": 0, "troubles": 0}
+    found = [{"name": "fabric", "kind": "infiniband", "text": ibnetdiscover_text(seen), "counts": counts}]
     return [{"module": "fabric_facts", "result": {"changed": False, "msg": "discovered", "discoveries": found}}]
 
 

@@ -43,6 +43,7 @@ class Scenario:
     check: bool = False
     vars: Mapping[str, Any] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    actions: list[str] = field(default_factory=list)
     answers: list[Any] = field(default_factory=list)
     calls: list[Any] = field(default_factory=list)
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -77,7 +78,8 @@ def play(stage: Stage, scenario: Scenario) -> Run:
     """Run a scenario."""
     folder = Path(tempfile.mkdtemp(prefix="bedplate-run-"))
     try:
-        return stage.run(folder, _prepare(stage.root, folder, scenario), _answers(stage.root, scenario))
+        arguments = _prepare(stage.root, folder, scenario)
+        return stage.run(folder, arguments, _answers(stage.root, scenario), scenario.actions)
     finally:
         shutil.rmtree(folder)
 

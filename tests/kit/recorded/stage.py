@@ -58,10 +58,16 @@ class Stage:
             self._process.wait(timeout=_TIMEOUT)
         shutil.rmtree(self._home, ignore_errors=True)
 
-    def run(self, folder: Path, arguments: Sequence[str], answers: Sequence[Mapping[str, Any]]) -> Run:
-        """Run ansible-playbook in a folder, with recorded answers."""
+    def run(
+        self,
+        folder: Path,
+        arguments: Sequence[str],
+        answers: Sequence[Mapping[str, Any]],
+        actions: Sequence[str] = (),
+    ) -> Run:
+        """Run ansible-playbook in a folder, with recorded answers; `actions` are action plugins that are answered, too."""
         (folder / recording.ANSWERS).write_text(json.dumps(answers))
-        request = {"folder": str(folder), "argv": list(arguments), "timeout": _TIMEOUT}
+        request = {"folder": str(folder), "argv": list(arguments), "actions": list(actions), "timeout": _TIMEOUT}
         process = self._started()
         assert process.stdin
         assert process.stdout

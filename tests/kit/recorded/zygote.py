@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run ansible-playbook again and again from one process that has everything loaded: a fork for each run, a tenth of the time.
 
-Reads a request a line from standard input, `{folder, argv, timeout}`, and writes an answer a line, `{rc, seconds, cpu}`. What the run
+Reads a request a line from standard input, `{folder, argv, actions, timeout}`, and writes an answer a line, `{rc, seconds, cpu}`. What the run
 prints is in `output` in the folder, and the files of roles and playbooks that it opened are in `opened`. It exits at the end of input.
 """
 
@@ -74,6 +74,20 @@ def _watch(folder: Path, root: str) -> None:
     sys.addaudithook(note)
 
 
+def _record_actions(folder: Path, names: list[str]) -> None:
+    """Have action plugins answered that work on the control node alone, and would reach out from there."""
+    from ansible.plugins.loader import action_loader
+
+    from tests.kit.recorded.recording import Recording
+
+    for name in names:
+
+        def run(self: Any, tmp: object = None, task_vars: object = None, name: str = name) -> dict[str, Any]:
+            return Recording(folder).answer("localhost", name, self._task.args, bool(self._task.check_mode))
+
+        action_loader.get(f"bedplate.cluster.{name}", class_only=True).run = run
+
+
 def _run(request: dict[str, Any], root: str) -> None:
     """Be ansible-playbook; this process ends with it."""
     code = 70
@@ -87,6 +101,7 @@ def _run(request: dict[str, Any], root: str) -> None:
         os.chdir(folder)
         os.environ["BEDPLATE_RECORDING"] = str(folder)
         _watch(folder, root)
+        _record_actions(folder, request["actions"])
         from ansible.cli.playbook import PlaybookCLI
 
         PlaybookCLI.cli_executor(["ansible-playbook", *request["argv"]])
