@@ -2,8 +2,8 @@
 """Recorded answers of nodes: which answer a module call gets, and the log of all calls.
 
 A run has a folder with `answers.json`, a list of answers, and `calls.jsonl`, one line for each call. The first answer that matches a
-call is its result. An answer has a `module` and a `result`, and may have `host`, `check`, `args` and `times`, after which the next
-answer that matches is taken.
+call is its result. An answer has a `module` and a `result`, and may have `host`, `check`, `args` and `times`, how often it is given
+to a host; after that the next answer that matches is taken.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Recording:
     def answer(self, host: str, module: str, arguments: Mapping[str, Any], check: bool) -> dict[str, Any]:
         """Log a call and return its recorded result; a call without one fails."""
         call = {"host": host, "module": short(module), "check": check, "args": readable(arguments)}
-        taken = [line["answer"] for line in calls(self._log)]
+        taken = [line["answer"] for line in calls(self._log) if line["host"] == host]
         found = next(
             (
                 number
