@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Answers that follow from the cluster file, such as what a node has on record of the run before."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery, Node
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of, ibnetdiscover_text
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import managers
+
+Answers = list[dict[str, Any]]
+
+
+def opensm_proved(folder: Path) -> Answers:
+    """Return the answer of hosts that have the digest of what was proved."""
+    digest = managers.proof(_cluster(folder), {"routing_engines": [], "no_fallback": False, "options": {}})["digest"]
+    content = base64.b64encode(f"{digest}\n".encode()).decode()
+    return [{"module": "slurp", "result": {"changed": False, "content": content, "encoding": "base64"}}]
+
+
+def fabric_as_planned(folder: Path) -> Answers:
+    """Return the answer of a host that sees the whole fabric of the plan."""
+    return _discovered(_seen(folder))
+
+
+def fabric_without_a_cable(folder: Path) -> Answers:
+    """Return the answer of a host that sees a fabric where sm2 has no cable."""
+    seen = _seen(folder)
+    cable = _node(seen, "sm2 mlx5_0").cables.pop(1)
+    del seen.nodes[cable.guid].cables[cable.port]
+    return _discovered(seen)
+
+
+def fabric_cut_short(folder: Path) -> Answers:
+    """Return the answer of a host whose ibnetdiscover did not reach a switch that others name."""
+    seen = _seen(folder)
+    del seen.nodes[_node(seen, "leaf-r2").guid]
+    return _discovered(seen)
+
+
+def _seen(folder: Path) -> Discovery:
+    return discovery_of(managers.plan_of(_cluster(folder)))
+
+
+def _node(seen: Discovery, name: str) -> Node:
+    return next(one for one in seen.nodes.values() if one.description == name)
+
+
+def _discovered(seen: Discovery) -> Answers:
+    counts = {"switches": len(seen.nodes), "hcas": 0, "cables": 0, "unread": 0, "troubles": 0}
+    found = [{"name": "fabric", "kind": "infiniband", "text": ibnetdiscover_text(seen), "counts": counts}]
+    return [{"module": "fabric_facts", "result": {"changed": False, "msg": "discovered", "discoveries": found}}]
+
+
+def _cluster(folder: Path) -> Cluster:
+    (path,) = folder.glob("*.bedplate.yml")
+    return load(str(path))
+
+
+ANSWERS: dict[str, Callable[[Path], Answers]] = {
+    one.__name__: one for one in (opensm_proved, fabric_as_planned, fabric_without_a_cable, fabric_cut_short)
+}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mutants that once left all tests green: each one is made in a copy of the tree, where the test that names it must fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.kit.recorded.scenario import judge, play, scenarios
+from tests.kit.recorded.stage import Stage
+from tools.mutants import mutants
+from tools.mutate_roles import copied
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.playbooks
+NAMED: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests/mutants/named.yml").read_text())
+_FAILED = 1  # exit status of pytest where tests ran and one failed
+
+
+@pytest.fixture(scope="module")
+def tree() -> Iterator[Path]:
+    """Return a copy of the source tree, with its tests."""
+    target = copied(ROOT, "tests", "pyproject.toml", "inventories", "molecule", "tools")
+    yield target
+    shutil.rmtree(target)
+
+
+def changed(entry: dict[str, Any]) -> str:
+    """Return the text of the file with the change."""
+    text = (ROOT / entry["file"]).read_text()
+    if "change" in entry:
+        (found,) = (
+            one.text
+            for one in mutants(entry["file"], text)
+            if one.change == entry["change"] and entry["task"] in yaml.safe_load(text)[_place(text, one.line)]
+        )
+        return found
+    assert text.count(entry["old"]) >= 1, (
+        f"{entry['file']} has no {entry['old']!r} any more: renew tests/mutants/named.yml"
+    )
+    return text.replace(entry["old"], entry["new"])
+
+
+def _place(text: str, line: int) -> int:
+    nodes = yaml.compose(text).value
+    return next(number for number, node in enumerate(nodes) if node.start_mark.line + 1 == line)
+
+
+@pytest.fixture(scope="module")
+def stage(tree: Path) -> Iterator[Stage]:
+    """Return a stage for mutants in YAML, which each run reads anew."""
+    with Stage(tree) as found:
+        yield found
+
+
+@pytest.mark.parametrize("entry", NAMED, ids=lambda entry: entry["name"])
+def test_a_mutant_is_noticed(tree: Path, stage: Stage, entry: dict[str, Any]):
+    (tree / entry["file"]).write_text(changed(entry))
+    try:
+        assert noticed(tree, stage, entry)
+    finally:
+        shutil.copy2(ROOT / entry["file"], tree / entry["file"])
+
+
+def noticed(tree: Path, stage: Stage, entry: dict[str, Any]) -> bool:
+    """Return whether the test that the entry names fails in the tree."""
+    if "scenario" in entry:
+        (scenario,) = (one for one in scenarios(ROOT) if str(one) == entry["scenario"])
+        if entry["file"].endswith(".yml"):
+            return bool(judge(scenario, play(stage, scenario)))
+        with Stage(tree) as fresh:
+            return bool(judge(scenario, play(fresh, scenario)))
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", entry["test"]]
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode in (0, _FAILED), done.stdout + done.stderr
+    return done.returncode == _FAILED
