@@ -70,7 +70,13 @@ def run(
     monkeypatch.setattr(Fake, "check", check)
     monkeypatch.setattr(Fake, "installed", installed)
     monkeypatch.setattr(Fake, "answers", {"list qos": (0, QOS, ""), "list assoc": (0, ASSOCIATIONS, ""), **answers})
-    params = {"cluster": "lab", "qos": {"Normal": {"Priority": 10}}, "accounts": accounts, "remove": remove}
+    params = {
+        "cluster": "lab",
+        "qos": {"Normal": {"Priority": 10}},
+        "accounts": accounts,
+        "remove": remove,
+        "slurm_conf": None,
+    }
     monkeypatch.setattr(Fake, "params", params)
     with pytest.raises(SystemExit):
         slurm_accounts.main()
