@@ -80,7 +80,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 findings.append(Finding("unread", f"file {entry['path']}", "to be compared", text, f"role {role}"))
                 return {"path": str(entry["path"]), "state": "unknown"}
 
-        return {**found.parts, **of_machine.rows(found.deployments, row)}, findings
+        parts = {**found.parts, **of_machine.rows(found.deployments, row)}
+        if self._task.check_mode and "slurm" in parts:
+            parts["slurm"] = {**parts["slurm"], "wait": 0}  # nothing was restarted
+        return parts, findings
 
     def _contents(self) -> Contents:
         names = ("bedplate_secrets_dir", "bedplate_cluster")
