@@ -16,7 +16,6 @@ from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_want
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import notices
-from ansible_collections.bedplate.cluster.plugins.module_utils.verify.readers import READERS
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import SecretError, SecretStore, directory_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected as of_machine
@@ -46,7 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             parts, findings = self._expected(roles)
         if "opensm" in roles and "parts" not in self._task.args and self._is_in("subnet_managers"):
             result["opensm"] = self._opensm()
-        compared, answered = self._compared({part: parts[part] for part in parts if part in READERS})
+        compared, answered = self._compared(parts)
         return self._judged({**result, "compared": answered}, [*findings, *compared])
 
     def _roles(self) -> list[str]:
@@ -80,7 +79,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 findings.append(Finding("unread", f"file {entry['path']}", "to be compared", text, f"role {role}"))
                 return {"path": str(entry["path"]), "state": "unknown"}
 
-        return {**found.parts, **of_machine.rows(found.deployments, row)}, findings
+        parts = {**found.parts, **of_machine.rows(found.deployments, row)}
+        if self._task.check_mode and "slurm" in parts:
+            parts["slurm"] = {**parts["slurm"], "wait": 0}  # nothing was restarted
+        return parts, findings
 
     def _contents(self) -> Contents:
         names = ("bedplate_secrets_dir", "bedplate_cluster")

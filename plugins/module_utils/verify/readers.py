@@ -8,12 +8,14 @@ machine's file system, `expected` what plugin_utils/verify/expected.py makes for
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import verify as gpu
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_checks import Checker
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, run_detached
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import state as rdma
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import accounts_verify, conf_files, database
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import verify as slurm
@@ -40,8 +42,14 @@ def _before_reboot(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
     return gpu.findings(root, expected, running=False)
 
 
-def _containers(_root: str, expected: Mapping[str, Any]) -> Iterable[Finding]:
-    return Checker().findings(expected)
+def _bounded(command: list[str], seconds: float) -> Outcome:
+    """Run a command of a container engine; one that hangs in a driver is left behind."""
+    (done,) = run_detached([command], seconds)
+    return Outcome(done.code, done.stdout, done.stderr)
+
+
+def _containers(root: str, expected: Mapping[str, Any]) -> Iterable[Finding]:
+    return Checker(Path(root), _bounded).findings(expected)
 
 
 READERS: dict[str, Reader] = {
