@@ -212,3 +212,8 @@ def test_which_daemon_takes_the_restart() -> None:
     old, new = {"SelectType": "a", "MaxJobCount": 1}, {"SelectType": "b", "MaxJobCount": 2}
     assert restart_needed("22.05", old, new, daemon="slurmctld") == ["MaxJobCount", "SelectType"]
     assert restart_needed("22.05", old, new, daemon="slurmd") == ["SelectType"]
+
+
+def test_another_hash_plugin_takes_a_restart_for_a_reconfigure_leaves_slurmctld_deaf():
+    assert restart_needed("24.11", {}, {"HashPlugin": "hash/sha3"}, "slurmctld") == ["HashPlugin"]
+    assert restart_needed("24.11", {}, {"HashPlugin": "hash/sha3"}, "slurmd") == ["HashPlugin"]
