@@ -353,6 +353,32 @@ def test_a_node_boots_with_as_many_pages_as_are_allowed(node: TunedNode) -> None
     assert node.play("apply").counts["changed"] == 0
 
 
+def test_the_playbook_reboots_a_node_that_runs_nothing_and_proves_it(node: TunedNode) -> None:
+    node.variables.update(bedplate_reboot="allowed", node_tuning_thp="madvise")
+    assert node.play("apply").code == 0
+    before = node.guest.boot_id()
+    run = node.play("reboot")
+    assert run.code == 2, run.told
+    assert "slurmd runs and may get a job" in _words(run), run.told
+    assert node.guest.boot_id() == before
+    node.guest.run("systemctl stop slurmd")
+    run = node.play("reboot")
+    assert run.code == 0, run.told
+    assert node.guest.boot_id() not in ("", before)
+    assert "transparent_hugepage=madvise" in node.guest.read("/proc/cmdline")
+    run = node.play("reboot")
+    assert (run.code, run.counts.get("changed")) == (0, 0), run.told
+
+
+def test_the_playbook_fails_where_the_kernel_was_started_with_something_else(node: TunedNode) -> None:
+    node.variables["node_tuning_thp"] = "never"
+    assert node.play("apply").code == 0
+    node.guest.run("sed -i s/transparent_hugepage=never// /boot/grub/grub.cfg; systemctl stop slurmd")
+    run = node.play("reboot")
+    assert run.code == 2, run.told
+    assert "kernel command line, transparent_hugepage" in _words(run), run.told
+
+
 def test_the_image_is_as_it_was_built(guest: Guest) -> None:
     """What a guest writes goes to its own disk."""
     from lab.guest import image

@@ -58,9 +58,10 @@ class TunedNode:
         self.text = self.text.replace(old, new)
 
     def play(self, name: str, *arguments: str) -> Run:
-        """Run a playbook of this folder on the node, with root's login."""
+        """Run a playbook of this folder, or bedplate's own `reboot`, on the node, with root's login."""
+        playbook = ROOT / "playbooks" / "reboot.yml" if name == "reboot" else HERE / f"{name}.yml"
         command = ["ansible-playbook", f"--inventory={self.cluster_file}", "--user=root", *arguments]
-        command += [f"--extra-vars={json.dumps(self.variables)}", str(HERE / f"{name}.yml")]
+        command += [f"--extra-vars={json.dumps(self.variables)}", str(playbook)]
         env = {**environment(self.guest), "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg")}
         done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
         return Run(done)

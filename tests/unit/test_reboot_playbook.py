@@ -164,3 +164,9 @@ def test_check_mode_and_a_limit(site: Site) -> None:
     assert done.returncode == 0, done.stdout
     assert set(site.hosts("reboot_wanted")) == {"c1", "g2"}
     assert site.hosts("node_state") == []
+
+
+@pytest.mark.parametrize("argument", ["--syntax-check", "--list-hosts"])
+def test_it_can_be_read_without_a_run(site: Site, argument: str) -> None:
+    done = site.reboot(argument)
+    assert (done.returncode, site.calls()) == (0, []), done.stderr

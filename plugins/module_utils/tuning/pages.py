@@ -126,6 +126,8 @@ def bring(
         before = count(root, one) or 0
         target = max(one.count, min(before, used(root, one)))
         reason = _reason_to_wait(one, before, target, jobs, at_boot)
+        if target > before and not (reason or _fits(root, one, outcome.changed, reserve_mib)):
+            reason = "pages of another size are still in use; run node_tuning again when no process uses them"
         if reason:
             outcome.waiting.append(Finding("huge-pages-waiting", one.name, str(one.count), str(before), reason, NOTICE))
         if target == before or (target > before and reason):
@@ -141,6 +143,19 @@ def bring(
             _write(root, one, before)
         outcome.changed.clear()
     return outcome
+
+
+def _fits(root: Root, one: Pages, changed: Sequence[tuple[Pages, int, int]], reserve_mib: int) -> bool:
+    """Return whether the floor of a NUMA node holds with these pages and those of other sizes that could not be given back."""
+    nodes = [node for node in read_nodes(root) if node.cpus]
+    after = {(pages.node, pages.size): target for pages, _before, target in changed}
+    others = [
+        Pages(node.number, size, after.get((node.number, size), there))
+        for node in nodes
+        for size, there in node.hugepages.items()
+        if node.number == one.node and size in MEBIBYTES and size != one.size
+    ]
+    return not excesses({node.number: node.memory_mib or 0 for node in nodes}, [*others, one], reserve_mib)
 
 
 def _growth(root: Root, one: Pages) -> int:

@@ -78,6 +78,20 @@ def test_irqbalance_runs_or_nobody_has_it(tmp_path: Path, irqs: str, units: dict
     assert ("irqs" in told["expected"]["settings"]) == (irqs == "numa")
 
 
+def test_the_unit_runs_before_whatever_may_start_jobs(tmp_path: Path) -> None:
+    content = {entry["path"]: entry["content"] for entry in deployed(tmp_path)["files"]}
+    lines = content["/etc/systemd/system/bedplate-tuning.service"].splitlines()
+    (before,) = (line.partition("=")[2].split() for line in lines if line.startswith("Before="))
+    assert {"slurmd.service", "docker.service", "containerd.service", "crio.service"} <= set(before)
+
+
+def test_pages_on_the_sites_command_line_are_refused(tmp_path: Path) -> None:
+    """They would come beside the profile's, or in their place."""
+    with pytest.raises(TuningError) as caught:
+        deployed(tmp_path, cmdline=["hugepagesz=1G", "hugepages=1"])
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == ["node_tuning_cmdline"] * 2
+
+
 def test_who_is_no_node_or_is_not_managed_gets_nothing(tmp_path: Path) -> None:
     assert deployed(tmp_path, host="ctl1") == {}
     assert deployed(tmp_path, manage=False) == {}

@@ -124,6 +124,17 @@ def test_what_one_size_gives_back_another_one_gets(kernel: Kernel) -> None:
     assert kernel.bring(Pages(0, "1G", 2), Pages(0, "2M", 0)).refused == []
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_one_size_does_not_grow_below_the_floor_while_another_one_is_in_use(kernel: Kernel, check: bool) -> None:
+    kernel.bring(Pages(0, "1G", 2))
+    wanted = [Pages(0, "2M", 1000), Pages(0, "1G", 0)]
+    assert kernel.bring(*wanted, check=True).changed == [(wanted[1], 2, 0), (wanted[0], 0, 1000)]
+    kernel.put(0, "1G", "free_hugepages", 0)
+    told = kernel.bring(*wanted, check=check)
+    assert kinds(told.waiting) == [("huge-pages-waiting", f"{size} on NUMA node 0") for size in ("1G", "2M")]
+    assert (told.changed, told.refused, kernel.text(0, "2M")) == ([], [], 0)
+
+
 def test_too_few_pages_on_a_node_without_jobs_are_a_refusal_and_all_are_put_back(kernel: Kernel) -> None:
     kernel.bring(Pages(0, "2M", 20), Pages(1, "2M", 20), Pages(1, "1G", 1))
     kernel.free[1] = 100

@@ -283,6 +283,22 @@ def test_pages_below_the_floor_are_refused_by_the_unit_too(node: Node, told: dic
     assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "8"
 
 
+def test_the_unit_takes_no_pages_while_a_job_runs_and_does_not_fail_for_that(
+    node: Node, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    MUTATIONS["pages"][0](node)
+    node.put("proc/42/comm", "slurmstepd\n")
+    arguments = [str(node.top / "etc/bedplate/tuning.json"), str(node.top)]
+    assert apply.main(arguments) == 0
+    assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "3"
+    assert "huge pages of 2M on NUMA node 1: expected 8, found 3" in capsys.readouterr().out
+    found = [(one.kind, one.severity) for one in state.drift(Root(str(node.top)), told["expected"])]
+    assert [row for row in found if row[0].startswith("huge-pages")] == [("huge-pages-waiting", "notice")]
+    node.put("proc/42/comm", "bash\n")
+    assert apply.main(arguments) == 0
+    assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "8"
+
+
 def test_a_setting_that_the_machine_lacks_is_told_of(node: Node, told: dict[str, Any]) -> None:
     (node.top / "sys/kernel/mm/transparent_hugepage/defrag").unlink()
     (node.top / "proc/sys/vm/swappiness").unlink()
