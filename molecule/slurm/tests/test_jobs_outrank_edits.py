@@ -139,7 +139,7 @@ def test_jobs_that_arrive_during_the_run_are_not_lost(host, site):
     """Short jobs on free nodes, one after the other: each of them could start in the second in which its node's line changes."""
     host.check_output(
         "nohup sh -c 'while [ ! -e /run/enough ]; do sbatch --account=research --mem=20 --no-requeue --job-name=arrives "
-        "--output=/dev/null --wrap=\"sleep 4\"; sleep 0.3; done' >/dev/null 2>&1 &"
+        '--output=/dev/null --wrap="sleep 4"; sleep 0.3; done\' >/dev/null 2>&1 &'
     )
     try:
         for old, new in (("cores_per_socket: 2", "cores_per_socket: 4"), ("model: sim", "model: renamed")):
