@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.filter.reboots import reboot_plan
+from ansible_collections.bedplate.cluster.plugins.filter.reboot_plan import reboot_plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.reboots import may_reboot
 
 CLUSTER = """\
