@@ -3,11 +3,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_daemons, slurm_expected, slurm_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import line_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.once import once_a_run
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import packages, render, runtime
 
 from .role_variables import RoleVariables
@@ -25,10 +29,12 @@ def expected(
     if not names:
         return {}, []
     topology = variables.value(ROLE, "__slurm_topology")
-    files = slurm_files(path, kept or None, topology)
-    more = (
-        {"__slurm_files": files, "__slurm_daemons": slurm_daemons(path, kept or None)} if "controller" in names else {}
-    )
+    more: dict[str, Any] = {}
+    if "controller" in names:
+        files = slurm_files(path, kept or None, topology)
+        more = {"__slurm_files": files, "__slurm_daemons": slurm_daemons(path, kept or None)}
+    else:
+        files = _given(cluster, path, topology)
     deployed: list[tuple[str, Mapping[str, Any]]] = [
         (ROLE, _deployed(cluster, name, variables, more)) for name in names
     ]
@@ -50,6 +56,20 @@ def _once(cluster: Cluster, host: str, names: list[str]) -> dict[str, dict[str, 
     if host == cluster.services.controllers[0] and cluster.services.database:
         found["slurm_accounts"] = dict(render.accounts(cluster))
     return found
+
+
+def _given(cluster: Cluster, path: str, topology: str) -> dict[str, str]:
+    """Return the options of what a controller gives to nodes and login nodes; the same for all of them, so made once a run."""
+
+    def make() -> bytes:
+        files = slurm_files(path, None, topology)
+        options = runtime.options(files["slurm.conf"]).items()
+        text = "".join(f"{line_of({name: value})}\n" for name, value in options)
+        return json.dumps({"slurm.conf": text, "cgroup.conf": files["cgroup.conf"]}).encode()
+
+    key = hashlib.sha256(repr((cluster.stamp, topology)).encode()).hexdigest()
+    given: dict[str, str] = json.loads(once_a_run(f"verify-slurm-{key}", make))
+    return given
 
 
 def _parts(

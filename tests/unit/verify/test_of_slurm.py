@@ -1,0 +1,50 @@
+"""What verify expects of Slurm on nodes: options alone, rendered once a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible import constants
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import parse
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_slurm
+
+CLUSTER = """
+plugin: bedplate.cluster.racks
+site: test
+cluster: test
+networks: {management: {cidr: 10.0.0.0/24, start: 10.0.0.11}}
+profiles: {n: {sockets: 1, cores_per_socket: 2, threads_per_core: 1, memory_mib: 1024, reserved_memory_mib: 64}}
+racks: {r1: {nodes: "n[1-2]", profile: n}}
+hosts: {ctl1: {address: 10.0.0.2}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+slurm: {version: "24.11", options: {MailProg: "/bin/mail -s jobs"}}
+"""
+
+
+def test_nodes_are_given_the_options_once_and_no_line_of_a_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.bedplate.yml"
+    path.write_text(CLUSTER)
+    cluster = load(path)
+    monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
+    rendered = []
+    real = of_slurm.slurm_files
+
+    def counted(*arguments: object) -> dict[str, str]:
+        rendered.append(arguments)
+        return real(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(of_slurm, "slurm_files", counted)
+    given = [of_slurm._given(cluster, str(path), "") for _node in range(2)]
+    assert len(rendered) == 1
+    assert given[0] == given[1]
+    conf = parse(given[0]["slurm.conf"])
+    assert conf.option("MessageTimeout") == "30"
+    assert parse(real(str(path))["slurm.conf"]).option("MailProg") == conf.option("MailProg")
+    assert not {"NodeName", "PartitionName", "SlurmctldHost", "NodeSet"} & {next(iter(pairs)) for pairs in conf.lines}
+    assert parse(given[0]["cgroup.conf"]).option("ConstrainDevices") == "yes"
