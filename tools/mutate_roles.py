@@ -98,8 +98,8 @@ def chosen(root: Path, names: Sequence[str]) -> list[str]:
 class Runner:
     """Runs mutants in several copies of the tree at once."""
 
-    def __init__(self, root: Path, files: Sequence[str], jobs: int) -> None:
-        self._root, self._jobs = root, jobs
+    def __init__(self, root: Path, files: Sequence[str], jobs: int, subjects: Sequence[str] = ()) -> None:
+        self._root, self._jobs, self._subjects = root, jobs, subjects
         self._work: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
         self._scenarios: queue.SimpleQueue[Scenario] = queue.SimpleQueue()
         for file in files:
@@ -115,7 +115,8 @@ class Runner:
     def run(self) -> None:
         """Run all scenarios, then all mutants."""
         for scenario in scenarios(self._root):
-            self._scenarios.put(scenario)
+            if not self._subjects or scenario.subject in self._subjects:
+                self._scenarios.put(scenario)
         threads = [threading.Thread(target=self._run) for _ in range(self._jobs)]
         for thread in threads:
             thread.start()
@@ -181,10 +182,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="files or folders of roles/ and playbooks/; all by default")
     parser.add_argument("--jobs", type=int, default=2, help="copies of the tree at once (default: 2)")
+    parser.add_argument(
+        "--subjects", default="", help="use the scenarios of these files of tests/roles alone, such as slurm,reboot"
+    )
     parser.add_argument("--verbose", action="store_true", help="print what noticed each mutant")
     options = parser.parse_args(arguments)
     began = time.monotonic()
-    runner = Runner(ROOT, chosen(ROOT, options.names), options.jobs)
+    runner = Runner(
+        ROOT, chosen(ROOT, options.names), options.jobs, [one for one in options.subjects.split(",") if one]
+    )
     runner.run()
     if runner.broken:
         print("The unchanged tree is not as the scenarios say:", *runner.broken, sep="\n  ")
