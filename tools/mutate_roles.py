@@ -2,7 +2,7 @@
 """Make every mutant of roles/ and playbooks/, run the scenarios of tests/roles on it, and fail where none of them notices.
 
     python -m tools.mutate_roles                          all
-    python -m tools.mutate_roles roles/cuda playbooks/os.yml    some
+    python -m tools.mutate_roles roles/cuda playbooks/os.yml --subjects cuda,playbooks    some, by some scenarios
 
 A mutant that no scenario notices is a survivor. tests/mutants/survivors.yml lists those that are allowed, each with its reason.
 """
@@ -22,11 +22,13 @@ from pathlib import Path
 
 import yaml
 
-from tests.kit.recorded.scenario import Scenario, judge, play, scenarios
-from tests.kit.recorded.stage import Run, Stage
-from tools.mutants import Mutant, dumped, mutants
-
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "collections"))
+
+from tests.kit.recorded.scenario import Scenario, judge, play, scenarios  # noqa: E402
+from tests.kit.recorded.stage import Run, Stage  # noqa: E402
+from tools.mutants import Mutant, dumped, mutants  # noqa: E402
+
 ALLOWED = ROOT / "tests/mutants/survivors.yml"
 MOST_ALLOWED = 10
 _COPIED = (
@@ -210,7 +212,7 @@ def main(arguments: Sequence[str]) -> int:
         ]
     print(*problems, sep="\n")
     print(
-        f"mutants: {len(runner.outcomes)}, noticed: {len(runner.outcomes) - len(survivors)}, allowed: {len(excused)}, "
+        f"FULL RESULT: mutants: {len(runner.outcomes)}, noticed: {len(runner.outcomes) - len(survivors)}, allowed: {len(excused)}, "
         f"runs: {sum(one.runs for one in runner.outcomes)}, seconds: {time.monotonic() - began:.0f}"
     )
     return 1 if problems else 0
