@@ -102,6 +102,10 @@ nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minu
 full-slurm: venv  ## Every option of Slurm edited under running jobs, on a real cluster (40 minutes)
 	$(BIN)/python -m tools.full_results slurm --minutes 40 -- $(BIN)/python -m lab molecule slurm_keys
 
+.PHONY: full-roles
+full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20 minutes)
+	$(BIN)/python -m tools.full_results roles --minutes 20 -- $(BIN)/python -m tools.mutate_roles
+
 .PHONY: full-guest
 full-guest: venv  ## make guest, and its row in docs/testing.md
 	$(BIN)/python -m tools.full_results guest -- $(MAKE) --no-print-directory guest

@@ -55,7 +55,7 @@ class _Lines:
     """The line of each task."""
 
     def __init__(self, text: str) -> None:
-        self._root = yaml.compose(text, Loader=yaml.SafeLoader)
+        self._root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
 
     def of(self, path: Path) -> int:
         node = self._root

@@ -2,7 +2,7 @@
 """Make every mutant of roles/ and playbooks/, run the scenarios of tests/roles on it, and fail where none of them notices.
 
     python -m tools.mutate_roles                          all
-    python -m tools.mutate_roles roles/cuda playbooks/os.yml    some
+    python -m tools.mutate_roles roles/cuda playbooks/os.yml --subjects cuda,playbooks    some, by some scenarios
 
 A mutant that no scenario notices is a survivor. tests/mutants/survivors.yml lists those that are allowed, each with its reason.
 """
@@ -22,11 +22,13 @@ from pathlib import Path
 
 import yaml
 
-from tests.kit.recorded.scenario import Scenario, judge, play, scenarios
-from tests.kit.recorded.stage import Run, Stage
-from tools.mutants import Mutant, dumped, mutants
-
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "collections"))
+
+from tests.kit.recorded.scenario import Scenario, judge, play, scenarios  # noqa: E402
+from tests.kit.recorded.stage import Run, Stage  # noqa: E402
+from tools.mutants import Mutant, dumped, mutants  # noqa: E402
+
 ALLOWED = ROOT / "tests/mutants/survivors.yml"
 MOST_ALLOWED = 10
 _COPIED = (
@@ -98,8 +100,8 @@ def chosen(root: Path, names: Sequence[str]) -> list[str]:
 class Runner:
     """Runs mutants in several copies of the tree at once."""
 
-    def __init__(self, root: Path, files: Sequence[str], jobs: int) -> None:
-        self._root, self._jobs = root, jobs
+    def __init__(self, root: Path, files: Sequence[str], jobs: int, subjects: Sequence[str] = ()) -> None:
+        self._root, self._jobs, self._subjects = root, jobs, subjects
         self._work: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
         self._scenarios: queue.SimpleQueue[Scenario] = queue.SimpleQueue()
         for file in files:
@@ -115,7 +117,8 @@ class Runner:
     def run(self) -> None:
         """Run all scenarios, then all mutants."""
         for scenario in scenarios(self._root):
-            self._scenarios.put(scenario)
+            if not self._subjects or scenario.subject in self._subjects:
+                self._scenarios.put(scenario)
         threads = [threading.Thread(target=self._run) for _ in range(self._jobs)]
         for thread in threads:
             thread.start()
@@ -181,10 +184,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("names", nargs="*", help="files or folders of roles/ and playbooks/; all by default")
     parser.add_argument("--jobs", type=int, default=2, help="copies of the tree at once (default: 2)")
+    parser.add_argument(
+        "--subjects", default="", help="use the scenarios of these files of tests/roles alone, such as slurm,reboot"
+    )
     parser.add_argument("--verbose", action="store_true", help="print what noticed each mutant")
     options = parser.parse_args(arguments)
     began = time.monotonic()
-    runner = Runner(ROOT, chosen(ROOT, options.names), options.jobs)
+    runner = Runner(
+        ROOT, chosen(ROOT, options.names), options.jobs, [one for one in options.subjects.split(",") if one]
+    )
     runner.run()
     if runner.broken:
         print("The unchanged tree is not as the scenarios say:", *runner.broken, sep="\n  ")
@@ -204,7 +212,7 @@ def main(arguments: Sequence[str]) -> int:
         ]
     print(*problems, sep="\n")
     print(
-        f"mutants: {len(runner.outcomes)}, noticed: {len(runner.outcomes) - len(survivors)}, allowed: {len(excused)}, "
+        f"FULL RESULT: mutants: {len(runner.outcomes)}, noticed: {len(runner.outcomes) - len(survivors)}, allowed: {len(excused)}, "
         f"runs: {sum(one.runs for one in runner.outcomes)}, seconds: {time.monotonic() - began:.0f}"
     )
     return 1 if problems else 0

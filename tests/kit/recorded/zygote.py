@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run ansible-playbook again and again from one process that has everything loaded: a fork for each run, a tenth of the time.
 
-Reads a request a line from standard input, `{folder, argv, actions, timeout}`, and writes an answer a line, `{rc, seconds, cpu}`. What the run
-prints is in `output` in the folder, and the files of roles and playbooks that it opened are in `opened`. It exits at the end of input.
+Reads a request a line from standard input, `{folder, argv, actions, timeout}`, and writes an answer a line, `{rc, seconds, cpu}`.
+What the run prints is in `output` in the folder, and the files of roles and playbooks that it opened are in `opened`. It exits at the
+end of input.
 """
 
 from __future__ import annotations
