@@ -30,9 +30,9 @@ BATCHES = {
         *(f"{PROFILE}.gpus.mig", "slurm.AuthAltTypes", "slurm.SlurmUser", "slurm.ClusterName", "slurm.TopologyPlugin"),
         *("slurmdbd.StorageLoc", "partition.Nodes"),
     ],
-    "refused-with-jobs": ["slurm.StateSaveLocation", "slurm.SlurmdSpoolDir"],
+    "refused-with-jobs": ["slurm.StateSaveLocation", "slurm.SlurmdSpoolDir", "slurm.MaxJobCount"],
     "plain": [
-        *("slurm.SlurmctldDebug", "slurm.Licenses", "slurm.MaxArraySize", "slurm.MaxJobCount", "slurm.PriorityType"),
+        *("slurm.SlurmctldDebug", "slurm.Licenses", "slurm.MaxArraySize", "slurm.PriorityType"),
         *(
             "slurm.SchedulerType",
             "slurm.KillWait",

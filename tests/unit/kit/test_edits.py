@@ -67,7 +67,7 @@ BY_SLURMCTLD = {
 }
 BY_JOBS = {
     *(f"cluster_file.{name}" for name in ("cluster", "services.controllers", "services.database")),
-    *("slurm.StateSaveLocation", "slurm.SlurmdSpoolDir"),
+    *("slurm.StateSaveLocation", "slurm.SlurmdSpoolDir", "slurm.MaxJobCount"),
 }
 
 
