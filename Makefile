@@ -89,10 +89,6 @@ test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the
 	pytest -m full -rs --durations=0 tests/unit
 	$(BIN)/python -m lab molecule --on-request
 
-.PHONY: full-slurm
-full-slurm: venv  ## Every configuration of broken_configurations.yml on a real Slurm, under running jobs
-	BEDPLATE_FULL=slurm $(BIN)/python -m lab molecule slurm
-
 .PHONY: nightly
 nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minutes of CPU)
 	pytest -m nightly -rsA -o faulthandler_timeout=7200 tests/unit
@@ -101,6 +97,10 @@ nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minu
 .PHONY: full-slurm
 full-slurm: venv  ## Every option of Slurm edited under running jobs, on a real cluster (40 minutes)
 	$(BIN)/python -m tools.full_results slurm --minutes 40 -- $(BIN)/python -m lab molecule slurm_keys
+
+.PHONY: full-slurm-refused
+full-slurm-refused: venv  ## Every configuration of broken_configurations.yml on a real Slurm, under running jobs
+	$(BIN)/python -m tools.full_results slurm-refused -- env BEDPLATE_FULL=slurm $(BIN)/python -m lab molecule slurm
 
 .PHONY: full-roles
 full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20 minutes)

@@ -39,7 +39,18 @@ def test_every_entry_point_has_a_specification(role: Path):
         path.stem
         for path in (role / "tasks").glob("*.yml")
         if path.stem
-        in ("packages", "repository", "deploy", "write", "run", "software", "qos", "before_install", "script_guard")
+        in (
+            "packages",
+            "repository",
+            "deploy",
+            "write",
+            "run",
+            "software",
+            "qos",
+            "before_install",
+            "script_guard",
+            "fence",
+        )
     }
     assert files - internal == entries
 

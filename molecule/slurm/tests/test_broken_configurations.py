@@ -1,6 +1,6 @@
 """Configurations that fail, under running jobs: afterwards the old one is on disk and in force, and no job is hurt.
 
-`make full-slurm` runs all of broken_configurations.yml, `make test` those that are `quick`.
+`make full-slurm-refused` runs all of broken_configurations.yml, `make test` those that are `quick`.
 """
 
 from __future__ import annotations

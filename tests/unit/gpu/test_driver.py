@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +240,6 @@ def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched() -> None:
 
 
 def test_a_reboot_is_waited_for_as_long_as_such_a_machine_takes() -> None:
-    (play,) = yaml.safe_load((ROOT / "playbooks/reboot.yml").read_text())
+    text = (ROOT / "playbooks/reboot.yml").read_text()
     # The firmware of a board with eight GPUs takes over ten minutes, which is what Ansible waits for.
-    assert play["tasks"][-1]["ansible.builtin.reboot"]["reboot_timeout"] >= 1800
+    assert [int(seconds) for seconds in re.findall(r"reboot_timeout: (\d+)", text)] == [1800]
