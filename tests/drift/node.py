@@ -12,7 +12,7 @@ import yaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import hosts_file, os_expected
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.node import deployment as rdma
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment as tuning
@@ -28,6 +28,11 @@ for path, text in json.load(sys.stdin).items():
     path = pathlib.Path(path); path.parent.mkdir(parents=True, exist_ok=True); path.write_text(text)"""
 
 Rows = set[tuple[str, ...]]
+
+
+def cluster(path: Path) -> Cluster:
+    """Return the cluster of a cluster file."""
+    return load(str(path))
 
 
 def parts(cluster: Cluster, host: str, variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from lab.paths import ssh_config_of
-from tests.drift.node import KINDS, compared, fields, judge, parts
+from tests.drift.node import KINDS, cluster, compared, fields, judge, parts
 
 SCENARIO = Path(__file__).parents[1]
 ROWS = [row for row in KINDS if row["real"] == "container"]
@@ -26,7 +25,7 @@ def results(host) -> dict[str, Any]:
     name = str(host.backend.host)
     if name not in _found:
         variables = yaml.safe_load((SCENARIO / "group_vars" / "compute_nodes.yml").read_text())
-        told = parts(load(SCENARIO / "node_settings.bedplate.yml"), name, variables)
+        told = parts(cluster(SCENARIO / "node_settings.bedplate.yml"), name, variables)
         _found[name] = compared(lambda command, text: _ssh(name, command, text), told, ROWS)
     return _found[name]
 
