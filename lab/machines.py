@@ -32,6 +32,8 @@ class Machine:
     serves: bool = False
     # Whether it boots with what compiling takes.
     compiler: bool = False
+    # StateSaveLocation, where it shares that with the other controllers.
+    state: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,12 @@ def read(inventory: Path, shared: Path | None = None, compiler: bool = False) ->
         machines = [replace(one, compiler=one.compiles) for one in machines]
     if shared:
         machines = [replace(one, shared=str(shared), serves=one is machines[0]) for one in machines]
-    controller = next(iter(cluster.services.controllers), "")
+    controllers = cluster.services.controllers
+    if len(controllers) > 1:
+        # The storage that a site with two controllers has; the model has made sure that it is stated.
+        state = str(next(value for key, value in cluster.slurm.options.items() if key.lower() == "statesavelocation"))
+        machines = [replace(one, state=state) if one.name in controllers else one for one in machines]
+    controller = next(iter(controllers), "")
     networks = [ipaddress.ip_network(network.cidr) for network in cluster.networks.values()]
     return Plan(common_network(machines, networks), tuple(machines), controller)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import io
 import ipaddress
+import os
 import shutil
 import tarfile
 from collections.abc import Mapping
@@ -23,6 +24,10 @@ AT_ONCE = 4
 SHARED = "/srv/vendor"
 SERVER = "lab-vendor.service"
 """Gives what is in SHARED to the other machines."""
+STATE_FOLDER = "slurm-state"
+"""Holds, in the folder of a lab, the StateSaveLocation that its controllers share."""
+SLURM_UID = 64030
+"""User slurm on every Debian: the folder is there before the package that makes the user."""
 
 
 def network_name(lab: str) -> str:
@@ -44,6 +49,8 @@ def spec(machine: Machine) -> str:
         words.append("compiler" if machine.compiler else "compiles")
     if machine.shared:
         words += [machine.shared, str(machine.serves)]
+    if machine.state:
+        words.append(machine.state)
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
@@ -127,6 +134,9 @@ def _boot(podman: Podman, lab: str, machine: Machine, reference: str, key: str) 
         debian = archives.ensure(podman, machine.release)
         volumes[str(debian)] = archives.PLACE
         links = archives.links(debian)
+    mounts = [f"--volume={there}:{here}:ro" for there, here in volumes.items()]
+    if machine.state:
+        mounts.append(f"--volume={_state_folder(lab)}:{machine.state}")
     podman(
         "create",
         "--name",
@@ -140,13 +150,21 @@ def _boot(podman: Podman, lab: str, machine: Machine, reference: str, key: str) 
         # /etc/hosts must be an ordinary file, which a role can replace as on a real node.
         "--no-hosts",
         *(f"--label={label}={value}" for label, value in labels.items()),
-        *(f"--volume={there}:{here}:ro" for there, here in volumes.items()),
+        *mounts,
         *podman.choice.run,
         reference,
         why=f"podman could not make the container of {machine.name}.",
     )
     podman("cp", "-", f"{name}:/", stdin=_first_boot_files(machine, key, links))
     podman("start", name, why=f"podman could not start {machine.name}. Containers are run so: {podman.choice.reasons}")
+
+
+def _state_folder(lab: str) -> Path:
+    """Make the folder that controllers share, as a site would before its first run; it goes with the lab."""
+    folder = state_of(lab) / STATE_FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    os.chown(folder, SLURM_UID, SLURM_UID)
+    return folder
 
 
 def _first_boot_files(machine: Machine, key: str, links: Mapping[str, str]) -> bytes:

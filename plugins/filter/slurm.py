@@ -28,6 +28,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import (
     render,
     script_guard,
     scripts,
+    state_guard,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.topology import of_cluster
 
@@ -140,6 +141,26 @@ def slurm_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterab
     return by_node(one.on(name) for name, findings in counts for one in findings)
 
 
+def _answers(
+    hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str], variable: str
+) -> dict[str, Mapping[str, Any]]:
+    """Return what a variable has of each controller that was asked."""
+    return {name: hostvars[name].get(variable) or {} for name in controllers if name in hostvars}
+
+
+def slurm_state_marks(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> dict[str, str]:
+    """Return the marks that the controllers have left in StateSaveLocation."""
+    names = list(controllers)
+    return state_guard.marks(names, _answers(hostvars, names, "__slurm_state_left"))
+
+
+def slurm_state_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> str:
+    """Return why the controllers must not start on their StateSaveLocation, or nothing."""
+    names = list(controllers)
+    left, seen = (_answers(hostvars, names, f"__slurm_state_{step}") for step in ("left", "seen"))
+    return state_guard.refuse(names, left, seen)
+
+
 def slurm_parts(path: object, host: str) -> list[str]:
     """Return the parts of Slurm on a host."""
     return render.parts(cluster_of(path, "slurm_parts"), host)
@@ -220,4 +241,6 @@ class FilterModule:
             "slurm_node_hardware": slurm_node_hardware,
             "slurm_counted": slurm_counted,
             "slurm_refusal": slurm_refusal,
+            "slurm_state_marks": slurm_state_marks,
+            "slurm_state_refusal": slurm_state_refusal,
         }

@@ -49,6 +49,7 @@ def test_every_entry_point_has_a_specification(role: Path):
             "qos",
             "before_install",
             "script_guard",
+            "shared_state",
             "fence",
         )
     }

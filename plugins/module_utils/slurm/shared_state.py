@@ -12,77 +12,104 @@ import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+
+KIND = "shared-state"
 _MARK = ".bedplate-seen-by-"
 
 
-class SharedStateError(Exception):
-    """A directory in which slurmctld cannot keep its state."""
+def check(path: Path, user: str) -> Finding | None:
+    """Return what makes a directory unfit for slurmctld, None when nothing does."""
+    uid = uid_of(user)
+    if uid is None:
+        return Finding(KIND, f"user {user}", "slurmctld runs as this user (SlurmUser)", "no such user")
+    try:
+        with As(uid):
+            missing = _missing(path)
+            owner = uid if missing else path.stat().st_uid
+    except OSError as error:  # a parent that only root may enter
+        remedy = f"Let {user} enter every directory above it: chmod a+x"
+        return _finding(path, f"{user} can reach it", f"{error.strerror}: {error.filename}", remedy)
+    if missing:
+        remedy = f"Mount the storage that all controllers share, then: install -d -o {user} -m 0755 {path}"
+        return _finding(path, "a directory on storage that all controllers share", f"{missing} does not exist", remedy)
+    if owner != uid:
+        remedy = f"chown {user} {path}; where {user} has another number on another controller, give it the same on all"
+        return _finding(path, f"owned by {user}, uid {uid} here", f"uid {owner}", remedy)
+    return None
 
 
-def leave(path: Path, name: str, user: str) -> str:
-    """Leave the mark of this machine, and return what is in it. SharedStateError: the directory is not fit for slurmctld."""
-    owner = _owner(user)
-    check(path, user)
+def leave(path: Path, name: str, user: str) -> tuple[str, Finding | None]:
+    """Leave the mark of this machine; return it, and why it could not be left."""
     token = secrets.token_hex(16)
-    with _As(owner):
+    remove(path, name, user)  # that of a run which was killed
+    with As(uid_of(user)):
         try:
-            (path / f"{_MARK}{name}").write_text(token)
+            _mark(path, name, token).touch()
         except OSError as error:
-            raise SharedStateError(
-                f"{path}: {user} cannot write there: {error.strerror}. Mount it for writing"
-            ) from error
-    return token
+            remedy = f"Mount it for writing, also for {user}"
+            return "", _finding(path, f"{user} can write there", str(error.strerror), remedy)
+    return token, None
 
 
-def check(path: Path, user: str) -> None:
-    """Raise SharedStateError where a directory is missing or is not that of the user."""
-    if not path.is_dir():
-        missing = path
-        while not missing.parent.is_dir():
-            missing = missing.parent
-        raise SharedStateError(
-            f"{path} (StateSaveLocation) is no directory here: {missing} does not exist. Mount the storage that all controllers share, "
-            f"then make the directory: install -d -o {user} -m 0755 {path}"
-        )
-    if path.stat().st_uid != _owner(user):
-        raise SharedStateError(
-            f"{path} (StateSaveLocation) is not owned by {user}, as whom slurmctld runs: chown {user} {path}"
-        )
-
-
-def unseen(path: Path, marks: Mapping[str, str]) -> Iterator[str]:
-    """Yield the machines, name -> token, whose mark is not here."""
-    for name, token in marks.items():
-        mark = path / f"{_MARK}{name}"
-        try:
-            found = mark.read_text()
-        except OSError:
-            found = ""
-        if found != token:
-            yield name
+def unseen(path: Path, marks: Mapping[str, str], user: str) -> Iterator[Finding]:
+    """Yield the machines, name -> mark, whose mark is not here."""
+    # A name with a mark in it was never looked up: no cache of a network file system has an answer to it.
+    with As(uid_of(user)):
+        missing = [name for name, token in marks.items() if not _mark(path, name, token).exists()]
+    for name in missing:
+        remedy = "Mount the same storage on all controllers: a standby with a directory of its own would start without any job"
+        yield _finding(path, f"the directory that {name} has under this name", "another one", remedy)
 
 
 def remove(path: Path, name: str, user: str) -> None:
-    """Remove the mark of this machine."""
-    with _As(_owner(user)):
-        (path / f"{_MARK}{name}").unlink(missing_ok=True)
+    """Remove the marks of this machine, those of killed runs as well; what cannot be removed does no harm."""
+    with As(uid_of(user)):
+        for mark in path.glob(f"{_MARK}{name}@*"):
+            try:
+                mark.unlink()
+            except OSError:
+                continue
 
 
-def _owner(user: str) -> int:
+def holds_state(path: Path, user: str) -> bool:
+    """Return whether a slurmctld has kept its state there."""
+    with As(uid_of(user)):
+        try:
+            return (path / "clustername").exists()
+        except OSError:
+            return False
+
+
+def uid_of(user: str) -> int | None:
+    """Return the number of a user, None when there is no such user."""
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
-        raise SharedStateError(f"there is no user {user}, as whom slurmctld is to run (SlurmUser)") from None
+        return None
 
 
-class _As:
+def _mark(path: Path, name: str, token: str) -> Path:
+    return path / f"{_MARK}{name}@{token}"
+
+
+def _missing(path: Path) -> str:
+    """Return the first part of a path that is no directory, empty when all are."""
+    return next((str(one) for one in (*reversed(path.parents), path) if not one.is_dir()), "")
+
+
+def _finding(path: Path, expected: str, found: str, remedy: str) -> Finding:
+    return Finding(KIND, f"{path} (StateSaveLocation)", expected, found, remedy)
+
+
+class As:
     """Work as another user; without the right to change it, as oneself."""
 
-    def __init__(self, uid: int) -> None:
+    def __init__(self, uid: int | None) -> None:
         self.uid, self.before = uid, os.geteuid()
 
     def __enter__(self) -> None:
-        if self.before == 0:
+        if self.before == 0 and self.uid is not None:
             os.seteuid(self.uid)
 
     def __exit__(self, *_error: object) -> None:

@@ -34,17 +34,30 @@ FILTERS = [
     "slurm_script_options",
     "slurm_script_paths",
     "slurm_scripts",
+    "slurm_state_marks",
+    "slurm_state_refusal",
     "slurm_to_count",
     "slurm_topology",
     "slurm_unproven",
     "slurm_wanted",
     "slurmdbd_conf",
 ]
-OF_HOSTVARS = ("slurm_counted", "slurm_refusal", "slurm_to_count")
+OF_HOSTVARS = ("slurm_counted", "slurm_refusal", "slurm_state_marks", "slurm_state_refusal", "slurm_to_count")
 
 
 def template(expression: str, path: object = str(LAB), **variables: Any) -> Any:
     return documented.template(expression, path, **variables)
+
+
+def of_the_role() -> dict[str, str]:
+    """Return the expressions behind the files of a controller."""
+    tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
+    own = next(task["vars"] for task in tasks if "__slurm_files" in task.get("vars", {}))
+    common = yaml.safe_load((ROOT / "roles/slurm/vars/main.yml").read_text())
+    return {
+        **{name: own[name] for name in ("__slurm_kept", "__slurm_files")},
+        "__slurm_controllers": common["__slurm_controllers"],
+    }
 
 
 def test_these_are_the_filters_of_the_file():
@@ -221,8 +234,7 @@ def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, re
 @pytest.mark.parametrize("own", ["", "SwitchName=all Nodes=gpu[01-04]\n"], ids=["planned", "own"])
 def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str):
     """The expressions of roles/slurm/tasks/controller.yml, on a run's own host variables."""
-    tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
-    expressions = next(task["vars"] for task in tasks if "__slurm_files" in task.get("vars", {}))
+    expressions = of_the_role()
     loader = DataLoader()
     inventory = InventoryManager(loader=loader, sources=["ctl1,ctl2,ctl3,ctl4,gpu01,"])
     inventory.add_group("slurm_controllers")
@@ -250,8 +262,7 @@ def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str):
 
 
 def test_without_a_group_of_controllers_a_host_has_its_own_answer():
-    tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
-    expressions = next(task["vars"] for task in tasks if "__slurm_files" in task.get("vars", {}))
+    expressions = of_the_role()
     variables = {"groups": {}, "inventory_hostname": "me", "hostvars": {"me": {"__slurm_in_use": KEPT}}}
     named = {key: trust_as_template(value) for key, value in expressions.items()}
     assert template("__slurm_kept", **variables, **named) == [KEPT]

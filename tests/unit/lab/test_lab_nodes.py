@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab import host, nodes
+from lab import host, machines, nodes
 from lab.machines import Machine, Plan
 from lab.paths import ROOT
 from lab.podman import LABEL
@@ -126,6 +126,31 @@ def test_each_machine_boots_its_release_and_sees_what_its_stack_needs(podman: An
     assert unit in brought["bedplate-lab-ctl1"]
     assert unit not in brought["bedplate-lab-gpu01"]
     assert brought["bedplate-lab-gpu01"]["var/cache/apt/archives/dkms_1_all.deb"] == "/srv/debian/dkms_1_all.deb"
+
+
+def test_controllers_that_share_a_state_directory_see_the_same_folder_and_may_write(
+    podman: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owned = []
+    monkeypatch.setattr("os.chown", lambda path, uid, gid: owned.append((path, uid, gid)))
+    two = tuple(Machine(f"ctl{number}", f"10.99.7.{number}", state="/srv/state") for number in (8, 9))
+    nodes.create(podman, "lab", replace(PLAN, machines=(*two, PLAN.machines[1])))
+    folder = nodes.state_of("lab") / nodes.STATE_FOLDER
+    for machine in two:
+        assert f"--volume={folder}:/srv/state" in options(podman, f"bedplate-lab-{machine.name}")
+    assert not [arg for arg in options(podman, "bedplate-lab-gpu01") if arg.startswith("--volume")]
+    assert set(owned) == {(folder, nodes.SLURM_UID, nodes.SLURM_UID)}
+    assert nodes.spec(two[0]) != nodes.spec(replace(two[0], state=""))
+
+
+def test_only_controllers_of_several_share_their_state() -> None:
+    plan = machines.read(ROOT / "molecule/slurm_two")
+    assert {one.name: one.state for one in plan.machines} == {
+        "ctl1": "/srv/slurm/state",
+        "ctl2": "/srv/slurm/state",
+        "cpu01": "",
+    }
+    assert not any(one.state for one in machines.read(ROOT / "molecule/slurm").machines)
 
 
 def test_a_machine_of_which_nothing_of_this_is_asked_stays_what_it_was(podman: Any) -> None:
