@@ -150,7 +150,7 @@ def test_jobs_that_arrive_during_the_run_are_not_lost(host, site):
     host.check_output("while squeue --noheader --all | grep -q arrives; do sleep 1; done")
     ended = host.check_output(
         "sacct --duplicates --allocations --noheader --parsable2 --name=arrives --format=JobID,State,Restarts"
-    ).split()
+    ).splitlines()
     ran = [line for line in ended if "CANCELLED" not in line]
     assert len(ran) > 10
     assert {line.split("|", 1)[1] for line in ran} == {"COMPLETED|0"}
