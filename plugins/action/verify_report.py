@@ -31,7 +31,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         name = self._task.args.get("registered")
         if not isinstance(name, str) or not name:
             raise AnsibleActionFail(
-                "registered: allowed: the name that the task with bedplate.cluster.node_state registers"
+                "registered: not a name; allowed: the name that the task with bedplate.cluster.node_state registers"
             )
         hosts = variables["ansible_play_hosts_all"]
         results = {host: variables["hostvars"].raw_get(host).get(name) for host in hosts}

@@ -150,9 +150,7 @@ class Systemd:
         seen = self._show([unit.name for unit in units])
         for unit in units:
             if not seen[unit.name].running:
-                raise UnitsError(
-                    f"{unit.name}: is to be running, but is {seen[unit.name].text}{self._evidence(unit.name)}"
-                )
+                raise UnitsError(f"{unit.name}: must run, but is {seen[unit.name].text}{self._evidence(unit.name)}")
             if unit.proof:
                 self._prove_one(unit)
 

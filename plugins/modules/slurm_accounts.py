@@ -143,7 +143,8 @@ def _ask_unlisted(module: AnsibleModule, wanted: Wanted, state: Found) -> list[U
     if rc != 0:
         if module.params["remove"]:
             raise SacctmgrError(
-                f"squeue: {(err or out).strip() or f'rc {rc}'}. Without it nobody knows whose jobs wait or run."
+                f"squeue: {(err or out).strip() or f'rc {rc}'}. Without it bedplate does not know whose jobs wait or run. "
+                "See that slurmctld answers, then run again."
             )
         return found
     return unlisted(wanted, state, jobs(out))

@@ -179,11 +179,11 @@ def _raise(module: AnsibleModule, slurm_conf: Path, fence: Fence) -> tuple[Live 
     for command in raise_commands(fence):
         rc, out, err = module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
         if rc != 0:
-            text = f"`{' '.join(command)}` failed, so a job could start where it would be lost: {(err or out).strip()}"
+            text = f"`{' '.join(command)}` failed, so a job could start on a node that changes: {(err or out).strip()}"
             return None, [text]
     live = ask(module.run_command, slurm_conf)
     if live is None:
-        return None, ["slurmctld stopped to answer. Run again."]
+        return None, ["slurmctld no longer answers. See that it runs, then run again."]
     late = set(fence.nodes) & set(live.jobs_by_node())
     for command in lift_commands(live, late, ()):
         module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))

@@ -33,7 +33,7 @@ def findings(
     if len(gpu["gpus"]) != len(wanted):
         found = ", ".join(one["address"] for one in gpu["gpus"])
         yield Finding(
-            "gpu-count", "GPUs", f"{len(wanted)}", f"{len(gpu['gpus'])} ({found})", "no layout is brought to the others"
+            "gpu-count", "GPUs", f"{len(wanted)}", f"{len(gpu['gpus'])} ({found})", "no layout is set on the others"
         )
         return
     for one, profiles in zip(gpu["gpus"], wanted):

@@ -147,8 +147,8 @@ class Journal:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise NodeFilesError(
                 [
-                    f"{self.path}: cannot be read: {error}. It has the files of before a run that was killed. Restore it from a "
-                    f"backup; or, if what is on disk now is as it should be, remove it"
+                    f"{self.path}: cannot be read: {error}. It holds the files from before a run that was killed. Restore it from "
+                    f"a backup. If the files on disk are as they should be, remove it"
                 ]
             ) from error
 

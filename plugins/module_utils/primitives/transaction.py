@@ -49,13 +49,13 @@ class Transaction:
         if problems:
             listed = "\n".join(f"- {text}" for text in problems)
             return (
-                f"{failure}\n\nThe state of before could NOT be restored in full:\n{listed}\n"
-                f"The files of before are in {self.journal.path}. Mend the above and run again."
+                f"{failure}\n\nThe previous state could NOT be restored in full:\n{listed}\n"
+                f"The previous files are in {self.journal.path}. Correct the above and run again."
             )
         self.journal.clear()
         names = ", ".join(unit.name for unit in running)
-        ran = f"{names} run on them again" if running else "what did not run before is stopped"
-        return f"{failure}\n\nTaken back: the files of before are on disk, and {ran}. Correct the above and run again."
+        ran = f"{names} run on them again" if running else "units that did not run before are stopped"
+        return f"{failure}\n\nTaken back: the previous files are on disk, and {ran}. Correct the above and run again."
 
     def _units_before(self) -> dict[str, UnitBefore]:
         if not self._before and self.units:

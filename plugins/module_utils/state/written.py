@@ -42,7 +42,13 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iter
         recorded = load(root.find(STATE_DIRECTORY))
     except (NodeFilesError, OSError) as error:
         recorded = {}
-        yield Finding("records", f"record {STATE_DIRECTORY}", "readable", str(error), "see the message")
+        yield Finding(
+            "records",
+            f"record {STATE_DIRECTORY}",
+            "readable",
+            str(error),
+            "correct what the message names, then verify again",
+        )
     names = _Names(root, run)
     rows = [row for row in expected["files"] if row["state"] in ("file", "directory", "link", "block")]
     manifests = {str(row.get("manifest", "")) for row in expected["files"]}

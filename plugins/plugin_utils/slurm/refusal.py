@@ -20,7 +20,7 @@ _COMMON = {"slurmctld", "slurmdbd", "accounting", "accounting_storage"}
 _MOST = 12
 # Of connections that come and go with every reconfiguration, and of scontrol, which knows less than slurmctld.
 _NOISE = re.compile(r"Unspecified error|persist_init|PersistInit")
-_TAKEN_BACK = re.compile(r"^(?:Taken back|The state of before|Nothing ).*", re.MULTILINE | re.DOTALL)
+_TAKEN_BACK = re.compile(r"^(?:Taken back|The previous state|Nothing ).*", re.MULTILINE | re.DOTALL)
 
 
 def explain(message: str, files: Mapping[str, str], cluster_file: str) -> str:
@@ -30,7 +30,7 @@ def explain(message: str, files: Mapping[str, str], cluster_file: str) -> str:
     ]
     places = list(dict.fromkeys(_places(message, files, cluster_file)))
     more = [f"  and {len(places) - _MOST} more lines"] if len(places) > _MOST else []
-    named = ["Lines that this names:", *(f"  {one}" for one in places[:_MOST]), *more] if places else []
+    named = ["Lines that the message names:", *(f"  {one}" for one in places[:_MOST]), *more] if places else []
     return "\n".join([*said, *named, *_TAKEN_BACK.findall(message)])
 
 

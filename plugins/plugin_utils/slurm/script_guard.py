@@ -51,7 +51,7 @@ def _missing(cluster: Cluster, findings: Mapping[str, list[dict[str, Any]]]) -> 
             where=f"{place(cluster, where)}: {where}",
             expected=expected,
             found=f"{found} on {fold(hosts)}",
-            remedy="Install it there, or bring it by slurm.scripts",
+            remedy="Install it there, or name it in slurm.scripts",
         )
         for (where, expected, found), hosts in by_script.items()
     ]

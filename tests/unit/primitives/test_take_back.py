@@ -230,7 +230,7 @@ def test_a_unit_that_dies_of_its_reload_is_an_error(node: Node, monkeypatch: pyt
         return run(argv, timeout)
 
     monkeypatch.setattr(node.machine, "run", dies)
-    with pytest.raises(UnitsError, match="is to be running, but is"):
+    with pytest.raises(UnitsError, match="must run, but is"):
         node.systemd().bring([node.unit], node.state, str(node.root))
 
 
