@@ -141,16 +141,18 @@ changing:
     memory: {description: "RealMemory in force, in MiB.", type: int, sample: 1031000}
 """
 
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hardware
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import ask, environment
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, parse, read
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import (
+    OWNER,
     Fence,
     lift_commands,
     present,
@@ -174,19 +176,34 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain impo
 )
 
 
+def _lift(
+    module: AnsibleModule, slurm_conf: Path, live: Live, nodes: Collection[str], partitions: Iterable[str] = ()
+) -> None:
+    """Give back what bedplate has taken out of service."""
+    for command in lift_commands(live, nodes, partitions):
+        module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
+
+
 def _raise(module: AnsibleModule, slurm_conf: Path, fence: Fence) -> tuple[Live | None, list[str]]:
     """Put the fence up; return what slurmctld knows behind it, and what went wrong. A node that got a job meanwhile is given back."""
+    failed = ""
     for command in raise_commands(fence):
         rc, out, err = module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
         if rc != 0:
-            text = f"`{' '.join(command)}` failed, so a job could start on a node that changes: {(err or out).strip()}"
-            return None, [text]
+            failed = (
+                f"`{' '.join(command)}` failed, so a job could start on a node that changes: {(err or out).strip()}"
+            )
+            break
     live = ask(module.run_command, slurm_conf)
     if live is None:
-        return None, ["slurmctld no longer answers. See that it runs, then run again."]
+        nodes = f" Nodes {fold(fence.nodes)} may be drained with the reason `{OWNER}`: the next run gives them back."
+        failed = failed or "slurmctld no longer answers. See that it runs, then run again."
+        return None, [failed + (nodes if fence.nodes else "")]
+    if failed:
+        _lift(module, slurm_conf, live, fence.nodes, fence.partitions)
+        return None, [failed]
     late = set(fence.nodes) & set(live.jobs_by_node())
-    for command in lift_commands(live, late, ()):
-        module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
+    _lift(module, slurm_conf, live, late)
     used = {name for job in live.jobs for name in job.partitions}
     fence.nodes = [name for name in fence.nodes if name not in late]
     fence.partitions = [name for name in fence.partitions if name not in used]
@@ -210,11 +227,13 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     problems = find_problems(identity, conf, live, unasked)
     if live is None and not unasked:
         problems += unasked_problems(conf, *gone, list(plan.changes))
-    if live is not None:
+    if live is not None or not unasked:
         problems += guarded_problems(module.params["guarded"], conf, live)
     if module.params["read_back"]:
         problems = []  # nothing is about to change
     if live is None or problems:
+        if live is not None and module.params["fence"] and not module.check_mode:
+            _lift(module, directory / "slurm.conf", live, present(live))  # of a run that was killed
         return Answer(count=plan.to_count(), new=plan.new), problems
     fence, raised = Fence(present(live)), False
     if module.params["fence"] and not module.check_mode:

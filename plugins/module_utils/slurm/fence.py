@@ -47,7 +47,9 @@ def targets(live: Live, nodes: Iterable[str], partitions: Iterable[str]) -> Fenc
 
 
 def _takes_jobs(state: str) -> bool:
-    return bool(state) and not state.startswith(("DOWN", "FUTURE", "UNKNOWN")) and "DRAIN" not in state
+    """Return whether a node may get a job; one that a person has marked FAIL, or that reboots, is left as it is."""
+    closed = ("DOWN", "FUTURE", "UNKNOWN", "DRAIN", "FAIL", "REBOOT")
+    return bool(state) and not any(word in state for word in closed)
 
 
 def raise_commands(fence: Fence) -> list[list[str]]:

@@ -67,21 +67,34 @@ def unasked_problems(conf: Conf, nodes: list[str], partitions: list[str], change
     return problems
 
 
-def guarded_problems(guarded: list[dict[str, Any]], conf: Conf, live: Live) -> list[str]:
-    """Return the options that would end running jobs, with what to do."""
-    running = [job.id for job in live.jobs if job.nodes]
+def guarded_problems(guarded: list[dict[str, Any]], conf: Conf, live: Live | None) -> list[str]:
+    """Return the options that would end running jobs, with what to do; `live` is None where slurmctld does not answer."""
+    running = [job.id for job in live.jobs if job.nodes] if live else []
+    at_stake = f"jobs {few(running, 10)} run" if live else "slurmctld does not answer, so jobs may run"
     problems = []
-    for row in guarded if running else ():
-        now = conf.option(row["option"]) or live.config.get(row["option"], "")
-        default = not conf.option(row["option"]) and not row["value"]
-        raised = row["lowered"] and now.isdigit() and row["value"].isdigit() and int(row["value"]) >= int(now)
-        if not default and not raised and now.lower() != row["value"].lower():
+    for row in guarded if running or live is None else ():
+        now = _ended_by(row, conf, live)
+        if now is not None:
             problems.append(
-                f"{row['option']} would become {row['value'] or 'what Slurm does by default'}, {now} is in force, and jobs "
-                f"{few(running, 10)} run: this change ends them. Write `{row['option']}: {now}` under {row['place']} again. Or let no new "
+                f"{row['option']} would become {row['value'] or 'what Slurm does by default'}, {now} is in force, and "
+                f"{at_stake}: this change ends them. Write `{row['option']}: {now}` under {row['place']} again. Or let no new "
                 "job in (`scontrol update partitionname=NAME state=drain`), wait until `squeue --all` is empty, and run again."
             )
     return problems
+
+
+def _ended_by(row: Mapping[str, Any], conf: Conf, live: Live | None) -> str | None:
+    """Return the value in force that a guarded option would change; None where it stays or nothing would be lost."""
+    option, wanted = row["option"], row["value"]
+    stated, reported = conf.option(option), (live.config.get(option, "").split() or [""])[0] if live else ""
+    # slurmctld may still run what the file said before.
+    current = live is None or live.config.get("HASH_VAL", "").startswith("Match")
+    in_force = [stated or reported] if current or not reported else [stated or reported, reported]
+    for now in in_force if wanted or stated else ():
+        raised = row["lowered"] and now.isdigit() and wanted.isdigit() and int(wanted) >= int(now)
+        if not raised and now.lower() != wanted.lower():
+            return now
+    return None
 
 
 def leaving_notes(kept: Retained, live: Live) -> list[str]:

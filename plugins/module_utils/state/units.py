@@ -29,7 +29,8 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iter
     own = {path for path, one in written.records(root).items() if one.type == "file" and _OWN_PLACE.match(path)}
     names = {one.name for one in wanted}
     touched = sorted({match[1] for path in own if (match := _OWN_PLACE.match(path))} - names)
-    wanted += [Unit(name) for name in touched if _is_unit(name)]
+    # systemctl shows instances of a template, and not the template itself.
+    wanted = [one for one in [*wanted, *(Unit(name) for name in touched if _is_unit(name))] if "@." not in one.name]
     if not wanted:
         return
     seen, problem = _show(run, [one.name for one in wanted])

@@ -46,7 +46,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         mode = stat.S_IFCHR | 0o666 if "nvidia" in Path(path).name and found.st_size == 0 else found.st_mode
         return os.stat_result((mode, *found[1:]))
 
-    monkeypatch.setattr(Path, "stat", lambda path: fake(str(path)))
+    monkeypatch.setattr(Path, "stat", lambda path, **keys: fake(str(path), **keys))
     return tmp_path
 
 

@@ -505,3 +505,64 @@ def test_a_fence_that_cannot_be_put_up_is_a_refusal(node: Node, monkeypatch: pyt
     )
     (problem,) = node.answer()[1]
     assert "denied" in problem
+
+
+LOWERED = {"option": "MaxJobCount", "value": "2", "place": "slurm.options of site", "lowered": True}
+
+
+def guarded(node: Node, on_disk: str, reported: str, hash_value: str) -> list[str]:
+    """Return the problems of a run that wants MaxJobCount=2 while a job runs."""
+    node.conf(f"{NODES}MaxJobCount={on_disk}\n")
+    node.up(RUNNING)
+    assert node.answers
+    head = f"HASH_VAL = {hash_value}\nMaxJobCount = {reported}\nClusterName"
+    node.answers["config"] = node.answers["config"].replace("ClusterName", head)
+    node.params["guarded"] = [LOWERED]
+    return node.answer()[1]
+
+
+@pytest.mark.parametrize(
+    ("on_disk", "reported", "hash_value", "refused"),
+    [
+        ("10000", "10000", "Match", True),
+        ("2", "2", "Match", False),
+        # A file that was written and never read: slurmctld would lose its jobs at the reconfigure.
+        ("2", "10000", "Different Ours=0x1 Slurmctld=0x2", True),
+    ],
+)
+def test_an_option_that_ends_jobs_is_refused_while_they_run(node, on_disk, reported, hash_value, refused):
+    assert bool(guarded(node, on_disk, reported, hash_value)) == refused
+
+
+@pytest.mark.parametrize(("unasked", "refused"), [(False, True), (True, False)])
+def test_an_option_that_ends_jobs_is_refused_where_nobody_knows_of_jobs(node: Node, unasked: bool, refused: bool):
+    node.conf(f"{NODES}MaxJobCount=10000\n")
+    node.params.update(guarded=[LOWERED], unasked=unasked)
+    assert any("MaxJobCount" in one for one in node.answer()[1]) == refused
+
+
+def test_what_was_drained_before_a_fence_failed_is_given_back(node: Node, monkeypatch: pytest.MonkeyPatch):
+    fenced(node)
+    node.params.update(nodes="n[1-2]", partitions=["gpu"], node_lines=[])
+    assert node.answers
+    node.answers["partitions"] = "PartitionName=gpu Nodes=n[1-3] State=UP\nPartitionName=old Nodes=n3 State=UP\n"
+    original = node.run_command
+
+    def half(command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        if "PartitionName=old" in command and "State=DRAIN" in command:
+            assert node.answers
+            state = f"NodeName=n3 State=IDLE+DRAIN {FENCED}"
+            node.answers["nodes"] = node.answers["nodes"].replace("NodeName=n3 Sockets=1 State=IDLE", state)
+            return (1, "", "denied")
+        return original(command, environ_update)
+
+    monkeypatch.setattr(node, "run_command", half)
+    assert "denied" in node.answer()[1][0]
+    assert node.updates[-1] == "NodeName=n3 State=RESUME"
+
+
+def test_a_node_that_a_person_has_marked_is_left_alone(node: Node):
+    fenced(node)
+    assert node.answers
+    node.answers["nodes"] = node.answers["nodes"].replace("NodeName=n1 Sockets=1 State=IDLE", "NodeName=n1 State=FAIL")
+    assert node.answer()[0].facts()["fence"]["nodes"] == "n3"
