@@ -332,7 +332,7 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
         units = _units(module, directory, files, transaction)
         if transaction and not module.check_mode:
             transaction.commit()
-    except _FAILURES as error:
+    except (*_FAILURES, OSError) as error:
         if transaction and not module.check_mode:
             module.fail_json(msg=transaction.take_back(str(error)), **_nothing())
         raise

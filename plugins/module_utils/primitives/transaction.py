@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Plan
@@ -13,6 +14,13 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import Journal, UnitBefore, kept_of
 
 _ENABLED = ("enabled", "enabled-runtime", "linked", "linked-runtime")
+
+
+def _as_before(unit: Unit) -> Unit:
+    """Return a unit that ran before the change as it was then: the change may have stopped or masked it."""
+    if unit.to_run:
+        return replace(unit, masked=None, drop_ins=None)
+    return Unit(unit.name, masked=False if unit.masked else None, state="started")
 
 
 class Transaction:
@@ -38,8 +46,11 @@ class Transaction:
         """Restore files and units, and return the failure with what became of them."""
         if self.journal.is_empty:
             return failure
-        problems = self.journal.restore()
-        running = [unit for unit in self.units if self._ran(unit.name)]
+        try:
+            problems = self.journal.restore()
+        except (NodeFilesError, OSError) as error:
+            problems = [str(error)]
+        running = [_as_before(unit) for unit in self.units if self._ran(unit.name)]
         started = [unit for unit in self.units if unit.to_run and not self._ran(unit.name)]
         for step, units in ((self._stop, started), (self._run, running)):
             try:

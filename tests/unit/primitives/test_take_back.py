@@ -313,3 +313,34 @@ def test_what_a_task_does_not_prune_stays_until_the_list_is_whole(node: Node):
 def test_another_error_than_a_full_disk_names_the_path_alone(tmp_path: Path):
     text = write_problem(tmp_path / "x", PermissionError(errno.EACCES, "Permission denied"))
     assert text == f"{tmp_path}/x: cannot be written: Permission denied"
+
+
+def test_a_unit_that_the_change_stopped_and_masked_runs_again(node: Node):
+    first(node)
+    node.machine.units["l.service"] = UP
+    gone = Unit("l.service", masked=True, state="stopped")
+    transaction = Transaction(node.state, "demo", [node.unit, gone], node.systemd)
+    node.write(changed(node), transaction)
+    # What the change made of it.
+    node.machine.units["l.service"] = replace(DOWN, load="masked", file="masked")
+    node.machine.starts["l.service"] = UP
+    node.machine.commands.clear()
+    transaction.take_back("no good")
+    assert "systemctl unmask l.service" in node.machine.commands
+    assert node.machine.units["l.service"].running
+
+
+def test_units_run_again_though_the_files_could_not_be_restored(node: Node, monkeypatch: pytest.MonkeyPatch):
+    first(node)
+    transaction = node.transaction()
+    node.write(changed(node), transaction)
+    node.machine.units["d.service"] = DOWN
+
+    def locked() -> list[str]:
+        raise NodeFilesError(["another run"])
+
+    monkeypatch.setattr(transaction.journal, "restore", locked)
+    text = transaction.take_back("no good")
+    assert "no good" in text
+    assert "another run" in text
+    assert node.machine.units["d.service"].running
