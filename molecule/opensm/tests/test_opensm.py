@@ -89,7 +89,7 @@ def test_the_standby_takes_over_and_verify_says_so():
         assert said.startswith("red")
         planned = "planned is sm1 mlx5_0 with priority 15"
         assert f"the master is sm2 mlx5_0 (0x02d6019952577601) with priority 14; {planned}" in said
-        assert f"sm1, molecule: {UNIT} is inactive" in said
+        assert f"sm1, molecule: expected as planned, found {UNIT} is inactive" in said
         assert "SMINFO_MASTER" in on(STANDBY, "sminfo")
     finally:
         on(MASTER, f"systemctl start {UNIT}")
