@@ -42,7 +42,6 @@ BATCHES = {
         ),
         *("partition.State", "partition.AllowGroups", "partition.MinNodes", "cgroup.ConstrainRAMSpace"),
     ],
-    "restart": ["slurm.SlurmdPort"],
 }
 
 
