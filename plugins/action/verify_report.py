@@ -74,4 +74,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return {**result, "failed": True, "msg": f"{count} on {machines} machines\n{report.lines(errors)}"}
         text = f"{result['machines']} machines are as the cluster file has them"
         # Without this, nobody sees that all is well, nor which subnet manager is master.
-        return {**result, "msg": f"{text}; {said}" if said else text, "_ansible_verbose_always": not others}
+        return {
+            **result,
+            "msg": f"{text}; {said}" if said else text,
+            "_ansible_verbose_always": bool(said) or not others,
+        }
