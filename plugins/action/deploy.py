@@ -236,7 +236,7 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
 
 
 def _of_switch(key: str, value: Any, manifest: Any) -> list[str]:
-    """Return what is wrong with an argument that is true or false."""
+    """Return the mistake in an argument that must be true or false; empty where there is none."""
     try:
         is_on = boolean(value)
     except TypeError:
