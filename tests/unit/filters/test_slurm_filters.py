@@ -230,7 +230,7 @@ def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, re
     hosts = [template(plays[number]["hosts"].strip("{} "), **variables) for number in chosen]
     assert hosts == [counted, refusing, []]
     assert template("hostvars | bedplate.cluster.slurm_counted(['ctl1', 'ctl2'])", **variables) == fine
-    assert [plays[number].get("max_fail_percentage") for number in chosen] == [None, 0, 0]
+    assert [plays[number].get("max_fail_percentage") for number in chosen] == [None, 0, None]
     assert plays[chosen[0]]["ignore_unreachable"]
     database = next(number for number, play in enumerate(plays) if play.get("hosts") == "slurm_database")
     assert max(chosen) < database
