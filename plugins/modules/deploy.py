@@ -124,6 +124,10 @@ options:
         them again, and the task fails with both. Units that did not run before are stopped, and disabled if they were.
       - What was before is in C(take_back/<manifest>.json) of O(state_directory) until the change is proved. After a run that was
         killed, the next one goes on from there; if it fails too, the state before the killed run is restored.
+      - A path that is no longer as the killed run wrote it was changed by somebody since. It is not restored, but left as this run found
+        it, and RV(left_alone) names it. Units are then brought back to what they were when this run began.
+      - A run that succeeds with this O(manifest), with O(take_back) or without, ends the journal of a killed run; with O(prune=false) for
+        its own O(files) alone.
       - Packages and O(sources) are not part of it. Needs O(manifest).
     type: bool
     default: false
@@ -165,6 +169,10 @@ RETURN = r"""
 installed: {description: What was missing, or there for others only, and was brought., type: list, elements: str, returned: success}
 changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: success}
 removed: {description: Files and drop-ins that were removed., type: list, elements: str, returned: success}
+left_alone:
+  description: With O(take_back), the paths that were changed after a run was killed and are not restored, each with what was found.
+  type: dict
+  returned: failure
 kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
 changes: {description: 'What was done to each unit and hold, or in check mode will be.', type: list, elements: str, returned: success}
 actions: {description: What was done, one line a call of systemctl., type: list, elements: str, returned: success}
@@ -191,6 +199,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Keep, Scratch, bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import settle
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
 
 
@@ -330,13 +339,26 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
         held = _held(module, directory, files)
         locked = _lock(module, module.params["follow"])
         units = _units(module, directory, files, transaction)
-        if transaction and not module.check_mode:
-            transaction.commit()
+        if not module.check_mode:
+            _settle(module, directory, transaction)
     except (*_FAILURES, OSError) as error:
         if transaction and not module.check_mode:
-            module.fail_json(msg=transaction.take_back(str(error)), **_nothing())
+            text = transaction.take_back(str(error))
+            module.fail_json(msg=text, left_alone=transaction.left_alone, **_nothing())
         raise
     return _joined(module, [files, locked, units], held)
+
+
+def _settle(module: AnsibleModule, directory: Path, transaction: Transaction | None) -> None:
+    """Remove from the journal what this run has proved, also what a killed run wrote; without `prune` its own files alone."""
+    manifest = module.params["manifest"]
+    if not manifest:
+        return
+    paths = None if module.params["prune"] else [entry.path for entry in unpack(module.params["payload"])]
+    if transaction:
+        transaction.commit(paths)
+    else:
+        settle(directory, manifest, paths)
 
 
 def _transaction(module: AnsibleModule, directory: Path) -> Transaction | None:
@@ -371,7 +393,10 @@ def _take_away(module: AnsibleModule) -> dict[str, Any]:
     units = _units(module, directory, _nothing())
     files = [_written(module, name, []) for name in names]
     # Holds last: until then the next run finds something on record.
-    return _joined(module, [*files, units], _held(module, directory, _nothing()))
+    held = _held(module, directory, _nothing())
+    if not module.check_mode:
+        settle(directory, manifest, None)
+    return _joined(module, [*files, units], held)
 
 
 def _files(module: AnsibleModule, keep: Keep | None) -> dict[str, Any]:
