@@ -212,7 +212,7 @@ class _PartError(Exception):
         self.files = files
 
 
-_FAILURES = (NodeFilesError, UnitsError, HoldsError, _PartError)
+_FAILURES = (NodeFilesError, UnitsError, HoldsError, RpmError, _PartError)
 
 
 def main() -> None:
@@ -263,7 +263,7 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
         return _take_away(module)
     _refuse_other_versions(module)
     read = _sources(module)
-    if left := _to_install(module):
+    if left := _packages(module).to_install():
         if not module.check_mode:
             # Another version of the packages may need others of these.
             _lock(module, [])
@@ -283,15 +283,6 @@ def _refuse_other_versions(module: AnsibleModule) -> None:
     if found:
         told = ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
         module.fail_json(msg=f"installed: {told}; allowed: {fixed['version']}. {fixed['advice']}".strip(), others=found)
-
-
-def _to_install(module: AnsibleModule) -> dict[str, Any]:
-    """Return what is to be installed; empty when nothing is."""
-    try:
-        return _packages(module).to_install()
-    except RpmError as error:
-        module.fail_json(msg=str(error))
-        raise
 
 
 def _packages(module: AnsibleModule) -> DeployedPackages:
@@ -415,11 +406,7 @@ def _held(module: AnsibleModule, files: dict[str, Any]) -> Held:
 
 def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
     """Have dnf keep what follows as it is; with apt a hold does that."""
-    try:
-        block = _packages(module).locks(followers)
-    except RpmError as error:
-        module.fail_json(msg=str(error))
-        raise
+    block = _packages(module).locks(followers)
     return _nothing() if block is None else _written(module, f"{module.params['manifest']}.follow", block)
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils import node_writer
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm, node_writer
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import RpmError
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives import journal as journal_module
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
 from ansible_collections.bedplate.cluster.plugins.modules import deploy
@@ -293,3 +294,17 @@ def test_units_are_read_at_the_start_only_where_a_run_was_killed(node: Node):
     first(node)
     node.transaction()
     assert node.machine.commands == []
+
+
+def test_files_are_taken_back_when_the_locks_of_dnf_fail(node: Node, monkeypatch: pytest.MonkeyPatch):
+    def fails(*_arguments: object) -> None:
+        raise RpmError("rpm -q: no records")
+
+    first(node)
+    before, records = node.tree(), node.records()
+    monkeypatch.setattr(node_rpm, "followers_locks", fails)
+    with pytest.raises(ModuleFailedError) as caught:
+        run(node, changed(node), take_back=True, manager="dnf")
+    assert (node.tree(), node.records()) == (before, records)
+    assert caught.value.args[0]["msg"].startswith("rpm -q: no records\n\nTaken back")
+    assert not node.journal.exists()
