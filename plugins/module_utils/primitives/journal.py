@@ -55,8 +55,8 @@ class Kept:
         if self.state is None:
             # Only the record has changed so far: the record of then, and the state of now.
             return replace(later, record=self.record)
-        earlier = () if later.state == self.state else self.written
-        return replace(self, written=(*earlier, *later.written), new_record=later.new_record)
+        written = tuple(dict.fromkeys((*self.written, *later.written)))
+        return replace(self, written=written, new_record=later.new_record)
 
     def restored_record(self, now: Record | None) -> Record | None:
         """Return the record as it was, less the manifests that have left the path since, and with those that have joined it."""
@@ -140,13 +140,10 @@ class Journal:
             raise NodeFilesError([f"{write_problem(self.path, error)}. Nothing was changed"]) from error
 
     def settle(self, paths: Collection[str] | None) -> None:
-        """Forget paths that are proved, and directories above them. None: all paths, also those of a killed run."""
-        settled = None if paths is None else {*paths, *self._own}
-        left = {} if settled is None else {
-            path: kept
-            for path, kept in self.paths.items()
-            if path not in settled and not any(one.startswith(f"{path}/") for one in settled)
-        }  # fmt: skip
+        """Forget paths that are proved, and those that this run has changed. None: all paths, also those of a killed run."""
+        left: dict[str, Kept] = {}
+        if paths is not None:
+            left = {path: kept for path, kept in self.paths.items() if path not in {*paths, *self._own}}
         if not any(kept.state for kept in left.values()):
             self.clear()
         elif left != self.paths:

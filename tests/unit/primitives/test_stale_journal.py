@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm, node_writer
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Current, Wanted
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import RpmError
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives import journal as journal_module
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.written_paths import (
+    Written,
+    is_changed_since,
+)
 from ansible_collections.bedplate.cluster.plugins.modules import deploy
 from tests.unit.primitives.test_node_systemd import DOWN, UP
 from tests.unit.primitives.test_take_back import ME, Node, changed, first
@@ -109,15 +113,53 @@ def test_what_two_killed_runs_wrote_is_restored_to_the_state_before_the_first(no
     assert "d.conf" not in text
 
 
-def test_a_run_killed_between_owner_and_mode_or_in_a_new_directory_is_restored(node: Node):
+def test_a_run_killed_in_a_new_directory_is_restored(node: Node):
     first(node)
     before = node.tree()
     killed(node, [*changed(node), Wanted(f"{node.root}/fresh", state="directory", mode="0750", **ME)])
     (node.root / "fresh").chmod(0o700)
-    (node.root / "mode").chmod(0o644)
     text = node.transaction().take_back("no good")
     assert node.tree() == before
     assert "changed" not in text
+
+
+def test_a_run_killed_between_owner_and_mode_is_recognised():
+    before = Current("file", b"m\n", "", 0, 0, 0o644)
+    written = Written("file", digest(b"m\n"), "", 5, 5, 0o600)
+    assert not is_changed_since(replace(before, uid=5, gid=5), before, [written])
+    assert is_changed_since(replace(before, uid=6, gid=5), before, [written])
+    assert is_changed_since(replace(before, uid=5, gid=5, mode=0o640), before, [written])
+
+
+def test_a_directory_behind_a_link_is_restored(node: Node):
+    (node.root / "real").mkdir(mode=0o755)
+    (node.root / "alias").symlink_to("real")
+    before = node.tree()
+    killed(node, [Wanted(f"{node.root}/alias", state="directory", mode="0700", **ME)])
+    assert node.tree() != before
+    text = node.transaction().take_back("no good")
+    assert node.tree() == before
+    assert "changed" not in text
+
+
+def test_what_changes_a_file_within_the_failed_run_is_part_of_it(node: Node):
+    """A daemon may rewrite its own configuration when it starts on it."""
+    first(node)
+    before = node.tree()
+    transaction = node.transaction()
+    node.write(changed(node), transaction)
+    (node.root / "d.conf").write_text("new\n# migrated\n")
+    transaction.take_back("no good")
+    assert node.tree() == before
+
+
+def test_a_change_settles_its_own_paths_whatever_else_it_proves(node: Node):
+    """Drop-ins of its units are in no list of files."""
+    first(node)
+    transaction = node.transaction()
+    node.write(changed(node), transaction)
+    transaction.commit([])
+    assert not node.journal.exists()
 
 
 def test_the_content_of_a_secret_is_not_shown_as_a_checksum(node: Node):
@@ -140,6 +182,17 @@ def test_another_manifest_that_took_a_directory_into_use_since_keeps_it(node: No
     assert not (node.root / "sub/dir/file").exists()
 
 
+def test_another_manifest_that_left_a_path_since_is_not_put_back_on_its_record(node: Node):
+    shared = node.wanted(shared="1\n")
+    node.write(shared, manifest="other")
+    node.write(shared)
+    killed(node, node.wanted(shared="2\n"))
+    node.write([], manifest="other")
+    node.transaction().take_back("no good")
+    assert (node.root / "shared").read_text() == "1\n"
+    assert node.records()[f"{node.root}/shared"]["manifests"] == ["demo"]
+
+
 def test_a_directory_that_stays_for_a_changed_file_stays_on_record(node: Node):
     first(node)
     killed(node)
@@ -159,6 +212,15 @@ def test_a_daemon_that_a_person_started_on_repaired_files_is_not_stopped(node: N
     text = later.take_back("no good")
     assert not [one for one in node.machine.writes if one.startswith(("stop", "disable"))]
     assert "d.service run on them again" in text
+
+
+def test_a_daemon_that_the_killed_run_started_is_stopped(node: Node):
+    node.machine.units["d.service"] = DOWN
+    first(node)
+    killed(node)
+    node.machine.units["d.service"] = replace(UP, started=1.0)
+    node.transaction().take_back("no good")
+    assert node.machine.writes == ["stop d.service", "reset-failed d.service", "disable d.service"]
 
 
 def test_a_unit_that_the_task_does_not_enable_is_not_disabled(node: Node):
