@@ -141,6 +141,9 @@ class Journal:
 
     def settle(self, paths: Collection[str] | None) -> None:
         """Forget paths that are proved, and those that this run has changed. None: all paths, also those of a killed run."""
+        if self.left_behind:
+            with node_manifest.locked(self.directory, create=False):
+                self._remove_temporaries()
         left: dict[str, Kept] = {}
         if paths is not None:
             left = {path: kept for path, kept in self.paths.items() if path not in {*paths, *self._own}}
@@ -178,7 +181,8 @@ class Journal:
     def restore(self) -> list[str]:
         """Bring every path and its record back to what it was, except those to leave alone; return what could not be."""
         with node_manifest.locked(self.directory, create=True):
-            problems = [*self._remove_temporaries(), *self._restore_paths()]
+            self._remove_temporaries()
+            problems = [*self._restore_paths()]
             records = node_manifest.load(self.directory)
             for path, kept in self.paths.items():
                 now = records.pop(path, None)
@@ -208,7 +212,7 @@ class Journal:
             except OSError as error:
                 yield write_problem(path, error)
 
-    def _remove_temporaries(self) -> Iterable[str]:
+    def _remove_temporaries(self) -> None:
         """Remove what a killed run was about to rename over its target."""
         for path in self.paths:
             target = Path(path)
@@ -216,7 +220,6 @@ class Journal:
             with contextlib.suppress(OSError):
                 for entry in [one for one in target.parent.iterdir() if pattern.match(one.name)]:
                     entry.unlink()
-        return ()
 
     def _load(self) -> None:
         try:

@@ -153,6 +153,16 @@ def test_what_changes_a_file_within_the_failed_run_is_part_of_it(node: Node):
     assert node.tree() == before
 
 
+@pytest.mark.parametrize("take_back", [False, True])
+def test_half_written_files_of_a_killed_run_go_with_its_journal(node: Node, take_back: bool):
+    first(node)
+    killed(node)
+    half = node.root / ".d.conf.0123abcd.tmp"
+    half.write_text("half")
+    run(node, changed(node), take_back=take_back)
+    assert not half.exists()
+
+
 def test_a_change_settles_its_own_paths_whatever_else_it_proves(node: Node):
     """Drop-ins of its units are in no list of files."""
     first(node)
