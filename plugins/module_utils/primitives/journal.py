@@ -40,6 +40,10 @@ DIRECTORY = "take_back"
 _VERSION = 2
 
 
+class UnreadableJournalError(NodeFilesError):
+    """A journal that is damaged, or of another release."""
+
+
 @dataclass(frozen=True)
 class Kept:
     """A path as it was. `state` None: only its record changes; `record` None: bedplate had none of it."""
@@ -98,8 +102,16 @@ def kept_of(plan: Plan) -> dict[str, Kept]:
 
 def settle(directory: Path, manifest: str, paths: Collection[str] | None) -> None:
     """Remove from the journal of a manifest what a run without a journal has written; see `Journal.settle`."""
-    if (directory / DIRECTORY / f"{manifest}.json").exists():
+    journal = directory / DIRECTORY / f"{manifest}.json"
+    if not journal.exists():
+        return
+    try:
         Journal(directory, manifest).settle(paths)
+    except UnreadableJournalError:
+        # A run that wrote every file of the manifest needs nothing of it; after any other, the next `take_back` reports it.
+        if paths is None:
+            journal.unlink()
+            _sync(journal.parent)
 
 
 class Journal:
@@ -198,12 +210,19 @@ class Journal:
         return problems
 
     def _restore_paths(self) -> Iterable[str]:
-        self.paths = {
-            path: kept
-            for path, kept in self.paths.items()
-            if not (kept.state and self._is_left_alone(path, kept, path_now(path, kept.state)))
-        }
-        states = {path: kept.state for path, kept in self.paths.items() if kept.state}
+        states: dict[str, Current] = {}
+        for path, kept in list(self.paths.items()):
+            if kept.state is None:
+                continue
+            try:
+                is_left_alone = self._is_left_alone(path, kept, path_now(path, kept.state))
+            except OSError as error:
+                yield f"{path}: cannot be read: {error.strerror or error}"
+                continue
+            if is_left_alone:
+                del self.paths[path]
+            else:
+                states[path] = kept.state
         absent = [path for path in sorted(states, reverse=True) if states[path].kind == "absent"]
         # First what is new goes, which frees space; then directories from the top down, with what is in them.
         for path in [*absent, *sorted(set(states) - set(absent))]:
@@ -229,7 +248,7 @@ class Journal:
             self.paths = {path: _kept(row) for path, row in document["paths"].items()}
             self.units = {name: UnitBefore(**row) for name, row in document["units"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NodeFilesError(
+            raise UnreadableJournalError(
                 [
                     f"{self.path}: cannot be read: {error}. It holds the files from before a run that was killed. Restore it from "
                     f"a backup. If the files on disk are as they should be, remove it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transa
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.written_paths import (
     Written,
     is_changed_since,
+    path_now,
 )
 from ansible_collections.bedplate.cluster.plugins.modules import deploy
 from tests.unit.primitives.test_node_systemd import DOWN, UP
@@ -98,6 +100,25 @@ def test_a_path_that_is_as_before_the_killed_run_needs_nothing(node: Node):
     assert node.tree() == before
     assert (node.root / "d.conf").stat().st_ino == inode
     assert "d.conf" not in text
+
+
+def test_a_path_that_cannot_be_read_does_not_keep_others_from_being_restored(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    first(node)
+    killed(node)
+
+    def unreadable(path: str, before: Current) -> Current:
+        if path.endswith("/mode"):
+            raise OSError(errno.EIO, "Input/output error")
+        return path_now(path, before)
+
+    monkeypatch.setattr(journal_module, "path_now", unreadable)
+    text = node.transaction().take_back("no good")
+    assert (node.root / "d.conf").read_text() == "old\n"
+    assert f"{node.root}/mode: cannot be read: Input/output error" in text
+    assert "NOT be restored" in text
+    assert node.journal.exists()
 
 
 def test_what_two_killed_runs_wrote_is_restored_to_the_state_before_the_first(node: Node):
@@ -321,6 +342,15 @@ def test_a_manifest_that_was_taken_away_has_no_journal(node: Node):
     killed(node)
     run(node, [], state="absent")
     assert not node.journal.exists()
+
+
+@pytest.mark.parametrize("prune", [True, False])
+def test_an_unreadable_journal_does_not_fail_a_run_that_has_no_use_for_it(node: Node, prune: bool):
+    node.journal.parent.mkdir(parents=True)
+    node.journal.write_text("{")
+    assert run(node, node.wanted(one="1\n"), prune=prune)["changed"]
+    # Only the run with the whole list knows that nothing in it is of use.
+    assert node.journal.exists() is not prune
 
 
 def test_a_check_run_leaves_the_journal(node: Node, monkeypatch: pytest.MonkeyPatch):
