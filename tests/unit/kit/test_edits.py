@@ -61,7 +61,6 @@ FOR_WORDS = {"script": "/bin/true", "cgroup": "cgroup/v1", "free": "10.215.14.25
 # Only a running slurmctld knows: no reader of the cluster file refuses these.
 BY_SLURMCTLD = {
     *(f"slurm.{name}" for name in ("FrontendName", "SelectType", "KeepAliveTime", "RoutePlugin", "SbcastParameters")),
-    "cluster_file.profiles.<name>.gpus.detect",
     "cluster_file.slurm.version",
 }
 BY_JOBS = {
