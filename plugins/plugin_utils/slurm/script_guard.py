@@ -18,20 +18,25 @@ from .script_table import by_option
 _IDLE = ("down", "future")
 
 
-def refuse(cluster: Cluster, answers: Mapping[str, Any], in_force: Mapping[str, str]) -> str:
+def hosts(cluster: Cluster) -> list[str]:
+    """Return the machines whose answers count: nodes and login hosts with scripts, and the controllers."""
+    return list(dict.fromkeys([*scripts.hosts(cluster), *cluster.services.controllers]))
+
+
+def refuse(cluster: Cluster, answers: Mapping[str, Any], in_force: Mapping[str, str] | None) -> str:
     """Return why the options must not come into force, a line each; empty when every host has its scripts.
 
-    `answers`: host -> result of slurm_script_check, for the hosts of `scripts.hosts` and the controllers; one that is missing or skipped
-    proves nothing.
-    `in_force`: option -> value that slurm.conf has now; a value that stays needs no proof of hosts that were not asked.
+    `answers`: host -> result of slurm_script_check, for the machines of `hosts`; one that is missing or skipped proves nothing.
+    `in_force`: option -> value that slurm.conf has now; a value that stays needs no proof of hosts that were not asked. With None, no value
+    needs one.
     """
-    hosts = scripts.hosts(cluster)
-    every = dict.fromkeys([*hosts, *cluster.services.controllers])
-    answered = {host: answers[host] for host in every if _is_answer(answers.get(host))}
+    answered = {host: answers[host] for host in hosts(cluster) if _is_answer(answers.get(host))}
     rows = _missing(cluster, {host: one["findings"] for host, one in answered.items()})
+    if in_force is None:
+        return finding.table(rows)
     news = {name: value for name, value in scripts.node_options(cluster).items() if in_force.get(name) != value}
     planned = {node.name for node in cluster.nodes if node.state in _IDLE}
-    silent = [host for host in hosts if host not in answered and host not in planned]
+    silent = [host for host in scripts.hosts(cluster) if host not in answered and host not in planned]
     if news and silent:
         rows += [_unproven(cluster, name, value, silent) for name, value in news.items()]
     return finding.table(rows)
