@@ -244,9 +244,18 @@ def slurm_file_entries(files: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"path": f"/etc/slurm/{name}", "content": text} for name, text in files.items()]
 
 
-def slurm_unproven(path: object, answers: Mapping[str, Any], in_force: Mapping[str, str]) -> str:
-    """Return why options that name scripts on nodes must not come into force, or nothing."""
-    return script_guard.refuse(cluster_of(path, "slurm_unproven"), answers, in_force)
+def slurm_unproven(
+    path: object, hostvars: Mapping[str, Mapping[str, Any]], in_force: Mapping[str, str] | None = None
+) -> str:
+    """Return why options that name scripts must not come into force, or nothing.
+
+    A host where the installation failed has proved nothing. Without `in_force`, hosts that were not asked are no reason.
+    """
+    cluster = cluster_of(path, "slurm_unproven")
+    names = script_guard.hosts(cluster)
+    checked, written = (_answers(hostvars, names, f"__slurm_{step}") for step in ("script_check", "scripts_written"))
+    answers = {name: one for name, one in checked.items() if not written[name].get("failed")}
+    return script_guard.refuse(cluster, answers, in_force)
 
 
 def _plain(name: str, function: Callable[[Cluster], object]) -> Callable[[object], object]:
