@@ -223,7 +223,7 @@ def test_system_runs_text_without_an_interpreter(tmp_path):
 )
 def test_the_user_that_runs_a_script_must_reach_it(tmp_path, option, mode, content, found):
     for folder in (tmp_path, *tmp_path.parents[:3]):
-        if folder.stat().st_uid == 0 and folder.name.startswith(("pytest-", "test_")):
+        if folder.stat().st_uid == 0 and folder.name.startswith(("pytest-", "popen-", "test_")):
             folder.chmod(0o755)
     path = tmp_path / "script"
     path.write_text(content)
