@@ -95,6 +95,12 @@ def test_a_fresh_host_has_nothing_to_keep_and_is_not_asked(node: Node):
     assert (kept.slurm, problems, node.environments) == ([], [], [])
 
 
+def test_a_fresh_host_says_whether_it_has_the_jobs_of_a_slurmctld(node: Node):
+    assert node.answer()[0].facts()["has_state"] is False
+    (node.old / "job_state").touch()
+    assert node.answer()[0].facts()["has_state"] is True
+
+
 RUNNING = "17|gpu|n1|\n"
 
 
