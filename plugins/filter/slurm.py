@@ -114,8 +114,13 @@ def slurm_node_hardware(
 ) -> dict[str, object]:
     """Return the arguments of the module slurm_node_hardware."""
     cluster = cluster_of(path, "slurm_node_hardware")
-    new = set(_asked(hostvars, controllers, "new"))
-    return {**render.node_hardware(cluster, host), "fail": host in new}
+    names = list(controllers)
+    new = set(_asked(hostvars, names, "new"))
+    asked = [answer for answer in _answers(hostvars, names, "__slurm_in_use").values() if answer]
+    first = bool(asked) and not any(
+        answer.get("configured") is not False or answer.get("has_state") for answer in asked
+    )
+    return {**render.node_hardware(cluster, host), "first_start": first, "fail": host in new}
 
 
 def _counts(
@@ -148,17 +153,23 @@ def slurm_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterab
 def _unasked(
     hostvars: Mapping[str, Mapping[str, Any]], controllers: list[str], counts: list[tuple[str, Mapping[str, Any]]]
 ) -> str:
-    """Return why a controller without a configuration may not start: --limit leaves out all nodes, so nobody knows of other ones."""
+    """Return why controllers without a configuration may not start: of nodes that did not answer, nobody knows whether jobs run there.
+
+    One node that answers is enough, unless its own controllers do not answer: they know the jobs of all nodes.
+    """
     first = [
         name
         for name, answer in _answers(hostvars, controllers, "__slurm_in_use").items()
         if answer.get("configured") is False
     ]
-    if not first or len(first) < len(controllers) or not counts or any(count for _, count in counts):
+    missing = [name for name, count in counts if "counted" not in count]
+    is_known = len(missing) < len(counts) and not any(count.get("silent") for _, count in counts)
+    if not first or len(first) < len(controllers) or not missing or is_known:
         return ""
     return (
-        f"{', '.join(first)} has no slurm.conf yet, and no node is in this run that could say whether it runs jobs of another controller. "
-        "Add a node to --limit. Or, if the nodes run no jobs, add -e slurm_compute_new_controllers=true."
+        f"{', '.join(first)} has no slurm.conf yet, and these nodes were not asked in this run whether they run jobs of another "
+        f"controller: {fold(missing)}. Run playbooks/scheduler.yml from its beginning, with these nodes up and without --limit. Or, if no "
+        "node runs a job, add -e slurm_compute_new_controllers=true."
     )
 
 

@@ -142,6 +142,10 @@ files:
   returned: always
   sample: {slurm.conf: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}
 loaded: {description: Whether slurmctld runs slurm.conf as it is on disk., type: bool, returned: always}
+has_state:
+  description: Whether the wanted StateSaveLocation of a host without slurm.conf holds jobs. False where the host has a slurm.conf.
+  type: bool
+  returned: always
 changing:
   description: Groups of like nodes whose lines change.
   type: list
@@ -245,7 +249,8 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     slurm_conf, read_back = directory / "slurm.conf", module.params["read_back"]
     nodes = expand(module.params["nodes"]) if module.params["nodes"] else []
     if not slurm_conf.exists():
-        return Answer(count=nodes, new=nodes), find_problems(identity, Conf(), None, unasked=True)
+        fresh = Answer(count=nodes, new=nodes, has_state=(Path(state) / "job_state").exists())
+        return fresh, find_problems(identity, Conf(), None, unasked=True)
     conf, gres = read(slurm_conf), read(directory / "gres.conf")
     live = ask(module.run_command, slurm_conf)
     gone = leaving(conf, live, nodes, module.params["partitions"])

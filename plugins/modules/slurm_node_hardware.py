@@ -12,7 +12,8 @@ version_added: 0.1.0
 description:
   - Looks whether the device files of the node's lines in gres.conf are character devices, counts the GPUs that the NVIDIA driver has
     where slurmd finds them by itself, and compares sockets, cores, threads and memory with C(slurmd -C).
-  - Looks whether the node's slurmd asks other controllers than the wanted ones, and whether those have jobs, which the new ones would end.
+  - Looks whether the node's slurmd asks other controllers than the wanted ones, or such as have lost StateSaveLocation, and whether there
+    are jobs, which the wanted ones would end.
   - A node that has more than its lines say is no difference, as for Slurm. MIG instances are not counted.
   - Changes nothing.
 options:
@@ -54,6 +55,10 @@ options:
     type: list
     elements: str
     default: []
+  first_start:
+    description: Whether the wanted controllers have no jobs in StateSaveLocation, so that they would end all jobs of the node.
+    type: bool
+    default: false
   fail:
     description: Whether a difference is a failure, as on a node that Slurm does not have yet. In check mode it is a warning.
     type: bool
@@ -81,6 +86,10 @@ others:
   type: list
   elements: dict
   returned: always
+silent:
+  description: Whether no controller of the node answers, so that nobody knows what runs on other nodes.
+  type: bool
+  returned: always
 findings:
   description: What the node lacks; the fields are those of every finding of bedplate.
   type: list
@@ -103,7 +112,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardwa
     parse_slurmd,
     smaller,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.serving import jobs_of_others
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.serving import Served, jobs_of_others
 
 
 def count(promise: Promise, new: bool) -> list[Finding]:
@@ -135,22 +144,26 @@ def main() -> None:
             "cluster_file": {"type": "str", "required": True},
             "devices": {"type": "list", "elements": "path", "default": []},
             "conf_servers": {"type": "list", "elements": "str", "default": []},
+            "first_start": {"type": "bool", "default": False},
             "fail": {"type": "bool", "default": False},
             **numbers,
         },
         supports_check_mode=True,
     )
-    fail, servers = module.params.pop("fail"), module.params.pop("conf_servers")
+    fail, servers, first = (module.params.pop(name) for name in ("fail", "conf_servers", "first_start"))
     where = f"{module.params['cluster_file']}: services.controllers"
-    others = to_json(jobs_of_others(servers, where, lambda argv: run(argv, timeout=60)) if servers else [])
+    served = Served()
+    if servers:
+        served = jobs_of_others(servers, where, lambda argv: run(argv, timeout=60), new=fail, first_start=first)
+    jobs = {"others": to_json(served.others), "silent": served.silent}
     try:
         findings = count(Promise(**module.params), fail)
     except UnknownError as error:
         module.warn(f"the hardware of this node cannot be counted: {error}")
-        module.exit_json(changed=False, counted=False, findings=[], others=others)
-    result = {"counted": True, "findings": to_json(findings), "others": others}
+        module.exit_json(changed=False, counted=False, findings=[], **jobs)
+    result = {"counted": True, "findings": to_json(findings), **jobs}
     # What the other controllers would lose ends the whole run, and a node that fails here would not say so.
-    if findings and fail and not others:
+    if findings and fail and not served.others:
         text = "this node has less than its lines in slurm.conf will say:\n" + by_node(findings)
         if not module.check_mode:
             module.fail_json(msg=text, **result)

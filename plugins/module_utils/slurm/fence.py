@@ -132,7 +132,14 @@ def used_partitions(live: Live) -> set[str]:
 
 
 def _takes_jobs(state: str) -> bool:
-    """Return whether a node may get a job; one that a person has marked FAIL, or that reboots, is left as it is."""
+    """Return whether a node may get a job; one that a person has marked FAIL, or that reboots, is left as it is.
+
+    A node that power saving has switched off may: slurmctld allocates it and then resumes it.
+
+    >>> [_takes_jobs(state) for state in ("IDLE+POWERED_DOWN", "DOWN+POWERED_DOWN", "DOWN*", "IDLE+POWERING_DOWN")]
+    [True, False, False, False]
+    """
+    state = state.replace("+POWERED_DOWN", "")
     closed = ("DOWN", "FUTURE", "UNKNOWN", "DRAIN", "FAIL", "REBOOT")
     return bool(state) and not any(word in state for word in closed)
 

@@ -39,6 +39,8 @@ class Answer:
     up: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     loaded: bool = False
+    # Whether StateSaveLocation holds the jobs of a slurmctld.
+    has_state: bool = False
 
     def facts(self) -> dict[str, Any]:
         """Return the answer as plain data."""
@@ -53,6 +55,7 @@ class Answer:
             "up": self.up,
             "files": self.files,
             "loaded": self.loaded,
+            "has_state": self.has_state,
         }
 
 

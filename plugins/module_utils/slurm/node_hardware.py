@@ -104,11 +104,11 @@ def parse_slurmd(text: str) -> dict[str, str]:
 
 
 def by_node(findings: Iterable[Finding]) -> str:
-    """Return findings as text, a line for all nodes of one difference."""
+    """Return findings as text, a line for all nodes of one difference; a node that reads its own findings names no node."""
     nodes: dict[tuple[str, str, str, str], list[str]] = {}
     for one in findings:
         nodes.setdefault((one.where, one.expected, one.found, one.remedy), []).append(one.machine)
     return "\n".join(
-        f"{where}: {expected} for {fold(names)}, found {found} there. {remedy}."
+        f"{where}: {expected}{f' for {fold(names)}' if any(names) else ''}, found {found} there. {remedy}."
         for (where, expected, found, remedy), names in nodes.items()
     )

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find jobs of controllers that the cluster file no longer has, from a node that they serve.
+"""Find jobs that the wanted controllers do not know, from a node that runs them.
 
-A slurmctld that starts on another machine, without the old one's StateSaveLocation, asks the nodes what runs there and ends each job
-that it does not know. The new machine has no slurm.conf yet, so nothing on it says that there is another controller; the nodes do.
+A slurmctld that starts without the StateSaveLocation of the jobs asks the nodes what runs there and ends each job that it does not know.
+So does one on another machine, and one on a machine that was installed anew, under the same address. Neither has a slurm.conf yet, so
+nothing on it says that there are jobs; the nodes do.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
@@ -19,29 +21,61 @@ REMEDY = (
     "To move the controller, with jobs or without: stop slurmctld on the old one (`systemctl disable --now slurmctld`), copy all of "
     "StateSaveLocation to the new one, owned by SlurmUser, then run with -e slurm_compute_new_controllers=true. Or name the old one again"
 )
+REMEDY_LOST = (
+    "Copy all of StateSaveLocation from a backup to the controller, owned by SlurmUser, and run again. Or wait until no job runs on a "
+    "node. Or, if the jobs do not matter, run with -e slurm_compute_new_controllers=true"
+)
 _SERVERS = re.compile(r"--conf-server[ =]([^\s\"']+)")
 _STEP = "slurmstepd"
+# With cgroup v2, slurmd keeps such a process for as long as the node is up.
+_NO_STEP = b"infinity"
+
+
+@dataclass(frozen=True)
+class Served:
+    """What the wanted controllers would lose on a node, and whether its own do not answer: then each node speaks only for itself."""
+
+    others: tuple[Finding, ...] = ()
+    silent: bool = False
 
 
 def jobs_of_others(
-    wanted: Sequence[str], where: str, run: Callable[[list[str]], Outcome], root: Path = Path("/")
-) -> list[Finding]:
+    wanted: Sequence[str],
+    where: str,
+    run: Callable[[list[str]], Outcome],
+    root: Path = Path("/"),
+    *,
+    new: bool = False,
+    first_start: bool = False,
+) -> Served:
     """Compare the controllers that this node's slurmd asks with the wanted ones, both as `address:port`.
 
-    One finding where they have no address in common and the old ones know jobs, or do not answer while a job's step runs here.
-    """  # fmt: skip
+    One finding where they have no address in common and the old ones know jobs, or do not answer while a job's step runs here. With
+    `first_start`, the wanted controllers have no jobs in StateSaveLocation, so that an address in common proves nothing. With `new`, the
+    wanted controllers do not have this node, so that they do not know a step here.
+    """
     old = _servers(root / "etc/default/slurmd")
-    if not old or {_address(one) for one in old} & {_address(one) for one in wanted}:
-        return []
+    if not old:
+        here = new and _step_runs(root)
+        return _served(
+            wanted, where, "a running job, and no controllers in /etc/default/slurmd" if here else "", REMEDY
+        )
+    same = bool({_address(one) for one in old} & {_address(one) for one in wanted})
+    if same and not first_start:
+        return Served()
     asked = run(["squeue", "--noheader", "--all", "--format=%i"])
     jobs = asked.stdout.split() if asked.code == 0 else []
+    known = ""
     if jobs:
         known = f"{', '.join(old)}, where Slurm knows {len(jobs)} job{'s' * (len(jobs) > 1)}"
     elif asked.code != 0 and _step_runs(root):
         known = f"{', '.join(old)}, where no slurmctld answers, and a running job"
-    else:
-        return []
-    return [Finding(KIND, where, f"the controllers {', '.join(wanted)}", known, REMEDY)]
+    return _served(wanted, where, known, REMEDY_LOST if same else REMEDY, silent=asked.code != 0)
+
+
+def _served(wanted: Sequence[str], where: str, known: str, remedy: str, silent: bool = False) -> Served:
+    one = Finding(KIND, where, f"the controllers {', '.join(wanted)} with the jobs of this node", known, remedy)
+    return Served((one,) if known else (), silent)
 
 
 def _servers(path: Path) -> list[str]:
@@ -64,8 +98,12 @@ def _address(server: str) -> str:
 def _step_runs(root: Path) -> bool:
     for path in (root / "proc").glob("[0-9]*/comm"):
         try:
-            if path.read_text(errors="replace").strip() == _STEP:
+            if path.read_text(errors="replace").strip() == _STEP and not _is_idle(path.with_name("cmdline")):
                 return True
         except OSError:
             continue  # it has ended
     return False
+
+
+def _is_idle(cmdline: Path) -> bool:
+    return cmdline.read_bytes().split(b"\0")[1:2] == [_NO_STEP]

@@ -236,6 +236,47 @@ def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, re
     assert max(chosen) < database
 
 
+ASKED = {"counted": True, "findings": [], "others": [], "silent": False}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "configured", "asked_again"),
+    [
+        (ASKED, {"unreachable": True}, False, ""),
+        ({**ASKED, "silent": True}, {"unreachable": True}, False, "gpu02"),
+        ({**ASKED, "silent": True}, ASKED, False, ""),
+        ({"unreachable": True}, {"unreachable": True}, False, "gpu[01-02]"),
+        ({}, {"failed": True, "msg": "no python"}, False, "gpu[01-02]"),
+        ({}, {}, True, ""),
+    ],
+)
+def test_a_first_controller_needs_the_nodes_that_may_have_jobs(first, second, configured, asked_again):
+    in_use = {"configured": configured, "count": "gpu[01-02]", "new": "gpu[01-02]"}
+    hostvars = {
+        "ctl1": {"__slurm_in_use": in_use},
+        "gpu01": {"__slurm_hardware": first},
+        "gpu02": {"__slurm_hardware": second},
+    }
+    text = template("hostvars | bedplate.cluster.slurm_refusal(['ctl1'])", hostvars=hostvars)
+    assert (f"controller: {asked_again}." in text) if asked_again else text == ""
+
+
+@pytest.mark.parametrize(
+    ("answers", "first"),
+    [
+        ([{"configured": False, "has_state": False}], True),
+        ([{"configured": False, "has_state": True}], False),
+        ([{"configured": True, "has_state": False}], False),
+        ([{"configured": False, "has_state": False}, {"configured": True}], False),
+        ([{}], False),
+    ],
+)
+def test_controllers_without_files_and_state_start_without_a_job(answers, first):
+    hostvars = {f"ctl{number}": {"__slurm_in_use": one} for number, one in enumerate(answers)}
+    expression = "bedplate_cluster_file | bedplate.cluster.slurm_node_hardware('gpu01', hostvars, hostvars)"
+    assert template(expression, hostvars=hostvars)["first_start"] is first
+
+
 @pytest.mark.parametrize("own", ["", "SwitchName=all Nodes=gpu[01-04]\n"], ids=["planned", "own"])
 def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str):
     """The expressions of roles/slurm/vars/main.yml, on a run's own host variables."""
@@ -306,3 +347,33 @@ def test_without_a_group_of_controllers_a_host_has_its_own_answer():
     variables = {"groups": {}, "inventory_hostname": "me", "hostvars": {"me": {"__slurm_in_use": KEPT}}}
     named = {key: trust_as_template(value) for key, value in expressions.items()}
     assert template("__slurm_kept", **variables, **named) == [KEPT]
+
+
+OTHERS = {"kind": "other-controllers", "where": "services.controllers", "expected": "a", "found": "b, where jobs run"}
+
+
+@pytest.mark.parametrize("allowed", [True, "true", "yes", False, "false", None])
+def test_new_controllers_are_refused_unless_that_is_allowed(allowed):
+    own = {} if allowed is None else {"slurm_compute_new_controllers": allowed}
+    hostvars = {
+        "ctl1": {"__slurm_in_use": {"configured": False, "count": "gpu[01-02]", "new": "gpu01"}, **own},
+        "gpu01": {"__slurm_hardware": {**ASKED, "others": [OTHERS]}},
+        "gpu02": {"__slurm_hardware": {**ASKED, "findings": [LACKS]}},
+    }
+    text = template("hostvars | bedplate.cluster.slurm_refusal(['ctl1'])", hostvars=hostvars)
+    assert ("where jobs run" in text) == (allowed in (False, "false", None))
+    assert LACKS["where"] in text
+
+
+def test_a_new_controller_beside_one_with_files_needs_no_node():
+    """It gets the jobs with StateSaveLocation, which both share."""
+    answers = [{"configured": False, "count": "gpu01", "new": "gpu01"}, {"configured": True, "count": "", "new": ""}]
+    hostvars = {f"ctl{number}": {"__slurm_in_use": one} for number, one in enumerate(answers)} | {"gpu01": {}}
+    assert template("hostvars | bedplate.cluster.slurm_refusal(['ctl0', 'ctl1'])", hostvars=hostvars) == ""
+
+
+def test_what_fails_on_one_controller_ends_the_run_on_all():
+    """Otherwise the other one changes its files, and the nodes lose scripts that files in force still name."""
+    plays = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())
+    (play,) = (one for one in plays if one.get("name") == "Controllers")
+    assert play["max_fail_percentage"] == 0

@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest imp
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import RpmError
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives import journal as journal_module
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import UnitBefore
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.written_paths import (
     Written,
@@ -410,3 +411,18 @@ def test_files_are_taken_back_when_the_locks_of_dnf_fail(node: Node, monkeypatch
     assert (node.tree(), node.records()) == (before, records)
     assert caught.value.args[0]["msg"].startswith("rpm -q: no records\n\nTaken back")
     assert not node.journal.exists()
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_a_journal_of_another_release_is_not_restored(node: Node, version: int):
+    killed(node)
+    node.journal.write_text(node.journal.read_text().replace('"version": 2', f'"version": {version}'))
+    with pytest.raises(journal_module.UnreadableJournalError, match=f"version {version}"):
+        node.transaction()
+
+
+def test_a_unit_is_restored_to_the_state_before_the_first_killed_run(node: Node):
+    stopped, running = UnitBefore(False, "disabled"), UnitBefore(True, "enabled")
+    for before in (stopped, running):
+        journal_module.Journal(node.state, "demo").keep({}, {"d.service": before})
+    assert journal_module.Journal(node.state, "demo").units == {"d.service": stopped}

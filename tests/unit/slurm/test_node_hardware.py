@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import node_hardware
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardware import (
     Promise,
@@ -18,6 +20,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardwa
     parse_slurmd,
     smaller,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.serving import Served
+from ansible_collections.bedplate.cluster.plugins.modules import slurm_node_hardware
 
 # As slurmd 24.11.5 prints it.
 SLURMD = "NodeName=gpu01 CPUs=8 Boards=1 SocketsPerBoard=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=24105\nUpTime=0-00:23:16\n"
@@ -100,8 +104,68 @@ def test_findings_of_like_nodes_are_one_line():
     assert text.count("\n") == 0
     for part in ("site.bedplate.yml: profiles.sim", "9 cores", "n[1-2]", "4 cores", "slurmd -C"):
         assert part in text
+    assert by_node([finding]) == text.replace(" for n[1-2]", "")
     assert finding.kind == node_hardware.KIND
 
 
 def test_slurmd_that_prints_nothing():
     assert parse_slurmd("slurmd: fatal: no\n") == {}
+
+
+class Ended(Exception):  # noqa: N818
+    """A module that has ended."""
+
+
+class Module:
+    """What the module is given, and what it says."""
+
+    check_mode = False
+
+    def __init__(self, fail: bool) -> None:
+        sizes = dict.fromkeys(("gpus", "cores_per_socket", "threads_per_core", "memory"), 0)
+        self.params: dict[str, Any] = {
+            "profile": "h100", "cluster_file": "x.bedplate.yml", "devices": ["/dev/nothing"], "sockets": 1, "fail": fail,
+            "conf_servers": ["10.0.0.9:6817"], "first_start": False, **sizes,
+        }  # fmt: skip
+        self.result: dict[str, Any] = {}
+
+    def warn(self, text: str) -> None:
+        """Take a warning."""
+
+    def exit_json(self, **result: Any) -> None:
+        self.result = result
+        raise Ended
+
+    def fail_json(self, **result: Any) -> None:
+        self.exit_json(failed=True, **result)
+
+
+JOBS = Finding(
+    "other-controllers", "x.bedplate.yml: services.controllers", "10.0.0.9", "10.0.0.1, where Slurm knows 2 jobs"
+)
+
+
+@pytest.mark.parametrize(
+    ("fail", "slurmd", "others", "failed", "counted"),
+    [
+        (True, True, (JOBS,), False, True),
+        (True, True, (), True, True),
+        (False, True, (), False, True),
+        (False, False, (JOBS,), False, False),
+        (True, False, (), True, True),
+    ],
+)
+def test_jobs_of_other_controllers_are_said_whatever_can_be_counted(
+    monkeypatch: pytest.MonkeyPatch, fail: bool, slurmd: bool, others: tuple[Finding, ...], failed: bool, counted: bool
+):
+    """A node that fails would not say it. Without slurmd, only a node that Slurm does not have yet can be counted."""
+    module = Module(fail)
+    monkeypatch.setattr(slurm_node_hardware, "AnsibleModule", lambda **_: module)
+    monkeypatch.setattr(slurm_node_hardware, "find", lambda name: "/bin/slurmd" if slurmd else None)
+    output = "NodeName=n1 CPUs=1 SocketsPerBoard=1 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1\n"
+    monkeypatch.setattr(slurm_node_hardware, "run", lambda argv, timeout: Outcome(0, output, ""))
+    monkeypatch.setattr(slurm_node_hardware, "jobs_of_others", lambda *_, **__: Served(others, bool(others)))
+    with pytest.raises(Ended):
+        slurm_node_hardware.main()
+    assert (module.result.get("failed", False), module.result["counted"]) == (failed, counted)
+    assert (len(module.result["others"]), module.result["silent"]) == (len(others), bool(others))

@@ -371,3 +371,11 @@ def test_every_option_of_the_table_is_one_of_slurm():
 def test_the_mode_on_the_machines_is_not_that_of_the_control_node(site):
     (site.directory / "a.sh").chmod(0o600)
     assert scripts.files(site.load("  scripts: {prolog: a.sh}\n"), "gpu01")[0]["mode"] == "0755"
+
+
+def test_a_relative_name_lies_in_the_directory_of_slurm(tmp_path):
+    (tmp_path / "prolog").write_text("#!/bin/sh\n")
+    (tmp_path / "prolog").chmod(0o755)
+    row = row_of("Prolog", Path("prolog"))
+    assert findings_of([row], tmp_path) == []
+    assert len(findings_of([row], tmp_path / "other")) == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import serving
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.serving import KIND, jobs_of_others
 
 PLACE = "site.bedplate.yml: services.controllers"
@@ -25,10 +26,15 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def found(root: Path, wanted: list[str], answer: Outcome) -> list[str]:
-    findings = jobs_of_others(wanted, PLACE, lambda argv: answer, root)
+def found(root: Path, wanted: list[str], answer: Outcome, **options: bool) -> list[str]:
+    findings = jobs_of_others(wanted, PLACE, lambda argv: answer, root, **options).others
     assert {(one.kind, one.where) for one in findings} <= {(KIND, PLACE)}
     return [one.found for one in findings]
+
+
+def run_step(root: Path, cmdline: str = "slurmstepd: [17.batch]") -> None:
+    (root / "proc/7/comm").write_text("slurmstepd\n")
+    (root / "proc/7/cmdline").write_text(cmdline.replace(" ", "\0") + "\0")
 
 
 def test_controllers_that_know_jobs_are_not_replaced(root: Path):
@@ -38,7 +44,7 @@ def test_controllers_that_know_jobs_are_not_replaced(root: Path):
 @pytest.mark.parametrize("answer", [DEAD, ABSENT, Outcome(None, "", "stopped after 60 s")])
 def test_where_they_do_not_answer_a_running_step_speaks_for_them(root: Path, answer: Outcome):
     assert found(root, ["10.0.0.9:6817"], answer) == []
-    (root / "proc/7/comm").write_text("slurmstepd\n")
+    run_step(root)
     assert "no slurmctld answers, and a running job" in found(root, ["10.0.0.9:6817"], answer)[0]
 
 
@@ -54,3 +60,54 @@ def test_without_jobs_any_controller_may_come(root: Path):
 def test_a_node_without_slurmd_has_no_controller(root: Path):
     (root / "etc/default/slurmd").unlink()
     assert found(root, ["10.0.0.9:6817"], KNOWS) == []
+
+
+def test_the_process_that_slurmd_keeps_for_cgroups_is_no_job(root: Path):
+    run_step(root, "/usr/sbin/slurmstepd infinity")
+    assert found(root, ["10.0.0.9:6817"], DEAD) == []
+
+
+def test_a_process_that_has_ended_hides_no_step(root: Path, monkeypatch: pytest.MonkeyPatch):
+    run_step(root)
+    gone, step = root / "proc/6/comm", root / "proc/7/comm"
+    monkeypatch.setattr(serving.Path, "glob", lambda path, pattern: [gone, step])
+    assert len(found(root, ["10.0.0.9:6817"], DEAD)) == 1
+
+
+def test_a_step_on_a_node_that_the_controllers_do_not_have_is_another_ones(root: Path):
+    run_step(root)
+    (root / "etc/default/slurmd").unlink()
+    assert found(root, ["10.0.0.9:6817"], KNOWS) == []
+    assert found(root, ["10.0.0.9:6817"], KNOWS, new=True) == [
+        "a running job, and no controllers in /etc/default/slurmd"
+    ]
+
+
+@pytest.mark.parametrize(("answer", "jobs"), [(KNOWS, "where Slurm knows 2 jobs"), (DEAD, "and a running job")])
+def test_controllers_that_have_lost_their_state_know_no_job(root: Path, answer: Outcome, jobs: str):
+    run_step(root)
+    (one,) = found(root, ["10.0.0.1:6817"], answer, new=True, first_start=True)
+    assert one.endswith(jobs)
+    assert found(root, ["10.0.0.1:6817"], answer, new=True) == []
+    (root / "proc/7/comm").write_text("slurmd\n")
+    assert found(root, ["10.0.0.1:6817"], IDLE, new=True, first_start=True) == []
+
+
+def test_the_last_line_counts_and_every_job_is_asked_for(root: Path):
+    with (root / "etc/default/slurmd").open("a") as stream:
+        stream.write('SLURMD_OPTIONS="--conf-server=10.0.0.9"\n')
+    asked: list[list[str]] = []
+
+    def run(argv: list[str]) -> Outcome:
+        asked.append(argv)
+        return KNOWS
+
+    assert jobs_of_others(["10.0.0.9:6817"], PLACE, run, root).others == ()
+    assert len(jobs_of_others(["10.0.0.1:6817"], PLACE, run, root).others) == 1
+    # Without --all, jobs in hidden partitions are not listed.
+    assert asked == [["squeue", "--noheader", "--all", "--format=%i"]]
+
+
+@pytest.mark.parametrize(("answer", "silent"), [(DEAD, True), (IDLE, False)])
+def test_controllers_that_do_not_answer_are_named_as_such(root: Path, answer: Outcome, silent: bool):
+    assert jobs_of_others(["10.0.0.9:6817"], PLACE, lambda argv: answer, root).silent is silent

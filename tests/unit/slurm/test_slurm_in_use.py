@@ -95,6 +95,12 @@ def test_a_fresh_host_has_nothing_to_keep_and_is_not_asked(node: Node):
     assert (kept.slurm, problems, node.environments) == ([], [], [])
 
 
+def test_a_fresh_host_says_whether_it_has_the_jobs_of_a_slurmctld(node: Node):
+    assert node.answer()[0].facts()["has_state"] is False
+    (node.old / "job_state").touch()
+    assert node.answer()[0].facts()["has_state"] is True
+
+
 RUNNING = "17|gpu|n1|\n"
 
 
@@ -770,3 +776,60 @@ def test_what_cannot_be_opened_stays_on_record_and_all_else_is_given_back(node: 
     assert len(give_back(node, "old")[1]) == 2
     assert node.updates == ["NodeName=n3 State=RESUME", "PartitionName=old State=UP"]
     assert record.exists()
+
+
+def state_of_n1(node: Node, pairs: str) -> None:
+    assert node.answers
+    node.answers["nodes"] = node.answers["nodes"].replace("NodeName=n1 Sockets=1 State=IDLE", f"NodeName=n1 {pairs}")
+
+
+def test_a_node_that_power_saving_has_switched_off_takes_jobs(node: Node):
+    fenced(node)
+    state_of_n1(node, "Sockets=1 State=IDLE+POWERED_DOWN")
+    assert node.answer()[0].facts()["fence"]["nodes"] == "n[1,3]"
+
+
+def test_what_a_killed_run_has_drained_is_given_back_beside_what_this_run_drains(node: Node):
+    fenced(node)
+    state_of_n1(node, f"Sockets=1 State=IDLE+DRAIN {FENCED}")
+    answer = node.answer()[0]
+    assert node.updates == [f"NodeName=n3 State=DRAIN {FENCED}"]
+    assert answer.facts()["fence"]["nodes"] == "n[1,3]"
+
+
+@pytest.mark.parametrize("state", ["DOWN", "INACTIVE"])
+def test_a_partition_that_a_person_has_closed_is_left_alone(node: Node, state: str):
+    closed(node, state)
+    node.params.update(fence=True, counted="", partitions=["gpu"])
+    assert node.answer()[0].facts()["fence"]["partitions"] == []
+    assert node.updates == []
+
+
+def test_a_node_that_slurmctld_does_not_have_is_not_drained(node: Node):
+    """One such name would have `scontrol update` refuse all others."""
+    fenced(node)
+    assert node.answers
+    node.answers["nodes"] = node.answers["nodes"].replace("NodeName=n1 Sockets=1 State=IDLE\n", "")
+    node.answer()
+    assert node.updates == [f"NodeName=n3 State=DRAIN {FENCED}"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"partitions"'])
+def test_a_damaged_record_of_closed_partitions_is_a_refusal(node: Node, monkeypatch: pytest.MonkeyPatch, text: str):
+    record = closed(node, "DRAIN", "old")
+    record.write_text(text)
+    said: list[str] = []
+
+    class Refused(Exception):  # noqa: N818
+        pass
+
+    def fail_json(msg: str) -> None:
+        said.append(msg)
+        raise Refused
+
+    node.fail_json = fail_json  # type: ignore[attr-defined]
+    monkeypatch.setattr(slurm_in_use, "AnsibleModule", lambda **_: node)
+    with pytest.raises(Refused):
+        slurm_in_use.main()
+    assert "slurm_fence.json is not a record of closed partitions" in said[0]
+    assert (node.updates, record.read_text()) == ([], text)
