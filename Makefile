@@ -96,11 +96,11 @@ nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minu
 # What takes minutes by itself: a target each, at most 45 minutes; what each said last stands in docs/testing.md.
 .PHONY: full-slurm
 full-slurm: venv  ## Every option of Slurm edited under running jobs, on a real cluster (40 minutes)
-	$(BIN)/python -m tools.full_results slurm --minutes 40 -- $(BIN)/python -m lab molecule slurm_keys
+	$(BIN)/python -m tools.full_results slurm --minutes 40 -- $(BIN)/python -m lab molecule -v slurm_keys
 
 .PHONY: full-slurm-refused
 full-slurm-refused: venv  ## Every configuration of broken_configurations.yml on a real Slurm, under running jobs
-	$(BIN)/python -m tools.full_results slurm-refused -- env BEDPLATE_FULL=slurm $(BIN)/python -m lab molecule slurm
+	$(BIN)/python -m tools.full_results slurm-refused -- env BEDPLATE_FULL=slurm $(BIN)/python -m lab molecule -v slurm
 
 .PHONY: full-roles
 full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20 minutes)

@@ -21,14 +21,12 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.path = directory / "slurm.bedplate.yml"
         self.path.write_text(CLUSTER_FILE)
-        self.edited = False
 
     def edit(self, old: str, new: str) -> None:
         """Replace a text of the cluster file, which must be there."""
         text = self.path.read_text()
         assert old in text, old
         self.path.write_text(text.replace(old, new))
-        self.edited = True
 
     def run(self, *arguments: str, playbook: str = "scheduler.yml") -> subprocess.CompletedProcess[str]:
         """Run a playbook on the edited file."""
@@ -41,15 +39,17 @@ class Site:
         return scenario_run.recap(result.stdout)
 
 
-def restored(host: Any, directory: Path) -> Iterator[Site]:
-    """Yield a site to edit; whatever the test did, the cluster is what the scenario says afterwards."""
-    site = Site(directory)
-    yield site
+def edited(host: Any, directory: Path) -> Iterator[Site]:
+    """Yield a site to edit, and end the jobs afterwards; what was edited stays in force for the next test."""
+    yield Site(directory)
     host.run("scancel --user=root; while squeue --noheader --all | grep -q .; do sleep 1; done")
-    if site.edited:
-        Site(directory).apply()
-        # With new keys nodes answer again only when slurmctld next asks them, after up to 100 s.
-        host.run("scontrol reconfigure")
+
+
+def restore(host: Any, directory: Path) -> None:
+    """Bring the scenario's own cluster file into force."""
+    Site(directory).apply()
+    # With new keys nodes answer again only when slurmctld next asks them, after up to 100 s.
+    host.run("scontrol reconfigure")
 
 
 def start_job(host: Any, *arguments: str) -> str:

@@ -84,12 +84,11 @@ def slurm_expected(path: object, topology: str = "", in_use: Mapping[str, Any] |
 
 
 def slurm_wanted(
-    path: object, unasked: bool = False, counted: str | None = None, read_back: bool = False
+    path: object, unasked: bool = False, counted: str | None = None, read_back: bool = False, fence: bool = False
 ) -> dict[str, object]:
     """Return the arguments of the module slurm_in_use."""
     given = {} if counted is None else {"counted": str(counted)}
-    # Who has counted is about to write the files.
-    asked = {"fence": counted is not None, "unasked": unasked, "read_back": read_back}
+    asked = {"fence": fence, "unasked": unasked, "read_back": read_back}
     return {**render.wanted(cluster_of(path, "slurm_wanted")), **given, **asked}
 
 
@@ -159,6 +158,22 @@ def slurm_state_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: 
     names = list(controllers)
     left, seen = (_answers(hostvars, names, f"__slurm_state_{step}") for step in ("left", "seen"))
     return state_guard.refuse(names, left, seen)
+
+
+def slurm_changed_files(files: Mapping[str, str], in_use: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the files that a controller does not have so yet; slurm.conf as well where slurmctld does not run it as it is."""
+    answers = [answer for answer in in_use if isinstance(answer.get("files"), Mapping)]
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in files.items()}
+    changed = {name for answer in answers for name, digest in digests.items() if answer["files"].get(name) != digest}
+    unread = {"slurm.conf"} if any(answer.get("loaded") is False for answer in answers) else set()
+    return sorted(changed | unread)
+
+
+def slurm_controllers_outside(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> list[str]:
+    """Return the controllers whose slurmctld is up and which were not asked in this run."""
+    answers = _answers(hostvars, names := list(controllers), "__slurm_in_use")
+    up = {name for answer in answers.values() for name in answer.get("up") or ()}
+    return [name for name in names if name in up and "up" not in answers.get(name, {})]
 
 
 def slurm_parts(path: object, host: str) -> list[str]:
@@ -243,4 +258,6 @@ class FilterModule:
             "slurm_refusal": slurm_refusal,
             "slurm_state_marks": slurm_state_marks,
             "slurm_state_refusal": slurm_state_refusal,
+            "slurm_changed_files": slurm_changed_files,
+            "slurm_controllers_outside": slurm_controllers_outside,
         }

@@ -12,6 +12,7 @@ version_added: 0.1.0
 description:
   - Resumes the nodes that M(bedplate.cluster.slurm_in_use) has drained, and opens the partitions that it has closed.
   - A node with another reason than bedplate's own stays as it is, since a person has drained it meanwhile.
+  - A partition that slurm.conf closes, or that a person has opened or given another state, stays as it is.
 options:
   nodes:
     description: The nodes, as a Slurm hostlist.
@@ -26,6 +27,10 @@ options:
     description: Where slurm.conf is.
     type: path
     default: /etc/slurm
+  state_directory:
+    description: Where bedplate keeps the record of the partitions that it has closed, C(slurm_fence.json).
+    type: path
+    default: /var/lib/bedplate
 author: The bedplate authors
 attributes:
   check_mode: {support: full, description: It predicts what it would give back.}
@@ -49,10 +54,29 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import ask, environment
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import lift_commands
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, read
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import (
+    Closed,
+    Fence,
+    lift,
+    lift_commands,
+    runner,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Live
 
 # slurmctld may be in the middle of a restart.
 _PATIENCE = 30
+
+
+def give_back(
+    module: AnsibleModule, live: Live, conf: Conf, fence: Fence, closed: Closed
+) -> tuple[list[str], list[str]]:
+    """Give back nodes and partitions; return the commands, and what could not be given back."""
+    commands = [" ".join(command) for command in lift_commands(live, conf, fence)]
+    if module.check_mode:
+        return commands, []
+    slurm_conf = Path(module.params["directory"]) / "slurm.conf"
+    return commands, lift(runner(module.run_command, environment(slurm_conf)), live, conf, fence, closed)
 
 
 def main() -> None:
@@ -62,10 +86,12 @@ def main() -> None:
             "nodes": {"type": "str", "required": True},
             "partitions": {"type": "list", "elements": "str", "default": []},
             "directory": {"type": "path", "default": "/etc/slurm"},
+            "state_directory": {"type": "path", "default": "/var/lib/bedplate"},
         },
         supports_check_mode=True,
     )
     slurm_conf, nodes = Path(module.params["directory"]) / "slurm.conf", module.params["nodes"]
+    fence = Fence(expand(nodes) if nodes else [], module.params["partitions"])
     deadline = time.monotonic() + _PATIENCE
     live = ask(module.run_command, slurm_conf)
     while live is None:
@@ -74,16 +100,20 @@ def main() -> None:
             live = ask(module.run_command, slurm_conf)
             continue
         module.fail_json(
-            msg=f"slurmctld does not answer, so nodes {nodes or 'none'} stay drained with the reason `bedplate:edit:`. Start slurmctld "
-            "and run playbooks/scheduler.yml again: it gives them back.",
+            msg=f"slurmctld does not answer. Nodes {nodes or 'none'} stay drained with the reason `bedplate:edit:`, and partitions "
+            f"{', '.join(fence.partitions) or 'none'} stay closed. Start slurmctld and run playbooks/scheduler.yml again: it gives them "
+            "back.",
             commands=[],
         )
-    commands = lift_commands(live, set(expand(nodes)) if nodes else set(), module.params["partitions"])
-    for command in [] if module.check_mode else commands:
-        rc, out, err = module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
-        if rc != 0:
-            module.fail_json(msg=f"`{' '.join(command)}`: {(err or out).strip()}", commands=[])
-    module.exit_json(changed=bool(commands), commands=[" ".join(command) for command in commands])
+    try:
+        commands, failed = give_back(
+            module, live, read(slurm_conf), fence, Closed(Path(module.params["state_directory"]))
+        )
+    except OSError as error:
+        commands, failed = [], [str(error)]
+    if failed:
+        module.fail_json(msg="\n".join(failed), commands=commands)
+    module.exit_json(changed=bool(commands), commands=commands)
 
 
 if __name__ == "__main__":

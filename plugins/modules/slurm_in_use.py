@@ -17,7 +17,8 @@ description:
     with jobs keeps the lines that it has; so does a node that is not in O(counted).
   - Fails when slurmctld would lose its jobs or not start under the wanted name and state directory, and when an option of O(guarded)
     would change while jobs run.
-  - Changes nothing, but for O(fence), and runs in check mode.
+  - Changes nothing, but for O(fence), and runs in check mode. When it fails, it gives back what a run that was killed has drained and
+    closed.
   - A host without slurm.conf has nothing to keep. When something leaves and slurmctld does not answer, the module fails
     unless O(unasked) is true, since nobody knows what would be killed.
 options:
@@ -79,7 +80,7 @@ options:
   fence:
     description: >-
       Drain the nodes, and close the partitions, that are about to change or leave and have no job, and ask again, so that no job starts
-      there before M(bedplate.cluster.slurm_fence) gives them back. Not in check mode.
+      there before M(bedplate.cluster.slurm_fence) gives them back. What stays as it is stays in service. Not in check mode.
     type: bool
     default: false
   read_back:
@@ -94,6 +95,10 @@ options:
     description: Where slurm.conf and gres.conf are.
     type: path
     default: /etc/slurm
+  state_directory:
+    description: Where bedplate keeps the record of the partitions that it has closed, C(slurm_fence.json).
+    type: path
+    default: /var/lib/bedplate
 author: The bedplate authors
 attributes:
   check_mode: {support: full, description: It only reads.}
@@ -126,6 +131,17 @@ fence:
   contains:
     nodes: {description: Nodes that are drained with a reason of bedplate's own, as a hostlist., type: str, sample: "gpu[01-02]"}
     partitions: {description: Partitions that take no new job., type: list, elements: str, sample: [debug]}
+exposed:
+  description: Whether something that changes or leaves could get a job before it does. O(fence) prevents that.
+  type: bool
+  returned: always
+up: {description: Controllers whose slurmctld answers C(scontrol ping)., type: list, elements: str, returned: always}
+files:
+  description: SHA-256 digests of the files in O(directory), those of Slurm and of its Lua scripts.
+  type: dict
+  returned: always
+  sample: {slurm.conf: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}
+loaded: {description: Whether slurmctld runs slurm.conf as it is on disk., type: bool, returned: always}
 changing:
   description: Groups of like nodes whose lines change.
   type: list
@@ -141,7 +157,7 @@ changing:
     memory: {description: "RealMemory in force, in MiB.", type: int, sample: 1031000}
 """
 
-from collections.abc import Collection, Iterable
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -153,11 +169,15 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, parse, read
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import (
     OWNER,
+    Closed,
     Fence,
-    lift_commands,
+    lift,
     present,
     raise_commands,
+    runner,
+    settled,
     targets,
+    used_partitions,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import Identity, find_problems
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import (
@@ -176,38 +196,44 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain impo
 )
 
 
-def _lift(
-    module: AnsibleModule, slurm_conf: Path, live: Live, nodes: Collection[str], partitions: Iterable[str] = ()
-) -> None:
-    """Give back what bedplate has taken out of service."""
-    for command in lift_commands(live, nodes, partitions):
-        module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
-
-
-def _raise(module: AnsibleModule, slurm_conf: Path, fence: Fence) -> tuple[Live | None, list[str]]:
-    """Put the fence up; return what slurmctld knows behind it, and what went wrong. A node that got a job meanwhile is given back."""
-    failed = ""
+def _raise(
+    module: AnsibleModule, slurm_conf: Path, conf: Conf, fence: Fence, closed: Closed
+) -> tuple[Live | None, list[str]]:
+    """Put the fence up; return what slurmctld knows behind it, and what went wrong. What got a job meanwhile is given back."""
+    run, failed = runner(module.run_command, environment(slurm_conf)), ""
+    try:
+        closed.add(fence.partitions)
+    except OSError as error:
+        return None, [
+            f"partitions {', '.join(fence.partitions)} are not closed, because {closed.path} cannot be written: {error}"
+        ]
     for command in raise_commands(fence):
-        rc, out, err = module.run_command(["timeout", "30", *command], environ_update=environment(slurm_conf))
-        if rc != 0:
-            failed = (
-                f"`{' '.join(command)}` failed, so a job could start on a node that changes: {(err or out).strip()}"
-            )
+        refusal = run(command)
+        if refusal:
+            failed = f"`{' '.join(command)}` failed, so a job could start on a node that changes: {refusal}"
             break
     live = ask(module.run_command, slurm_conf)
     if live is None:
-        nodes = f" Nodes {fold(fence.nodes)} may be drained with the reason `{OWNER}`: the next run gives them back."
+        nodes = f" Nodes {fold(fence.nodes)} may be drained with the reason `{OWNER}`." if fence.nodes else ""
+        partitions = f" Partitions {', '.join(fence.partitions)} may be closed." if fence.partitions else ""
         failed = failed or "slurmctld no longer answers. See that it runs, then run again."
-        return None, [failed + (nodes if fence.nodes else "")]
+        return None, [failed + nodes + partitions + (" The next run gives them back." if nodes or partitions else "")]
     if failed:
-        _lift(module, slurm_conf, live, fence.nodes, fence.partitions)
-        return None, [failed]
-    late = set(fence.nodes) & set(live.jobs_by_node())
-    _lift(module, slurm_conf, live, late)
-    used = {name for job in live.jobs for name in job.partitions}
-    fence.nodes = [name for name in fence.nodes if name not in late]
+        return None, [failed, *lift(run, live, conf, fence, closed)]
+    busy, used = live.jobs_by_node(), used_partitions(live)
+    late = Fence([name for name in fence.nodes if name in busy], [name for name in fence.partitions if name in used])
+    if late.nodes or late.partitions:
+        for left in lift(run, live, conf, late, closed):
+            module.warn(left)
+    fence.nodes = [name for name in fence.nodes if name not in busy]
     fence.partitions = [name for name in fence.partitions if name not in used]
     return live, []
+
+
+def _digests(directory: Path) -> dict[str, str]:
+    """Return the digest of each file of Slurm in a directory; keys are not read."""
+    found = sorted(path for path in directory.iterdir() if path.suffix in (".conf", ".lua") and path.is_file())
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
 def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
@@ -216,49 +242,61 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     cluster, state, spool, controllers = (module.params[name] for name in names)
     identity = Identity(cluster, state, spool, tuple(controllers))
     directory, unasked = Path(module.params["directory"]), module.params["unasked"]
+    slurm_conf, read_back = directory / "slurm.conf", module.params["read_back"]
     nodes = expand(module.params["nodes"]) if module.params["nodes"] else []
-    if not (directory / "slurm.conf").exists():
+    if not slurm_conf.exists():
         return Answer(count=nodes, new=nodes), find_problems(identity, Conf(), None, unasked=True)
-    conf, gres = read(directory / "slurm.conf"), read(directory / "gres.conf")
-    live = ask(module.run_command, directory / "slurm.conf")
+    conf, gres = read(slurm_conf), read(directory / "gres.conf")
+    live = ask(module.run_command, slurm_conf)
     gone = leaving(conf, live, nodes, module.params["partitions"])
     wanted = [parse("\n".join(module.params[name])) for name in ("node_lines", "gres_lines")]
     plan = hardware.compare(conf, gres, live, *wanted) if wanted[0].lines else hardware.Plan()
+    answer = Answer(count=plan.to_count(), new=plan.new, files=_digests(directory))
     problems = find_problems(identity, conf, live, unasked)
     if live is None and not unasked:
         problems += unasked_problems(conf, *gone, list(plan.changes))
     if live is not None or not unasked:
         problems += guarded_problems(module.params["guarded"], conf, live)
-    if module.params["read_back"]:
+    if read_back:
         problems = []  # nothing is about to change
-    if live is None or problems:
-        if live is not None and module.params["fence"] and not module.check_mode:
-            _lift(module, directory / "slurm.conf", live, present(live))  # of a run that was killed
-        return Answer(count=plan.to_count(), new=plan.new), problems
-    fence, raised = Fence(present(live)), False
-    if module.params["fence"] and not module.check_mode:
-        held = holding(plan, live.jobs_by_node(), module.params["counted"])
-        free = [name for name in (*gone[0], *plan.changes) if name not in held]
-        up = targets(live, free, gone[1])
-        if up.nodes or up.partitions:
-            behind, problems = _raise(module, directory / "slurm.conf", up)
-            if behind is None:
-                return Answer(), problems
-            live = behind
-        fence, raised = Fence([*fence.nodes, *up.nodes], up.partitions), bool(up.nodes or up.partitions)
-    kept = retain(conf, gres, *gone, live)
+    if live is None:
+        return answer, problems
+    answer.up, answer.loaded = live.up, live.has_loaded_file
+    closed = Closed(Path(module.params["state_directory"]))
+    # Of a run that was killed.
+    on_record = [] if read_back else closed.names()
+    answer.fence = present(live, conf, on_record)
+    if not (module.check_mode or read_back):
+        closed.remove(settled(live, conf, on_record))
+    if problems:
+        if not (module.check_mode or read_back):
+            problems += lift(runner(module.run_command, environment(slurm_conf)), live, conf, answer.fence, closed)
+        return answer, problems
+    # What stays as it is needs no fence, whatever happens to its jobs.
+    kept, held = retain(conf, gres, *gone, live), holding(plan, live.jobs_by_node(), module.params["counted"])
+    free = [name for name in gone[0] if name not in kept.nodes] + [name for name in plan.changes if name not in held]
+    up = targets(live, free, gone[1])
+    answer.exposed = bool(up.nodes or up.partitions)
+    if answer.exposed and module.params["fence"] and not module.check_mode:
+        behind, problems = _raise(module, slurm_conf, conf, up, closed)
+        if behind is None:
+            return Answer(), problems
+        # A job that has ended meanwhile keeps its node for this run: nothing keeps the next job off that node.
+        behind.jobs = list(dict.fromkeys([*behind.jobs, *live.jobs]))
+        live, answer.raised = behind, bool(up.nodes or up.partitions)
+        answer.fence = Fence([*answer.fence.nodes, *up.nodes], [*answer.fence.partitions, *up.partitions])
+    answer.kept = retain(conf, gres, *gone, live)
     jobs = live.jobs_by_node()
-    if module.params["read_back"]:
-        waits = held_earlier(plan, jobs, (directory / "slurm.conf").read_text(errors="replace"))
-    else:
-        waits = holding(plan, jobs, module.params["counted"])
+    waits = holding(plan, jobs, module.params["counted"])
+    if read_back:
+        waits = held_earlier(plan, jobs, slurm_conf.read_text(errors="replace"))
     lines = hardware.kept_lines(plan, gres, waits)
-    kept.slurm += lines[0]
-    kept.gres += lines[1]
-    changing = hardware.grouped(plan, waits, jobs)
-    for note in leaving_notes(kept, live) + changing_notes(changing):
+    answer.kept.slurm += lines[0]
+    answer.kept.gres += lines[1]
+    answer.changing = hardware.grouped(plan, waits, jobs)
+    for note in leaving_notes(answer.kept, live) + changing_notes(answer.changing):
         module.warn(note)
-    return Answer(kept, changing, plan.to_count(), plan.new, fence, raised), []
+    return answer, []
 
 
 def main() -> None:
@@ -281,6 +319,7 @@ def main() -> None:
             "read_back": {"type": "bool", "default": False},
             "unasked": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
+            "state_directory": {"type": "path", "default": "/var/lib/bedplate"},
         },
         supports_check_mode=True,
     )

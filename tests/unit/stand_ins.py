@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 ROOT = Path(__file__).parents[2]
 _ACTION = """
@@ -34,6 +36,25 @@ class ActionModule(ActionBase):
         return {{"changed": False, **answer}}
 """
 Answers = dict[str, dict[str, list[dict[str, Any]]]]
+
+
+def cluster_file(profiles: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, str]) -> str:
+    """Return a cluster file with small nodes, one controller and one partition; `nodes` is profile -> nodes, each in a rack of its own."""
+    small = {"sockets": 1, "cores_per_socket": 2, "memory_mib": 4096}
+    data = {
+        "plugin": "bedplate.cluster.racks",
+        "site": "s",
+        "cluster": "c",
+        "networks": {"management": {"cidr": "10.0.0.0/24"}},
+        "profiles": {name: {**small, **more} for name, more in profiles.items()},
+        "racks": {
+            f"r{number}": {"nodes": names, "profile": name} for number, (name, names) in enumerate(nodes.items(), 1)
+        },
+        "hosts": {"ctl1": {"address": "10.0.0.200"}},
+        "services": {"controllers": ["ctl1"]},
+        "partitions": {"all": {"nodes": "all"}},
+    }
+    return yaml.safe_dump(data, sort_keys=False)
 
 
 class StandIns:

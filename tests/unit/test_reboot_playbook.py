@@ -9,24 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.unit.stand_ins import ROOT, StandIns
+from tests.unit.stand_ins import ROOT, StandIns, cluster_file
 
 pytestmark = pytest.mark.playbooks
-CLUSTER = """\
-plugin: bedplate.cluster.racks
-site: s
-cluster: c
-networks: {management: {cidr: 10.0.0.0/24}}
-profiles:
-  cpu: {sockets: 1, cores_per_socket: 2, memory_mib: 4096}
-  gpu: {sockets: 1, cores_per_socket: 2, memory_mib: 4096, gpus: {model: h100, count: 1}}
-racks:
-  r1: {nodes: "g[1-3]", profile: gpu}
-  r2: {nodes: "c[1-4]", profile: cpu}
-hosts: {ctl1: {address: 10.0.0.10}}
-services: {controllers: [ctl1]}
-partitions: {all: {nodes: all}}
-"""
+CLUSTER = cluster_file({"cpu": {}, "gpu": {"gpus": {"model": "h100", "count": 1}}}, {"gpu": "g[1-3]", "cpu": "c[1-4]"})
 NODES = ["g1", "g2", "g3", "c1", "c2", "c3", "c4"]
 WANTED = {"reasons": {"node_tuning": "the kernel lacks x"}, "in_use": [], "roles": ["node_tuning"]}
 DONE = {**WANTED, "reasons": {}}

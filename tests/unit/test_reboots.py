@@ -10,20 +10,9 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.filter.reboot_plan import reboot_plan
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.reboots import may_reboot
+from tests.unit.stand_ins import cluster_file
 
-CLUSTER = """\
-plugin: bedplate.cluster.racks
-site: s
-cluster: c
-networks: {management: {cidr: 10.0.0.0/24}}
-profiles:
-  b: {sockets: 1, cores_per_socket: 2, memory_mib: 4096}
-  a: {sockets: 1, cores_per_socket: 2, memory_mib: 4096}
-racks: {r1: {nodes: "n[1-12]", profile: b}, r2: {nodes: "m[1-3]", profile: a}}
-hosts: {ctl1: {address: 10.0.0.200}}
-services: {controllers: [ctl1]}
-partitions: {all: {nodes: all}}
-"""
+CLUSTER = cluster_file({"b": {}, "a": {}}, {"b": "n[1-12]", "a": "m[1-3]"})
 YES = {"reasons": {"node_tuning": "x"}, "in_use": []}
 
 

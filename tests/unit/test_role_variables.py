@@ -93,6 +93,7 @@ def play(*arguments: str | Path, config: Path = ROOT / "ansible.cfg") -> tuple[i
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 @pytest.mark.parametrize("limit", [[], ["--limit", "gpu01"]], ids=["all", "limit"])
 def test_an_inventory_without_a_slip_passes(limit: list[str]):
@@ -101,6 +102,7 @@ def test_an_inventory_without_a_slip_passes(limit: list[str]):
     assert "ok=1 " in output
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
     """A site's own ansible.cfg without any_unparsed_is_failed, under which a run without hosts is a success."""
@@ -119,6 +121,7 @@ def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
     assert play("-i", path, "playbooks/validate.yml", config=config)[0] == 0
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_a_fabric_that_cannot_be_built_fails(tmp_path: Path):
     text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
@@ -133,6 +136,7 @@ def test_a_fabric_that_cannot_be_built_fails(tmp_path: Path):
     )
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_a_slip_on_the_command_line_fails():
     code, output = play("playbooks/validate.yml", "-e", "slurm_rest_listn=1")
@@ -140,6 +144,7 @@ def test_a_slip_on_the_command_line_fails():
     assert "this run: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?" in output
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 @pytest.mark.parametrize(
     ("value", "said"),
@@ -161,6 +166,7 @@ def test_a_value_of_another_type_fails(value: str, said: str):
     assert said in output
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_what_variables_say_together_is_looked_at_where_they_meet(tmp_path: Path):
     """Each of two groups is right alone; the nodes of both have a priority that is not lossless."""
@@ -183,6 +189,7 @@ def test_what_variables_say_together_is_looked_at_where_they_meet(tmp_path: Path
     assert play("-i", tmp_path, "playbooks/validate.yml")[0] == 0
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_path: Path):
     shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
@@ -194,6 +201,7 @@ def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_
     assert "this run: slurm_compute_restrict_ssh: 'nope' is text" in output
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 @pytest.mark.parametrize(
     "value",
@@ -237,6 +245,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 @pytest.mark.parametrize("limit", ["", "gpu01", "gpu01,gpu02", "rack_r2"])
 def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path, limit: str):
@@ -260,6 +269,7 @@ def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path,
     assert not (site / "touched").exists()
 
 
+@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_a_node_in_no_partition_is_a_warning(tmp_path: Path):
     text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()

@@ -7,26 +7,35 @@ import re
 import pytest
 
 from lab import scenario_run
-from lab.scenario_site import CLUSTER_FILE, Site, restored, start_job
+from lab.scenario_site import CLUSTER_FILE, Site, edited, restore, start_job
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
 GPUS = 'gpus: {model: sim, count: 2, devices: "/dev/nvidia[0-1]"}'
 OVERRIDES = "    SlurmdParameters: config_overrides\n"
 FILES = "sha256sum /etc/slurm/*.conf"
-# edit of the profile -> what scontrol shows of a node before and after
-EDITS = {
-    "cores": ("cores_per_socket: 2", "cores_per_socket: 4", "CoresPerSocket=2", "CoresPerSocket=4"),
-    "threads": ("threads_per_core: 1", "threads_per_core: 2", "ThreadsPerCore=1", "ThreadsPerCore=2"),
-    "memory": ("memory_mib: 1024", "memory_mib: 900", "RealMemory=960", "RealMemory=836"),
-    "model": ("model: sim", "model: renamed", "Gres=gpu:sim:2", "Gres=gpu:renamed:2"),
-    "count": ('count: 2, devices: "/dev/nvidia[0-1]"', 'count: 1, devices: "/dev/nvidia0"', "Gres=gpu:sim:2", "Gres=gpu:sim:1"),
-}  # fmt: skip
+# Edits of the profile, each with what scontrol shows of a node before and after; all of a step are made at once.
+STEPS = [
+    [
+        ("cores_per_socket: 2", "cores_per_socket: 4", "CoresPerSocket=2", "CoresPerSocket=4"),
+        ("threads_per_core: 1", "threads_per_core: 2", "ThreadsPerCore=1", "ThreadsPerCore=2"),
+        ("memory_mib: 1024", "memory_mib: 900", "RealMemory=960", "RealMemory=836"),
+        ("model: sim", "model: renamed", "Gres=gpu:sim:2", "Gres=gpu:renamed:2"),
+    ],
+    [('count: 2, devices: "/dev/nvidia[0-1]"', 'count: 1, devices: "/dev/nvidia0"', "Gres=gpu:sim:2", "Gres=gpu:sim:1")],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _base(host, tmp_path_factory):
+    """After all tests the cluster is what the scenario says; between them it may stay as the last one left it."""
+    yield
+    restore(host, tmp_path_factory.mktemp("base"))
 
 
 @pytest.fixture
 def site(host, tmp_path):
-    yield from restored(host, tmp_path)
+    yield from edited(host, tmp_path)
 
 
 def node(host, name: str) -> list[str]:
@@ -60,16 +69,16 @@ def test_a_node_with_jobs_keeps_its_hardware_and_a_later_run_changes_it(host, si
     ]
     before = [judge(host, job) for job in jobs]
     assert {one["JobState"] + one["Restarts"] + one["records"] for one in before} == {"RUNNING0RUNNING"}
-    for old, new, kept, changed in EDITS.values():
-        fresh(site, (old, new))
+    for step in STEPS:
+        fresh(site, *((old, new) for old, new, _, _ in step))
         result = site.run()
         assert result.returncode == 0, result.stdout[-6000:] + result.stderr[-2000:]
         output = output_of(result)
-        for text in ("gpu01", "ids " + ", ".join(jobs), kept.partition("=")[0]):
+        assert [judge(host, job) for job in jobs] == before, step
+        for text in ("gpu01", "ids " + ", ".join(jobs), *(kept.partition("=")[0] for _, _, kept, _ in step)):
             assert text in output
-        assert [judge(host, job) for job in jobs] == before, new
-        assert kept in node(host, "gpu01")
-        assert changed in node(host, "gpu02")
+        assert {kept for _, _, kept, _ in step} <= set(node(host, "gpu01"))
+        assert {changed for _, _, _, changed in step} <= set(node(host, "gpu02"))
         assert host.check_output("srun --account=research --nodelist=gpu02 hostname") == "gpu02"
     for counters in site.apply().values():
         assert counters["changed"] == 0
@@ -81,7 +90,7 @@ def test_a_node_with_jobs_keeps_its_hardware_and_a_later_run_changes_it(host, si
     assert re.search(r"notice .*node gpu01: .*Gres", output_of(compared))
     host.check_output(f"scancel {' '.join(jobs)}; while squeue --noheader --all | grep -q .; do sleep 1; done")
     site.apply()
-    assert changed in node(host, "gpu01")
+    assert "Gres=gpu:sim:1" in node(host, "gpu01")
     assert "kept by bedplate" not in host.file("/etc/slurm/slurm.conf").content_string
     assert host.check_output("srun --account=research --nodelist=gpu01 --gres=gpu:1 hostname") == "gpu01"
 
@@ -103,7 +112,7 @@ def test_a_node_that_was_not_counted_keeps_its_line(host, site):
     site.edit("memory_mib: 1024", "memory_mib: 900")
     result = site.run("--limit=ctl1,gpu01,localhost")
     assert result.returncode == 0, result.stdout[-6000:]
-    assert "gpu02: RealMemory 960 -> 836: waits" in output_of(result)
+    assert re.search(r"gpu02: [^:]*RealMemory 960 -> 836[^:]*: waits", output_of(result))
     assert "RealMemory=836" in node(host, "gpu01")
     assert "RealMemory=960" in node(host, "gpu02")
     site.apply()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import yaml
@@ -19,7 +19,15 @@ BATCHES = batches(edits())
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Return a function that writes a line at once: the whole takes half an hour, and halving a batch that hurts takes minutes."""
+    reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    assert reporter is not None
+    return lambda text: reporter.write_line(f"\n{text}")
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) -> Iterator[Bench]:
     """Yield the scenario's cluster with its jobs."""
     bench = Bench("slurm_keys", BASE, tmp_path_factory.mktemp("keys"))
     bench.prepare()
@@ -27,16 +35,20 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     bench.workload.stop()
     bench.run()
     numbers = Counter(word for entries in table().values() for entry in entries.values() for word in entry)
-    print(
-        f"\nFULL RESULT: {numbers['to']} keys edited in {bench.runs} runs ({numbers['refused']} refused, {numbers['waits']} wait), "
+    say(
+        f"FULL RESULT: {numbers['to']} keys edited in {bench.runs} runs ({numbers['refused']} refused, {numbers['waits']} wait), "
         f"{numbers['by']} by another key, {numbers['not']} not, with a reason"
     )
 
 
 @pytest.mark.parametrize("batch", BATCHES, ids=lambda batch: f"{batch[0]}-{len(batch)}")
-def test_edits_hurt_no_job(bench: Bench, batch: Sequence[Edit]) -> None:
+def test_edits_hurt_no_job(bench: Bench, say: Callable[[str], None], batch: Sequence[Edit]) -> None:
     bench.ready()
-    found = problems(batch, bench.run(batch))
+    outcome = bench.run(batch)
+    found = problems(batch, outcome)
+    say(f"{', '.join(map(str, batch))}: {outcome.seconds:.0f} s")
+    if found:
+        say("\n".join(found))
     if found and len(batch) > 1:
         culprits = ["+".join(map(str, part)) for part in bench.guilty(batch)]
         found.insert(0, f"of this batch, by itself: {', '.join(culprits)}")

@@ -18,9 +18,12 @@ PLAYBOOKS = {
 
 
 def again(role: str) -> str:
-    """Return the remedy that runs a role.
+    """Return the remedy that runs a role; `role` may be the manifest of one of its tasks.
 
     >>> again("gpu_driver")
     'run playbooks/gpu.yml again'
+    >>> again("slurm_compute")
+    'run playbooks/scheduler.yml again'
     """
-    return f"run playbooks/{PLAYBOOKS[role]}.yml again" if role in PLAYBOOKS else f"run the role {role} again"
+    name = next((name for name in PLAYBOOKS if role == name or role.startswith(f"{name}_")), "")
+    return f"run playbooks/{PLAYBOOKS[name]}.yml again" if name else f"run the playbook of the role {role} again"

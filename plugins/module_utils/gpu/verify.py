@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import (
     facts,
     mig_state,
@@ -18,7 +19,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import (
     state_nvlink,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError, next_kernel, see_that_it_boots
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import NONE
+from ansible_collections.bedplate.cluster.plugins.module_utils.state import modprobe
 
 _SECONDS = 30.0
 
@@ -35,6 +38,8 @@ def findings(root: str, expected: Mapping[str, Any], running: bool = True) -> It
     gpu = facts.gather(root, _SECONDS, facts.asker(root, bool(wanted.get("driver"))))
     boots = _boots(wanted.get("module") or {}, wanted["manager"], sure=not running)
     yield from _compared(wanted, gpu, boots)
+    # At the next boot, too.
+    yield from modprobe.findings(Root(root), {"blacklisted": wanted.get("blacklisted", []), "role": wanted["role"]})
     yield from state.not_checked(wanted.get("driver", {}), gpu, wanted["units"])
     if boots.unknown and not boots.findings:
         yield state.unchecked("the kernel that boots next", boots.unknown)
@@ -108,9 +113,9 @@ def _secure_boot(wanted: Mapping[str, Any], seen: state.Seen, boots: str | None)
     file = wanted["module"]["file"] if seen.module else ""
     verdict = secure_boot.judge(boots, node_command.run, module=file, kernel=seen.kernel)
     if verdict.found:
-        again = f"do not reboot; the role {wanted['role']} says what a person has to do"
+        fix = f"do not reboot; {again(wanted['role'])}: its error says what a person has to do"
         where = "a module that is signed with an enrolled key"
-        yield Finding("secure-boot", "Secure Boot", where, verdict.found, again)
+        yield Finding("secure-boot", "Secure Boot", where, verdict.found, fix)
 
 
 def _mig(wanted: list[list[str]], gpu: Mapping[str, Any]) -> Iterator[Finding]:

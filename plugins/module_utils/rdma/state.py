@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import (
     devices,
@@ -46,5 +47,5 @@ def _nccl(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     for key, value in wanted.items():
         if there.get(key) != value:
             yield Finding(
-                "nccl", f"{key} in /{NCCL}", value, there.get(key, "none"), "run the role rdma again; who changed it?"
+                "nccl", f"{key} in /{NCCL}", value, there.get(key, "none"), f"{again('rdma')}; who changed it?"
             )

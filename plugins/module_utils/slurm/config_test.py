@@ -77,7 +77,7 @@ _OURS = re.compile(
     r"|slurm_set_addr: Unable to resolve|get_addr_info: getaddrinfo|_set_slurmd_addr|auth_none|auth/none"
     r"|Job accounting information gathered, but not stored|you have asked for it not to be stored"
     r"|mpi/pmix|pmi/pmix|MPI: Cannot create context"
-    r"|NOTE: Trying backup state save file|High latency for 1000 calls to gettimeofday"
+    r"|NOTE: Trying backup (?:\w+ )?state save file|High latency for 1000 calls to gettimeofday"
 )
 
 

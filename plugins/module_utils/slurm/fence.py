@@ -1,22 +1,31 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep new jobs off nodes and partitions in the seconds between the last question for jobs and the reconfigure that changes them.
+"""Keep new jobs off nodes and partitions in the seconds between the last list of jobs and the reconfigure that changes them.
 
-A free node whose line changes, or that leaves, is drained with a reason of bedplate's own; a partition that leaves takes no new job. Then
-Slurm is asked for its jobs again: what got a job meanwhile keeps its line and is given back at once, all else once the change is in force
-or was taken back. A run that was killed in between leaves the reason behind, and the next run gives the nodes back.
+A free node whose line changes, or that leaves, is drained with a reason of bedplate's own. A partition that leaves takes no new job. Then
+the list of jobs is read again: what got a job meanwhile keeps its line and is given back at once, all else once the change is in force
+or was taken back. A run that was killed in between leaves the reason of the nodes and the record of the partitions, and the next run gives
+them back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import json
+import os
+import tempfile
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, partitions_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Live
 
 # A reason that does not begin so is somebody else's.
 OWNER = "bedplate:edit:"
 REASON = f"{OWNER} the line of this node is about to change"
+_VERSION = 1
+_CLOSED = "DRAIN"
 
 
 @dataclass
@@ -31,19 +40,95 @@ class Fence:
         return {"nodes": fold(self.nodes), "partitions": self.partitions}
 
 
-def present(live: Live) -> list[str]:
-    """Return the nodes that bedplate has drained."""
-    return [name for name, pairs in live.nodes.items() if pairs.get("Reason", "").startswith(OWNER)]
+class Closed:
+    """Record on the controller of the partitions that bedplate has closed: Slurm keeps no reason for a partition.
+
+    A partition is on record from before it is closed until after it is open again.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Use the record in bedplate's state directory."""
+        self.path = directory / "slurm_fence.json"
+
+    def names(self) -> list[str]:
+        """Return the partitions. OSError: the record cannot be read."""
+        try:
+            names: list[str] = json.loads(self.path.read_text(encoding="utf-8"))["partitions"]
+        except FileNotFoundError:
+            return []
+        except (ValueError, KeyError, TypeError) as error:
+            remedy = "Open the partitions that bedplate has closed (`scontrol show partitions`), and remove the file"
+            raise OSError(f"{self.path} is not a record of closed partitions: {error}. {remedy}.") from error
+        return names
+
+    def add(self, partitions: Iterable[str]) -> None:
+        """Put partitions on record. OSError: they are not."""
+        self._write([*self.names(), *partitions])
+
+    def remove(self, partitions: Collection[str]) -> None:
+        """Take partitions off the record."""
+        before = self.names()
+        after = [name for name in before if name not in partitions]
+        if after != before:
+            self._write(after)
+
+    def _write(self, partitions: Iterable[str]) -> None:
+        names = list(dict.fromkeys(partitions))
+        if not names:
+            self.path.unlink(missing_ok=True)
+            return
+        self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(json.dumps({"version": _VERSION, "partitions": names}) + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            Path(temporary).replace(self.path)
+        except BaseException:
+            Path(temporary).unlink()
+            raise
+
+
+def present(live: Live, conf: Conf, closed: Iterable[str]) -> Fence:
+    """Return what bedplate has taken out of service and not given back; `closed` are the partitions on record.
+
+    A partition that a person has opened, or given another state, is not bedplate's any more. One that the file closes or no longer has
+    stays closed.
+    """
+    nodes = [name for name, pairs in live.nodes.items() if pairs.get("Reason", "").startswith(OWNER)]
+    stated = partitions_of(conf)
+    names = [name for name in closed if _state(live, name) == _CLOSED and name in stated and _is_open(stated[name])]
+    return Fence(nodes, names)
+
+
+def settled(live: Live, conf: Conf, closed: Iterable[str]) -> list[str]:
+    """Return the partitions on record that are not bedplate's to open any more."""
+    stated = partitions_of(conf)
+    return [name for name in closed if _state(live, name) != _CLOSED or (name in stated and not _is_open(stated[name]))]
+
+
+def _state(live: Live, partition: str) -> str:
+    return live.partitions.get(partition, {}).get("State", "")
+
+
+def _is_open(pairs: dict[str, str]) -> bool:
+    return pairs.get("State", "UP").upper() == "UP"
 
 
 def targets(live: Live, nodes: Iterable[str], partitions: Iterable[str]) -> Fence:
     """Return what of these may get a job at any moment: no job is there now, and nobody has taken it out of service."""
     busy = live.jobs_by_node()
-    used = {name for job in live.jobs for name in job.partitions}
+    used = used_partitions(live)
     return Fence(
         [name for name in nodes if name not in busy and _takes_jobs(live.nodes.get(name, {}).get("State", ""))],
-        [name for name in partitions if name not in used and live.partitions.get(name, {}).get("State") == "UP"],
+        [name for name in partitions if name not in used and _state(live, name) == "UP"],
     )
+
+
+def used_partitions(live: Live) -> set[str]:
+    """Return the partitions in which jobs run or wait."""
+    return {name for job in live.jobs for name in job.partitions}
 
 
 def _takes_jobs(state: str) -> bool:
@@ -55,13 +140,39 @@ def _takes_jobs(state: str) -> bool:
 def raise_commands(fence: Fence) -> list[list[str]]:
     """Return the commands that put a fence up."""
     drain = [["scontrol", "update", f"NodeName={fold(fence.nodes)}", "State=DRAIN", f"Reason={REASON}"]]
-    close = [["scontrol", "update", f"PartitionName={name}", "State=DRAIN"] for name in fence.partitions]
+    close = [["scontrol", "update", f"PartitionName={name}", f"State={_CLOSED}"] for name in fence.partitions]
     return (drain if fence.nodes else []) + close
 
 
-def lift_commands(live: Live, nodes: Collection[str], partitions: Iterable[str]) -> list[list[str]]:
-    """Return the commands that give back what of these is still fenced: a reason that a person has set since is theirs."""
-    own = [name for name in present(live) if name in nodes]
+def lift_commands(live: Live, conf: Conf, fence: Fence) -> list[list[str]]:
+    """Return the commands that give back what is still fenced: a reason or a state that a person has set since is theirs."""
+    still, asked = present(live, conf, fence.partitions), set(fence.nodes)
+    own = [name for name in still.nodes if name in asked]
     resume = [["scontrol", "update", f"NodeName={fold(own)}", "State=RESUME"]]
-    there = [name for name in partitions if live.partitions.get(name, {}).get("State") == "DRAIN"]
-    return (resume if own else []) + [["scontrol", "update", f"PartitionName={name}", "State=UP"] for name in there]
+    return (resume if own else []) + [
+        ["scontrol", "update", f"PartitionName={name}", "State=UP"] for name in still.partitions
+    ]
+
+
+def lift(run: Callable[[list[str]], str], live: Live, conf: Conf, fence: Fence, closed: Closed) -> list[str]:
+    """Give back what is still fenced; return what could not be given back. `run` returns the error of a command."""
+    failed = {}
+    for command in lift_commands(live, conf, fence):
+        error = run(command)
+        if error:
+            failed[command[2]] = f"`{' '.join(command)}`: {error}"
+    opened = [
+        name for name in present(live, conf, fence.partitions).partitions if f"PartitionName={name}" not in failed
+    ]
+    closed.remove([*opened, *settled(live, conf, fence.partitions)])
+    return list(failed.values())
+
+
+def runner(run_command: Callable[..., Any], environment: dict[str, str]) -> Callable[[list[str]], str]:
+    """Return a function that runs a command of Slurm and returns its error; empty when it succeeded."""
+
+    def run(command: list[str]) -> str:
+        rc, out, err = run_command(["timeout", "30", *command], environ_update=environment)
+        return "" if rc == 0 else str(err or out).strip() or f"exit status {rc}"
+
+    return run

@@ -83,7 +83,7 @@ def compare(conf: Conf, gres: Conf, live: Live | None, wanted: Conf, wanted_gres
 
     Where slurmctld runs another file than the one on disk, what it reports outranks the file.
     """
-    current = live is None or live.config.get("HASH_VAL", "").startswith("Match")
+    current = live is None or live.has_loaded_file
     lines = _lines(wanted)
     ending = any(pairs.get("State", "").upper() in _ENDING for pairs in lines)
     if current and not ending and _lines(conf) == lines and gres.lines == wanted_gres.lines:

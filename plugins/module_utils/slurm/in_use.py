@@ -33,6 +33,12 @@ class Answer:
     fence: Fence = field(default_factory=Fence)
     # Whether this call has put a fence up.
     raised: bool = False
+    # Whether something that changes or leaves could get a job before it does.
+    exposed: bool = False
+    # Controllers that answer, file -> digest, and whether slurmctld runs the slurm.conf on disk.
+    up: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
+    loaded: bool = False
 
     def facts(self) -> dict[str, Any]:
         """Return the answer as plain data."""
@@ -43,6 +49,10 @@ class Answer:
             "count": fold(self.count),
             "new": fold(self.new),
             "fence": self.fence.facts(),
+            "exposed": self.exposed,
+            "up": self.up,
+            "files": self.files,
+            "loaded": self.loaded,
         }
 
 
@@ -88,7 +98,7 @@ def _ended_by(row: Mapping[str, Any], conf: Conf, live: Live | None) -> str | No
     option, wanted = row["option"], row["value"]
     stated, reported = conf.option(option), (live.config.get(option, "").split() or [""])[0] if live else ""
     # slurmctld may still run what the file said before.
-    current = live is None or live.config.get("HASH_VAL", "").startswith("Match")
+    current = live is None or live.has_loaded_file
     in_force = [stated or reported] if current or not reported else [stated or reported, reported]
     for now in in_force if wanted or stated else ():
         raised = row["lowered"] and now.isdigit() and wanted.isdigit() and int(wanted) >= int(now)

@@ -63,13 +63,18 @@ class Live:
     # Controllers whose slurmctld answers.
     up: list[str] = field(default_factory=list)
 
+    @property
+    def has_loaded_file(self) -> bool:
+        """Whether slurmctld runs slurm.conf as it is on disk."""
+        return self.config.get("HASH_VAL", "").startswith("Match")
+
     def jobs_by_node(self) -> dict[str, list[str]]:
         """Return the ids of the jobs that hold each node: those that run, are suspended, or have not quite ended."""
-        found: dict[str, list[str]] = {}
+        found: dict[str, dict[str, None]] = {}
         for job in self.jobs:
             for name in job.nodes:
-                found.setdefault(name, []).append(job.id)
-        return found
+                found.setdefault(name, {})[job.id] = None
+        return _listed(found)
 
 
 @dataclass
@@ -167,14 +172,18 @@ def retain(
 
 def _users(jobs: Iterable[Job]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """Return node -> ids and partition -> ids of the jobs that need it."""
-    nodes: dict[str, list[str]] = {}
-    partitions: dict[str, list[str]] = {}
+    nodes: dict[str, dict[str, None]] = {}
+    partitions: dict[str, dict[str, None]] = {}
     for job in jobs:
         for name in dict.fromkeys((*job.nodes, *job.asked)):
-            nodes.setdefault(name, []).append(job.id)
+            nodes.setdefault(name, {})[job.id] = None
         for name in job.partitions:
-            partitions.setdefault(name, []).append(job.id)
-    return nodes, partitions
+            partitions.setdefault(name, {})[job.id] = None
+    return _listed(nodes), _listed(partitions)
+
+
+def _listed(found: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    return {name: list(ids) for name, ids in found.items()}
 
 
 def reported(pairs: Mapping[str, str], keys: Iterable[str] = _NODE_KEYS) -> Pairs:

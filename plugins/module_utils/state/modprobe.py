@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
 
 # Of several files of a name the first one counts.
 DIRECTORIES = ("etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d")
-LOADED = ("etc/modules-load.d", "run/modules-load.d", "usr/local/lib/modules-load.d", "usr/lib/modules-load.d")
+DRACUT = ("etc/dracut.conf.d", "usr/lib/dracut/dracut.conf.d")
+_FORCED = re.compile(r"""\s*force_drivers\+?=["']?([^"'#]*)""")
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ def rules(root: Root) -> list[Rule]:
 
 
 def findings(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Finding]:
-    """Compare `expected["modules"]`, which are to be loadable, and `expected["blacklisted"]`, which are not to be loaded."""
+    """Compare `expected["modules"]`, which are to be loadable, and `expected["blacklisted"]`, which `expected["role"]` keeps out."""
     found = _in_force(rules(root), run)
     for name in expected.get("modules", ()):
         for rule in found:
@@ -64,7 +66,7 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iter
                     "modprobe", f"kernel module {name}", "loadable", hindrance, "remove the line; then modprobe " + name,
                     overridden_by=rule.place,
                 )  # fmt: skip
-    yield from _unwanted(root, found, expected.get("blacklisted", ()))
+    yield from _unwanted(root, found, expected.get("blacklisted", ()), str(expected.get("role", "")))
 
 
 def _hindrance(rule: Rule) -> str:
@@ -76,20 +78,38 @@ def _hindrance(rule: Rule) -> str:
     return "alias off" if rule.verb == "alias" and rule.rest == "off" else ""
 
 
-def _unwanted(root: Root, found: Sequence[Rule], names: Sequence[str]) -> Iterator[Finding]:
+def _unwanted(root: Root, found: Sequence[Rule], names: Sequence[str], role: str) -> Iterator[Finding]:
+    places = list(_loaded(root)) if names else []
     for name in names:
         if not any(rule.module == same(name) and _hindrance(rule) for rule in found):
-            yield Finding(
-                "modprobe", f"kernel module {name}", "blacklisted", "loadable", "run the role that blacklists it again"
-            )
-        for path in _files(root, LOADED, ".conf"):
-            for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
-                if same(line.strip()) == same(name):
-                    place = f"/{path}:{number}"
-                    yield Finding(
-                        "modprobe", f"kernel module {name}", "not loaded at boot", "loaded at boot", f"remove {place}",
-                        overridden_by=place,
-                    )  # fmt: skip
+            yield Finding("modprobe", f"kernel module {name}", "blacklisted", "loadable", again(role))
+        for module, place in places:
+            if module == same(name):
+                yield Finding(
+                    "modprobe", f"kernel module {name}", "not loaded at boot", "loaded at boot", f"remove {place}",
+                    overridden_by=place,
+                )  # fmt: skip
+
+
+def _loaded(root: Root) -> Iterator[tuple[str, str]]:
+    """Return (module, place) of all that an initramfs or the command line loads by name, which a blacklist does not prevent.
+
+    systemd-modules-load does heed it.
+    """
+    for path in ("etc/initramfs-tools/modules", "usr/share/initramfs-tools/modules"):
+        for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+            if words := line.split("#")[0].split():
+                yield same(words[0]), f"/{path}:{number}"
+    for path in ("etc/dracut.conf", *_files(root, DRACUT, ".conf")):
+        for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+            if match := _FORCED.match(line):
+                for name in match[1].split():
+                    yield same(name), f"/{path}:{number}"
+    for token in (root.text("proc/cmdline", needed=False) or "").split():
+        key, _equals, value = token.partition("=")
+        if key in ("rd.driver.pre", "rd.driver.post"):
+            for name in value.split(","):
+                yield same(name), f"/proc/cmdline: {token}"
 
 
 def _in_force(found: list[Rule], run: Runner) -> list[Rule]:
@@ -99,7 +119,8 @@ def _in_force(found: list[Rule], run: Runner) -> list[Rule]:
         return found
     shown = {tuple(line.split(None, 2)[:2]) for line in outcome.stdout.splitlines()}
     shown = {(words[0], same(words[1])) for words in shown if len(words) > 1}
-    return [one for one in found if (one.verb, one.module) in shown]
+    # modprobe does not show module_blacklist=, which is the kernel's own.
+    return [one for one in found if (one.verb, one.module) in shown or one.place.startswith("/proc/cmdline")]
 
 
 def _files(root: Root, folders: Sequence[str], ending: str) -> list[str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_blocks
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import (
     STATE_DIRECTORY,
@@ -56,9 +57,8 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iter
     beside = {path: one for path, one in recorded.items() if path not in wanted and _is_of(one, manifests)}
     roles = {row["path"]: str(row.get("role", "")) for row in rows}
     for path, record in {**wanted, **beside}.items():
-        yield from _compare(
-            root, names, path, record, f"run the role {roles.get(path) or _role(record)} again; who changed it?"
-        )
+        owners = [roles[path]] if roles.get(path) else _manifests(record)
+        yield from _compare(root, names, path, record, f"{_again(owners)}; who changed it?")
 
 
 def _record(row: Mapping[str, Any], old: Record | None) -> Record:
@@ -141,12 +141,17 @@ def _expected(record: Record) -> str:
     return "as the role wrote it" if record.type == "file" else f"a {record.type}"
 
 
-def _role(record: Record) -> str:
-    """Return who wrote a path, as its manifest is called."""
+def _manifests(record: Record) -> list[str]:
+    """Return the manifests of a path, by the names that tasks give them."""
     names = {
         name.removeprefix("drop_ins:").removesuffix(".sources").removesuffix(".follow") for name in record.manifests
     }
-    return " and ".join(sorted(filter(None, names))) or "that wrote it"
+    return sorted(filter(None, names))
+
+
+def _again(roles: Iterable[str]) -> str:
+    """Return the remedy that runs these roles, or manifests of roles."""
+    return " and ".join(dict.fromkeys(map(again, roles))) or "run the playbook that wrote it again"
 
 
 class _Names:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import (
@@ -30,7 +31,7 @@ _UPDATE = "update-grub"
 
 def drift_of_loader(root: Root, tokens: Sequence[str]) -> Iterator[Finding]:
     """Compare what the boot loader will start the kernel with: its entries, or grub.cfg and the file that bedplate wrote."""
-    fix = "run the role node_tuning again; who changed it?"
+    fix = f"{again('node_tuning')}; who changed it?"
     try:
         result = cmdline_bring.bring(root.top, tokens, Path(root.top, STATE_DIRECTORY.lstrip("/")), check=True)
     except (CmdlineError, NodeFilesError) as error:
@@ -39,7 +40,7 @@ def drift_of_loader(root: Root, tokens: Sequence[str]) -> Iterator[Finding]:
             "boot loader",
             " ".join(tokens),
             "; ".join(error.problems),
-            "mend that; then run the role node_tuning again",
+            "mend that; then " + again("node_tuning"),
         )
         return
     if result["changed"]:

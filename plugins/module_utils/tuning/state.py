@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.remedies import again
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import jobs
 from ansible_collections.bedplate.cluster.plugins.module_utils.state import modprobe
@@ -62,7 +63,7 @@ def _tokens(root: Root, wanted: list[str]) -> Iterator[Finding]:
         want, there = of_families(own, {family}), of_families(running, {family})
         if [token.same for token in want] != [token.same for token in there]:
             words = [" ".join(map(str, one)) for one in (want, there)]
-            fix = "reboot; if the next boot brings it neither, run the role node_tuning again and look at the boot loader's files"
+            fix = f"reboot; if the next boot brings it neither, {again('node_tuning')} and look at the boot loader's files"
             yield Finding(
                 "kernel-cmdline", f"kernel command line, {family}", words[0], words[1] or "nothing", fix, reboot=True
             )

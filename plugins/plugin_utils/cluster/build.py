@@ -34,7 +34,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     services = services_of(data["services"], floor, mistakes)
     # Without services at all, that is the mistake.
     slurm = slurm_of(data["slurm"], bool(services.database) or not data["services"], mistakes, path)
-    check_options(slurm, data["partitions"], profiles, mistakes)
+    check_options(slurm, data["partitions"], profiles, bool(services.database), mistakes)
     partitions = partitions_of(data["partitions"], floor, profiles, mistakes)
     cluster = Cluster(
         path=path,

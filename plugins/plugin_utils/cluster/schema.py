@@ -32,7 +32,9 @@ _NUMA = {
     "cores": Field("Slurm's logical core ids of this NUMA node, such as 0-55.", "ranges", required=True),
     "gpus": Field("Indices of the GPUs at this NUMA node, such as 0-3.", "ranges"),
     "nics": names("Names of the NICs at this NUMA node.", **WORD),
-    "hugepages": _pages("Huge pages of this NUMA node by size, 2M or 1G, where they are not the same on all."),
+    "hugepages": _pages(
+        "Number of huge pages of this NUMA node alone by size, 2M or 1G, instead of `hugepages` of the profile."
+    ),
 }
 
 _NIC = {
@@ -94,7 +96,8 @@ _PROFILE = {
         maximum=64,
     ),
     "hugepages": _pages(
-        "Huge pages of a node by size, 2M or 1G, the same on each of its NUMA nodes; jobs get what is left. Or `numa` says them."
+        "Number of huge pages of the whole node by size, 2M or 1G. Each NUMA node (each socket without `numa`) gets an equal share, so the "
+        "number is a multiple of theirs; for unequal shares set `numa.hugepages`. Jobs get the remaining memory."
     ),
     "numa": Field("NUMA nodes, in order.", "list", item=Field("a NUMA node", "section", fields=_NUMA)),
     "nics": Field("NICs of the fabric.", "list", item=Field("a NIC", "section", fields=_NIC)),

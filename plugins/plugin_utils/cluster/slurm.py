@@ -29,6 +29,8 @@ _DERIVED = {
 
 
 _DBD_PORT = "6819"
+# Slurm's own default, in slurm.conf and slurmdbd.conf.
+_HASH_PLUGIN = "hash/k12"
 # Options of a partition that name QOS.
 PARTITION_QOS = ("qos", "allowqos", "denyqos")
 
@@ -52,9 +54,9 @@ def _stated(account: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_options(
-    slurm: Slurm, partitions: Mapping[str, Any], profiles: Mapping[str, Profile], mistakes: Mistakes
+    slurm: Slurm, partitions: Mapping[str, Any], profiles: Mapping[str, Profile], database: bool, mistakes: Mistakes
 ) -> None:
-    """Note every option that this release of Slurm would refuse or ignore."""
+    """Note every option that this release of Slurm would refuse or ignore; `database`: whether the cluster has slurmdbd."""
     places: list[tuple[Path, str, Mapping[str, Any]]] = [
         (("slurm", "options"), "slurm", slurm.options),
         (("slurm", "cgroup"), "cgroup", slurm.cgroup),
@@ -71,6 +73,8 @@ def check_options(
     for name, part in partitions.items():
         _check_partition_qos(slurm, part["options"], ("partitions", name, "options"), mistakes)
     _check_ports(slurm, mistakes)
+    if database:
+        _check_hash(slurm, mistakes)
     for profile in profiles.values():
         if profile.gpus and profile.gpus.detect != "explicit":
             for problem in options.check(slurm.version, "gres", {"AutoDetect": profile.gpus.detect}):
@@ -99,6 +103,31 @@ def _check_ports(slurm: Slurm, mistakes: Mistakes) -> None:
     if asked != served:
         text = f"slurmctld would ask slurmdbd at port {asked}, and it listens at {served}: state both, as the same"
         mistakes.add(("slurm",), f"{text} (slurm.options.AccountingStoragePort, slurm.slurmdbd.DbdPort).")
+
+
+def _check_hash(slurm: Slurm, mistakes: Mistakes) -> None:
+    """Note a HashPlugin of slurm.conf that slurmdbd.conf does not have, or the other way round."""
+    if "HashPlugin" not in options.known(slurm.version, "slurm"):
+        return  # noted as an option that this release does not have
+    sections = {"options": slurm.options, "slurmdbd": slurm.slurmdbd}
+    stated = {
+        section: (key, text_of(value))
+        for section, given in sections.items()
+        for key, value in given.items()
+        if str(key).lower() == "hashplugin" and value is not None
+    }
+    values = {section: stated.get(section, ("", _HASH_PLUGIN))[1] for section in sections}
+    if values["options"].lower() == values["slurmdbd"].lower():
+        return
+    shown = {
+        section: f"{value!r}" + ("" if section in stated else " (Slurm's default)") for section, value in values.items()
+    }
+    section = next(iter(stated))
+    mistakes.add(
+        ("slurm", section, stated[section][0]),
+        f"HashPlugin is {shown['options']} in slurm.conf and {shown['slurmdbd']} in slurmdbd.conf. slurmdbd would refuse the "
+        "messages of slurmctld. Allowed: one value in both. State the same HashPlugin in slurm.options and slurm.slurmdbd.",
+    )
 
 
 def _check_kind(version: str, kind: str, given: Mapping[Any, Any], path: Path, mistakes: Mistakes) -> None:

@@ -56,6 +56,7 @@ def deployment(wanted: Wanted) -> dict[str, Any]:
             **expect,
             "pinned": {**expect["pinned"], **_kernels(wanted)},
             "none": wanted.no_kernels,
+            "blacklisted": ["nouveau"],
             "units": [*([mig.UNIT] if splits else []), *(f"{name}.service" for name in services)],
             "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
             "whole": mig.is_whole(wanted.profile),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdisco
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of, ibnetdiscover_text
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import managers
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
 
 Answers = list[dict[str, Any]]
 
@@ -43,6 +45,18 @@ def fabric_cut_short(folder: Path) -> Answers:
     return _discovered(seen)
 
 
+def slurm_files_in_force(folder: Path) -> Answers:
+    """Return the answer of controllers that all answer, whose files are as the cluster file says, and where a node could get a job."""
+    cluster = _cluster(folder)
+    files = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in render.slurm_files(cluster).items()}
+    result = {
+        **{"changed": False, "configured": True, "slurm": [], "gres": [], "nodes": {}, "partitions": {}},
+        **{"count": "", "new": "", "changing": [], "fence": {"nodes": "", "partitions": []}},
+        **{"exposed": True, "up": list(cluster.services.controllers), "files": files, "loaded": True},
+    }
+    return [{"module": "slurm_in_use", "result": result}]
+
+
 def _seen(folder: Path) -> Discovery:
     return discovery_of(managers.plan_of(_cluster(folder)))
 
@@ -63,5 +77,6 @@ def _cluster(folder: Path) -> Cluster:
 
 
 ANSWERS: dict[str, Callable[[Path], Answers]] = {
-    one.__name__: one for one in (opensm_proved, fabric_as_planned, fabric_without_a_cable, fabric_cut_short)
+    one.__name__: one
+    for one in (opensm_proved, fabric_as_planned, fabric_without_a_cable, fabric_cut_short, slurm_files_in_force)
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import configparser
 import json
 import re
 import subprocess
@@ -25,6 +26,14 @@ def test_what_is_generated_is_up_to_date():
     command = [sys.executable, str(ROOT / "tools" / "cluster_file_docs.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_page_has_what_keeps_files_beside_a_cluster_file_from_being_inventories():
+    config = configparser.ConfigParser(interpolation=None)
+    config.read(ROOT / "ansible.cfg")
+    patterns = config["inventory"]["ignore_patterns"]
+    assert f"[inventory]\nignore_patterns = {patterns}\n" in PAGE
+    assert "^scripts$" in patterns.split(", ")
 
 
 def test_the_schema_is_one():

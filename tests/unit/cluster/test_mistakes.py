@@ -167,3 +167,19 @@ def test_a_host_in_a_rack_that_could_not_be_read(bench):
 def test_a_name_with_capitals_is_told_where_it_is_written(bench, accounts, where):
     error = bench.error(("    research:\n      users: [alice]", accounts))
     assert wheres(error) == where
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        [
+            ("    MessageTimeout: 30", "    HashPlugin: hash/sha3"),
+            ("    PurgeJobAfter: 12months", "    HashPlugin: hash/sha3"),
+        ],
+        [("    MessageTimeout: 30", "    HashPlugin: hash/k12")],
+        [("    PurgeJobAfter: 12months", "    HashPlugin: Hash/K12")],
+    ],
+    ids=["stated in both", "default in slurm.conf", "default in slurmdbd.conf"],
+)
+def test_one_hash_plugin_in_both_files(bench, edits):
+    bench.load(*edits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ LAB = ROOT / "inventories/lab/lab.bedplate.yml"
 POD = ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml"
 FILTERS = [
     "slurm_accounts",
+    "slurm_changed_files",
+    "slurm_controllers_outside",
     "slurm_counted",
     "slurm_daemons",
     "slurm_expected",
@@ -42,7 +45,14 @@ FILTERS = [
     "slurm_wanted",
     "slurmdbd_conf",
 ]
-OF_HOSTVARS = ("slurm_counted", "slurm_refusal", "slurm_state_marks", "slurm_state_refusal", "slurm_to_count")
+OF_HOSTVARS = (
+    "slurm_controllers_outside",
+    "slurm_counted",
+    "slurm_refusal",
+    "slurm_state_marks",
+    "slurm_state_refusal",
+    "slurm_to_count",
+)
 
 
 def template(expression: str, path: object = str(LAB), **variables: Any) -> Any:
@@ -51,13 +61,8 @@ def template(expression: str, path: object = str(LAB), **variables: Any) -> Any:
 
 def of_the_role() -> dict[str, str]:
     """Return the expressions behind the files of a controller."""
-    tasks = yaml.safe_load((ROOT / "roles/slurm/tasks/controller.yml").read_text())
-    own = next(task["vars"] for task in tasks if "__slurm_files" in task.get("vars", {}))
     common = yaml.safe_load((ROOT / "roles/slurm/vars/main.yml").read_text())
-    return {
-        **{name: own[name] for name in ("__slurm_kept", "__slurm_files")},
-        "__slurm_controllers": common["__slurm_controllers"],
-    }
+    return {name: common[name] for name in ("__slurm_kept", "__slurm_files", "__slurm_controllers")}
 
 
 def test_these_are_the_filters_of_the_file():
@@ -102,7 +107,7 @@ ARGUMENTS = {
     "slurm_topology": "('', 'x')",
     "slurm_unproven": "({}, {})",
 }
-WITHOUT_PATH = (*OF_HOSTVARS, "slurm_file_entries", "slurm_refused_lines")
+WITHOUT_PATH = (*OF_HOSTVARS, "slurm_changed_files", "slurm_file_entries", "slurm_refused_lines")
 
 
 @pytest.mark.parametrize("name", [name for name in FILTERS if name not in WITHOUT_PATH])
@@ -223,9 +228,9 @@ def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, re
     }
     variables = {"hostvars": hostvars, "groups": {"slurm_controllers": ["ctl1", "ctl2"]}}
     hosts = [template(plays[number]["hosts"].strip("{} "), **variables) for number in chosen]
-    assert hosts == [counted, refusing]
+    assert hosts == [counted, refusing, []]
     assert template("hostvars | bedplate.cluster.slurm_counted(['ctl1', 'ctl2'])", **variables) == fine
-    assert [plays[number].get("max_fail_percentage") for number in chosen] == [None, 0]
+    assert [plays[number].get("max_fail_percentage") for number in chosen] == [None, 0, None]
     assert plays[chosen[0]]["ignore_unreachable"]
     database = next(number for number, play in enumerate(plays) if play.get("hosts") == "slurm_database")
     assert max(chosen) < database
@@ -233,7 +238,7 @@ def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, re
 
 @pytest.mark.parametrize("own", ["", "SwitchName=all Nodes=gpu[01-04]\n"], ids=["planned", "own"])
 def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str):
-    """The expressions of roles/slurm/tasks/controller.yml, on a run's own host variables."""
+    """The expressions of roles/slurm/vars/main.yml, on a run's own host variables."""
     expressions = of_the_role()
     loader = DataLoader()
     inventory = InventoryManager(loader=loader, sources=["ctl1,ctl2,ctl3,ctl4,gpu01,"])
@@ -259,6 +264,41 @@ def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str):
     assert found[1:] == found[:1] * 2
     assert ("SwitchName=spine" in found[0]["topology.conf"]) is not bool(own)
     assert found[0]["topology.conf"].endswith(own)
+
+
+DIGEST = hashlib.sha256(b"a").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("answers", "changed"),
+    [
+        ([], []),
+        ([{}, {"skipped": True}], []),
+        ([{"files": {"slurm.conf": DIGEST}, "loaded": True}], []),
+        ([{"files": {"slurm.conf": DIGEST}, "loaded": False}], ["slurm.conf"]),
+        ([{"files": {"slurm.conf": DIGEST}, "loaded": True}, {"files": {}}], ["slurm.conf"]),
+        ([{"files": {"slurm.conf": "0"}, "loaded": True}, {}], ["slurm.conf"]),
+    ],
+)
+def test_a_file_changes_that_one_of_the_controllers_does_not_have_so(answers, changed):
+    expression = "files | bedplate.cluster.slurm_changed_files(answers)"
+    assert template(expression, files={"slurm.conf": "a"}, answers=answers) == changed
+
+
+@pytest.mark.parametrize(
+    ("answers", "outside"),
+    [
+        ({"ctl1": {}, "ctl2": {}}, []),
+        ({"ctl2": {"up": ["ctl1", "ctl2"]}}, ["ctl1"]),
+        ({"ctl2": {"up": ["ctl2"]}}, []),
+        ({"ctl1": {"unreachable": True}, "ctl2": {"up": ["ctl1", "ctl2"]}}, ["ctl1"]),
+        ({"ctl1": {"up": ["ctl1", "old"]}, "ctl2": {"up": ["ctl1", "ctl2"]}}, []),
+    ],
+)
+def test_a_controller_that_is_up_and_was_not_asked_is_outside_of_the_run(answers, outside):
+    hostvars = {name: {"__slurm_in_use": answer} for name, answer in answers.items()}
+    expression = "hostvars | bedplate.cluster.slurm_controllers_outside(['ctl1', 'ctl2'])"
+    assert template(expression, hostvars=hostvars) == outside
 
 
 def test_without_a_group_of_controllers_a_host_has_its_own_answer():

@@ -179,7 +179,7 @@ def test_the_state_of_packages_is_of_rpm(monkeypatch: pytest.MonkeyPatch) -> Non
     seen = state.Seen(there, reader.held(SEEN), "", "", {})
     found = [str(one) for one in state.packages(SEEN, {}, seen, "r", several=["kernel-core"])]
     assert found == [
-        "package dcgm: expected held, found not held, so the next upgrade may change it; run the role r again"
+        "package dcgm: expected held, found not held, so the next upgrade may change it; run the playbook of the role r again"
     ]
     # Of anything else one version is all that may be there.
     more: Any = [one.where for one in state.packages(SEEN, {}, seen, "r")]

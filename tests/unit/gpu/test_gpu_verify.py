@@ -58,7 +58,7 @@ def test_other_instances_and_an_unknown_key_are_findings(monkeypatch: pytest.Mon
     assert found[0].startswith("MIG of GPU 0000:0f:00.0: expected 1 x 7g.80gb, found 1 x 4g.80gb; drain the node")
     assert found[1] == (
         "Secure Boot: expected a module that is signed with an enrolled key, found not enrolled; "
-        "do not reboot; the role gpu_driver says what a person has to do"
+        "do not reboot; run playbooks/gpu.yml again: its error says what a person has to do"
     )
 
 
@@ -140,3 +140,23 @@ def test_nobody_looks_for_the_module_of_a_kernel_that_does_not_boot(
     finding = Finding("next-kernel", "kernel", "6.1", "6.2", "fix")
     boots = verify._Boots(findings=(finding,))
     assert compared(dict(WANTED), gpu, boots) == [finding]
+
+
+@pytest.mark.parametrize("running", [True, False], ids=["verify", "before a reboot"])
+def test_a_nouveau_that_is_not_kept_out_is_a_finding(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, running: bool
+) -> None:
+    monkeypatch.setattr(verify, "_compared", lambda *_arguments: iter(()))
+    Tree(tmp_path).driver()
+    (tmp_path / "etc/modprobe.d").mkdir(parents=True)
+    file = tmp_path / "etc/modprobe.d/bedplate-gpu-driver.conf"
+    file.write_text("#blacklist nouveau\n")
+    wanted = {**WANTED, "module": {}, "signed": False, "blacklisted": ["nouveau"]}
+
+    def found() -> list[tuple[str, str]]:
+        findings = verify.findings(str(tmp_path), wanted, running)
+        return [(one.where, one.remedy) for one in findings if one.kind == "modprobe"]
+
+    assert found() == [("kernel module nouveau", "run playbooks/gpu.yml again")]
+    file.write_text("blacklist nouveau\n")
+    assert found() == []

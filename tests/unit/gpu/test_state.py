@@ -49,7 +49,7 @@ def test_a_machine_that_is_as_wanted_has_no_findings() -> None:
     [
         (
             {"packages": {"kernel-dkms": ["1.2-3"]}},
-            "package libcuda1: expected 1.2-*, found not installed; run the role r again",
+            "package libcuda1: expected 1.2-*, found not installed; run the playbook of the role r again",
         ),
         ({"packages": {**SEEN.packages, "libcuda1": ["1.3-1"]}}, "package libcuda1: expected 1.2-*, found 1.3-1"),
         # Of another architecture, which the same library has on a machine with both.

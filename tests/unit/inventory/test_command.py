@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 # Every test starts the whole command, a second of CPU or more each.
-pytestmark = pytest.mark.playbooks
+pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
 
 
 def inventory(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:

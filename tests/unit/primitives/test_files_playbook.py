@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.playbooks
+pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
 ANSIBLE_PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 BIG = base64.b64encode(os.urandom(1_500_000))  # hardly compressible
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.playbooks
+pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
 BIN = Path(sys.executable).parent
 SECRET = "Xq7-the-secret-content"
 # Hashes hardly compress: two megabytes stay a megabyte and more on the wire.

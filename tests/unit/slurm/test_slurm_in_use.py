@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -11,8 +12,11 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import ask
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import read
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import Closed, Fence
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import notices
-from ansible_collections.bedplate.cluster.plugins.modules import slurm_in_use
+from ansible_collections.bedplate.cluster.plugins.modules import slurm_fence, slurm_in_use
 
 ROOT = Path(__file__).parents[3]
 NODES = "NodeName=n[1-3] NodeAddr=10.0.0.[1-3] CPUs=2\nPartitionName=gpu Nodes=n[1-3]\nPartitionName=old Nodes=n3\n"
@@ -39,7 +43,7 @@ class Node:
             "nodes": "n[1-3]", "partitions": ["gpu", "old"], "cluster": "lab", "state_save_location": str(self.old),
             "slurmd_spool_dir": "", "controllers": [], "unasked": False, "directory": str(self.etc),
             "node_lines": [], "gres_lines": [], "counted": None, "guarded": [], "read_back": False,
-            "fence": False,
+            "fence": False, "state_directory": str(root / "state"),
         }  # fmt: skip
         self.answers: dict[str, str] | None = None
         self.warnings: list[str] = []
@@ -566,3 +570,203 @@ def test_a_node_that_a_person_has_marked_is_left_alone(node: Node):
     assert node.answers
     node.answers["nodes"] = node.answers["nodes"].replace("NodeName=n1 Sockets=1 State=IDLE", "NodeName=n1 State=FAIL")
     assert node.answer()[0].facts()["fence"]["nodes"] == "n3"
+
+
+def waiting_by_name(node: Node) -> None:
+    """n3 leaves; job 9 waits for it by name, so that it stays."""
+    fenced(node)
+    node.params.update(nodes="n[1-2]", node_lines=[])
+    node.up("9|gpu||n3")
+
+
+def test_a_node_that_leaves_and_stays_for_a_waiting_job_is_not_drained(node: Node):
+    waiting_by_name(node)
+    answer = node.answer()[0]
+    assert set(answer.kept.nodes) == {"n3"}
+    assert (node.updates, answer.raised, answer.facts()["exposed"]) == ([], False, False)
+
+
+def test_what_was_not_drained_stays_though_its_job_has_ended_meanwhile(node: Node):
+    """Nothing keeps the next job off n2 and n3, so that their lines stay as they are."""
+    fenced(node)
+    node.up("7|gpu|n2|\n9|gpu||n3")
+    node.params.update(nodes="n[1-2]", node_lines=WANTED[:2])
+
+    def jobs_end() -> None:
+        assert node.answers
+        node.answers["squeue"] = ""
+
+    node.after_update = jobs_end
+    answer = node.answer()[0]
+    assert node.updates == [f"NodeName=n1 State=DRAIN {FENCED}"]
+    assert {line.split()[0] for line in answer.kept.slurm} == {"NodeName=n2", "NodeName=n3"}
+
+
+def test_what_would_be_drained_is_told_without_draining(node: Node):
+    fenced(node)
+    node.params["fence"] = False
+    answer = node.answer()[0]
+    assert (node.updates, answer.facts()["exposed"]) == ([], True)
+
+
+def test_a_node_whose_line_does_not_change_exposes_nothing(node: Node):
+    fenced(node)
+    node.params["node_lines"] = ["NodeName=n[1-3] NodeAddr=10.0.0.[1-3] CPUs=2"]
+    assert not node.answer()[0].facts()["exposed"]
+
+
+def test_the_files_of_the_controller_are_told_by_digest(node: Node):
+    fenced(node)
+    (node.etc / "gres.conf").write_text("a")
+    (node.etc / "jwt_hs256.key").write_text("secret")
+    facts = node.answer()[0].facts()
+    assert set(facts["files"]) == {"slurm.conf", "gres.conf"}
+    assert facts["files"]["gres.conf"] == hashlib.sha256(b"a").hexdigest()
+    assert (facts["loaded"], facts["up"]) == (True, ["ctl1"])
+    assert node.answers
+    node.answers["config"] = node.answers["config"].replace("HASH_VAL = Match", "HASH_VAL = Different")
+    assert not node.answer()[0].facts()["loaded"]
+
+
+# State of the partition `old`, which a run that was killed has closed or a person.
+OPEN = "PartitionName=gpu Nodes=n[1-3] State=UP\nPartitionName=old Nodes=n3 State={}\n"
+
+
+def closed(node: Node, state: str, *names: str) -> Path:
+    node.conf()
+    node.up()
+    assert node.answers
+    node.answers["partitions"] = OPEN.format(state)
+    record = Path(node.params["state_directory"]) / "slurm_fence.json"
+    record.parent.mkdir(exist_ok=True)
+    if names:
+        record.write_text(json.dumps({"version": 1, "partitions": list(names)}))
+    return record
+
+
+@pytest.mark.parametrize(
+    ("state", "names", "given_back"),
+    [
+        ("DRAIN", ["old"], ["old"]),
+        ("DRAIN", [], []),
+        ("DRAIN", ["gpu"], []),
+        ("DOWN", ["old"], []),
+        ("UP", ["old"], []),
+    ],
+)
+def test_a_partition_that_a_killed_run_has_closed_is_given_back(node: Node, state: str, names: list[str], given_back):
+    closed(node, state, *names)
+    assert node.answer()[0].facts()["fence"] == {"nodes": "", "partitions": given_back}
+
+
+def test_a_partition_that_the_file_closes_stays_closed(node: Node):
+    closed(node, "DRAIN", "old")
+    node.conf(NODES.replace("PartitionName=old Nodes=n3", "PartitionName=old Nodes=n3 State=DRAIN Hidden=YES"))
+    assert node.answer()[0].facts()["fence"]["partitions"] == []
+
+
+@pytest.mark.parametrize(("quiet", "given_back"), [("", True), ("check_mode", False), ("read_back", False)])
+def test_a_refused_run_gives_back_what_a_killed_one_has_closed(node: Node, quiet: str, given_back: bool):
+    record = closed(node, "DRAIN", "old")
+    node.params.update(cluster="new", read_back=quiet == "read_back")
+    node.check_mode = quiet == "check_mode"
+    assert node.answers
+    node.answers["squeue"] = RUNNING
+    node.answers["nodes"] = node.answers["nodes"].replace(
+        "NodeName=n3 Sockets=1 State=IDLE", f"NodeName=n3 State=IDLE+DRAIN {FENCED}"
+    )
+    assert bool(node.answer()[1]) == (quiet != "read_back")
+    assert node.updates == (["NodeName=n3 State=RESUME", "PartitionName=old State=UP"] if given_back else [])
+    assert record.exists() != given_back
+
+
+def test_a_partition_is_on_record_before_it_is_closed(node: Node):
+    record = closed(node, "UP")
+    node.params.update(fence=True, counted="", partitions=["gpu"])
+    seen = []
+
+    def look() -> None:
+        seen.append((json.loads(record.read_text())["partitions"], record.stat().st_mode & 0o777))
+
+    node.after_update = look
+    assert node.answer()[0].facts()["fence"]["partitions"] == ["old"]
+    assert node.updates == ["PartitionName=old State=DRAIN"]
+    assert seen == [(["old"], 0o600)]
+    assert record.exists()
+
+
+def test_a_partition_without_a_record_is_not_closed(node: Node):
+    closed(node, "UP")
+    node.params.update(fence=True, counted="", partitions=["gpu"], state_directory="/proc/nothing")
+    (problem,) = node.answer()[1]
+    assert "/proc/nothing" in problem
+    assert node.updates == []
+
+
+def test_a_partition_with_a_late_job_is_open_again(node: Node):
+    record = closed(node, "UP")
+    node.params.update(fence=True, counted="", partitions=["gpu"])
+
+    def job_comes() -> None:
+        node.after_update = lambda: None
+        assert node.answers
+        node.answers.update(squeue="8|old||", partitions=OPEN.format("DRAIN"))
+
+    node.after_update = job_comes
+    answer = node.answer()[0]
+    assert node.updates == ["PartitionName=old State=DRAIN", "PartitionName=old State=UP"]
+    assert answer.facts()["fence"]["partitions"] == []
+    assert set(answer.kept.partitions) == {"old"}
+    assert not record.exists()
+
+
+def give_back(node: Node, *partitions: str) -> tuple[list[str], list[str]]:
+    live = ask(node.run_command, node.etc / "slurm.conf")
+    assert live
+    conf = read(node.etc / "slurm.conf")
+    fence = Fence(["n3"], list(partitions))
+    return slurm_fence.give_back(node, live, conf, fence, Closed(Path(node.params["state_directory"])))  # type: ignore[arg-type]
+
+
+def test_what_was_closed_is_opened_and_forgotten(node: Node):
+    record = closed(node, "DRAIN", "old")
+    assert give_back(node, "old") == (["scontrol update PartitionName=old State=UP"], [])
+    assert node.updates == ["PartitionName=old State=UP"]
+    assert not record.exists()
+
+
+@pytest.mark.parametrize("state", ["DOWN", "INACTIVE", "UP"])
+def test_a_partition_with_a_state_that_a_person_gave_it_is_forgotten(node: Node, state: str):
+    record = closed(node, state, "old")
+    assert give_back(node, "old") == ([], [])
+    assert not record.exists()
+
+
+def test_a_partition_that_stays_for_its_jobs_stays_closed(node: Node):
+    record = closed(node, "DRAIN", "old")
+    node.conf(NODES.replace("PartitionName=old Nodes=n3", "PartitionName=old Nodes=n3 State=DRAIN Hidden=YES"))
+    assert give_back(node, "old") == ([], [])
+    assert not record.exists()
+
+
+def test_a_partition_that_is_about_to_leave_stays_closed_and_on_record(node: Node):
+    record = closed(node, "DRAIN", "old")
+    node.conf(NODES.replace("PartitionName=old Nodes=n3\n", ""))
+    assert give_back(node, "old") == ([], [])
+    assert record.exists()
+
+
+def test_what_cannot_be_opened_stays_on_record_and_all_else_is_given_back(node: Node, monkeypatch: pytest.MonkeyPatch):
+    record = closed(node, "DRAIN", "old")
+    assert node.answers
+    node.answers["nodes"] = f"NodeName=n3 State=IDLE+DRAIN {FENCED}\n"
+    original = node.run_command
+
+    def denied(command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        node.updates += [" ".join(command[4:])] if "update" in command else []
+        return (1, "", "denied") if "update" in command else original(command, environ_update)
+
+    monkeypatch.setattr(node, "run_command", denied)
+    assert len(give_back(node, "old")[1]) == 2
+    assert node.updates == ["NodeName=n3 State=RESUME", "PartitionName=old State=UP"]
+    assert record.exists()

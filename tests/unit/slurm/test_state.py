@@ -280,6 +280,19 @@ def test_topology():
     assert parse_topology(text)["top"] == {"level": "1", "nodes": "gpu[01-04]", "switches": "leaf-r[1-2]"}
 
 
+def test_a_switch_that_differs_is_told_in_words():
+    wanted = {
+        "a": {"level": "0", "nodes": "n[1-2]", "switches": ""},
+        "b": {"level": "0", "nodes": "n3", "switches": ""},
+    }
+    live = {"a": {"level": "0", "nodes": "n1", "switches": ""}}
+    found = compare_maps("switch", wanted, live)
+    assert [(one.where, one.expected, one.found) for one in found] == [
+        ("switch a", "level 0, nodes n[1-2]", "level 0, nodes n1"),
+        ("switch b", "level 0, nodes n3", "absent"),
+    ]
+
+
 def test_ten_thousand_nodes_are_no_work():
     names = [f"gpu{i:05}" for i in range(10_000)]
     text = "\n".join(

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.stand_ins import StandIns
 from tests.unit.tuning.node import FILE
 
-pytestmark = pytest.mark.playbooks
+pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
 MODULES = ("huge_pages", "deploy", "kernel_cmdline")
 FAILED = [{"failed": True, "msg": "no"}]
 

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 
 ROOT = Path(__file__).parents[3]
-pytestmark = pytest.mark.playbooks
+pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
 CLUSTER = """
 plugin: bedplate.cluster.racks
 site: test
