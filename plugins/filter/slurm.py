@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.utils.display import Display
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import from_json
@@ -131,13 +132,34 @@ def slurm_counted(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterab
 
 
 def slurm_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> str:
-    """Return what nodes in force lack of what their lines would say; empty when they lack nothing."""
+    """Return what nodes in force lack of what their lines would say, and what other controllers would lose; empty when nothing."""
     hosts = list(controllers)
     new = set(_asked(hostvars, hosts, "new"))
-    counts = [
-        (name, from_json(count.get("findings") or ())) for name, count in _counts(hostvars, hosts) if name not in new
+    counts = _counts(hostvars, hosts)
+    found = [
+        one.on(name) for name, count in counts if name not in new for one in from_json(count.get("findings") or ())
     ]
-    return by_node(one.on(name) for name, findings in counts for one in findings)
+    if any(boolean(hostvars[name].get("slurm_compute_new_controllers", False)) for name in hosts if name in hostvars):
+        return by_node(found)
+    others = [one.on(name) for name, count in counts for one in from_json(count.get("others") or ())]
+    return "\n".join(text for text in (by_node(found + others), _unasked(hostvars, hosts, counts)) if text)
+
+
+def _unasked(
+    hostvars: Mapping[str, Mapping[str, Any]], controllers: list[str], counts: list[tuple[str, Mapping[str, Any]]]
+) -> str:
+    """Return why a controller without a configuration may not start: --limit leaves out all nodes, so nobody knows of other ones."""
+    first = [
+        name
+        for name, answer in _answers(hostvars, controllers, "__slurm_in_use").items()
+        if answer.get("configured") is False
+    ]
+    if not first or len(first) < len(controllers) or not counts or any(count for _, count in counts):
+        return ""
+    return (
+        f"{', '.join(first)} has no slurm.conf yet, and no node is in this run that could say whether it runs jobs of another controller. "
+        "Add a node to --limit. Or, if the nodes run no jobs, add -e slurm_compute_new_controllers=true."
+    )
 
 
 def _answers(
@@ -222,9 +244,18 @@ def slurm_file_entries(files: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"path": f"/etc/slurm/{name}", "content": text} for name, text in files.items()]
 
 
-def slurm_unproven(path: object, answers: Mapping[str, Any], in_force: Mapping[str, str]) -> str:
-    """Return why options that name scripts on nodes must not come into force, or nothing."""
-    return script_guard.refuse(cluster_of(path, "slurm_unproven"), answers, in_force)
+def slurm_unproven(
+    path: object, hostvars: Mapping[str, Mapping[str, Any]], in_force: Mapping[str, str] | None = None
+) -> str:
+    """Return why options that name scripts must not come into force, or nothing.
+
+    A host where the installation failed has proved nothing. Without `in_force`, hosts that were not asked are no reason.
+    """
+    cluster = cluster_of(path, "slurm_unproven")
+    names = script_guard.hosts(cluster)
+    checked, written = (_answers(hostvars, names, f"__slurm_{step}") for step in ("script_check", "scripts_written"))
+    answers = {name: one for name, one in checked.items() if not written[name].get("failed")}
+    return script_guard.refuse(cluster, answers, in_force)
 
 
 def _plain(name: str, function: Callable[[Cluster], object]) -> Callable[[object], object]:

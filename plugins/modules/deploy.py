@@ -124,6 +124,10 @@ options:
         them again, and the task fails with both. Units that did not run before are stopped, and disabled if they were.
       - What was before is in C(take_back/<manifest>.json) of O(state_directory) until the change is proved. After a run that was
         killed, the next one goes on from there; if it fails too, the state before the killed run is restored.
+      - A path that is no longer as the killed run wrote it was changed by somebody since. It is not restored, but left as this run found
+        it, and RV(left_alone) names it. Units are then brought back to what they were when this run began.
+      - A run that succeeds with this O(manifest), with O(take_back) or without, ends the journal of a killed run; with O(prune=false) for
+        its own O(files) alone.
       - Packages and O(sources) are not part of it. Needs O(manifest).
     type: bool
     default: false
@@ -165,6 +169,10 @@ RETURN = r"""
 installed: {description: What was missing, or there for others only, and was brought., type: list, elements: str, returned: success}
 changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: success}
 removed: {description: Files and drop-ins that were removed., type: list, elements: str, returned: success}
+left_alone:
+  description: With O(take_back), the paths that were changed after a run was killed and are not restored, each with what was found.
+  type: dict
+  returned: failure
 kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
 changes: {description: 'What was done to each unit and hold, or in check mode will be.', type: list, elements: str, returned: success}
 actions: {description: What was done, one line a call of systemctl., type: list, elements: str, returned: success}
@@ -179,7 +187,6 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils import node_packages, node_rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import (
     STATE_DIRECTORY,
@@ -188,9 +195,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest imp
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Held, Holds, HoldsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import RpmError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Keep, Scratch, bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.deployed_packages import DeployedPackages
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import settle
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
 
 
@@ -202,7 +212,7 @@ class _PartError(Exception):
         self.files = files
 
 
-_FAILURES = (NodeFilesError, UnitsError, HoldsError, _PartError)
+_FAILURES = (NodeFilesError, UnitsError, HoldsError, RpmError, _PartError)
 
 
 def main() -> None:
@@ -253,7 +263,7 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
         return _take_away(module)
     _refuse_other_versions(module)
     read = _sources(module)
-    if left := _packages(module):
+    if left := _packages(module).to_install():
         if not module.check_mode:
             # Another version of the packages may need others of these.
             _lock(module, [])
@@ -269,39 +279,18 @@ def _refuse_other_versions(module: AnsibleModule) -> None:
     fixed = module.params["fixed"]
     if not fixed:
         return
-    found = node_packages.of_other_versions(fixed["packages"], fixed["version"])
+    found = _packages(module).other_versions(fixed["packages"], fixed["version"])
     if found:
         told = ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
         module.fail_json(msg=f"installed: {told}; allowed: {fixed['version']}. {fixed['advice']}".strip(), others=found)
 
 
-def _packages(module: AnsibleModule) -> dict[str, Any]:
-    """Return what is to be installed; empty when nothing is."""
-    if not module.params["packages"]:
-        return {}
-    on_dnf = module.params["manager"] == "dnf"
-    records = node_rpm if on_dnf else node_packages
-    try:
-        found = records.lacking(module.params["packages"])
-        others = records.astray(module.params["follow"])
-    except node_rpm.RpmError as error:
-        module.fail_json(msg=str(error))
-        raise
-    if not (found.missing or found.passing or others):
-        return {}
-    lacking = [*found.missing, *others]
-    unknown = [] if on_dnf else node_packages.unknown(lacking)
-    # dnf finds out itself what it has not read yet, but for a while it asks nobody.
-    outdated = not on_dnf and (bool(unknown) or node_packages.outdated())
-    if on_dnf and not module.check_mode and any("=" in one for one in lacking):
-        node_rpm.expire()
-    return {
-        "missing": found.missing,
-        "passing": found.passing,
-        "astray": others,
-        "outdated": outdated,
-        "unknown": unknown,
-    }
+def _packages(module: AnsibleModule) -> DeployedPackages:
+    names = ("manager", "manifest", "packages", "hold", "follow")
+    directory = Path(module.params["state_directory"])
+    return DeployedPackages(
+        **{name: module.params[name] for name in names}, state_directory=directory, check=module.check_mode
+    )
 
 
 def _sources(module: AnsibleModule) -> dict[str, Any]:
@@ -310,9 +299,8 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
     if payload is None:
         return {"changed": False}
     wanted = unpack(payload)
-    locked = module.params["manager"] == "dnf" and node_rpm.LOCKS in {entry.path for entry in wanted}
-    if locked and not module.check_mode and not Path(node_rpm.LOCKS).exists():
-        module.exit_json(changed=False, first=[node_rpm.LOCKS_PLUGIN])
+    if first := _packages(module).before_sources(wanted):
+        module.exit_json(changed=False, first=first)
     read = _written(module, f"{module.params['manifest']}.sources", wanted)
     for text in read.pop("problems"):
         module.warn(text)
@@ -327,16 +315,29 @@ def _bring(module: AnsibleModule) -> dict[str, Any]:
         files = _files(module, transaction.keep if transaction else None)
         if files["unchecked"]:
             module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
-        held = _held(module, directory, files)
+        held = _held(module, files)
         locked = _lock(module, module.params["follow"])
         units = _units(module, directory, files, transaction)
-        if transaction and not module.check_mode:
-            transaction.commit()
+        if not module.check_mode:
+            _settle(module, directory, transaction)
     except (*_FAILURES, OSError) as error:
         if transaction and not module.check_mode:
-            module.fail_json(msg=transaction.take_back(str(error)), **_nothing())
+            text = transaction.take_back(str(error))
+            module.fail_json(msg=text, left_alone=transaction.left_alone, **_nothing())
         raise
     return _joined(module, [files, locked, units], held)
+
+
+def _settle(module: AnsibleModule, directory: Path, transaction: Transaction | None) -> None:
+    """Remove from the journal what this run has proved, also what a killed run wrote; without `prune` its own files alone."""
+    manifest = module.params["manifest"]
+    if not manifest:
+        return
+    paths = None if module.params["prune"] else [entry.path for entry in unpack(module.params["payload"])]
+    if transaction:
+        transaction.commit(paths)
+    else:
+        settle(directory, manifest, paths)
 
 
 def _transaction(module: AnsibleModule, directory: Path) -> Transaction | None:
@@ -371,7 +372,10 @@ def _take_away(module: AnsibleModule) -> dict[str, Any]:
     units = _units(module, directory, _nothing())
     files = [_written(module, name, []) for name in names]
     # Holds last: until then the next run finds something on record.
-    return _joined(module, [*files, units], _held(module, directory, _nothing()))
+    held = _held(module, _nothing())
+    if not module.check_mode:
+        settle(directory, manifest, None)
+    return _joined(module, [*files, units], held)
 
 
 def _files(module: AnsibleModule, keep: Keep | None) -> dict[str, Any]:
@@ -393,31 +397,17 @@ def _written(
     return bring(manifest, wanted, directory, check, diff, Scratch(module), keep=keep, prune=prune)
 
 
-def _held(module: AnsibleModule, directory: Path, files: dict[str, Any]) -> Held:
-    manifest = module.params["manifest"]
-    if not manifest or module.params["manager"] != "apt":
-        return Held([], [])
+def _held(module: AnsibleModule, files: dict[str, Any]) -> Held:
     try:
-        # A pattern may match what is named as well.
-        wanted = dict.fromkeys([*module.params["hold"], *node_packages.present(module.params["follow"])])
-        return Holds(directory).bring(manifest, [*wanted], module.check_mode)
+        return _packages(module).bring_holds()
     except HoldsError as error:
         raise _PartError(str(error), files) from error
 
 
 def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
     """Have dnf keep what follows as it is; with apt a hold does that."""
-    manifest = module.params["manifest"]
-    if not manifest or module.params["manager"] != "dnf":
-        return _nothing()
-    try:
-        lines = node_rpm.followers_locks(followers)
-    except node_rpm.RpmError as error:
-        module.fail_json(msg=str(error))
-        raise
-    text = "".join(f"{line}\n" for line in ("# what came with it, as it came", *lines))
-    block = [Wanted(node_rpm.LOCKS, state="block", content=text.encode())] if lines else []
-    return _written(module, f"{manifest}.follow", block)
+    block = _packages(module).locks(followers)
+    return _nothing() if block is None else _written(module, f"{module.params['manifest']}.follow", block)
 
 
 def _units(

@@ -10,12 +10,13 @@ module: slurm_script_check
 short_description: Check that the scripts which Slurm's options name can be run on this machine
 version_added: 0.1.0
 description:
-  - A script must be a regular file that is executable, with an interpreter that is there. Each that is not is a finding.
-  - Fails on findings only with O(strict), since a node that lacks a script must stop the controllers, which read the findings of all nodes.
+  - A script must be a regular file that is executable, with a first line that Linux can run and an interpreter that is installed. The user
+    that Slurm runs it as must be able to reach it. Each that is not is a finding.
+  - Findings are no failure, since a node that lacks a script must stop the controllers, which read the findings of all machines.
   - Changes nothing, and runs in check mode.
 options:
   scripts:
-    description: The scripts, each with C(option), C(path) and C(glob), as P(bedplate.cluster.slurm_script_paths#filter) returns them.
+    description: The scripts, each with C(option), C(path), C(glob) and more, as P(bedplate.cluster.slurm_script_paths#filter) returns them.
     type: list
     elements: dict
     required: true
@@ -24,10 +25,6 @@ options:
     type: list
     elements: str
     default: []
-  strict:
-    description: Whether a finding is a failure.
-    type: bool
-    default: false
   directory:
     description: Where slurm.conf is, and scripts with a relative name.
     type: path
@@ -66,7 +63,6 @@ def main() -> None:
         argument_spec={
             "scripts": {"type": "list", "elements": "dict", "required": True},
             "options": {"type": "list", "elements": "str", "default": []},
-            "strict": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
         },
         supports_check_mode=True,
@@ -78,8 +74,6 @@ def main() -> None:
         "findings": finding.to_json(found),
         "in_force": in_force(read(directory / "slurm.conf"), options) if options else {},
     }
-    if found and module.params["strict"]:
-        module.fail_json(msg=finding.table(found), **result)
     module.exit_json(changed=False, **result)
 
 

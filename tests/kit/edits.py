@@ -90,6 +90,7 @@ def batches(wanted: Iterable[Edit], size: int = SIZE) -> list[list[Edit]]:
     """Return the edits in batches of at most `size`, none with two that exclude each other.
 
     Those that are refused are together, for all mistakes are reported at once; one that stands alone or waits is in a batch by itself.
+    What is refused comes first: what slurmctld refuses does not take back the database's files, so a batch before it must not change them.
     """
     filled: list[list[Edit]] = []
     lonely: list[list[Edit]] = []
@@ -103,7 +104,7 @@ def batches(wanted: Iterable[Edit], size: int = SIZE) -> list[list[Edit]]:
         if batch is None:
             filled.append(batch := [])
         batch.append(edit)
-    return [*filled, *lonely]
+    return sorted([*filled, *lonely], key=lambda batch: not batch[0].refused)
 
 
 def fits(edit: Edit, batch: Iterable[Edit]) -> bool:

@@ -8,23 +8,18 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import textwrap
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from lab import scenario_run
 from lab.paths import ROOT, state_of
+from tests.kit.broken import CLUSTER_FILE, ROWS, configuration
 from tests.kit.judge import judge
 from tests.kit.workload import KINDS, Workload
 
-CLUSTER_FILE = (ROOT / "molecule/slurm/slurm.bedplate.yml").read_text()
-CASES = yaml.safe_load(Path(__file__).with_name("broken_configurations.yml").read_text())
 FULL = os.environ.get("BEDPLATE_FULL") == "slurm"
-OPTIONS = "    SlurmdParameters: config_overrides\n"
 # One job on each node: a rack of the scenario has two cores a node.
 JOBS = [kind for kind in KINDS if kind.name in ("gpu", "gpu-no-requeue")]
 # Everything of the controller that a change of the configuration touches, with owner and mode; and what each node was given.
@@ -44,38 +39,23 @@ def state() -> dict[str, str]:
     return {"ctl1": ssh("ctl1", STATE).stdout, **{node: ssh(node, GIVEN).stdout for node in ("gpu01", "gpu02")}}
 
 
-def configuration(case: dict[str, Any], directory: Path) -> Path:
-    """Write the cluster file of a case and what it names, and return its path."""
-    text = CLUSTER_FILE
-    if options := case.get("options"):
-        text = text.replace(OPTIONS, OPTIONS + textwrap.indent(yaml.safe_dump(options), " " * 4))
-    for section in ("scripts", "cgroup"):
-        if section in case:
-            block = textwrap.indent(yaml.safe_dump({section: case[section]}), " " * 2)
-            text = text.replace("slurm:\n", f"slurm:\n{block}", 1)
-    for name, content in case.get("files", {}).items():
-        filled = "# filled\n" * (content // 9) if isinstance(content, int) else content
-        (directory / name).write_bytes(filled if isinstance(filled, bytes) else filled.encode())
-    path = directory / "slurm.bedplate.yml"
-    path.write_text(text)
-    return path
-
-
 @pytest.fixture
 def secrets(request: pytest.FixtureRequest) -> Iterator[None]:
     """Put the case's secrets into the scenario's directory, and the old ones back."""
     directory = state_of("molecule-slurm") / "secrets"
     new = request.getfixturevalue("case").get("secrets", {})
-    old = {path: path.read_bytes() for path in directory.iterdir() if path.is_file()} if new else {}
+    files = [path for path in directory.iterdir() if path.is_file()] if new else []
+    old = {path: (path.read_bytes(), path.stat().st_mode) for path in files}
     for name, content in new.items():
         (directory / name).chmod(0o600)
         (directory / name).write_bytes(os.urandom(content) if isinstance(content, int) else content.encode())
     yield
     for path in [one for one in directory.iterdir() if new and one.is_file()]:
         path.unlink()
-    for path, content in old.items():
+    for path, (content, mode) in old.items():
+        path.touch(mode=0o600)
         path.write_bytes(content)
-        path.chmod(0o400)
+        path.chmod(mode)
 
 
 @pytest.fixture(scope="module")
@@ -89,13 +69,8 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     assert scenario_run.run("slurm", ROOT / "playbooks/scheduler.yml", path).returncode == 0
 
 
-def test_the_cases_differ():
-    reasons = [case["reason"] for case in CASES]
-    assert len(set(reasons)) == len(reasons) >= 25
-
-
 @pytest.mark.parametrize(
-    "case", [one for one in CASES if FULL or one.get("quick")], ids=lambda one: one["reason"].replace(" ", "-")
+    "case", [one for one in ROWS if FULL or one.get("quick")], ids=lambda one: one["reason"].replace(" ", "-")
 )
 def test_what_is_refused_is_neither_in_force_nor_on_disk(case, jobs, secrets, tmp_path):
     workload, before = jobs

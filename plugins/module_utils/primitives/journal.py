@@ -4,6 +4,10 @@
 The journal of a manifest is ``/var/lib/bedplate/take_back/<manifest>.json``. It is written and synchronised before the first
 file is changed, and removed when the new state is proved or the old one restored. One that a killed run left behind stays in
 force: the next run goes on from what is on disk, and if that fails as well, the state before the killed run is restored.
+
+The journal has, for each path, the state before the change and the state that the change writes. A path of a killed run is
+restored only if it is still as that run wrote it. If it is as before, it needs nothing. In any other state somebody changed it
+since: the journal leaves it alone and names it in `left_alone`.
 """
 
 from __future__ import annotations
@@ -15,8 +19,8 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +28,20 @@ from ansible_collections.bedplate.cluster.plugins.module_utils import node_manif
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Current, Plan, probe
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError, Record
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.disk import write_problem
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.written_paths import (
+    Written,
+    difference,
+    is_changed_since,
+    path_now,
+    paths_written,
+)
 
 DIRECTORY = "take_back"
-_VERSION = 1
+_VERSION = 2
+
+
+class UnreadableJournalError(NodeFilesError):
+    """A journal that is damaged, or of another release."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +50,29 @@ class Kept:
 
     state: Current | None
     record: Record | None
+    # The states that the change leaves there: more than one where several killed runs wrote the path.
+    written: tuple[Written, ...] = ()
+    new_record: Record | None = None
+
+    def followed_by(self, later: Kept) -> Kept:
+        """Return what to keep when the path is changed once more before the first change was proved."""
+        if self.state is None:
+            # Only the record has changed so far: the record of then, and the state of now.
+            return replace(later, record=self.record)
+        written = tuple(dict.fromkeys((*self.written, *later.written)))
+        return replace(self, written=written, new_record=later.new_record)
+
+    def restored_record(self, now: Record | None) -> Record | None:
+        """Return the record as it was, less the manifests that have left the path since, and with those that have joined it."""
+        before, written, there = (set(one.manifests) if one else set() for one in (self.record, self.new_record, now))
+        manifests = (before - (written - there)) | (there - written)
+        base = self.record or now
+        return base.owned_by(manifests) if base and manifests else None
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether the content is a secret, before or after the change."""
+        return any(record.sensitive for record in (self.record, self.new_record) if record)
 
 
 @dataclass(frozen=True)
@@ -55,7 +93,25 @@ def kept_of(plan: Plan) -> dict[str, Kept]:
     states.update(dict.fromkeys(plan.parents, Current()))
     states.update({change.wanted.path: change.before for change in plan.changes})
     states.update({removal.path: removal.before for removal in plan.removals})
-    return {path: Kept(state, plan.before.get(path)) for path, state in states.items()}
+    written = paths_written(plan)
+    return {
+        path: Kept(state, plan.before.get(path), (written[path],) if state else (), plan.records.get(path))
+        for path, state in states.items()
+    }
+
+
+def settle(directory: Path, manifest: str, paths: Collection[str] | None) -> None:
+    """Remove from the journal of a manifest what a run without a journal has written; see `Journal.settle`."""
+    journal = directory / DIRECTORY / f"{manifest}.json"
+    if not journal.exists():
+        return
+    try:
+        Journal(directory, manifest).settle(paths)
+    except UnreadableJournalError:
+        # A run that wrote every file of the manifest needs nothing of it; after any other, the next `take_back` reports it.
+        if paths is None:
+            journal.unlink()
+            _sync(journal.parent)
 
 
 class Journal:
@@ -67,6 +123,10 @@ class Journal:
         self.path = directory / DIRECTORY / f"{manifest}.json"
         self.paths: dict[str, Kept] = {}
         self.units: dict[str, UnitBefore] = {}
+        # The paths that somebody changed after a run was killed, each with the difference.
+        self.left_alone: dict[str, str] = {}
+        # The paths that this run changes.
+        self._own: set[str] = set()
         self.left_behind = self.path.exists()
         if self.left_behind:
             self._load()
@@ -80,37 +140,69 @@ class Journal:
         """Add what is about to change, and write the journal to the disk; what is in it already stays as it is."""
         for path, kept in paths.items():
             known = self.paths.get(path)
-            # Of a path of which only the record has changed so far, the record of then and the state of now.
-            self.paths[path] = (
-                known if known and known.state else Kept(kept.state, known.record if known else kept.record)
-            )
+            if known and kept.state and self._is_left_alone(path, known, kept.state):
+                known = None
+            self.paths[path] = known.followed_by(kept) if known else kept
+            if kept.state:
+                self._own.add(path)
         self.units = {**units, **self.units}
+        try:
+            self._save()
+        except OSError as error:
+            raise NodeFilesError([f"{write_problem(self.path, error)}. Nothing was changed"]) from error
+
+    def settle(self, paths: Collection[str] | None) -> None:
+        """Forget paths that are proved, and those that this run has changed. None: all paths, also those of a killed run."""
+        if self.left_behind:
+            with node_manifest.locked(self.directory, create=False):
+                self._remove_temporaries()
+        left: dict[str, Kept] = {}
+        if paths is not None:
+            left = {path: kept for path, kept in self.paths.items() if path not in {*paths, *self._own}}
+        if not any(kept.state for kept in left.values()):
+            self.clear()
+        elif left != self.paths:
+            self.paths = left
+            self._save()
+
+    def clear(self) -> None:
+        """Remove the journal: every path in it is proved, restored, or changed by somebody since."""
+        if self.path.exists():
+            self.path.unlink()
+            # Otherwise a power failure could put it back, to be restored over what is proved.
+            _sync(self.path.parent)
+        self.paths, self.units = {}, {}
+
+    def _is_left_alone(self, path: str, kept: Kept, now: Current) -> bool:
+        """Return whether somebody changed a path of a killed run since; if so, remember the difference."""
+        if path in self._own or kept.state is None or not is_changed_since(now, kept.state, kept.written):
+            return False
+        self.left_alone[path] = difference(path, now, kept.state, kept.written, kept.sensitive)
+        return True
+
+    def _save(self) -> None:
         document = {
             "version": _VERSION,
             "paths": {path: _row(kept) for path, kept in sorted(self.paths.items())},
             "units": {name: asdict(unit) for name, unit in sorted(self.units.items())},
         }
-        try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _write(self.path, json.dumps(document).encode(), 0o600)
-            _sync(self.path.parent)
-        except OSError as error:
-            raise NodeFilesError([f"{write_problem(self.path, error)}. Nothing was changed"]) from error
-
-    def clear(self) -> None:
-        """Forget it: what is on disk now is proved."""
-        self.path.unlink(missing_ok=True)
-        self.paths, self.units = {}, {}
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _write(self.path, json.dumps(document).encode(), 0o600)
+        _sync(self.path.parent)
 
     def restore(self) -> list[str]:
-        """Bring every path and its record back to what it was; return what could not be."""
+        """Bring every path and its record back to what it was, except those to leave alone; return what could not be."""
         with node_manifest.locked(self.directory, create=True):
-            problems = [*self._remove_temporaries(), *self._restore_paths()]
+            self._remove_temporaries()
+            problems = [*self._restore_paths()]
             records = node_manifest.load(self.directory)
             for path, kept in self.paths.items():
-                records.pop(path, None)
-                if kept.record:
-                    records[path] = kept.record
+                now = records.pop(path, None)
+                # A directory that is not empty stays, and so does its record.
+                stays = kept.state and kept.state.kind == "absent" and os.path.lexists(path)
+                record = kept.restored_record(now) or (now if stays else None)
+                if record:
+                    records[path] = record
             try:
                 node_manifest.save(self.directory, records)
             except NodeFilesError as error:
@@ -118,7 +210,19 @@ class Journal:
         return problems
 
     def _restore_paths(self) -> Iterable[str]:
-        states = {path: kept.state for path, kept in self.paths.items() if kept.state}
+        states: dict[str, Current] = {}
+        for path, kept in list(self.paths.items()):
+            if kept.state is None:
+                continue
+            try:
+                is_left_alone = self._is_left_alone(path, kept, path_now(path, kept.state))
+            except OSError as error:
+                yield f"{path}: cannot be read: {error.strerror or error}"
+                continue
+            if is_left_alone:
+                del self.paths[path]
+            else:
+                states[path] = kept.state
         absent = [path for path in sorted(states, reverse=True) if states[path].kind == "absent"]
         # First what is new goes, which frees space; then directories from the top down, with what is in them.
         for path in [*absent, *sorted(set(states) - set(absent))]:
@@ -127,7 +231,7 @@ class Journal:
             except OSError as error:
                 yield write_problem(path, error)
 
-    def _remove_temporaries(self) -> Iterable[str]:
+    def _remove_temporaries(self) -> None:
         """Remove what a killed run was about to rename over its target."""
         for path in self.paths:
             target = Path(path)
@@ -135,7 +239,6 @@ class Journal:
             with contextlib.suppress(OSError):
                 for entry in [one for one in target.parent.iterdir() if pattern.match(one.name)]:
                     entry.unlink()
-        return ()
 
     def _load(self) -> None:
         try:
@@ -145,7 +248,7 @@ class Journal:
             self.paths = {path: _kept(row) for path, row in document["paths"].items()}
             self.units = {name: UnitBefore(**row) for name, row in document["units"].items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise NodeFilesError(
+            raise UnreadableJournalError(
                 [
                     f"{self.path}: cannot be read: {error}. It holds the files from before a run that was killed. Restore it from "
                     f"a backup. If the files on disk are as they should be, remove it"
@@ -233,12 +336,19 @@ def _row(kept: Kept) -> dict[str, Any]:
     state = None
     if kept.state:
         state = {**asdict(kept.state), "content": base64.b64encode(kept.state.content).decode()}
-    return {"state": state, "record": asdict(kept.record) if kept.record else None}
+    return {
+        "state": state,
+        "record": asdict(kept.record) if kept.record else None,
+        "written": [asdict(one) for one in kept.written],
+        "new_record": asdict(kept.new_record) if kept.new_record else None,
+    }
 
 
 def _kept(row: Mapping[str, Any]) -> Kept:
-    state, record = row["state"], row["record"]
+    state, record, new_record = row["state"], row["record"], row["new_record"]
     return Kept(
         Current(**{**state, "content": base64.b64decode(state["content"])}) if state else None,
         Record(**record) if record else None,
+        tuple(Written(**one) for one in row["written"]),
+        Record(**new_record) if new_record else None,
     )

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,14 +33,22 @@ class Transaction:
         self.units = units
         self.systemd = systemd
         self._before: dict[str, UnitBefore] = {}
+        if self.journal.left_behind:
+            # The units as the killed run and those after it left them, before this run changes them.
+            self._units_before()
 
     def keep(self, plan: Plan) -> None:
         """Write to the journal what a plan is about to change."""
         self.journal.keep(kept_of(plan), self._units_before())
 
-    def commit(self) -> None:
-        """Forget what was: the new state is proved."""
-        self.journal.clear()
+    def commit(self, paths: Collection[str] | None = None) -> None:
+        """Forget what was: the new state is proved. `paths`: of what a killed run wrote, these alone are part of it."""
+        self.journal.settle(paths)
+
+    @property
+    def left_alone(self) -> dict[str, str]:
+        """Return the paths that were changed after a run was killed, each with what was expected and what was found."""
+        return self.journal.left_alone
 
     def take_back(self, failure: str) -> str:
         """Restore files and units, and return the failure with what became of them."""
@@ -61,12 +69,27 @@ class Transaction:
             listed = "\n".join(f"- {text}" for text in problems)
             return (
                 f"{failure}\n\nThe previous state could NOT be restored in full:\n{listed}\n"
-                f"The previous files are in {self.journal.path}. Correct the above and run again."
+                f"The previous files are in {self.journal.path}. Correct the above and run again.{self._changed_since()}"
             )
         self.journal.clear()
         names = ", ".join(unit.name for unit in running)
         ran = f"{names} run on them again" if running else "units that did not run before are stopped"
-        return f"{failure}\n\nTaken back: the previous files are on disk, and {ran}. Correct the above and run again."
+        return (
+            f"{failure}\n\nTaken back: the previous files are on disk{', except those below' if self.left_alone else ''}, and {ran}. "
+            "Correct the above and run again."
+            f"{self._changed_since()}"
+        )
+
+    def _changed_since(self) -> str:
+        """Return a paragraph about the paths that are left alone; empty when there are none."""
+        if not self.left_alone:
+            return ""
+        listed = "\n".join(f"- {text}" for _path, text in sorted(self.left_alone.items()))
+        return (
+            "\n\nAn earlier run was killed, and a person or a program changed these paths after it. They are as this run found them; "
+            f"their state from before the killed run is not restored:\n{listed}\n"
+            "Read each of them, and correct by hand what is wrong. The next run that succeeds replaces them with the configured content."
+        )
 
     def _units_before(self) -> dict[str, UnitBefore]:
         if not self._before and self.units:
@@ -74,17 +97,22 @@ class Transaction:
             self._before = {name: UnitBefore(now.running, now.file) for name, now in seen.items()}
         return self._before
 
+    def _unit_before(self, name: str) -> UnitBefore | None:
+        """Return a unit as it was before the change. Where somebody changed files since a run was killed, units are theirs, too."""
+        units = {**self.journal.units, **self._before} if self.left_alone else self.journal.units
+        return units.get(name)
+
     def _ran(self, name: str) -> bool:
-        before = self.journal.units.get(name)
+        before = self._unit_before(name)
         return bool(before and before.running)
 
     def _stop(self, units: Sequence[Unit]) -> None:
         """Bring units that did not run before back to that: they must not start on the next boot either."""
         systemd = self.systemd()
         for unit in units:
-            before = self.journal.units.get(unit.name)
+            before = self._unit_before(unit.name)
             if before:
-                systemd.put_down(unit.name, disable=before.file not in _ENABLED)
+                systemd.put_down(unit.name, disable=bool(unit.enabled) and before.file not in _ENABLED)
 
     def _run(self, units: Sequence[Unit]) -> None:
         """Have units that ran before run on the restored files: start, restart or reload them, and prove it."""

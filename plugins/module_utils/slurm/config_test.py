@@ -50,13 +50,16 @@ DROPPED: dict[str, str] = {
     "needs slurmdbd": (
         "AccountingStorageType AccountingStorageHost AccountingStorageBackupHost AccountingStorageExternalHost "
         "AccountingStoragePort AccountingStoragePass AccountingStorageUser AccountingStorageParameters "
-        "AccountingStorageEnforce AccountingStorageTRES PriorityType PriorityWeightTRES PreemptType"
+        "AccountingStorageEnforce AccountingStorageTRES PriorityType PriorityWeightTRES"
     ),
     "slurmctld would run it": (
         "SlurmctldPrimaryOnProg SlurmctldPrimaryOffProg ResumeProgram ResumeFailProgram SuspendProgram PrologSlurmctld "
         "EpilogSlurmctld MailProg"
     ),
 }
+# preempt/qos needs slurmdbd. Slurm refuses either of the two without the other.
+_PREEMPTION = ("preempttype", "preemptmode")
+_BY_QOS = re.compile(r"^\s*PreemptType\s*=\s*[\"']?preempt/qos\b", re.IGNORECASE | re.MULTILINE)
 _DROPPED_FROM_PARTITIONS = ("QOS", "AllowQos", "DenyQos", "AllowAccounts", "DenyAccounts", "TRESBillingWeights")
 
 # Names cannot be resolved in a network of its own, and slurmctld tries each for ten seconds.
@@ -107,12 +110,14 @@ def rewrite(text: str, settings: Mapping[str, str], loopback_nodes: bool = False
     dropped = {name.lower() for names in DROPPED.values() for name in names.split()} | {
         name.lower() for name in settings
     }
+    by_qos = set(_PREEMPTION if _BY_QOS.search(text) else ())
+    dropped |= by_qos
     lines = []
     for line in re.sub(r"\\\n", " ", text).splitlines():
         key = re.match(r"\s*([A-Za-z0-9]+)", line)
         first = key[1].lower() if key else ""
         if first == "partitionname":
-            line = _without(line, {name.lower() for name in _DROPPED_FROM_PARTITIONS})
+            line = _without(line, {name.lower() for name in _DROPPED_FROM_PARTITIONS} | by_qos)
         elif first == "nodename" and (loopback_nodes or not _NUMERIC_ADDRESS.search(line)):
             line = _without(line.partition("#")[0], {"nodeaddr"}) + " NodeAddr=127.0.0.1"
         elif first not in _LINES:

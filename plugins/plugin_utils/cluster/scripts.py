@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import interpreter
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.script_table import (
     by_option,
     files_beside,
@@ -20,6 +21,16 @@ from .fields import Mistakes, Path
 _ABSOLUTE = re.compile(r"/[^\s*?\[]+")
 # Those that Slurm reads by name, one of each.
 _ONE = ("job_submit", "cli_filter")
+_NO_INTERPRETER = "{} does not begin with the path of its interpreter. Write #!/bin/sh or the like in its first line."
+_FLAWS = {
+    interpreter.EMPTY: "{} is empty. Write the script, or remove the entry.",
+    interpreter.TEXT: _NO_INTERPRETER,
+    interpreter.NO_PATH: _NO_INTERPRETER,
+    interpreter.CR_LF: "{0} has a first line that ends in CR LF, so Linux does not find its interpreter. "
+    "Remove the carriage returns: sed -i 's/\\r$//' {0}",
+    interpreter.ENV_ARGUMENT: "{} has an argument behind env, which reads all of it as one name. "
+    "Write `#!/usr/bin/env -S` in its first line, or the path of the interpreter.",
+}
 
 
 def scripts_of(data: Mapping[str, Any] | None, file: str, mistakes: Mistakes) -> dict[str, list[dict[str, str]]]:
@@ -87,13 +98,10 @@ def _problem(kind: str, source: FilePath) -> str:
         status = source.stat()
         if not stat.S_ISREG(status.st_mode):
             return f"{source} is not a regular file. Name a script."
-        text = source.read_text(encoding="utf-8")
+        content = source.read_bytes()
+        content.decode()
     except OSError as error:
         return f"{source} cannot be read: {error.strerror}. Names are relative to the cluster file."
     except UnicodeDecodeError:
         return f"{source} is not text in UTF-8. Install a program on the machines and name its `path`."
-    if kind in script_options() and not text.startswith("#!/"):
-        return (
-            f"{source} does not begin with the path of its interpreter. Write #!/bin/sh or the like in its first line."
-        )
-    return ""
+    return _FLAWS.get(interpreter.flaw(content), "").format(source) if kind in script_options() else ""

@@ -177,11 +177,18 @@ def _check_accounts(
             if one not in known and one not in unread_qos:
                 mistakes.unknown((*path, "qos", number), "QOS", one, known)
         allowed[name] = own or allowed.get(parent, [])
-        may, stated = allowed[name] or known, "default_qos" in account
+        # An account inherits the QOS of root, which a new cluster gives `normal` alone.
+        may, stated = allowed[name] or ["normal"], "default_qos" in account
         default = account.setdefault("default_qos", accounts.get(parent, {}).get("default_qos", "normal"))
         if default in may or default in unread_qos:
             continue
-        if stated:
+        if stated and default in known and not allowed[name]:
+            text = (
+                f"jobs of {name!r} may use `normal` alone: neither it nor an account above it has `qos`. "
+                f"Write `qos: [normal, {default}]` beside it."
+            )
+            mistakes.add((*path, "default_qos"), text)
+        elif stated:
             mistakes.unknown((*path, "default_qos"), "QOS", default, may)
         else:
             text = (

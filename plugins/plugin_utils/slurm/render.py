@@ -140,13 +140,18 @@ def _controller_port(cluster: Cluster) -> str:
     return _option(cluster, "SlurmctldPort", SLURMCTLD_PORT).partition("-")[0]
 
 
+def conf_servers(cluster: Cluster) -> list[str]:
+    """Return where nodes ask for the configuration, `address:port` of each controller."""
+    port = _controller_port(cluster)
+    return [f"{cluster.machine(name).address}:{port}" for name in cluster.services.controllers]
+
+
 def daemon_files(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str, str]:
     """Return the environment files of the daemons, daemon -> text of /etc/default/<daemon>.
 
     Lines kept for jobs count for slurmctld alone: a slurmd that knows a node too many does no harm.
     """
-    port = _controller_port(cluster)
-    servers = ",".join(f"{cluster.machine(name).address}:{port}" for name in cluster.services.controllers)
+    servers = ",".join(conf_servers(cluster))
     head = HEADER + "# What only a start brings into force: "
     controller = f"{head}{restart_key(cluster, 'slurmctld', slurm_extra)}\n"
     node = f"{head}{restart_key(cluster, 'slurmd')}\n"
@@ -207,6 +212,7 @@ def node_hardware(cluster: Cluster, name: str) -> dict[str, object]:
     return {
         "profile": profile.name,
         "cluster_file": cluster.path,
+        "conf_servers": conf_servers(cluster),
         "devices": list(gpus.devices) if gpus and gpus.detect == "explicit" else [],
         "gpus": gpus.count if gpus and gpus.detect in ("nvidia", "nvml") else 0,
         **({} if overrides else {**shape, "memory": nodes.real_memory(profile)}),

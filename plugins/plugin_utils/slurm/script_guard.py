@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuse an option that names a script on nodes while a node lacks the script: its first job would drain it."""
+"""Refuse an option that names a script while a machine cannot run the script: a node would be drained by its first job."""
 
 from __future__ import annotations
 
@@ -18,18 +18,25 @@ from .script_table import by_option
 _IDLE = ("down", "future")
 
 
-def refuse(cluster: Cluster, answers: Mapping[str, Any], in_force: Mapping[str, str]) -> str:
+def hosts(cluster: Cluster) -> list[str]:
+    """Return the machines whose answers count: nodes and login hosts with scripts, and the controllers."""
+    return list(dict.fromkeys([*scripts.hosts(cluster), *cluster.services.controllers]))
+
+
+def refuse(cluster: Cluster, answers: Mapping[str, Any], in_force: Mapping[str, str] | None) -> str:
     """Return why the options must not come into force, a line each; empty when every host has its scripts.
 
-    `answers`: host -> result of slurm_script_check, for the hosts of `scripts.hosts`; one that is missing or skipped proves nothing.
-    `in_force`: option -> value that slurm.conf has now; a value that stays needs no proof of hosts that were not asked.
+    `answers`: host -> result of slurm_script_check, for the machines of `hosts`; one that is missing or skipped proves nothing.
+    `in_force`: option -> value that slurm.conf has now; a value that stays needs no proof of hosts that were not asked. With None, no value
+    needs one.
     """
-    hosts = scripts.hosts(cluster)
-    answered = {host: answers[host] for host in hosts if _is_answer(answers.get(host))}
+    answered = {host: answers[host] for host in hosts(cluster) if _is_answer(answers.get(host))}
     rows = _missing(cluster, {host: one["findings"] for host, one in answered.items()})
+    if in_force is None:
+        return finding.table(rows)
     news = {name: value for name, value in scripts.node_options(cluster).items() if in_force.get(name) != value}
     planned = {node.name for node in cluster.nodes if node.state in _IDLE}
-    silent = [host for host in hosts if host not in answered and host not in planned]
+    silent = [host for host in scripts.hosts(cluster) if host not in answered and host not in planned]
     if news and silent:
         rows += [_unproven(cluster, name, value, silent) for name, value in news.items()]
     return finding.table(rows)
@@ -40,20 +47,20 @@ def _is_answer(answer: Any) -> bool:
 
 
 def _missing(cluster: Cluster, findings: Mapping[str, list[dict[str, Any]]]) -> list[Finding]:
-    """Return one finding for all hosts that lack the same script."""
-    by_script: dict[tuple[str, str, str], list[str]] = {}
+    """Return one finding for all hosts with the same problem of a script."""
+    by_script: dict[tuple[str, str, str, str], list[str]] = {}
     for host, rows in findings.items():
         for row in rows:
-            by_script.setdefault((row["where"], row["expected"], row["found"]), []).append(host)
+            by_script.setdefault((row["where"], row["expected"], row["found"], row.get("remedy", "")), []).append(host)
     return [
         Finding(
             kind="slurm-script",
             where=f"{place(cluster, where)}: {where}",
             expected=expected,
             found=f"{found} on {fold(hosts)}",
-            remedy="Install it there, or name it in slurm.scripts",
+            remedy=remedy,
         )
-        for (where, expected, found), hosts in by_script.items()
+        for (where, expected, found, remedy), hosts in by_script.items()
     ]
 
 

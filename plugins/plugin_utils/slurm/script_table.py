@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NODES, CONTROLLERS, CLIENTS = "nodes", "controllers", "clients"
+# Where glibc looks without PATH, and the PATH that systemd gives to a daemon.
+_WITHOUT_PATH = ("/bin", "/usr/bin")
+_OF_SYSTEMD = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,9 @@ class ScriptOption:
 
     `where`: nodes, controllers, or clients (wherever srun is called: nodes, login hosts, controllers). `glob`: the value may be a
     pattern. `relative`: the release from which a relative name, beside slurm.conf on the controllers, reaches the nodes; empty: never.
+    `user`: who runs it: root, slurm, or job (the user of the job, or of srun). `bare`: Slurm runs it without PATH in its environment
+    (docs/html/prolog_epilog of Slurm, and its execve calls). `by_shell`: Slurm runs it by system(3), which takes text without `#!`.
+    `strict_mode`: slurmctld refuses it if group or others may write it.
     """
 
     kind: str
@@ -24,6 +30,17 @@ class ScriptOption:
     where: str
     glob: bool = False
     relative: str = ""
+    user: str = "root"
+    bare: bool = False
+    by_shell: bool = False
+    strict_mode: bool = False
+
+    @property
+    def search(self) -> tuple[str, ...]:
+        """Return the directories in which env(1) looks for a name; empty where the user's own PATH counts."""
+        if self.user == "job":
+            return ()
+        return _WITHOUT_PATH if self.bare else _OF_SYSTEMD
 
 
 @dataclass(frozen=True)

@@ -54,13 +54,24 @@ def files(cluster: Cluster, host: str) -> list[dict[str, str]]:
 
 
 def expected(cluster: Cluster, host: str) -> list[dict[str, Any]]:
-    """Return the scripts that a machine must have without bedplate's doing: option, path, and whether it may be a pattern."""
+    """Return the scripts that a machine has to be able to run, as module_utils/slurm/script_check.py takes them.
+
+    Of a script that bedplate installs, `path` is the file on this machine, and `first_line` names its interpreter.
+    """
     places = _places(cluster, host)
-    return [
-        {"option": row.option, "path": path, "glob": row.glob}
+    site = [
+        {**_checked(row), "path": path, "glob": row.glob, "by_shell": row.by_shell, "strict_mode": row.strict_mode}
         for row, path in _site_paths(cluster)
         if (CONTROLLERS if not path.startswith("/") else row.where) in places
     ]
+    own = [
+        {**_checked(row), "path": entry["file"], "glob": False, "first_line": _text(entry["file"]).partition("\n")[0]}
+        for row in _rows(cluster)
+        if row.where in places
+        for entry in cluster.slurm.scripts[row.kind]
+        if entry.get("file")
+    ]
+    return site + own
 
 
 def node_options(cluster: Cluster) -> dict[str, str]:
@@ -82,6 +93,10 @@ def hosts(cluster: Cluster) -> list[str]:
     wheres = {row.where for row in _rows(cluster)} | {row.where for row, _path in _site_paths(cluster)}
     found = [node.name for node in cluster.nodes] if wheres & {NODES, CLIENTS} else []
     return list(dict.fromkeys([*found, *(cluster.sackd_hosts if CLIENTS in wheres else ())]))
+
+
+def _checked(row: ScriptOption) -> dict[str, Any]:
+    return {"option": row.option, "user": row.user, "search": list(row.search)}
 
 
 def _rows(cluster: Cluster) -> list[ScriptOption]:

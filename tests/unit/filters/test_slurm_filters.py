@@ -105,7 +105,7 @@ ARGUMENTS = {
     "slurm_node_hardware": "('gpu01', {}, [])",
     "slurm_packages": "([])",
     "slurm_topology": "('', 'x')",
-    "slurm_unproven": "({}, {})",
+    "slurm_unproven": "({})",
 }
 WITHOUT_PATH = (*OF_HOSTVARS, "slurm_changed_files", "slurm_file_entries", "slurm_refused_lines")
 

@@ -60,8 +60,7 @@ BASE = yaml.safe_load((ROOT / "molecule/slurm_keys/slurm_keys.bedplate.yml").rea
 FOR_WORDS = {"script": "/bin/true", "cgroup": "cgroup/v1", "free": "10.215.14.254", "login2": "10.215.14.8"}
 # Only a running slurmctld knows: no reader of the cluster file refuses these.
 BY_SLURMCTLD = {
-    *(f"slurm.{name}" for name in ("FrontendName", "SelectType", "KeepAliveTime", "RoutePlugin", "SbcastParameters")),
-    "cluster_file.profiles.<name>.gpus.detect",
+    *(f"slurm.{name}" for name in ("FrontendName", "SelectType", "LaunchType", "RoutePlugin")),
     "cluster_file.slurm.version",
 }
 BY_JOBS = {

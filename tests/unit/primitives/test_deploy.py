@@ -1,18 +1,51 @@
-"""What bedplate.cluster.deploy does before any machine is asked; molecule's primitives show the rest on real ones."""
+"""What bedplate.cluster.deploy does where apt has nothing to install; molecule's primitives show the rest on real machines.
+
+`deploy` runs the action plugin and the module in this process; it fails when another module is called, such as apt. `play` runs
+ansible-playbook, for what only that shows: connections, the module as it is sent to a node, and what apt says.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.testing import patch_module_args
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.template import Templar
+
+from ansible_collections.bedplate.cluster.plugins.action.deploy import ActionModule
+from ansible_collections.bedplate.cluster.plugins.modules import deploy as module
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.playbooks
+# The installed packages are this machine's. The repositories are none, so that apt reads no list and downloads nothing.
+APT = """\
+Dir::State "{base}/apt";
+Dir::State::status "/var/lib/dpkg/status";
+Dir::Cache "{base}/apt";
+Dir::Etc::sourcelist "/dev/null";
+Dir::Etc::sourceparts "{base}/apt";
+"""
+
+
+@pytest.fixture(autouse=True)
+def _apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "apt/lists/partial").mkdir(parents=True)
+    (tmp_path / "apt/archives/partial").mkdir(parents=True)
+    (tmp_path / "apt.conf").write_text(APT.format(base=tmp_path))
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
 
 
 def play(base: Path, arguments: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:
@@ -25,9 +58,57 @@ def play(base: Path, arguments: dict[str, Any], *options: str) -> subprocess.Com
             "-e", f"ansible_python_interpreter={sys.executable}", *options,
         ],
         cwd=base,
-        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "HOME": str(base)},
+        env={
+            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "HOME": str(base),
+            "APT_CONFIG": str(base / "apt.conf"),
+        },
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
+
+
+class Action(ActionModule):
+    """The action plugin, with a module that runs in this process on this machine."""
+
+    def _execute_module(
+        self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]
+    ) -> dict[str, Any]:
+        if module_name == "ansible.builtin.command":
+            done = subprocess.run(module_args["argv"], capture_output=True, text=True, check=False)
+            return {"stdout": done.stdout, "rc": done.returncode}
+        assert module_name == "bedplate.cluster.deploy"
+        internal = {"_ansible_check_mode": self._task.check_mode, "_ansible_remote_tmp": module_args["state_directory"]}
+        said = io.StringIO()
+        with (
+            patch_module_args({**module_args, **internal}),
+            contextlib.redirect_stdout(said),
+            pytest.raises(SystemExit),
+        ):
+            module.main()
+        return dict(json.loads(said.getvalue()))
+
+
+def deploy(base: Path, arguments: dict[str, Any], *, check: bool = False) -> dict[str, Any]:
+    """Run this one task in this process and return its result; AnsibleActionFail: its arguments are wrong."""
+    told = {"state_directory": str(base / "state"), **arguments}
+    task = Task.load({"name": "Deploy", "bedplate.cluster.deploy": told, "check_mode": check})
+    loader = DataLoader()
+    shell = SimpleNamespace(tmpdir=str(base))
+    action = Action(
+        task=task,
+        connection=SimpleNamespace(_shell=shell),
+        play_context=PlayContext(),
+        loader=loader,
+        templar=Templar(loader=loader, variables={}),
+        shared_loader_obj=None,
+    )
+    return dict(action.run(task_vars={}))
+
+
+def refused(base: Path, arguments: dict[str, Any]) -> str:
+    """Return what is wrong with the arguments, of which the action plugin sends nothing to a machine."""
+    with pytest.raises(AnsibleActionFail) as caught:
+        deploy(base, arguments)
+    return str(caught.value)
 
 
 def test_all_mistakes_of_all_lists_come_at_once_and_before_any_connection(tmp_path: Path) -> None:
@@ -54,101 +135,93 @@ def test_all_mistakes_of_all_lists_come_at_once_and_before_any_connection(tmp_pa
 
 
 def test_what_is_no_list_is_told_and_null_takes_nothing_away(tmp_path: Path) -> None:
-    elsewhere = ("-e", "ansible_host=127.0.0.1", "-e", "ansible_port=1")
     keys = ("repositories", "packages", "units", "touched")
     for value, shown in (("munge", "'munge'"), (None, "None"), ({}, "{}")):
-        run = play(tmp_path, {"manifest": "demo", "files": value, **dict.fromkeys(keys, value)}, *elsewhere)
-        assert run.returncode == 2
-        assert "files: is" in run.stdout
+        said = refused(tmp_path, {"manifest": "demo", "files": value, **dict.fromkeys(keys, value)})
+        assert "files: is" in said
         for key in keys:
-            assert f"{key}: {shown}; allowed: a list" in run.stdout
+            assert f"{key}: {shown}; allowed: a list" in said
 
 
 def test_files_need_a_manifest_and_without_one_none_is_looked_at(tmp_path: Path) -> None:
     entry = {"path": f"{tmp_path}/node/etc/one.conf", "content": "one\n"}
-    local = ("-e", "ansible_connection=local")
-    assert "manifest: None; allowed: a name" in play(tmp_path, {"files": [entry]}, *local).stdout
-    assert play(tmp_path, {"files": [entry], "manifest": "demo"}, *local).returncode == 0
-    assert play(tmp_path, {}, *local).returncode == 0
+    assert "manifest: None; allowed: a name" in refused(tmp_path, {"files": [entry]})
+    assert play(tmp_path, {"files": [entry], "manifest": "demo"}, "-e", "ansible_connection=local").returncode == 0
+    assert deploy(tmp_path, {})["changed"] is False
     assert Path(entry["path"]).read_text() == "one\n"
-    gone = play(tmp_path, {"manifest": "demo", "files": []}, *local)
-    assert gone.returncode == 0
-    assert "changed=1" in gone.stdout
+    assert deploy(tmp_path, {"manifest": "demo", "files": []})["changed"] is True
     assert not Path(entry["path"]).exists()
 
 
 def test_what_apt_reads_is_there_before_packages_are_looked_at(tmp_path: Path) -> None:
     source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
     entry = {"path": f"{tmp_path}/node/etc/one.conf", "content": "one\n"}
-    wanted = {"manifest": "demo", "sources": [source], "files": [entry], "packages": ["dpkg", "bedplate-nowhere=1"]}
-    local = ("-e", "ansible_connection=local")
-    assert (
-        "sources[0] etc/x: path is relative"
-        in play(tmp_path, {**wanted, "sources": [{"path": "etc/x", "content": ""}]}, *local).stdout
-    )
-    done = play(tmp_path, wanted, *local)
+    wanted = {"manifest": "demo", "sources": [source], "files": [entry], "packages": ["dpkg", "bedplate-nowhere=1.*"]}
+    said = refused(tmp_path, {**wanted, "sources": [{"path": "etc/x", "content": ""}]})
+    assert "sources[0] etc/x: path is relative" in said
+    done = play(tmp_path, wanted, "-e", "ansible_connection=local")
     # apt does not have the package, and was asked with the source in its place.
     assert done.returncode == 2
+    assert "bedplate-nowhere=1.*: the repositories of this machine have none" in " ".join(done.stdout.split())
     assert Path(source["path"]).read_text() == "Types: deb\n"
     assert not Path(entry["path"]).exists()
     fine = {**wanted, "packages": ["dpkg=1*"]}
-    done = play(tmp_path, fine, *local)
-    assert "changed=1" in done.stdout
-    assert "one.conf" in done.stdout
-    assert "x.sources" not in done.stdout
-    assert "changed=0" in play(tmp_path, fine, *local).stdout
+    done = deploy(tmp_path, fine)
+    assert done["changed"] is True
+    assert done["installed"] == []
+    assert entry["path"] in done["changed_files"]
+    assert source["path"] not in done["changed_files"]
+    assert deploy(tmp_path, fine)["changed"] is False
     # Another task of the manifest that says nothing of them leaves them; an empty list takes them away.
-    assert "changed=0" in play(tmp_path, {key: fine[key] for key in ("manifest", "files")}, *local).stdout
-    assert "changed=1" in play(tmp_path, {**fine, "sources": []}, *local).stdout
+    assert deploy(tmp_path, {key: fine[key] for key in ("manifest", "files")})["changed"] is False
+    assert deploy(tmp_path, {**fine, "sources": []})["changed"] is True
     assert not Path(source["path"]).exists()
 
 
 def test_a_new_source_in_check_mode_leaves_open_what_it_offers(tmp_path: Path) -> None:
     source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
     wanted = {"manifest": "demo", "sources": [source], "files": [], "packages": ["bedplate-nowhere=1"]}
-    done = play(tmp_path, wanted, "-e", "ansible_connection=local", "--check")
-    assert done.returncode == 0, done.stdout
-    assert "changed=1" in done.stdout
-    assert "nothing is known of bedplate-nowhere=1" in done.stdout
-    assert done.stdout.count("x.sources") == 1
+    done = deploy(tmp_path, wanted, check=True)
+    assert not done.get("failed")
+    assert done["changed"] is True
+    assert "nothing is known of bedplate-nowhere=1" in " ".join(done["unchecked"])
+    assert done["changed_files"].count(source["path"]) == 1
     assert not Path(source["path"]).exists()
 
 
 def test_a_version_that_apt_has_not_read_yet_is_left_open_in_check_mode(tmp_path: Path) -> None:
-    wanted = {"packages": ["dpkg", "bash=0.0-bedplate"]}
-    done = play(tmp_path, wanted, "-e", "ansible_connection=local", "--check")
-    assert done.returncode == 0, done.stdout
-    assert "changed=1" in done.stdout
-    assert "do not have all versions, so nothing is known of bash=0.0-bedplate" in " ".join(done.stdout.split())
+    done = deploy(tmp_path, {"packages": ["dpkg", "bash=0.0-bedplate"]}, check=True)
+    assert not done.get("failed")
+    assert done["changed"] is True
+    assert "do not have all versions, so nothing is known of bash=0.0-bedplate" in " ".join(done["unchecked"])
 
 
 def test_what_is_no_longer_wanted_is_taken_away_once_and_only_where_it_was_brought(tmp_path: Path) -> None:
     source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
     entry = {"path": f"{tmp_path}/node/etc/one.conf", "content": "one\n"}
     away = {"manifest": "demo", "state": "absent", "units": [{"name": "bedplate-no-such.service", "drop_ins": {}}]}
-    local = ("-e", "ansible_connection=local")
     # Nothing is on record, so nothing is done to a unit either: this one cannot be brought to any state.
-    nothing = play(tmp_path, away, *local)
-    assert "changed=0" in nothing.stdout
-    assert "demo has brought nothing here" in nothing.stdout
-    assert play(tmp_path, {"manifest": "demo", "sources": [source], "files": [entry]}, *local).returncode == 0
+    nothing = deploy(tmp_path, away)
+    assert nothing["changed"] is False
+    assert nothing["notes"] == ["demo has brought nothing here"]
+    assert deploy(tmp_path, {"manifest": "demo", "sources": [source], "files": [entry]})["changed"] is True
     # Units come first: their files are still there when that fails.
-    assert play(tmp_path, away, *local).returncode == 2
+    assert deploy(tmp_path, away)["failed"] is True
     assert Path(entry["path"]).exists()
-    for options, there in (("--check",), True), ((), False):
-        assert "changed=1" in play(tmp_path, {**away, "units": []}, *local, *options).stdout
-        assert [Path(one["path"]).exists() for one in (source, entry)] == [there, there]
-    assert "changed=0" in play(tmp_path, away, *local).stdout
-    wrong = play(tmp_path, {"state": "absent", "packages": ["dpkg"], "files": []}, *local).stdout
+    for check in (True, False):
+        assert deploy(tmp_path, {**away, "units": []}, check=check)["changed"] is True
+        assert [Path(one["path"]).exists() for one in (source, entry)] == [check, check]
+    assert deploy(tmp_path, away)["changed"] is False
+    wrong = refused(tmp_path, {"state": "absent", "packages": ["dpkg"], "files": []})
     assert "packages: not with state: absent" in wrong
     assert "state: absent needs a manifest" in wrong
 
 
 def test_installed_packages_are_not_handed_to_apt(tmp_path: Path) -> None:
-    run = play(tmp_path, {"packages": ["dpkg"]}, "-e", "ansible_connection=local")
-    assert run.returncode == 0, run.stdout
-    assert "installed: []" in run.stdout
-    assert "changed=0" in run.stdout
+    done = deploy(tmp_path, {"packages": ["dpkg"]})
+    assert not done.get("failed")
+    assert done["installed"] == []
+    assert done["changed"] is False
 
 
 def test_what_apt_does_not_have_is_its_error(tmp_path: Path) -> None:
@@ -160,41 +233,29 @@ def test_what_apt_does_not_have_is_its_error(tmp_path: Path) -> None:
 def test_a_file_that_was_written_before_a_unit_failed_is_seen(tmp_path: Path) -> None:
     entry = {"path": f"{tmp_path}/node/etc/one.conf", "content": "one\n"}
     units = [{"name": "bedplate-no-such.service", "state": "started"}]
-    run = play(tmp_path, {"manifest": "demo", "files": [entry], "units": units}, "-e", "ansible_connection=local")
-    assert run.returncode == 2
-    assert "bedplate-no-such.service" in run.stdout or "systemd on this machine cannot be asked" in run.stdout
-    failed = run.stdout[run.stdout.index("fatal: [n0]") :]
-    assert "changed: true" in failed
-    assert re.search(rf"changed_files:\n(    - .*\n)*    - {re.escape(entry['path'])}\n", failed)
+    done = deploy(tmp_path, {"manifest": "demo", "files": [entry], "units": units})
+    assert done["failed"] is True
+    assert re.search(r"bedplate-no-such\.service|systemd on this machine cannot be asked", done["msg"])
+    assert done["changed"] is True
+    assert entry["path"] in done["changed_files"]
 
 
 def test_what_is_apts_alone_is_refused_with_dnf(tmp_path: Path) -> None:
-    elsewhere = ("-e", "ansible_host=127.0.0.1", "-e", "ansible_port=1")
     arguments = {"manifest": "demo", "hold": ["a"], "repositories": [{"name": "x"}], "packages": ["a"]}
-    run = play(tmp_path, {**arguments, "manager": "dnf"}, *elsewhere)
-    assert run.returncode == 2
-    assert "hold: dnf holds by lines in /etc/dnf/plugins/versionlock.list" in run.stdout
-    assert "repositories: are apt's" in run.stdout
-    assert "manager: 'yum'; allowed: apt, dnf" in play(tmp_path, {**arguments, "manager": "yum"}, *elsewhere).stdout
+    said = refused(tmp_path, {**arguments, "manager": "dnf"})
+    assert "hold: dnf holds by lines in /etc/dnf/plugins/versionlock.list" in said
+    assert "repositories: are apt's" in said
+    assert "manager: 'yum'; allowed: apt, dnf" in refused(tmp_path, {**arguments, "manager": "yum"})
 
 
-@pytest.mark.parametrize("options", [(), ("--check",)], ids=["run", "check"])
-def test_another_version_of_a_fixed_package_is_refused_before_anything_changes(
-    tmp_path: Path, options: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check"])
+def test_another_version_of_a_fixed_package_is_refused_before_anything_changes(tmp_path: Path, check: bool) -> None:
     source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
     wanted = {"manifest": "demo", "sources": [source], "packages": ["dpkg"]}
-    local = ("-e", "ansible_connection=local")
     fixed = {"packages": ["dpk*"], "version": "0.1*", "advice": "Do it by hand."}
-    run = play(tmp_path, {**wanted, "fixed": fixed}, *local, *options)
-    assert run.returncode == 2
-    assert re.search(r"installed: dpkg 1\.[^;]+; allowed: 0\.1\*\. Do it by hand\.", " ".join(run.stdout.split()))
+    done = deploy(tmp_path, {**wanted, "fixed": fixed}, check=check)
+    assert done["failed"] is True
+    assert re.fullmatch(r"installed: dpkg 1\.[^;]+; allowed: 0\.1\*\. Do it by hand\.", done["msg"])
+    assert "dpkg" in done["others"]
     assert not Path(source["path"]).exists()
-    fine = play(tmp_path, {**wanted, "fixed": {**fixed, "version": "1.*"}}, *local, *options)
-    assert fine.returncode == 0, fine.stdout
-
-
-def test_versions_that_the_repositories_have_are_told_of_one_that_they_lack(tmp_path: Path) -> None:
-    run = play(tmp_path, {"packages": ["bedplate-nowhere=1.*"]}, "-e", "ansible_connection=local")
-    assert run.returncode == 2
-    assert "bedplate-nowhere=1.*: the repositories of this machine have none" in " ".join(run.stdout.split())
+    assert not deploy(tmp_path, {**wanted, "fixed": {**fixed, "version": "1.*"}}, check=check).get("failed")

@@ -92,6 +92,27 @@ def test_a_bad_configuration_is_refused_in_the_daemons_words(file: str, line: st
 
 
 @slurmctld
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE",
+        "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\nPartitionName=low Nodes=n1 PreemptMode=SUSPEND",
+        "PreemptMode=CANCEL\nPreemptType=preempt/qos",
+        "PreemptMode=SUSPEND,GANG\nPreemptType=preempt/qos\nPartitionName=low Nodes=n1 PreemptMode=SUSPEND",
+    ],
+)
+def test_preemption_is_accepted(lines: str) -> None:
+    result = run(candidate("slurm.conf", lines))
+    assert (result.accepted, result.fatal, result.errors) == (True, [], []), result.log
+
+
+@slurmctld
+def test_preemption_of_half_a_configuration_is_refused() -> None:
+    result = run(candidate("slurm.conf", "PreemptMode=REQUEUE"))
+    assert "PreemptType and PreemptMode values incompatible" in result.message
+
+
+@slurmctld
 def test_a_missing_file_is_named_at_once() -> None:
     result = run({name: text for name, text in FILES.items() if name != "topology.conf"})
     assert not result.accepted

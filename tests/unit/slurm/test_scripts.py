@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import to_json
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.script_check import findings_of, in_force
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, groups_of, load
@@ -113,6 +115,10 @@ def test_lua_scripts_and_plugstack_lie_beside_slurm_conf(site):
         ("  scripts: {prolog: ../}\n", "", "slurm.scripts.prolog"),
         ("  scripts: {prolog: x.lua}\n", "", "slurm.scripts.prolog"),
         ("  scripts: {prolog: binary}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {prolog: empty}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {prolog: crlf.sh}\n", "", "slurm.scripts.prolog"),
+        ("  scripts: {prolog: [a.sh, env.py]}\n", "", "slurm.scripts.prolog[1]"),
+        ("  scripts: {prolog: relative.sh}\n", "", "slurm.scripts.prolog"),
         ("  scripts: {prolog: {path: opt/x}}\n", "", "slurm.scripts.prolog"),
         ("  scripts: {prolog: {file: a.sh, path: /x}}\n", "", "slurm.scripts.prolog"),
         ("  scripts: {job_submit: [x.lua, x.lua]}\n", "", "slurm.scripts.job_submit"),
@@ -126,16 +132,133 @@ def test_lua_scripts_and_plugstack_lie_beside_slurm_conf(site):
 )
 def test_a_mistake_is_named_with_its_line(site, block, options, where):
     site.script("binary", b"\x7fELF\xff\xfe")
+    site.script("empty", "")
+    site.script("crlf.sh", "#!/bin/sh\r\nexit 0\r\n")
+    site.script("env.py", "#!/usr/bin/env python3 -u\n")
+    site.script("relative.sh", "#!sh\n")
     found = site.mistakes(block, options)
     assert [place for place, _line in found] == [where]
     lines = (site.directory / "lab.bedplate.yml").read_text().splitlines()
-    assert where.split(".")[-1] in lines[found[0][1] - 1]
+    assert where.split(".")[-1].partition("[")[0] in lines[found[0][1] - 1]
 
 
 def test_a_relative_prolog_reaches_nodes_from_its_release_on_and_lies_on_the_controller(site):
     cluster = site.load(options="    Prolog: prolog.sh\n")
-    assert scripts.expected(cluster, "ctl1") == [{"option": "Prolog", "path": "prolog.sh", "glob": True}]
+    assert [(one["option"], one["path"], one["glob"]) for one in scripts.expected(cluster, "ctl1")] == [
+        ("Prolog", "prolog.sh", True)
+    ]
     assert scripts.expected(cluster, "gpu01") == []
+
+
+def row_of(option: str, path: Path) -> dict[str, Any]:
+    """Return the row of a path that the site installs, as scripts.expected makes it."""
+    row = script_table.by_option()[option.lower()]
+    fields = {name: getattr(row, name) for name in ("option", "glob", "user", "search", "by_shell", "strict_mode")}
+    return {**fields, "path": str(path)}
+
+
+# Linux agrees: what it runs has no finding, and what it does not run has one.
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"#!/bin/sh\n",
+        b"#! /bin/sh -e \n",
+        b"#!/usr/bin/env sh\n",
+        b"#!/usr/bin/env -S sh -e\n",
+        b"#!/usr/bin/env -S A=1 sh\n",
+        b"#!/usr/bin/env sh -e\n",
+        b"#!/usr/bin/env nosuch\n",
+        b"#!/usr/bin/env sh\r\n",
+        b"#!/bin/sh\r\n",
+        b"#!/bin/sh -e\r\n",
+        b"#!sh\n",
+        b"#!\n",
+        b"#!/tmp\n",
+        b"exit 0\n",
+        b"",
+    ],
+)
+def test_linux_runs_what_has_no_finding(tmp_path, content):
+    path = tmp_path / "script"
+    path.write_bytes(content)
+    path.chmod(0o755)
+    try:
+        done = subprocess.run([path], env={}, cwd="/", stderr=subprocess.DEVNULL, check=False).returncode == 0
+    except OSError:
+        done = False
+    assert (findings_of([row_of("Prolog", path)], tmp_path) == []) == done
+
+
+def test_a_user_may_have_an_interpreter_that_no_daemon_finds(site):
+    site.script("u.py", "#!/usr/bin/env nosuch\n")
+    cluster = site.load("  scripts: {prolog: u.py, task_prolog: u.py}\n")
+    found = findings_of(scripts.expected(cluster, "gpu01"), site.directory)
+    assert [one.where for one in found] == ["Prolog"]
+
+
+def test_system_runs_text_without_an_interpreter(tmp_path):
+    path = tmp_path / "script"
+    path.write_text("reboot\n")
+    path.chmod(0o755)
+    assert findings_of([row_of("RebootProgram", path)], tmp_path) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the script is to be root's")
+@pytest.mark.parametrize(
+    ("option", "mode", "content", "found"),
+    [
+        ("Prolog", 0o700, "#!/bin/sh\n", ""),
+        ("Prolog", 0o777, "#!/bin/sh\n", ""),
+        ("TaskProlog", 0o755, "#!/bin/sh\n", ""),
+        ("TaskProlog", 0o750, "#!/bin/sh\n", ""),
+        ("TaskProlog", 0o700, "#!/bin/sh\n", "of root alone (mode 0700), but TaskProlog runs as the job's user"),
+        ("TaskEpilog", 0o711, "#!/bin/sh\n", "of root alone (mode 0711), but TaskEpilog runs as the job's user"),
+        ("SrunProlog", 0o711, "\x7fELF", ""),
+        ("PrologSlurmctld", 0o700, "#!/bin/sh\n", "of root alone (mode 0700), but PrologSlurmctld runs as user slurm"),
+        ("ResumeProgram", 0o755, "#!/bin/sh\n", ""),
+        ("ResumeProgram", 0o775, "#!/bin/sh\n", "writable by group or others (mode 0775)"),
+        ("SuspendProgram", 0o757, "#!/bin/sh\n", "writable by group or others (mode 0757)"),
+        ("MailProg", 0o777, "#!/bin/sh\n", ""),
+    ],
+)
+def test_the_user_that_runs_a_script_must_reach_it(tmp_path, option, mode, content, found):
+    for folder in (tmp_path, *tmp_path.parents[:3]):
+        if folder.stat().st_uid == 0 and folder.name.startswith(("pytest-", "popen-", "test_")):
+            folder.chmod(0o755)
+    path = tmp_path / "script"
+    path.write_text(content)
+    path.chmod(mode)
+    rows = findings_of([row_of(option, path)], tmp_path)
+    assert [found in row.found for row in rows] == ([True] if found else [])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the directory is to be root's")
+def test_a_directory_of_root_alone_is_named(tmp_path):
+    path = tmp_path / "private" / "script"
+    path.parent.mkdir(mode=0o700)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    (row,) = findings_of([row_of("TaskProlog", path)], tmp_path)
+    assert row.found.startswith(f"{path.parent} of root alone")
+
+
+def test_the_interpreter_of_an_own_script_is_looked_for_on_the_machines_that_run_it(site):
+    site.script("p.sh", "#!/opt/none/sh\n")
+    site.script("r.py", "#!/usr/bin/env nosuch\n")
+    cluster = site.load("  scripts: {prolog: [a.sh, p.sh, {path: /bin/true}], resume: r.py}\n")
+    node, controller = (findings_of(scripts.expected(cluster, host), site.directory) for host in ("gpu01", "ctl1"))
+    assert [(one.where, one.found) for one in node] == [("Prolog", "without its interpreter /opt/none/sh")]
+    assert f"{site.directory}/p.sh" in node[0].expected
+    assert [one.where for one in controller] == ["ResumeProgram"]
+    assert "nosuch in /usr/local/sbin:" in controller[0].found
+    text = script_guard.refuse(
+        cluster, {"gpu01": {"findings": to_json(node)}, "ctl1": {"findings": to_json(controller)}}, conf(cluster)
+    )
+    for line, kind, host in zip(text.splitlines(), ("prolog", "resume"), ("gpu01", "ctl1"), strict=True):
+        place, _, _ = line.partition(": ")
+        path, _, number = place.rpartition(":")
+        assert kind in Path(path).read_text().splitlines()[int(number) - 1]
+        assert f" on {host}; Install the interpreter there" in line
 
 
 # what is at the path: how it is made, and what is found
@@ -146,6 +269,19 @@ def test_a_relative_prolog_reaches_nodes_from_its_release_on_and_lies_on_the_con
         (b"\x7fELF", 0o755, ""),
         (b"#!/bin/sh\n", 0o644, "not executable (mode 0644)"),
         (b"#!/opt/none\n", 0o755, "without its interpreter /opt/none"),
+        (b"#!/opt\n", 0o755, "without its interpreter /opt"),
+        (b"#! /bin/sh -e\n", 0o755, ""),
+        (b"#!/usr/bin/env nosuch\n", 0o755, "without its interpreter nosuch in /bin:/usr/bin"),
+        (b"#!/usr/bin/env -S A=1 nosuch -u\n", 0o755, "without its interpreter nosuch in /bin:/usr/bin"),
+        (b"#!/usr/bin/env /opt/none\n", 0o755, "without its interpreter /opt/none"),
+        (b"#!/usr/bin/env -S sh -e\n", 0o755, ""),
+        (b"#!/usr/bin/env -i sh\n", 0o755, ""),
+        (b"#!/usr/bin/env sh -e\n", 0o755, "a first line in which env has an argument but not -S"),
+        (b"#!/bin/sh\r\n", 0o755, "a first line that ends in CR LF, so that its interpreter is not found"),
+        (b"#!\n", 0o755, "a first line without the path of an interpreter"),
+        (b"", 0o755, "an empty file"),
+        (b"exit 0\n", 0o755, "text without #! in its first line"),
+        (b"PK\x03\x04\0\0", 0o755, ""),
         (None, 0, "no such file or directory"),
         ("directory", 0, "not a regular file"),
     ],
@@ -157,8 +293,9 @@ def test_a_script_must_be_an_executable_regular_file(tmp_path, content, mode, fo
     elif content is not None:
         path.write_bytes(content)
         path.chmod(mode)
-    rows = findings_of([{"option": "Prolog", "path": str(path), "glob": True}], Path("/etc/slurm"))
+    rows = findings_of([row_of("Prolog", path)], Path("/etc/slurm"))
     assert [row.found for row in rows] == ([found] if found else [])
+    assert all(row.remedy for row in rows)
 
 
 def test_each_match_of_a_pattern_counts_and_none_is_a_finding(tmp_path):

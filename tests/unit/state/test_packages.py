@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.state import packages
+from tests.drift.node import KINDS, judge
 
 from .machine import STATE, Machine, summary
 
@@ -103,6 +105,15 @@ def test_what_changed_is_named_alone(name: str, machine: Machine) -> None:
     change, finding = CHANGES[name]
     change(machine)
     assert read(machine) == [finding]
+
+
+def test_drift_is_named_with_who_overrides(machine: Machine) -> None:
+    (row,) = [row for row in KINDS if row["id"] == "source-with-another-key"]
+    for step, count in (("make", 1), ("undo", 0)):
+        command = row[step].replace("/etc/apt/sources", f"{machine.top}/etc/apt/sources")
+        subprocess.run(["sh", "-ec", command], check=True)
+        named, others = judge(row, set(), set(read(machine)))
+        assert (len(named), others) == (count, set())
 
 
 @pytest.mark.parametrize(
