@@ -11,21 +11,36 @@ from typing import Any
 import yaml
 
 Path = tuple[Any, ...]
+SWAPPED = "swapped with the next"
 _LISTS = ("pre_tasks", "tasks", "post_tasks", "handlers", "block", "rescue", "always")
 # What keeps a mistake of one host from the others, or says how many hosts run it.
 _KEYWORDS = ("run_once", "any_errors_fatal", "serial", "max_fail_percentage")
 _ASSERT = "ansible.builtin.assert"
+# What has no result of its own, or none where it does something: plays, blocks, imports and meta.
+_SILENT = (
+    "ansible.builtin.meta",
+    "ansible.builtin.import_playbook",
+    "ansible.builtin.import_role",
+    "ansible.builtin.import_tasks",
+)
+_HOLDERS = ("hosts", "block")
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A changed file; `task` and `change` name it, `line` is where the original has the task."""
+    """A changed file; `task` and `change` name it, `line` is where the original has the task.
+
+    `spans` are the first and the last line of the task, and of the next one where they are swapped, in the original as `dumped` writes it.
+    `silent`: one of them can run without a result of its own.
+    """
 
     file: str
     line: int
     task: str
     change: str
     text: str
+    spans: tuple[tuple[int, int], ...] = ()
+    silent: bool = True
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line} {self.task!r}: {self.change}"
@@ -34,15 +49,18 @@ class Mutant:
 def mutants(file: str, text: str) -> Iterator[Mutant]:
     """Return all mutants of a file of tasks or plays."""
     document = yaml.safe_load(text)
-    lines = _Lines(text)
+    lines, dumped_lines = _Lines(text), _Lines(dumped(document))
     for path, change, value in _changes(document, ()):
         task = _at(document, path)
+        touched = [path, (*path[:-1], path[-1] + 1)] if change == SWAPPED else [path]
         yield Mutant(
             file=file,
-            line=lines.of(path),
+            line=lines.of(path)[0],
             task=str(task.get("name", next(iter(task)))),
             change=change,
             text=dumped(value(copy.deepcopy(document))),
+            spans=tuple(dumped_lines.of(one) for one in touched),
+            silent=any(key in _at(document, one) for one in touched for key in (*_SILENT, *_HOLDERS)),
         )
 
 
@@ -52,20 +70,20 @@ def dumped(document: Any) -> str:
 
 
 class _Lines:
-    """The line of each task."""
+    """The lines of each task."""
 
     def __init__(self, text: str) -> None:
         self._root: Any = yaml.compose(text, Loader=yaml.SafeLoader)
 
-    def of(self, path: Path) -> int:
+    def of(self, path: Path) -> tuple[int, int]:
+        """Return the first and the last line of a task."""
         node = self._root
         for key in path:
             if isinstance(node, yaml.SequenceNode):
                 node = node.value[key]
             else:
                 node = next(value for name, value in node.value if name.value == key)
-        line: int = node.start_mark.line
-        return line + 1
+        return node.start_mark.line + 1, node.end_mark.line
 
 
 def _at(document: Any, path: Path) -> Any:
@@ -81,7 +99,7 @@ def _changes(document: Any, base: Path) -> Iterator[tuple[Path, str, Any]]:
         path = (*base, number)
         yield path, "dropped", _dropped(base, number)
         if number + 1 < len(entries):
-            yield path, "swapped with the next", _swapped(base, number)
+            yield path, SWAPPED, _swapped(base, number)
         yield from _of_entry(entry, path)
         for key in _LISTS:
             if isinstance(entry.get(key), list):

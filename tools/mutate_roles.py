@@ -16,9 +16,10 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -60,16 +61,43 @@ class Baseline:
 
     runs: dict[Scenario, Run] = field(default_factory=dict)
 
-    def of(self, mutant: Mutant, kills: Sequence[Scenario]) -> list[Scenario]:
-        """Return the scenarios that read the mutant's file: first those that reach the task, and what has noticed others."""
-        place = f"{mutant.file}:{mutant.line}"
-        known = list(kills)
+    def of(self, mutant: Mutant) -> list[Scenario]:
+        """Return the scenarios that can notice a mutant, first those that are likely to, and of these the cheap ones.
 
-        def rank(scenario: Scenario) -> tuple[bool, int, float]:
-            reached = any(one["place"].endswith(place) for one in self.runs[scenario].results)
-            return (not reached, -known.count(scenario), self.runs[scenario].cpu)
+        Where no host reached a task that always has a result, a change of the task alone changes nothing.
+        """
+        found: list[tuple[bool, bool, float, Scenario]] = []
+        for scenario, run in self.runs.items():
+            if mutant.file not in run.opened:
+                continue
+            reached = _reached(mutant, run)
+            if reached or mutant.silent:
+                found.append((not _is_likely(mutant, run, reached), not reached, run.cpu, scenario))
+        return [scenario for *_, scenario in sorted(found, key=lambda one: one[:-1])]
 
-        return sorted((one for one, run in self.runs.items() if mutant.file in run.opened), key=rank)
+
+def _reached(mutant: Mutant, run: Run) -> list[dict[str, Any]]:
+    """Return the results of a run on the unchanged tree that are of the mutant's task, or of what is in it."""
+    found = []
+    for one in run.results:
+        path, _, line = one["place"].rpartition(":")
+        if path.endswith(f"/{mutant.file}") and any(first <= int(line) <= last for first, last in mutant.spans):
+            found.append(one)
+    return found
+
+
+def _is_likely(mutant: Mutant, run: Run, reached: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a scenario does what the mutant changes: it skips, runs, fails there, or has hosts that fail."""
+    states = {one["status"] for one in reached}
+    if mutant.change.startswith("when true"):
+        return "skipped" in states
+    if mutant.change.startswith("that true"):
+        return "failed" in states
+    if mutant.change in ("any_errors_fatal dropped", "max_fail_percentage dropped"):
+        return any(one["status"] in ("failed", "unreachable") for one in run.results)
+    if mutant.change in ("run_once dropped", "serial dropped"):
+        return len({one["host"] for one in run.results}) > 1
+    return bool(states - {"skipped"})
 
 
 def copied(root: Path, *more: str) -> Path:
@@ -109,7 +137,6 @@ class Runner:
                 self._work.put(mutant)
         self._files = files
         self._baseline = Baseline()
-        self._kills: list[Scenario] = []
         self._barrier = threading.Barrier(jobs)
         self.outcomes: list[Outcome] = []
         self.broken: list[str] = []
@@ -161,11 +188,10 @@ class Runner:
     def _mutate(self, stage: Stage, tree: Path, mutant: Mutant) -> None:
         outcome = Outcome(mutant)
         (tree / mutant.file).write_text(mutant.text)
-        for scenario in self._baseline.of(mutant, self._kills):
+        for scenario in self._baseline.of(mutant):
             outcome.runs += 1
             if found := judge(scenario, play(stage, scenario)):
                 outcome.scenario, outcome.why = str(scenario), found[0]
-                self._kills.append(scenario)
                 break
         shutil.copy2(self._root / mutant.file, tree / mutant.file)
         self.outcomes.append(outcome)

@@ -50,6 +50,7 @@ class Scenario:
     unreachable: list[str] = field(default_factory=list)
     says: list[str] = field(default_factory=list)
     ran: Mapping[str, list[str]] = field(default_factory=dict)
+    order: list[str] = field(default_factory=list)
     changed: list[str] | None = None
     tasks: Mapping[str, int] = field(default_factory=dict)
 
@@ -147,6 +148,7 @@ def judge(scenario: Scenario, run: Run) -> list[str]:
             for text in scenario.says
             if not any(re.search(text, one["msg"]) for one in run.results)
         ),
+        *_order(scenario, run),
         *_ran(scenario, run),
     ]
 
@@ -194,8 +196,19 @@ def _ends(scenario: Scenario, run: Run) -> Iterator[str]:
         yield f"unreachable: {unreachable}, wanted {scenario.unreachable}"
     ignored = re.search(r"ignored=[1-9]", run.output)
     wanted = _UNREACHABLE if scenario.unreachable and not ignored else _FAILED if scenario.failed else 0
-    if run.rc != wanted:
+    # Where a host failed and another was not reached, it is the one that ended the run.
+    if run.rc != wanted and not (scenario.failed and scenario.unreachable and run.rc == _FAILED):
         yield f"exit status {run.rc}, wanted {wanted}: {run.output[-1500:]}"
+
+
+def _order(scenario: Scenario, run: Run) -> Iterator[str]:
+    """Return the first of the actions that did not run after those before it."""
+    made = [f"{one['host']} {short(one['action'])}" for one in run.results if one["status"] != "skipped"]
+    rest = iter(made)
+    for wanted in scenario.order:
+        if wanted not in rest:
+            yield f"{wanted} is not in its place, wanted {', '.join(scenario.order)}: {', '.join(made)}"
+            return
 
 
 def _ran(scenario: Scenario, run: Run) -> Iterator[str]:
