@@ -173,8 +173,11 @@ def _limits(root: Root, name: str, run: Runner, own: Collection[str], named: Col
     keys = [key for key in keys if f"{key[1]} of {name}" not in named]
     if not keys:
         return
-    outcome = run(["systemctl", "show", f"--property={','.join(key[1] for key in keys)}", "--", name])
+    outcome = run(["systemctl", "show", f"--property=LoadState,{','.join(key[1] for key in keys)}", "--", name])
     there = dict(line.split("=", 1) for line in outcome.stdout.splitlines() if "=" in line)
+    # Of a unit that is not installed, systemd shows its own defaults; drop-ins may be there before it.
+    if there.get("LoadState") == "not-found":
+        return
     for key in keys:
         wanted = unit_files.in_force(mine, key)
         value = wanted[0].value if wanted else ""

@@ -154,3 +154,9 @@ def test_a_systemd_that_does_not_answer_is_a_finding_and_files_are_compared(mach
     machine.put(SITE, "[Service]\nExecStart=\n")
     found = units.findings(machine.root, {"units": ROWS}, lambda _words: Outcome(1, "", "no bus"))
     assert [one.kind for one in found] == ["systemd", "unit-drop-in"]
+
+
+def test_limits_of_a_daemon_that_is_not_installed_are_not_compared(machine: Machine) -> None:
+    machine.units[DAEMON] = {"LoadState": "not-found", "LimitMEMLOCK": "8388608", "LimitNOFILE": "524288"}
+    rows = [{"name": DAEMON, "role": "demo"}]
+    assert [one for one in read(machine, rows) if one[0] == "unit-property"] == []
