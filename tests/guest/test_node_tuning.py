@@ -349,7 +349,7 @@ def test_a_node_boots_with_as_many_pages_as_are_allowed(node: TunedNode) -> None
     assert node.pages() == {0: 40, 1: 8}
     say("guest", f"rebooted in {node.guest.reboot():.0f} s")
     assert node.pages() == counts
-    assert node.guest.failed_units() == []
+    assert node.guest.failed_units() == [], node.guest.run("journalctl --boot --unit=bedplate-tuning --no-pager")
     assert node.play("apply").counts["changed"] == 0
 
 

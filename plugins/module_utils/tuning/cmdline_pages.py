@@ -21,8 +21,11 @@ def refusals(root: Root, tokens: Sequence[Token]) -> list[Finding]:
     """Return a finding for each NUMA node that the next boot would leave less than its floor.
 
     A number without a NUMA node is compared with the memory of all. A container, and a tree without a running kernel, as an image has,
-    are not compared.
+    are not compared. Neither are tokens that the running kernel was given: it has booted with them, and another may count some MiB less.
     """
+    given = (root.text("proc/cmdline", needed=False) or "").split()
+    if {str(token) for token in tokens if _is_of_pages(token)} <= set(given):
+        return []
     memory = {node.number: node.memory_mib for node in read_nodes(root) if node.memory_mib}
     if not memory or is_container(root):
         return []
@@ -30,6 +33,10 @@ def refusals(root: Root, tokens: Sequence[Token]) -> list[Finding]:
     for node, mib in _asked(tokens):
         asked[node] = asked.get(node, 0) + mib
     return [one for node, mib in sorted(asked.items()) for one in _compared(memory, node, mib)]
+
+
+def _is_of_pages(token: Token) -> bool:
+    return token.key.replace("-", "_") in ("hugepages", "hugepagesz")
 
 
 def _compared(memory: dict[int, int], node: int, asked: float) -> Iterator[Finding]:

@@ -61,7 +61,9 @@ def used(root: Root, one: Pages) -> int:
 def refusals(root: Root, wanted: Sequence[Pages], reserve_mib: int, now: bool = True) -> list[Finding]:
     """Return why a machine cannot have these pages: no such NUMA node, no such size, or less left than the floor.
 
-    `reserve_mib` is the profile's. `now` counts pages of other sizes, too, that the running kernel has; the next boot has none of them.
+    Pages that the kernel has already are not refused: another kernel may count some MiB less memory than the one before, and a machine
+    that has booted with its pages goes on with them. `reserve_mib` is the profile's. `now` counts pages of other sizes, too, that the
+    running kernel has; the next boot has none of them.
     """
     nodes = {node.number: node for node in read_nodes(root) if node.cpus}
     found, memory = [], {number: node.memory_mib for number, node in nodes.items() if node.memory_mib}
@@ -76,7 +78,8 @@ def refusals(root: Root, wanted: Sequence[Pages], reserve_mib: int, now: bool = 
             found.append(_impossible(one, f"sizes that CPUs and kernel have: {has}", "`hugepages` of the profile"))
     others = _others(root, wanted) if now else []
     beyond = excesses(memory, [*wanted, *others], reserve_mib)
-    return [*found, *(one.finding() for one in beyond if one.pages not in others)]
+    growing = {one.pages.node for one in beyond if (count(root, one.pages) or 0) < one.pages.count}
+    return [*found, *(one.finding() for one in beyond if one.pages.node in growing and one.pages not in others)]
 
 
 def _impossible(one: Pages, found: str, key: str) -> Finding:

@@ -80,6 +80,15 @@ def test_tokens_are_compared_with_the_memory_of_each_numa_node(
     assert [(one.kind, one.where.partition(", ")[2]) for one in found] == wrong
 
 
+def test_tokens_with_which_the_kernel_runs_are_not_refused(tmp_path: Path) -> None:
+    two_nodes(tmp_path)
+    (tmp_path / "proc").mkdir(exist_ok=True)
+    (tmp_path / "proc/cmdline").write_text("ro hugepagesz=2M hugepages=0:745,1:744 quiet\n")
+    root = Root(str(tmp_path))
+    assert refusals(root, parse(["hugepagesz=2M", "hugepages=0:745,1:744", "iommu=pt"])) == []
+    assert len(refusals(root, parse(["hugepagesz=2M", "hugepages=0:746,1:744"]))) == 1
+
+
 def test_tokens_below_the_floor_reach_no_file_of_the_boot_loader(tmp_path: Path) -> None:
     machine = el9(tmp_path, ROOT)
     two_nodes(tmp_path)

@@ -185,6 +185,13 @@ def test_what_the_machine_cannot_have_is_refused_before_anything_is_taken(
     assert kernel.writes == []
 
 
+def test_pages_that_the_kernel_has_already_are_not_refused(kernel: Kernel) -> None:
+    """Another kernel counts some MiB less memory: the node has booted, and its unit must not keep slurmd from starting."""
+    kernel.put(0, "2M", "nr_hugepages", 1540)
+    assert kernel.bring(Pages(0, "2M", 1540)).refused == []
+    assert kinds(kernel.bring(Pages(0, "2M", 1541)).refused) == [("huge-pages-floor", "2M on NUMA node 0")]
+
+
 def test_pages_that_nobody_names_count_while_the_kernel_has_them(kernel: Kernel) -> None:
     kernel.put(0, "1G", "nr_hugepages", 2)
     wanted = Pages(0, "2M", 1000)
