@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, counted, ordered
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, to_json
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import counted, ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import Wanted, judge
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import compared, managers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
@@ -87,7 +87,7 @@ def opensm_verdict(path: object, told: Mapping[str, Any], choices: Choices | Non
         "failed": failed,
         "summary": summary,
         "table": compared.table(listed, summary),
-        "findings": [asdict(one) for one in listed],
+        "findings": to_json(listed),
     }
 
 

@@ -71,11 +71,11 @@ EXAMPLES = r"""
 RETURN = r"""
 msg: {description: The outcome in a line or all findings., type: str, returned: always}
 findings:
-  description: What is not as planned.
+  description: What is not as planned, with the fields that RV(bedplate.cluster.node_state#module:findings) has.
   type: list
   elements: dict
   returned: always
-  sample: [{kind: engine, severity: error, where: plane rail0, text: routing engine ftree is asked for..., action: "cause: ...", ends: []}]
+  sample: [{kind: engine, severity: error, where: plane rail0, expected: the routing engine ftree, found: minhop, remedy: "cause: ..."}]
 planes:
   description: What OpenSM made of each plane.
   type: list
@@ -84,12 +84,12 @@ planes:
   sample: [{plane: rail0, engine: ftree, hcas: 32, switches: 6, imbalance: 1.0, unreachable: 0, idle: 0}]
 """
 
-from dataclasses import asdict
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding, counted
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding, to_json
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import counted
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.plan_data import from_data
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.proof import Proof, prove
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_proof import prove_blocks, prove_topology
@@ -141,7 +141,7 @@ def main() -> None:
             wrong, word = prove_blocks(blocks["topology"], blocks["shown"], blocks["options"], given["timeout"])
             findings += wrong
             said += [word] if word else []
-    result = {"changed": False, "findings": [asdict(finding) for finding in findings], "planes": made}
+    result = {"changed": False, "findings": to_json(findings), "planes": made}
     if findings:
         module.fail_json(msg="\n".join([f"{counted(len(findings), 'finding')}:", *map(str, findings)]), **result)
     module.exit_json(msg="; ".join(said) or "nothing was to be simulated", **result)

@@ -63,13 +63,17 @@ findings:
   contains:
     kind: {description: "A short name of its class, such as C(sysctl) or C(unread).", type: str, sample: sysctl}
     where: {description: What differs., type: str, sample: sysctl vm.swappiness}
-    expected: {description: What the cluster file and the roles' variables want., type: str, sample: '10'}
+    expected: {description: What the cluster file and the roles' variables want; may be empty., type: str, sample: '10'}
     found: {description: What the machine has., type: str, sample: '60'}
     overridden_by: {description: 'The file, drop-in or program that wins.', type: str, sample: '/etc/sysctl.d/99-site.conf:3'}
     remedy: {description: What to do., type: str}
     severity: {description: 'V(error), V(warning) or V(notice).', type: str, sample: error}
     machine: {description: 'The machine; empty here, except for findings about Slurm as a whole.', type: str}
     reboot: {description: Whether the remedy needs a reboot., type: bool}
+    ports:
+      description: The planned ports of a fabric in question, each a switch or an HCA and the number of its port; empty here.
+      type: list
+      elements: list
 compared: {description: The parts that were compared., type: list, elements: str, returned: always}
 """
 

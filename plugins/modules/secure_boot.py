@@ -94,14 +94,14 @@ def main() -> None:
             module.fail_json(
                 msg=f"Secure Boot is on, and for which kernel the module is to be signed is not known: {error}"
             )
-    verdict = judge(state, node_command.run, module=file, kernel=kernel)
-    if verdict.text and not module.check_mode:
-        module.fail_json(msg=verdict.text)
-    if verdict.text:
-        module.warn(verdict.text)
-    changed = bool(not verdict.text and _noted(Path(asked["note"]), asked["reboot"], module.check_mode))
+    obstacle = judge(state, node_command.run, module=file, kernel=kernel)
+    if obstacle and not module.check_mode:
+        module.fail_json(msg=obstacle.remedy)
+    if obstacle:
+        module.warn(obstacle.remedy)
+    changed = bool(not obstacle and _noted(Path(asked["note"]), asked["reboot"], module.check_mode))
     good = {"enabled": "Secure Boot is on, and the firmware knows the driver's key", None: _UNKNOWN}
-    module.exit_json(changed=changed, msg=verdict.text or good.get(state, "Secure Boot is off"))
+    module.exit_json(changed=changed, msg=obstacle.remedy if obstacle else good.get(state, "Secure Boot is off"))
 
 
 def _noted(path: Path, reason: str, check: bool) -> bool:

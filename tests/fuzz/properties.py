@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import dumps, lldp, partitions_reader
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovered import plan_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import (
     Discovery,
     Node,
@@ -127,7 +127,7 @@ def _judged(plan: Plan, found: Mapping[str, Discovery]) -> None:
 def _in_words(findings: Iterable[Finding]) -> None:
     for one in findings:
         assert one.where, one
-        assert one.text, one
+        assert one.found, one
 
 
 def _as_planned(plan: Plan, discovery: Discovery, names: Mapping[str, str]) -> None:

@@ -87,9 +87,9 @@ def test_the_standby_takes_over_and_verify_says_so():
     try:
         said = verdict()
         assert said.startswith("red")
-        planned = "planned is sm1 mlx5_0 with priority 15"
-        assert f"the master is sm2 mlx5_0 (0x02d6019952577601) with priority 14; {planned}" in said
-        assert f"sm1, molecule: expected as planned, found {UNIT} is inactive" in said
+        planned = "expected sm1 mlx5_0 with priority 15 as master"
+        assert f"{planned}, found sm2 mlx5_0 (0x02d6019952577601) with priority 14" in said
+        assert f"sm1, molecule: expected {UNIT} active, found inactive" in said
         assert "SMINFO_MASTER" in on(STANDBY, "sminfo")
     finally:
         on(MASTER, f"systemctl start {UNIT}")
@@ -114,7 +114,7 @@ def test_a_standby_that_is_gone_is_told_of():
     finally:
         on(STANDBY, f"systemctl start {UNIT}")
     assert said.startswith("red")
-    assert "sm2 mlx5_0 is to be standby, and is no subnet manager now" in said
+    assert "expected sm2 mlx5_0 as standby, found no subnet manager there" in said
 
 
 def test_wrong_partitions_turn_verify_red_and_are_mended_without_a_restart():
@@ -139,8 +139,8 @@ def test_another_engine_and_priority_than_planned_turn_verify_red(restored):
     on(MASTER, f"sed -i 's/^routing_engine .*/routing_engine minhop/' {conf} && systemctl restart {UNIT}")
     said = verdict()
     assert said.startswith("red")
-    assert "routing engine ftree is asked for, and minhop is in effect" in said
-    assert "sm2 mlx5_0 has priority 3, and 14 is planned" in said
+    assert "expected the routing engine ftree, found minhop" in said
+    assert "expected priority 14 of sm2 mlx5_0, found 3" in said
 
 
 def test_changed_options_restart_the_standby_first(restored):
@@ -158,7 +158,7 @@ def test_files_that_fail_the_proof_do_not_land():
     done = play("interconnect", opensm_routing_engines=["torus-2QoS"])
     assert done.returncode != 0
     said = " ".join((done.stdout + done.stderr).split())
-    assert "routing engine torus-2QoS is asked for, and minhop is in effect" in said
+    assert "expected the routing engine torus-2QoS, found minhop" in said
     assert on(MASTER, "cat /etc/opensm/fabric/opensm.conf") == before
 
 

@@ -19,8 +19,10 @@ class Finding:
     """One difference.
 
     `kind` is a stable short name of its class, such as `sysctl` or `unit-drop-in`; tests and programs compare it. `where` names the
-    thing, such as `sysctl vm.swappiness`. `overridden_by` names the file and line, the drop-in or the program that wins over what
-    bedplate wrote; empty where there is none. `remedy` says what to do. `reboot` says whether the remedy needs a reboot.
+    thing, such as `sysctl vm.swappiness` or the place `rack r1, leaf-03 port 17`. `expected` is empty where `found` says it all.
+    `overridden_by` names the file and line, the drop-in or the program that wins over what bedplate wrote; empty where there is none.
+    `remedy` says what to do. `reboot` says whether the remedy needs a reboot. `ports` are the planned ports of a fabric in question,
+    each a switch or an HCA and the number of its port; 0 is the switch or HCA as a whole.
     """
 
     kind: str
@@ -32,13 +34,17 @@ class Finding:
     machine: str = ""
     overridden_by: str = ""
     reboot: bool = False
+    ports: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
         place = f"{self.machine}: {self.where}" if self.machine else self.where
+        return f"{place}: {self.difference}" + (f"; {self.remedy}" if self.remedy else "")
+
+    @property
+    def difference(self) -> str:
+        """Return the difference in words, without its place and remedy: `expected 10, found 60`."""
         override = f", overridden by {self.overridden_by}" if self.overridden_by else ""
-        return f"{place}: expected {self.expected}, found {self.found}{override}" + (
-            f"; {self.remedy}" if self.remedy else ""
-        )
+        return (f"expected {self.expected}, found {self.found}" if self.expected else self.found) + override
 
     def on(self, machine: str) -> Finding:
         """Return the finding with the name of its machine."""
@@ -46,14 +52,19 @@ class Finding:
 
 
 def to_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Return findings as plain data, with all their fields."""
-    return [asdict(one) for one in findings]
+    """Return findings as plain data, with all their fields; a port is a list of name and number."""
+    return [{**asdict(one), "ports": [list(port) for port in one.ports]} for one in findings]
 
 
 def from_json(rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
     """Return the findings of plain data; unknown fields are those of a newer bedplate and are left out."""
     known = {field.name for field in fields(Finding)}
-    return [Finding(**{key: value for key, value in row.items() if key in known}) for row in rows]
+    found = []
+    for row in rows:
+        values = {key: value for key, value in row.items() if key in known}
+        ports = tuple((str(name), int(number)) for name, number in values.pop("ports", ()))
+        found.append(Finding(**values, ports=ports))
+    return found
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:

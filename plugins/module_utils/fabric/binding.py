@@ -12,15 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
-    ERROR,
-    INFO,
-    WARNING,
-    End,
-    Finding,
-    few,
-    place,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End, few, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import (
     CA,
     SWITCH,
@@ -183,7 +176,7 @@ class _Binder:
             text = (
                 f"{len(renamed)} hosts name their HCAs otherwise than the plan; their order was taken: {few(renamed)}"
             )
-            self._add("unnamed", INFO, self.plan.name, text, "name the devices in the plan as the hosts do")
+            self._add("unnamed", NOTICE, self.plan.name, "", text, "name the devices in the plan as the hosts do")
 
     def _by_place(self, boxes: Iterable[Box]) -> None:
         """Name what the plan has at the other end of known nodes' cables, until nothing new is found."""
@@ -244,30 +237,30 @@ class _Binder:
             text = (
                 f"{len(switches)} switches carry no name of the plan, and were known by their cables: {few(switches)}"
             )
-            action = "give ibnetdiscover and OpenSM the node-name map of the plan"
-            self._add("unnamed", WARNING, self.plan.name, text, action, *((name, 0) for name in switches))
+            remedy = "give ibnetdiscover and OpenSM the node-name map of the plan"
+            self._add("unnamed", WARNING, self.plan.name, "", text, remedy, *((name, 0) for name in switches))
         for box, name in nameless:
             if not (many and box.kind == SWITCH):
-                what, action = ("switch", "name it") if box.kind == SWITCH else ("HCA", "set its NodeDescription (rdma-ndd)")  # fmt: skip
+                what, remedy = ("switch", "name it") if box.kind == SWITCH else ("HCA", "set its NodeDescription (rdma-ndd)")  # fmt: skip
                 how = self.seen.how[name]
                 text = f"the {what} there calls itself {box.description!r}; by {'its ' if how in (GUID, PLACE) else ''}{how} it is {name}"
-                self._add("unnamed", WARNING, self._where(box, name), text, action, (name, 1))
+                self._add("unnamed", WARNING, self._where(box, name), "", text, remedy, (name, 1))
 
     def _add_again(self, box: Box, name: str) -> None:
         same = self.again[box.guid]
         known = "" if name in self.seen.strangers else f"; by its place it is {name}"
         text = f"the node there calls itself {box.description!r}, as does the one that is {same}{known}"
-        ends = ((same, 1),) if name in self.seen.strangers else ((same, 1), (name, 1))
-        self._add("duplicate-name", ERROR, self._where(box, name), text, "give it a name of its own", *ends)
+        ports = ((same, 1),) if name in self.seen.strangers else ((same, 1), (name, 1))
+        self._add("duplicate-name", ERROR, self._where(box, name), "", text, "give it a name of its own", *ports)
 
     def _check_guid(self, box: Box, name: str) -> None:
         thing = self.plan.switches.get(name) or self.plan.hcas[name]
         if thing.guid and guid_of(thing.guid) != box.guid and box.guid not in self.sight.doubles:
             owner = self.on_record.get(box.guid)
             of_whom = f", which is on record for {owner}" if owner else ""
-            text = f"has the GUID {box.guid}{of_whom}; {guid_of(thing.guid)} is on record: it was replaced"
-            action = "record the new GUID, or put the old one back"
-            self._add("replaced", WARNING, self.plan.where(name), text, action, (name, 1))
+            expected, found = f"the GUID {guid_of(thing.guid)} on record", f"{box.guid}{of_whom}: it was replaced"
+            remedy = "record the new GUID, or put the old one back"
+            self._add("replaced", WARNING, self.plan.where(name), expected, found, remedy, (name, 1))
 
     def _where(self, box: Box, name: str) -> str:
         """Return where a node is: the switch's port it is at, for an HCA."""
@@ -303,5 +296,5 @@ class _Binder:
             if near in cables and near[0] in names
         }
 
-    def _add(self, kind: str, severity: str, where: str, text: str, action: str, *ends: End) -> None:
-        self.seen.findings.append(Finding(kind, severity, where, text, action, ends))
+    def _add(self, kind: str, severity: str, where: str, expected: str, found: str, remedy: str, *ports: End) -> None:
+        self.seen.findings.append(Finding(kind, where, expected, found, remedy, severity, ports=ports))

@@ -11,14 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
-    ERROR,
-    End,
-    Finding,
-    describe,
-    few,
-    place,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End, describe, few, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import natural
 
@@ -100,14 +94,14 @@ class Words:
         row = row[2 * first :] + row[: 2 * first]
         odd = row[1::2]
         names = [describe(end, self.plan) for end in odd]
-        text = f"expected {describe(row[0], self.plan)}, found {describe(row[2], self.plan)}"
+        expected, found = describe(row[0], self.plan), describe(row[2], self.plan)
         where = place(odd[0], self.plan)
         if len(odd) == 2:
-            action = self._at_host(odd, row[0::2]) + f"swap with {place(odd[1], self.plan)}"
-            return Finding("swapped", ERROR, where, text, action, tuple(row))
+            remedy = self._at_host(odd, row[0::2]) + f"swap with {place(odd[1], self.plan)}"
+            return Finding("swapped", where, expected, found, remedy, ports=tuple(row))
         moves = "; ".join(f"{one} into {other}" for one, other in zip(names, [*names[1:], names[0]]))
-        text += f"; {len(odd)} cables are in each other's places: {', '.join(names)}"
-        return Finding("rotated", ERROR, where, text, f"move the cable of {moves}", tuple(row))
+        found += f"; {len(odd)} cables are in each other's places: {', '.join(names)}"
+        return Finding("rotated", where, expected, found, f"move the cable of {moves}", ports=tuple(row))
 
     def _at_host(self, plugs: list[End], hcas: list[End]) -> str:
         """Return how to swap two cables at a host, where they are in two switches: adapters are side by side, and leaves are not."""
@@ -131,41 +125,46 @@ class Words:
         holds = describe(row[1], self.plan)
         if len(plugs) == 2:
             kind = "wrong-port" if planned[0] == now[0] else "miswired"
-            text = f"it holds the cable of {holds}, which is planned in {describe(planned, self.plan)}"
+            expected = f"the cable of {holds} in {describe(planned, self.plan)}"
+            found = f"in {describe(now, self.plan)}"
             to = place(planned, self.plan) if kind == "miswired" else describe(planned, self.plan)
-            return Finding(kind, ERROR, place(now, self.plan), text, f"move it to {to}", tuple(row))
+            return Finding(kind, place(now, self.plan), expected, found, f"move it to {to}", ports=tuple(row))
         names = [describe(end, self.plan) for end in plugs]
         moves = "; ".join(f"{names[n]} into {names[n - 1]}" for n in range(1, len(plugs)))
         text = f"{len(plugs) - 1} cables are each in the next one's place, up to {describe(plugs[-1], self.plan)}"
-        action = f"move, in this order, the cable of {moves}"
-        return Finding("shifted", ERROR, place(planned, self.plan), text, action, tuple(row))
+        remedy = f"move, in this order, the cable of {moves}"
+        return Finding("shifted", place(planned, self.plan), "", text, remedy, ports=tuple(row))
 
     def missing(self, link: tuple[End, End], taken: Mapping[End, End]) -> Finding:
         """Tell of a planned cable of which nothing is seen."""
         low, high = link if link[0][0] in self.plan.hcas or link[1][0] not in self.plan.hcas else link[::-1]
-        text = f"the cable to {place(low, self.plan)} is missing or dead"
+        found = "missing or dead"
         for end in link:
             if end in taken:
-                text += f"; {describe(end, self.plan)} holds another"
-        action = "see that it is plugged in at both ends; if it is, replace it"
-        return Finding("missing", ERROR, place(high, self.plan), text, action, link)
+                found += f"; {describe(end, self.plan)} holds another"
+        remedy = "see that it is plugged in at both ends; if it is, replace it"
+        expected = f"the cable to {place(low, self.plan)}"
+        return Finding("missing", place(high, self.plan), expected, found, remedy, ports=link)
 
     def dead_host(self, host: str, links: list[tuple[End, End]]) -> Finding:
         """Tell of a host of which no cable is seen."""
         places = few(describe(end, self.plan) for link in links for end in link if end[0] in self.plan.switches)
         hca = next(end[0] for link in links for end in link if end[0] in self.plan.hcas)
         rack = self.plan.hcas[hca].rack
-        ends = tuple(end for link in links for end in link if end[0] in self.plan.hcas)
-        text = f"none of its {len(links)} cables is seen, at {places}"
-        return Finding("isolated", ERROR, f"rack {rack}, {host}" if rack else host, text, "check that the host is on", ends)  # fmt: skip
+        ports = tuple(end for link in links for end in link if end[0] in self.plan.hcas)
+        where = f"rack {rack}, {host}" if rack else host
+        return Finding(
+            "isolated", where, f"{len(links)} cables at {places}", "none", "check that the host is on", ports=ports
+        )
 
     def extra(self, one: End, other: End, spare: bool) -> Finding:
         """Tell of a cable that the plan does not have; between two planes, it joins them."""
         text = f"a cable to {place(other, self.plan)} that the plan {'leaves out' if spare else 'does not have'}"
         if planes := self.joins(one, other):
             text += f"; it joins the planes {' and '.join(planes)}"
-            return Finding("joined", ERROR, place(one, self.plan), text, "take it out at once", (one, other))
-        return Finding("extra", ERROR, place(one, self.plan), text, "take it out, or add it to the plan", (one, other))
+            return Finding("joined", place(one, self.plan), "", text, "take it out at once", ports=(one, other))
+        remedy = "take it out, or add it to the plan"
+        return Finding("extra", place(one, self.plan), "", text, remedy, ports=(one, other))
 
     def joins(self, one: End, other: End) -> list[str]:
         """Return the two planes that a cable joins."""

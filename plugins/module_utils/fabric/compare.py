@@ -11,16 +11,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import Seen, bind, learned
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cabling import Words, chains
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
-    ERROR,
-    INFO,
     KINDS,
-    WARNING,
     End,
-    Finding,
     counted,
     describe,
     few,
@@ -122,10 +119,10 @@ class _Comparer:
             self.told.update(ends)
             self.seen.told.update(nodes)
             text = f"the GUID {guid} is at {few(place(end, self.plan) for end in ends)}: {' and '.join(nodes)} have the same"
-            action = (
+            remedy = (
                 "OpenSM stops at that: replace one of the two; if a cable was moved while discovering, discover again"
             )
-            self._add("duplicate-guid", ERROR, place(ends[0], self.plan) if ends else own, text, action,
+            self._add("duplicate-guid", ERROR, place(ends[0], self.plan) if ends else own, "", text, remedy,
                       *((name, 0) for name in nodes))  # fmt: skip
 
     def _right(self) -> None:
@@ -147,8 +144,8 @@ class _Comparer:
             if low in half:
                 one, other = half[low]
                 text = f"{describe(one, self.plan)} tells of the cable between the two, and this end does not"
-                action = "discover again; a port that keeps silent has trouble"
-                self._add("half-seen", WARNING, place(other, self.plan), text, action, low, high)
+                remedy = "discover again; a port that keeps silent has trouble"
+                self._add("half-seen", WARNING, place(other, self.plan), "", text, remedy, low, high)
                 found.add(low)
         return found
 
@@ -175,15 +172,14 @@ class _Comparer:
         if usual:
             count = sum(rate == usual for rate in slow.values())
             which = f"all {links}" if count == links else f"{count} of {links}"
-            text = f"{which} links run at {''.join(usual)}, {wanted} is planned"
-            action = "is fabric.speed right, or are the switches set lower? No cable is to be touched for this"
-            self._add("slow", ERROR, self.plan.name, text, action)
+            remedy = "is fabric.speed right, or are the switches set lower? No cable is to be touched for this"
+            self._add("slow", ERROR, self.plan.name, wanted, f"{''.join(usual)} on {which} links", remedy)
         told = {link: rate for link, rate in slow.items() if rate != usual}
         for link, rate in told.items():
             low, high = link.ends
-            text = f"the cable to {place(low, self.plan)} runs at {''.join(rate)}, planned is {wanted}"
-            action = "reseat the cable at both ends, then replace it"
-            self._add("slow", ERROR, place(high, self.plan), text, action, low, high)
+            found = f"{''.join(rate)} on the cable to {place(low, self.plan)}"
+            remedy = "reseat the cable at both ends, then replace it"
+            self._add("slow", ERROR, place(high, self.plan), wanted, found, remedy, low, high)
         return {link.ends[0] for link in told}
 
     def _unread_rates(self, unread: Sequence[tuple[End, Rate]]) -> None:
@@ -191,8 +187,8 @@ class _Comparer:
         if unread:
             end, rate = unread[0]
             text = f"the rate of {counted(len(unread), 'cable')} could not be read, such as {''.join(rate)} at {place(end, self.plan)}"
-            action = f"planned is {self.plan.width}{self.plan.speed}: discover with newer tools (rdma-core), or ask the switches"
-            self._add("unread", WARNING, self.plan.name, text, action)
+            remedy = f"planned is {self.plan.width}{self.plan.speed}: discover with newer tools (rdma-core), or ask the switches"
+            self._add("unread", WARNING, self.plan.name, "", text, remedy)
 
     def _strangers(self) -> set[End]:
         """Report what the plan does not have, strangers that are joined with each other as one; return the ports of their cables."""
@@ -217,11 +213,8 @@ class _Comparer:
         kind = _WHAT.get(self.seen.strangers[first], "a router")
         more = f" with {len(group) - 1} more behind" if len(group) > 1 else ""
         instead = [end for end in ends if end in self.planned and end not in self.told]
-        if instead:
-            wanted = describe(self.planned[instead[0]], self.plan)
-            text = f"expected {wanted}, found {kind} that the plan does not have, {first}{more}"
-        else:
-            text = f"{kind} is here that the plan does not have, {first}{more}"
+        expected = describe(self.planned[instead[0]], self.plan) if instead else ""
+        text = f"{kind}{'' if instead else ' is here'} that the plan does not have, {first}{more}"
         if len(ends) > 1:
             text += f"; it is also at {few(place(end, self.plan) for end in ends if end != (instead or ends)[0])}"
         planes = sorted({self.plan.switches[name].plane for name, _ in ends if name in self.plan.switches})
@@ -231,12 +224,12 @@ class _Comparer:
             end for end in instead if self.planned[end] not in self.seen.ports or self.planned[end] in strange
         )
         where = place((instead or ends)[0], self.plan) if ends else first
-        action = (
+        remedy = (
             "follow the cable, and put the planned one there"
             if instead
             else "add it to the plan, or take it off the fabric"
         )
-        self._add("unknown", ERROR if instead or joined else WARNING, where, text, action, *ends)
+        self._add("unknown", ERROR if instead or joined else WARNING, where, expected, text, remedy, *ends)
 
     def _cables(self, broken: Mapping[End, End], wrong: Mapping[End, End]) -> list[tuple[End, End]]:
         """Report what was done to cables, and return those that are missing."""
@@ -255,7 +248,7 @@ class _Comparer:
         """Add which planes the cables that are there join."""
         for end in ends:
             if end in wrong and (planes := self.words.joins(end, wrong[end])):
-                return replace(finding, text=f"{finding.text}; this joins the planes {' and '.join(planes)}")
+                return replace(finding, found=f"{finding.found}; this joins the planes {' and '.join(planes)}")
         return finding
 
     def _missing(self, missing: Sequence[tuple[End, End]], dark: set[str]) -> None:
@@ -284,14 +277,14 @@ class _Comparer:
             if not any(name in self.plan.hcas and self.plan.hcas[name].host in dead for name, _ in pair):
                 self.found.append(self.words.missing(pair, self.seen.ports))
 
-    def _add(self, kind: str, severity: str, where: str, text: str, action: str, *ends: End) -> None:
-        self.found.append(Finding(kind, severity, where, text, action, ends))
+    def _add(self, kind: str, severity: str, where: str, expected: str, found: str, remedy: str, *ports: End) -> None:
+        self.found.append(Finding(kind, where, expected, found, remedy, severity, ports=ports))
 
 
 __all__: Sequence[str] = (
     "ERROR",
-    "INFO",
     "KINDS",
+    "NOTICE",
     "WARNING",
     "Comparison",
     "Finding",

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, INFO, WARNING, Finding, few
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import CA, SWITCH, Discovery, Node
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Hca, Link, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import (
@@ -76,9 +77,10 @@ class _Reader:
         if discovery.troubles:
             number, text = discovery.troubles[0]
             text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
-            self.findings.append(Finding("partial", WARNING, self._plane(plane), text, "discover again"))
+            self.findings.append(Finding("partial", self._plane(plane), "", text, "discover again", WARNING))
         for number, text in discovery.unread:
-            self.findings.append(Finding("unread", WARNING, f"line {number}", f"was not understood: {text!r}"))
+            found = f"was not understood: {text!r}"
+            self.findings.append(Finding("unread", f"line {number}", "", found, severity=WARNING))
 
     def silent(self, discoveries: Iterable[Discovery]) -> None:
         """Take note of switches that others name, and that did not tell of themselves, or not in full: their cables are not known."""
@@ -92,8 +94,8 @@ class _Reader:
             text = (
                 f"{len(missing)} switches are named by others and did not tell of themselves, or not in full: {names}"
             )
-            action = "the discovery was cut off, or they do not answer: discover again"
-            self.findings.append(Finding("partial", ERROR, self.plan.name, text, action))
+            remedy = "the discovery was cut off, or they do not answer: discover again"
+            self.findings.append(Finding("partial", self.plan.name, "", text, remedy))
 
     def _plane(self, plane: str) -> str:
         return f"the discovery of {plane}" if plane else "the discovery"
@@ -149,18 +151,15 @@ class _Reader:
             leaf = self.by_guid.get(cable.guid, cable.guid) if cable else f"GUID {node.guid}"
             where = f"{leaf} port {cable.port}" if cable else leaf
             text = f"the HCA there calls itself {node.description!r}, which names no host"
-            action = "set its NodeDescription (rdma-ndd), or give the pattern of your names"
-            self.findings.append(Finding("unnamed", WARNING, where, text, action))
+            remedy = "set its NodeDescription (rdma-ndd), or give the pattern of your names"
+            self.findings.append(Finding("unnamed", where, "", text, remedy, WARNING))
         if self.strangers:
             names = fold(sorted(set(self.strangers)))
             text = f"{len(self.strangers)} HCAs are of no host of the cluster and were left out: {names}"
-            self.findings.append(Finding("unknown", INFO, self.plan.name, text))
+            self.findings.append(Finding("unknown", self.plan.name, "", text, severity=NOTICE))
         if self.aggregation:
-            self.findings.append(
-                Finding(
-                    "aggregation", INFO, self.plan.name, f"{self.aggregation} aggregation nodes (SHARP) are no hosts"
-                )
-            )
+            text = f"{self.aggregation} aggregation nodes (SHARP) are no hosts"
+            self.findings.append(Finding("aggregation", self.plan.name, "", text, severity=NOTICE))
         return self.findings
 
 

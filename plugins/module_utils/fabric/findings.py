@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is told of a fabric: findings, and places in the words of who walks to them."""
+"""Findings of a fabric: their kinds and order, and places in the words of who walks to them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few as few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import natural
 
 End = tuple[str, int]
 
-ERROR, WARNING, INFO = "error", "warning", "info"
-_ORDER = {ERROR: 0, WARNING: 1, INFO: 2}
+_ORDER = {ERROR: 0, WARNING: 1, NOTICE: 2}
 
 # What `Finding.kind` can be where a plan is compared with what was discovered, and what it means.
 KINDS = {
@@ -41,26 +40,17 @@ KINDS = {
 _LAST = ("slow", "unread")
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One difference. `kind` is its class, `where` the first place to go, `ends` the planned ports (name, port) it is about."""
-
-    kind: str
-    severity: str
-    where: str
-    text: str
-    action: str = ""
-    ends: tuple[End, ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.text}" + (f"; {self.action}" if self.action else "")
-
-
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings, the gravest first, those of speed after those of cables, places as people count: port 2 before port 10."""
     return sorted(
         findings,
-        key=lambda one: (_ORDER[one.severity], one.kind in _LAST, natural(one.where), one.kind, natural(one.text)),
+        key=lambda one: (
+            _ORDER[one.severity],
+            one.kind in _LAST,
+            natural(one.where),
+            one.kind,
+            natural(one.difference),
+        ),
     )
 
 

@@ -12,22 +12,21 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cables import Item, Row, bill
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import (
     ERROR,
-    INFO,
-    KINDS,
+    NOTICE,
     WARNING,
-    End,
     Finding,
-    worst,
+    to_json,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cables import Item, Row, bill
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import KINDS, End, worst
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.guids import valid
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import COLOURS, picture, text
 
-_GRAVITY = (INFO, WARNING, ERROR)
+_GRAVITY = (NOTICE, WARNING, ERROR)
 # Of a cable's row, what the page shows; with it go the kinds of the findings at its ends.
 _COLUMNS = attrgetter("cable", "state", "kind", "purpose", "rail", "a_label", "length_m", "part")
 
@@ -139,13 +138,15 @@ def _findings(findings: Sequence[Finding], *, compared: bool) -> str:
     words = "; ".join(
         f"{count} {kind}: {KINDS[kind]}" if kind in KINDS else f"{count} {kind}" for kind, count in counts.items()
     )
-    lines = (_line(one.severity, one.kind, one.where, one.text, one.action, first=one.severity) for one in findings)
+    lines = (
+        _line(one.severity, one.kind, one.where, one.difference, one.remedy, first=one.severity) for one in findings
+    )
     return f"{title}<p>{text(words)}.</p>\n{_table(('severity', 'kind', 'where', 'what', 'do'), lines)}"
 
 
 def _switches(plan: Plan, findings: Iterable[Finding]) -> str:
     used = Counter(chain.from_iterable(map(attrgetter("a", "b"), plan.present)))
-    told = Counter(name for one in findings for name in {name for name, _port in one.ends})
+    told = Counter(name for one in findings for name in {name for name, _port in one.ports})
     lines = (
         _line(
             one.name,
@@ -180,7 +181,7 @@ def _bill(items: Iterable[Item]) -> str:
 def _cables(plan: Plan, cables: Iterable[Row], findings: Iterable[Finding]) -> str:
     told: dict[End, dict[str, None]] = {}
     for finding in findings:
-        for end in finding.ends:
+        for end in finding.ports:
             told.setdefault(end, {})[finding.kind] = None
     lines = []
     for link, row in zip(plan.links, cables):
@@ -212,17 +213,7 @@ def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None) -
         "ok": ok,
         "planned": sum(1 for _ in plan.present),
         "counts": {kind: counts[kind] for kind in sorted(counts)},
-        "findings": [
-            {
-                "kind": one.kind,
-                "severity": one.severity,
-                "where": one.where,
-                "text": one.text,
-                "action": one.action,
-                "ends": [{"name": name, "port": port} for name, port in one.ends],
-            }
-            for one in findings
-        ],
+        "findings": to_json(findings),
     }
     return json.dumps(found, indent=1) + "\n"
 
@@ -244,10 +235,10 @@ def junit(plan: Plan, findings: Sequence[Finding], *, fail_on: str = ERROR) -> s
     for one in findings:
         tag = "failure" if _GRAVITY.index(one.severity) >= _GRAVITY.index(fail_on) else "skipped"
         sort = f' type="{text(one.severity)}"' if tag == "failure" else ""
-        name = text(f"{one.where}: {one.text}")
+        name = text(f"{one.where}: {one.difference}")
         lines += [
             f'  <testcase classname="fabric.{text(one.kind)}" name="{name}">',
-            f'    <{tag}{sort} message="{text(one.text)}">{text(one)}</{tag}>',
+            f'    <{tag}{sort} message="{text(one.difference)}">{text(one)}</{tag}>',
             "  </testcase>",
         ]
     return "\n".join([*lines, "</testsuite>", ""])

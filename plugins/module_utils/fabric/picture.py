@@ -8,15 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
-    ERROR,
-    INFO,
-    WARNING,
-    Finding,
-    counted,
-    few,
-    worst,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import counted, few, worst
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sketch import (
     BAND,
@@ -34,7 +27,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import H
 COLOURS = {
     ERROR: ("#b3261e", "#fbdad7"),
     WARNING: ("#b26a00", "#ffe9c7"),
-    INFO: ("#2f5fa8", "#dfe9f8"),
+    NOTICE: ("#2f5fa8", "#dfe9f8"),
     "": ("#5f6b76", "#f4f6f8"),
 }
 # Told apart by those who see fewer colours, too (Okabe and Ito).

@@ -14,15 +14,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm, readback, rules_files
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.dumps import Subnet, ca_order, read
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
-    ERROR,
-    Finding,
-    counted,
-    few,
-    place,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import counted, few, place
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ideal import Ideal
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
@@ -115,7 +110,7 @@ def prove(
     subnet manager, is made. `seconds` is the time that ibsim and each tool have.
     """
     if missing := missing_tools():
-        return Proof([Finding(TOOLS, ERROR, "this host", missing)])
+        return Proof([Finding(TOOLS, "this host", "", missing)])
     planned, found = simulated_plan(plan), Proof()
     manager = _manager(planned, plane, (files or {}).get(opensm.OPTIONS, ""))
     if isinstance(manager, Finding):
@@ -131,7 +126,7 @@ def prove(
             run = _Run(planned, plane, files, Path(scratch), found)
             run.go(simulated_plan(there) if there else planned, manager, seconds)
     except (SimulationError, ValueError) as error:
-        found.findings.append(Finding(SUBNET, ERROR, f"plane {plane or plan.name}", str(error)))
+        found.findings.append(Finding(SUBNET, f"plane {plane or plan.name}", "", str(error)))
     return found
 
 
@@ -144,12 +139,12 @@ def _manager(plan: Plan, plane: str, conf: str) -> SubnetManager | Finding:
             if guid_of(hca.port_guid) == guid_of(asked[1]):
                 return SubnetManager(hca.name, 15)
         text = f"guid 0x{asked[1]} is no port of an HCA of this plane, so OpenSM would not start"
-        return Finding(FILE, ERROR, opensm.OPTIONS, text, "name the port GUID of the SM's HCA")
+        return Finding(FILE, opensm.OPTIONS, "", text, "name the port GUID of the SM's HCA")
     for one in plan.managers:
         if plan.hcas[one.hca].plane == plane:
             return one
     if not here:
-        return Finding(CABLE, ERROR, f"plane {plane}", "no HCA has a cable, so there is nothing to simulate")
+        return Finding(CABLE, f"plane {plane}", "", "no HCA has a cable, so there is nothing to simulate")
     return SubnetManager(here[0].name, 15)
 
 
@@ -180,17 +175,17 @@ class _Run:
                 self._checked(fabric, seconds)
                 self._held(subnet, fabric, manager)
 
-    def cause(self, kind: str, where: str, text: str, action: str = "") -> None:
+    def cause(self, kind: str, where: str, text: str) -> None:
         """Note what differs from the plan."""
         self.causes.append(f"{where}: {text}")
-        self.found.findings.append(Finding(kind, ERROR, where, text, action))
+        self.found.findings.append(Finding(kind, where, "", text))
 
-    def effect(self, kind: str, text: str) -> None:
+    def effect(self, kind: str, found: str, expected: str = "") -> None:
         """Note what OpenSM does that is not planned, with its causes."""
         why = (
             f"cause: {few(self.causes, 3)}" if self.causes else "files and cables are as planned: look at OpenSM's log"
         )
-        self.found.findings.append(Finding(kind, ERROR, self.where, text, why))
+        self.found.findings.append(Finding(kind, self.where, expected, found, why))
 
     def _files(self) -> None:
         """Tell what the files say that the plan does not."""
@@ -262,8 +257,7 @@ class _Run:
         taken = _ENGINE.findall(self.found.log)
         self.found.engine = taken[-1] if taken else ""
         if self.found.engine != asked:
-            text = f"routing engine {asked} is asked for, and {self.found.engine or 'none'} is in effect"
-            self.effect(ENGINE, text)
+            self.effect(ENGINE, self.found.engine or "none", f"the routing engine {asked}")
 
     def _routes(self, subnet: Subnet, fabric: Simulation) -> None:
         counted = {hca.name for hca in self.plan.hcas.values() if hca.plane == self.plane and hca.purpose == COMPUTE}

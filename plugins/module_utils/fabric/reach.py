@@ -8,14 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import Seen
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
-    ERROR,
-    WARNING,
-    End,
-    Finding,
-    few,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import End, few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 
 
@@ -91,9 +86,9 @@ class _Reacher:
         self._darken(names)
         of_plane = f"of plane {plane} " if plane else ""
         text = f"nothing {of_plane}was discovered: none of {len(names)} switches, {few(names)}"
-        action = "ask from an HCA there whose port is up (ibnetdiscover -C, -P)"
+        remedy = "ask from an HCA there whose port is up (ibnetdiscover -C, -P)"
         where = f"plane {plane}" if plane else self.plan.name
-        self._add("partial", where, text, action, names)
+        self._add("partial", where, text, remedy, names)
 
     def _island(self, names: Iterable[str]) -> None:
         """A part with switches of its own; a lone HCA is told of as a missing cable."""
@@ -131,8 +126,8 @@ class _Reacher:
             front = next((name for name in group if name not in hidden), group[0])
             hosts = sum(not self._seen(hca) for name in group for hca in self.behind[name])
             text = f"{self._and_hcas(group, hosts)}: nothing is seen of {'it' if len(group) == 1 else 'them'}"
-            action = "check power and management of the switch, then all its cables"
-            self._add("isolated", self.plan.where(front), text, action, group)
+            remedy = "check power and management of the switch, then all its cables"
+            self._add("isolated", self.plan.where(front), text, remedy, group)
 
     def _behind_mute(self, absent: Iterable[str]) -> set[str]:
         """Return the switches that only nodes could have told of which kept silent, or which are themselves behind such."""
@@ -151,8 +146,8 @@ class _Reacher:
             text = f"{len(names)} nodes are named by others and did not tell of themselves: {few(names)}; "
             lost = self._unknown_cables()
             text += f"of {lost} planned cables nothing is known" if lost else "what is behind them is not known"
-            action = "the discovery was cut off, or they do not answer: discover again"
-            self._add("partial", self.plan.where(names[0]), text, action, names, ERROR if lost else WARNING)
+            remedy = "the discovery was cut off, or they do not answer: discover again"
+            self._add("partial", self.plan.where(names[0]), text, remedy, names, ERROR if lost else WARNING)
 
     def _unknown_cables(self) -> int:
         """Return of how many planned cables nobody told, since both ends kept silent, or are behind who did."""
@@ -174,8 +169,9 @@ class _Reacher:
     def _and_hcas(self, switches: list[str], hosts: int) -> str:
         return few(switches) + (f" and the {hosts} HCAs below" if hosts else "")
 
-    def _add(self, kind: str, where: str, text: str, action: str, names: Iterable[str], severity: str = ERROR) -> None:
-        self.found.findings.append(Finding(kind, severity, where, text, action, tuple((name, 0) for name in names)))
+    def _add(self, kind: str, where: str, found: str, remedy: str, names: Iterable[str], severity: str = ERROR) -> None:
+        ports = tuple((name, 0) for name in names)
+        self.found.findings.append(Finding(kind, where, "", found, remedy, severity, ports=ports))
 
 
 def components(ports: Mapping[End, End]) -> list[list[str]]:

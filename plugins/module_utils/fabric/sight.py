@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import WARNING, Finding, few
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Cable, Discovery, Node
 
 # A port by the GUID of its node.
@@ -120,7 +121,7 @@ def _pair(sight: Sight, claims: dict[Port, Port], doubles: set[str]) -> None:
 def _lost(name: str, guid: str, number: int) -> Finding:
     where = f"the discovery of plane {name}" if name else "the discovery"
     text = f"two nodes have the GUID {guid} (line {number}), and neither is told of"
-    return Finding("partial", WARNING, where, text, "discover again, from another node")
+    return Finding("partial", where, "", text, "discover again, from another node", WARNING)
 
 
 def _complaints(name: str, discovery: Discovery) -> Iterable[Finding]:
@@ -129,9 +130,10 @@ def _complaints(name: str, discovery: Discovery) -> Iterable[Finding]:
     if discovery.troubles:
         number, text = discovery.troubles[0]
         text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
-        yield Finding("partial", WARNING, where, text, "what did not answer is told of as missing; discover again")
+        remedy = "what did not answer is told of as missing; discover again"
+        yield Finding("partial", where, "", text, remedy, WARNING)
     if discovery.unread:
         number, text = discovery.unread[0]
         numbers = few((str(number) for number, _ in discovery.unread), 3)
         text = f"{len(discovery.unread)} lines were not understood (line {numbers}), first: {text!r}"
-        yield Finding("unread", WARNING, where, text, "if the file was cut off, discover again")
+        yield Finding("unread", where, "", text, "if the file was cut off, discover again", WARNING)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, INFO, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers import Branch, Union, roots
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 MOST, STACK, LINES = 16, 8, 24
 # In pixels.
 WIDTH, HEIGHT, GAP, BAND, MARGIN = 104, 44, 12, 96, 24
-_ORDER = (ERROR, WARNING, INFO, "")
+_ORDER = (ERROR, WARNING, NOTICE, "")
 
 
 @dataclass(eq=False)
@@ -310,11 +310,11 @@ class _Sketcher:
     def mark(self, findings: Iterable[Finding]) -> None:
         """Colour what findings are about: their ends, or else what they name as the place."""
         for finding in findings:
-            names = [name for name, _port in finding.ends] or re.split(r"[,\s]+", finding.where)
+            names = [name for name, _port in finding.ports] or re.split(r"[,\s]+", finding.where)
             boxes = {box: None for name in names if (box := self.box_of.get(name))}
             for box in boxes:
                 _tell(box, finding)
-            for (one, _), (other, _) in zip(finding.ends, finding.ends[1:]):
+            for (one, _), (other, _) in zip(finding.ports, finding.ports[1:]):
                 if line := self._known(one, other):
                     _tell(line, finding)
             if not boxes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, Finding, few
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import BLOCK, release
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
@@ -34,16 +35,16 @@ def prove_topology(text: str, shown: Shown, options: Mapping[str, str], seconds:
     nodes = sorted(set().union(*(one[1] for one in planned.values())))
     result = config_test.run({"slurm.conf": slurm_conf(nodes, options), FILE: text}, deadline=seconds)
     if not result.tested:
-        return [Finding("tools", ERROR, "this host", f"{result.message}: apt-get install slurmctld slurm-client")]
+        return [_not_installed(result.message)]
     if not result.accepted:
-        return [Finding("slurm", ERROR, FILE, result.message)]
+        return [Finding("slurm", FILE, "", result.message)]
     found = {
         name: (_number(one["level"]), _set(one["nodes"]), _set(one["switches"]))
         for name, one in parse_topology("\n".join(result.topology)).items()
     }
-    wrong = [Finding("slurm", ERROR, FILE, text) for text in result.errors]
+    wrong = [Finding("slurm", FILE, "", text) for text in result.errors]
     return wrong + [
-        Finding("slurm", ERROR, f"{FILE}, switch {name}", _differs(planned.get(name), found.get(name)))
+        Finding("slurm", f"{FILE}, switch {name}", "", _differs(planned.get(name), found.get(name)))
         for name in sorted(planned.keys() | found.keys())
         if planned.get(name) != found.get(name)
     ]
@@ -60,20 +61,23 @@ def prove_blocks(
     nodes = sorted(set().union(*planned.values()))
     result = config_test.run({"slurm.conf": slurm_conf(nodes, options), FILE: text}, deadline=seconds)
     if not result.tested:
-        return [Finding("tools", ERROR, "this host", f"{result.message}: apt-get install slurmctld slurm-client")], ""
+        return [_not_installed(result.message)], ""
     if result.version and release(result.version) < BLOCK:
         return [], f"blocks of NVLink domains not proved: slurmctld {result.version} of this host knows none"
     if not result.accepted:
-        return [Finding("slurm", ERROR, FILE, result.message)], ""
+        return [Finding("slurm", FILE, "", result.message)], ""
     found = {name: _set(one["nodes"]) for name, one in parse_topology("\n".join(result.topology)).items()}
-    wrong = [Finding("slurm", ERROR, FILE, said) for said in result.errors]
+    wrong = [Finding("slurm", FILE, "", said) for said in result.errors]
     for name in sorted(planned.keys() | found.keys()):
         wanted, there = planned.get(name), found.get(name)
         if wanted != there:
-            has = f"has the nodes {few([fold(there)])}" if there else "does not show it"
-            plan = f"the plan has {few([fold(wanted)])}" if wanted else "the plan does not have it"
-            wrong.append(Finding("slurm", ERROR, f"{FILE}, block {name}", f"slurmctld {has}, and {plan}"))
+            expected, shows = (f"the nodes {few([fold(one)])}" if one else "no such block" for one in (wanted, there))
+            wrong.append(Finding("slurm", f"{FILE}, block {name}", expected, f"{shows} in slurmctld"))
     return wrong, "slurmctld takes the blocks"
+
+
+def _not_installed(message: str) -> Finding:
+    return Finding("tools", "this host", "", message, "apt-get install slurmctld slurm-client")
 
 
 def _differs(planned: tuple[int, set[str], set[str]] | None, found: tuple[int, set[str], set[str]] | None) -> str:

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, INFO, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import NO_TEXT, Names, safe
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.tiers import Branch, roots
@@ -120,7 +120,7 @@ def _uncovered(nodes: Sequence[str], topology: Topology, advice: str) -> None:
     if missing := [name for name in nodes if name not in known]:
         them = "it" if len(missing) == 1 else "them"
         text = f"no HCA of {them} is in the fabric, so Slurm starts no job on {them} and others"
-        topology.findings.append(Finding("topology", ERROR, fold(missing), text, advice))
+        topology.findings.append(Finding("topology", fold(missing), "", text, advice))
 
 
 def _name_all(found: Sequence[tuple[Plan, Branch]], top: str, topology: Topology) -> None:
@@ -148,7 +148,7 @@ def _name_all(found: Sequence[tuple[Plan, Branch]], top: str, topology: Topology
     topology.switches = sorted(given.values(), key=lambda switch: switch.level)
     for before, after in names.changed.items():
         text = f"Slurm knows it as {after}: its name would be cut, or read as no text"
-        topology.findings.append(Finding("topology", INFO, before, text))
+        topology.findings.append(Finding("topology", before, "", text, severity=NOTICE))
 
 
 def _below_first(branch: Branch) -> Iterable[Branch]:

@@ -7,13 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
-    ERROR,
-    WARNING,
-    Finding,
-    few,
-    ordered,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few, ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_log import MASTER
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_tools import SILENT
 
@@ -71,37 +66,33 @@ class _Plane:
         if not views:
             if any(self.told.values()):
                 text = "no subnet manager answers: routes stay as they are, and nothing that comes up is let in"
-                yield self._error(SUBNET, self.wanted.name, text, f"start {self.wanted.managers[0].unit}")
+                yield Finding(SUBNET, self.wanted.name, "", text, f"start {self.wanted.managers[0].unit}")
             return
         yield from self._views(views)
         yield from self._master(self._seen(views))
         yield from self._standbys(self._seen(views))
         yield from self._pkeys()
 
-    def _error(self, kind: str, where: str, text: str, action: str = "", severity: str = ERROR) -> Finding:
-        return Finding(kind, severity, where, text, action)
-
     def _host(self, manager: Manager) -> Iterator[Finding]:
         """Tell of a host, its unit, its port and its log."""
         facts = self.told[manager.host]
         where = f"{manager.host}, {self.wanted.name}"
         if facts is None and (said := self.why.get(manager.host)):
-            yield self._error(HOST, where, f"its subnet manager could not be asked: {said}")
+            yield Finding(HOST, where, "", f"its subnet manager could not be asked: {said}")
             return
         if facts is None:
-            yield self._error(
-                HOST, where, "the host was not reached, so its subnet manager could not be asked", "is it up?"
-            )
+            text = "the host was not reached, so its subnet manager could not be asked"
+            yield Finding(HOST, where, "", text, "is it up?")
             return
         if facts["unit"] != "active":
-            action = f"`systemctl status {manager.unit}` and {manager.log} on {manager.host} say why; then start it"
-            yield self._error(UNIT, where, f"{manager.unit} is {facts['unit'] or 'not there'}", action)
+            remedy = f"`systemctl status {manager.unit}` and {manager.log} on {manager.host} say why; then start it"
+            yield Finding(UNIT, where, f"{manager.unit} active", facts["unit"] or "no such unit", remedy)
         if not facts["port"]:
-            text = f"the host has no port 0x{manager.guid} ({manager.hca}); it has {few(facts['ports']) or 'none'}"
-            action = (
+            remedy = (
                 "was the adapter replaced? Then record its GUID: playbooks/fabric_compare.yml -e fabric_record=true"
             )
-            yield self._error(PORT, where, text, action)
+            expected = f"the port 0x{manager.guid} ({manager.hca})"
+            yield Finding(PORT, where, expected, few(f"0x{guid}" for guid in facts["ports"]) or "no port", remedy)
         if facts["unit"] == "active":
             yield from self._log(manager, facts["log"], where)
 
@@ -109,24 +100,21 @@ class _Plane:
         look = f"look into {manager.log} on {manager.host}"
         if log["errors"]:
             errors = few((f"{name} {count} times" for name, count in log["errors"].items()), 4)
-            yield self._error(LOG, where, f"OpenSM reports errors: {errors}; the last: {log['last']}", look)
+            yield Finding(LOG, where, "", f"OpenSM reports errors: {errors}; the last: {log['last']}", look)
         if not log["state"]:
             text = "neither OpenSM nor its log tells its state"
-            yield self._error(
-                LOG, where, text, f"is the port up (`ibstat`)? Then {look}, and `systemctl restart {manager.unit}`"
-            )
+            remedy = f"is the port up (`ibstat`)? Then {look}, and `systemctl restart {manager.unit}`"
+            yield Finding(LOG, where, "", text, remedy)
         if log["state"] != MASTER:
             return
         if log["partitions"]:
             text = f"OpenSM drops partitions.conf, so every port reaches every other: {log['partitions']}"
-            yield self._error(LOG, where, text, "run playbooks/interconnect.yml, which writes the planned file again")
+            yield Finding(LOG, where, "", text, "run playbooks/interconnect.yml, which writes the planned file again")
         if not log["up"]:
-            yield self._error(SUBNET, where, "OpenSM does not say SUBNET UP after its last sweep", look)
+            yield Finding(SUBNET, where, "", "OpenSM does not say SUBNET UP after its last sweep", look)
         if log["engine"] != self.wanted.engine:
-            found = log["engine"] or "none"
-            text = f"routing engine {self.wanted.engine} is asked for, and {found} is in effect"
-            action = "run playbooks/interconnect.yml; when the files are as planned, playbooks/fabric_compare.yml says which cable is not"
-            yield self._error(ENGINE, where, text, action)
+            remedy = "run playbooks/interconnect.yml; when the files are as planned, playbooks/fabric_compare.yml says which cable is not"
+            yield Finding(ENGINE, where, f"the routing engine {self.wanted.engine}", log["engine"] or "none", remedy)
 
     def _views(self, views: Mapping[str, Sequence[Facts]]) -> Iterator[Finding]:
         """Tell when hosts see different masters: a plane that is in parts."""
@@ -138,9 +126,8 @@ class _Plane:
                 f"{host} sees {few(map(self._name, sorted(guids))) or 'none'}" for host, guids in masters.items()
             )
             text = f"the hosts see different masters: {seen}"
-            yield self._error(
-                SUBNET, self.wanted.name, text, "the plane is in parts: playbooks/fabric_compare.yml says where"
-            )
+            remedy = "the plane is in parts: playbooks/fabric_compare.yml says where"
+            yield Finding(SUBNET, self.wanted.name, "", text, remedy)
 
     def _seen(self, views: Mapping[str, Sequence[Facts]]) -> dict[str, Facts]:
         """Return GUID -> SM; what a host sees that is silent for another one counts as seen."""
@@ -153,57 +140,54 @@ class _Plane:
 
     def _name(self, guid: str) -> str:
         name = self.wanted.names.get(guid)
-        return f"{name} (0x{guid})" if name else f"0x{guid}, which is not in the plan"
+        return f"{name} (0x{guid})" if name else f"0x{guid} (not in the plan)"
 
     def _master(self, seen: Mapping[str, Facts]) -> Iterator[Finding]:
         masters = [one for one in seen.values() if one["state"] == "master"]
         first = self.wanted.managers[0]
-        planned = f"planned is {first.hca} with priority {first.priority}"
+        expected = f"{first.hca} with priority {first.priority} as master"
         if len(masters) > 1:
             names = few(self._name(one["guid"]) for one in masters)
-            yield self._error(
-                SM, self.wanted.name, f"there are {len(masters)} masters: {names}; {planned}", "stop all but one"
-            )
+            found = f"{len(masters)} masters: {names}"
+            yield Finding(SM, self.wanted.name, expected, found, "stop all but one")
             return
         if not masters:
-            text = f"no subnet manager is master; {planned}"
-            yield self._error(SUBNET, self.wanted.name, text, "look again in some seconds: one may just be taking over")
+            remedy = "look again in some seconds: one may just be taking over"
+            yield Finding(SUBNET, self.wanted.name, expected, "no master", remedy)
             return
         (master,) = masters
         if master["guid"] != first.guid:
             other = seen.get(first.guid)
             gone = f"{first.hca} is {other['state']}" if other else f"{first.hca} is no subnet manager now"
-            text = (
-                f"the master is {self._name(master['guid'])} with priority {master['priority']}; {planned}, and {gone}"
-            )
-            stranger = master["guid"] not in self.planned
-            action = "stop that one: OpenSM on another host, or a switch that manages" if stranger else ""
-            yield self._error(
-                SM, self.wanted.name, text, action or f"bring {first.unit} on {first.host} up, and it takes over again"
-            )
+            found = f"{self._name(master['guid'])} with priority {master['priority']}; {gone}"
+            remedy = f"bring {first.unit} on {first.host} up, and it takes over again"
+            if master["guid"] not in self.planned:
+                remedy = "stop that one: OpenSM on another host, or a switch that manages"
+            yield Finding(SM, self.wanted.name, expected, found, remedy)
         planned_one = self.planned.get(master["guid"])
         if planned_one and master["priority"] != planned_one.priority:
             yield self._priority(planned_one, master)
 
     def _priority(self, manager: Manager, seen: Facts) -> Finding:
-        text = f"{manager.hca} has priority {seen['priority']}, and {manager.priority} is planned"
-        return self._error(SM, self.wanted.name, text, f"run playbooks/interconnect.yml --limit {manager.host}")
+        expected, remedy = f"priority {manager.priority} of {manager.hca}", "run playbooks/interconnect.yml --limit "
+        return Finding(SM, self.wanted.name, expected, str(seen["priority"]), f"{remedy}{manager.host}")
 
     def _standbys(self, seen: Mapping[str, Facts]) -> Iterator[Finding]:
         for manager in self.wanted.managers[1:]:
             one = seen.get(manager.guid)
             if one is None or one["state"] not in ("standby", "master"):
-                state = f"is {one['state']}" if one else "is no subnet manager now"
-                text = f"{manager.hca} is to be standby, and {state}: when the master goes, it does not take over"
-                yield self._error(SM, self.wanted.name, text, f"bring {manager.unit} on {manager.host} up")
+                state = one["state"] if one else "no subnet manager there"
+                found = f"{state}: when the master goes, it does not take over"
+                remedy = f"bring {manager.unit} on {manager.host} up"
+                yield Finding(SM, self.wanted.name, f"{manager.hca} as standby", found, remedy)
             elif one["state"] == "standby" and one["priority"] != manager.priority:
                 yield self._priority(manager, one)
         for guid, one in seen.items():
             if guid not in self.planned and one["state"] != "master":
                 text = f"{self._name(guid)} is a subnet manager ({one['state']}, priority {one['priority']}) that is not planned"
                 left = "on a host that has left: `systemctl disable --now 'opensm-plane@*'`"
-                action = f"stop it ({left}), or name its host in services.subnet_managers"
-                yield self._error(SM, self.wanted.name, text, action, WARNING)
+                remedy = f"stop it ({left}), or name its host in services.subnet_managers"
+                yield Finding(SM, self.wanted.name, "", text, remedy, WARNING)
 
     def _pkeys(self) -> Iterator[Finding]:
         held: dict[str, Sequence[int]] = {}
@@ -216,17 +200,12 @@ class _Plane:
         ]
         if wrong:
             text = f"P_Keys are not as planned on {len(wrong)} of {len(held)} ports that were asked: {few(wrong, 3)}"
-            yield self._error(
-                PKEYS,
-                self.wanted.name,
-                text,
-                "run playbooks/interconnect.yml, which writes the planned partitions again",
-            )
+            remedy = "run playbooks/interconnect.yml, which writes the planned partitions again"
+            yield Finding(PKEYS, self.wanted.name, "", text, remedy)
         if silent := [self._name(guid) for guid in self.wanted.pkeys if guid not in held]:
             text = f"of {len(silent)} ports no P_Keys could be read: {few(silent, 3)}"
-            yield self._error(
-                PKEYS, self.wanted.name, text, "are these hosts up and cabled? playbooks/fabric_compare.yml", WARNING
-            )
+            remedy = "are these hosts up and cabled? playbooks/fabric_compare.yml"
+            yield Finding(PKEYS, self.wanted.name, "", text, remedy, WARNING)
 
 
 def _keys(keys: Sequence[int]) -> str:

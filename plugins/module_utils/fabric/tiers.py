@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold, natural_key
 
@@ -308,8 +308,8 @@ class _Builder:
             return branches[0]
         return Branch(above or list(members), [], branches, top=True)
 
-    def _add(self, severity: str, where: str, text: str, action: str) -> None:
-        self.findings.append(Finding("topology", severity, where, text, action))
+    def _add(self, severity: str, where: str, found: str, remedy: str) -> None:
+        self.findings.append(Finding("topology", where, "", found, remedy, severity))
 
 
 def _alike(sets: dict[str, frozenset[Branch]]) -> list[list[str]]:

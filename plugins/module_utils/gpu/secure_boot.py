@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 Run = Callable[[list[str]], Outcome]
@@ -31,14 +31,6 @@ _UNSIGNED = (
     "Nothing is rebooted. DKMS makes a key and signs when it builds, or prints why it does not (`modules won't be signed`, mostly for "
     "want of sign-file or openssl): `dkms build --force` and `dkms install --force` for the module of `dkms status`, then run this again"
 )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What is in the way of the module: in a word for a comparison, and all of it for a person. Both "": nothing is."""
-
-    found: str = ""
-    text: str = ""
 
 
 def certificate(root: Path = Path("/")) -> str:
@@ -71,40 +63,44 @@ def enrolment(path: str, run: Run) -> tuple[str, str]:
     return "", said or f"ended with {outcome.code}"
 
 
-def judge(state: str | None, run: Run, root: Path = Path("/"), module: str = "", kernel: str = "") -> Verdict:
+def judge(state: str | None, run: Run, root: Path = Path("/"), module: str = "", kernel: str = "") -> Finding | None:
     """Return what is in the way of a module (a file such as nvidia.ko) for a kernel; `state` is what gpu_facts calls secure_boot.
 
-    An unknown state is no verdict: whoever asks is to say that it is unknown.
+    The remedy says everything to a person. An unknown state is no finding: whoever asks is to say that it is unknown.
     """
     if state != "enabled":
-        return Verdict()
+        return None
     path = certificate(root)
     if not (root / path.lstrip("/")).exists():
-        return Verdict(
+        return _finding(
             f"no key at {path}",
             f"Secure Boot is on, and DKMS has no key at {path}: it did not sign the module, and the kernel would refuse it. {_UNSIGNED}",
         )
     if module and not _signer(module, kernel, run):
-        return Verdict(
+        return _finding(
             f"{module} is not signed",
             f"Secure Boot is on, and {module} for kernel {kernel} has no signature: the kernel would refuse it. {_UNSIGNED}",
         )
     answer, said = enrolment(path, run)
     if answer == "enrolled":
-        return Verdict()
+        return None
     head = f"Secure Boot is on, and the key that signs the driver ({path})"
     if answer == "blocked":
         again = "Nothing is rebooted. Make a new key, sign anew, and run this again"
-        return Verdict("a forbidden key", f"{head} is on the firmware's list of forbidden keys ({said}). {again}")
+        return _finding("a forbidden key", f"{head} is on the firmware's list of forbidden keys ({said}). {again}")
     if not answer:
         text = (
             f"{head} may or may not be enrolled: `mokutil --test-key {path}` said: {said}. Nothing is rebooted. Install mokutil where "
             "it is not there, else a person has to look"
         )
-        return Verdict("not known", text)
+        return _finding("not known", text)
     if answer == "requested":
-        return Verdict("asked for, not enrolled", f"{head} is asked for and not enrolled yet. {_steps(path, 2)}")
-    return Verdict("not enrolled", f"{head} is not enrolled: the kernel would refuse the module. {_steps(path, 1)}")
+        return _finding("asked for, not enrolled", f"{head} is asked for and not enrolled yet. {_steps(path, 2)}")
+    return _finding("not enrolled", f"{head} is not enrolled: the kernel would refuse the module. {_steps(path, 1)}")
+
+
+def _finding(found: str, remedy: str) -> Finding:
+    return Finding("secure-boot", "Secure Boot", "a module that is signed with an enrolled key", found, remedy)
 
 
 def _signer(module: str, kernel: str, run: Run) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
@@ -111,11 +111,9 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
 def _secure_boot(wanted: Mapping[str, Any], seen: state.Seen, boots: str | None) -> Iterator[Finding]:
     # What is missing on disk is a finding already.
     file = wanted["module"]["file"] if seen.module else ""
-    verdict = secure_boot.judge(boots, node_command.run, module=file, kernel=seen.kernel)
-    if verdict.found:
+    if obstacle := secure_boot.judge(boots, node_command.run, module=file, kernel=seen.kernel):
         fix = f"do not reboot; {again(wanted['role'])}: its error says what a person has to do"
-        where = "a module that is signed with an enrolled key"
-        yield Finding("secure-boot", "Secure Boot", where, verdict.found, fix)
+        yield replace(obstacle, remedy=fix)
 
 
 def _mig(wanted: list[list[str]], gpu: Mapping[str, Any]) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, netfile, opensm, slurm_topology
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import (
@@ -19,7 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks imp
     check,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import INFO, WARNING, Finding, ordered
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ordered
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import (
     STORAGE,
@@ -89,7 +90,7 @@ def _checked(cluster: Cluster, plan: Plan, beside: Beside | None = None, wrong: 
     problems = check(plan) if beside is None else check(plan, beside, OF_FILES)
     if lines := [*told(cluster, filter(_is_error, problems)), *wrong]:
         raise PlanError("\n".join(lines))
-    return [Finding("plan", WARNING, one.where, f"{one.text} [{one.rule}]") for one in problems]
+    return [Finding("plan", one.where, "", f"{one.text} [{one.rule}]", severity=WARNING) for one in problems]
 
 
 def _is_error(problem: Problem) -> bool:
@@ -159,7 +160,7 @@ def written(
     where = places(cluster)
     rows = cables.rows(plan, where)
     if lacking := cables.unmeasured(plan, rows, where):
-        odd.append(Finding("plan", INFO, "cabling.csv", f"of {len(rows)} cables {lacking[0]}", lacking[1]))
+        odd.append(Finding("plan", "cabling.csv", "", f"of {len(rows)} cables {lacking[0]}", lacking[1], NOTICE))
     told = ordered(dict.fromkeys([*work.warnings, *odd, *slurm.findings]))
     return found | _shown(plan, rows, told, discoveries, slurm.tree.branches), told
 

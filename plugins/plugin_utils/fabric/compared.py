@@ -8,18 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import cables, discovered, lldp
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.binding import learned
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import Comparison, comparison
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
-    ERROR,
-    INFO,
-    WARNING,
-    Finding,
-    few,
-    ordered,
-    worst,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few, ordered, worst
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.page import as_json, junit, page
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import LLDP, SavedError, Told, discoveries
@@ -30,7 +23,7 @@ from .artefacts import INFINIBAND, places, planned, slurm_files
 from .topologies import tree_of
 
 # What `fail_on` can be, and what is worse.
-FATAL = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), INFO: (ERROR, WARNING, INFO), "never": ()}
+FATAL = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), NOTICE: (ERROR, WARNING, NOTICE), "never": ()}
 # Findings that a terminal shows; all are in the files.
 _SHOWN = 100
 # Kinds of findings that say that a name is not surely that of the node that has it.
@@ -60,7 +53,7 @@ def compared(cluster: Cluster, told: Sequence[Told], fail_on: str = ERROR, step:
     result = comparison(asked, discoveries(told, plan, step))
     findings, ok = ordered([*result.findings, *unasked]), len(result.ok)
     gravest = worst(findings)
-    limit = fail_on if fail_on in (ERROR, WARNING, INFO) else ERROR
+    limit = fail_on if fail_on in (ERROR, WARNING, NOTICE) else ERROR
     shown = learned(plan, result.seen) if result.seen else plan
     files = {
         "findings.json": as_json(plan, findings, ok=ok),
@@ -93,7 +86,9 @@ def _askable(plan: Plan, told: Sequence[Told]) -> tuple[Plan, list[Finding]]:
     silent = [name for name in silent if any(box[hca] == name for hca in box.keys() - kept)]
     text = f"of {len(plan.links) - len(links)} cables nothing is known, since neither end was asked"
     text += f"; of hosts: {few(silent)}" if silent else "; all of them are between switches"
-    finding = Finding("partial", WARNING if silent else INFO, plan.name, text, "ask the switches with lldpctl, too")
+    finding = Finding(
+        "partial", plan.name, "", text, "ask the switches with lldpctl, too", WARNING if silent else NOTICE
+    )
     part = replace(
         plan,
         links=links,
@@ -121,9 +116,9 @@ def table(findings: Sequence[Finding], summary: str) -> str:
     lines = [summary]
     width = max((len(one.kind) for one in findings), default=0)
     for one in findings[:_SHOWN]:
-        lines.append(f"{one.severity.upper():7}  {one.kind:{width}}  {_plain(one.where)}: {_plain(one.text)}")
-        if one.action:
-            lines.append(f"{'':7}  {'':{width}}  -> {_plain(one.action)}")
+        lines.append(f"{one.severity.upper():7}  {one.kind:{width}}  {_plain(one.where)}: {_plain(one.difference)}")
+        if one.remedy:
+            lines.append(f"{'':7}  {'':{width}}  -> {_plain(one.remedy)}")
     if len(findings) > _SHOWN:
         lines.append(f"and {len(findings) - _SHOWN} more; findings.json and fabric.html have all")
     return "\n".join(lines)
@@ -142,7 +137,7 @@ def _guids(plan: Plan, result: Comparison, old: record.Record) -> record.Record:
     if result.seen is None or plan.technology != INFINIBAND:
         return old
     new = record.record_of(learned(plan, result.seen))
-    doubtful = {name for one in result.findings if one.kind in _DOUBTFUL for name, _port in one.ends}
+    doubtful = {name for one in result.findings if one.kind in _DOUBTFUL for name, _port in one.ports}
     fresh = {name for name in new if name in result.seen.guids and name not in doubtful}
     taken: set[str] = set()
     found: record.Record = {}
@@ -198,5 +193,5 @@ def of_discovered(cluster: Cluster, told: Sequence[Told], version: str | None = 
     found = ordered([*findings, *topology.findings])
     hosts = len({hca.host for hca in plan.hcas.values()})
     summary = f"{cluster.name}: {len(plan.switches)} switches and {hosts} of {len(names)} nodes were discovered"
-    lacking = [f"{_plain(one.where)}: {_plain(one.text)}" for one in found if one.severity == ERROR]
+    lacking = [f"{_plain(one.where)}: {_plain(one.difference)}" for one in found if one.severity == ERROR]
     return Found(summary, table(found, summary), files, "\n".join(lacking))

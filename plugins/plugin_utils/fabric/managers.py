@@ -9,9 +9,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import opensm
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.checks import OF_FILES, check
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, WARNING, Finding, few
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Plan, SubnetManager
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.opensm_options import QOS, Choices, engines_of
@@ -198,8 +199,8 @@ def absent(cluster: Cluster, plan: Plan) -> list[Finding]:
         for host in cluster.services.subnet_managers:
             if host not in there:
                 text = f"{host} of services.subnet_managers has no HCA in this plane of the plan, {effect}"
-                action = f"state hosts.{host}.nics with one of this plane, or, for a node of a rack, in its profile"
-                found.append(Finding(HOST, severity, f"{host}, {_name(plan, plane)}", text, action))
+                remedy = f"state hosts.{host}.nics with one of this plane, or, for a node of a rack, in its profile"
+                found.append(Finding(HOST, f"{host}, {_name(plan, plane)}", "", text, remedy, severity))
     return found
 
 

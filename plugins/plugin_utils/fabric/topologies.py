@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import slurm_topology
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import INFO, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_names import Names
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.slurm_topology import Switch, Topology
@@ -56,7 +56,7 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
         return found
     if why := _no_blocks(number, version, outside):
         text = f"{why}, so Slurm is told the tree alone, and may spread a job over NVLink domains"
-        found.findings.append(Finding("topology", WARNING, "NVLink domains", text, _advice(number, outside)))
+        found.findings.append(Finding("topology", "NVLink domains", "", text, _advice(number, outside), WARNING))
         return found
     domains = {domain.name: domain.hosts for domain in plan.domains}
     found.blocks = slurm_topology.blocks(plan, version, domains=domains, nodes=nodes)
@@ -89,7 +89,7 @@ def tree_of(cluster: Cluster, plan: Plan, **options: str) -> Topology:
         name = names.take(_OUTSIDE)
         tree.switches.insert(0, Switch(name, 0, without, (), without, (name,)))
         text = f"{fold(without)} have no NIC in the fabric: Slurm has them below {name}, which nothing joins with the others"
-        tree.findings.append(Finding("topology", INFO, name, text))
+        tree.findings.append(Finding("topology", name, "", text, severity=NOTICE))
     return tree
 
 

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.filter.opensm import opensm_verdict
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import findings as fabric
-
-_SEVERITIES = {fabric.ERROR: ERROR, fabric.WARNING: WARNING, fabric.INFO: NOTICE}
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding, from_json
 
 
 def verdict(path: str, results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Finding], str]:
@@ -21,15 +19,4 @@ def verdict(path: str, results: Mapping[str, Mapping[str, Any]]) -> tuple[list[F
     told = {host: result.get("opensm") or {"unreachable": True} for host, result in results.items()}
     choices: dict[str, Any] = next((one["choices"] for one in told.values() if "choices" in one), {})
     judged = opensm_verdict(path, told, choices)
-    found = [
-        Finding(
-            f"opensm-{one['kind']}",
-            one["where"],
-            "as planned",
-            one["text"],
-            one["action"],
-            _SEVERITIES[one["severity"]],
-        )
-        for one in judged["findings"]
-    ]
-    return found, judged["summary"]
+    return [replace(one, kind=f"opensm-{one.kind}") for one in from_json(judged["findings"])], judged["summary"]

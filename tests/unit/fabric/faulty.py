@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import (
     CA,
     SWITCH,
@@ -437,5 +437,5 @@ def plant(plan: Plan, seed: int, count: int, faults: tuple[Callable[[World], boo
 def matches(expected: Expected, finding: Finding) -> bool:
     """Tell whether a finding is of a fault; nodes that keep silent are told of together."""
     kind, ends = expected
-    same = ends <= set(finding.ends) if kind == "partial" else ends == set(finding.ends)
+    same = ends <= set(finding.ports) if kind == "partial" else ends == set(finding.ports)
     return kind == finding.kind and same

@@ -66,13 +66,13 @@ def test_every_planted_fault_is_told_once_and_nothing_else(kind: str):
     for seed in range(30):
         world = PLANTED[kind, seed]
         found = comparison(PLANS[kind], world.discoveries()).findings
-        told = "\n".join(f"{one.kind} {one.ends}: {one}" for one in found)
+        told = "\n".join(f"{one.kind} {one.ports}: {one}" for one in found)
         for expected in world.expected:
             assert sum(matches(expected, one) for one in found) == 1, f"{seed}: {expected} is not told once:\n{told}"
         for one in found:
             assert any(matches(expected, one) for expected in world.expected), f"{seed}: {world.expected}, but: {one}"
             assert one.where
-            assert one.action
+            assert one.remedy
 
 
 def test_faults_of_every_sort_are_planted():

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import (
     Comparison,
     comparison,
     learned,
     worst,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import CA, SWITCH, parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
@@ -69,7 +69,7 @@ def test_swap_across_rails_at_one_host():
         "or at the leaves swap with rack b0, leaf-0-r1 port 2"
     ]
     (finding,) = compared(w).findings
-    assert set(finding.ends) == {("gpu1 mlx5_0", 1), ("leaf-0-r0", 2), ("gpu1 mlx5_1", 1), ("leaf-0-r1", 2)}
+    assert set(finding.ports) == {("gpu1 mlx5_0", 1), ("leaf-0-r0", 2), ("gpu1 mlx5_1", 1), ("leaf-0-r1", 2)}
     assert finding.severity == worst([finding]) == "error"
 
 
@@ -85,7 +85,7 @@ def test_cages_are_named_where_a_cage_holds_two_ports():
     w = world(plan(lanes=2))
     w.cut(("leaf-0-r0", 14))
     assert told(w) == [
-        "missing: rack s1, sp1 port 2 (cage 1/2): the cable to rack b0, leaf-0-r0 port 14 (cage 7/2) is missing or dead; "
+        "missing: rack s1, sp1 port 2 (cage 1/2): expected the cable to rack b0, leaf-0-r0 port 14 (cage 7/2), found missing or dead; "
         "see that it is plugged in at both ends; if it is, replace it"
     ]
 
@@ -108,7 +108,7 @@ def test_what_a_circle_says_puts_the_cables_right():
     ends = [f"gpu{n} mlx5_0" for n in range(4)]
     recable(w, *(((name, 1), (leaf, port)) for name, port in zip(ends, (3, 1, 4, 2), strict=True)))
     (finding,) = compared(w).findings
-    moves = [step.split(" into ") for step in finding.action.removeprefix("move the cable of ").split("; ")]
+    moves = [step.split(" into ") for step in finding.remedy.removeprefix("move the cable of ").split("; ")]
     far = {port: w.nodes[leaf].cables[port].description for port in range(1, 5)}
     wanted = {name: int(port.rsplit(" ", 1)[1]) for name, port in moves}
     for source, target in wanted.items():
@@ -131,9 +131,9 @@ def test_cable_in_another_port_of_its_switch_or_in_another_switch():
     w = world()
     recable(w, (("gpu0 mlx5_0", 1), ("leaf-0-r0", 11)), (("gpu1 mlx5_0", 1), ("leaf-0-r1", 12)))
     assert told(w) == [
-        "wrong-port: rack b0, leaf-0-r0 port 11: it holds the cable of gpu0 mlx5_0, which is planned in leaf-0-r0 port 1; "
+        "wrong-port: rack b0, leaf-0-r0 port 11: expected the cable of gpu0 mlx5_0 in leaf-0-r0 port 1, found in leaf-0-r0 port 11; "
         "move it to leaf-0-r0 port 1",
-        "miswired: rack b0, leaf-0-r1 port 12: it holds the cable of gpu1 mlx5_0, which is planned in leaf-0-r0 port 2; "
+        "miswired: rack b0, leaf-0-r1 port 12: expected the cable of gpu1 mlx5_0 in leaf-0-r0 port 2, found in leaf-0-r1 port 12; "
         "move it to rack b0, leaf-0-r0 port 2",
     ]
 
@@ -143,8 +143,8 @@ def test_half_of_a_swap_is_one_cable_in_a_wrong_place_and_one_missing():
     w.cut(("gpu1 mlx5_0", 1))
     recable(w, (("gpu0 mlx5_0", 1), ("leaf-0-r0", 2)))
     assert [one.split(";")[0] for one in told(w)] == [
-        "missing: rack b0, leaf-0-r0 port 2: the cable to rack b0, gpu1 mlx5_0 is missing or dead",
-        "wrong-port: rack b0, leaf-0-r0 port 2: it holds the cable of gpu0 mlx5_0, which is planned in leaf-0-r0 port 1",
+        "missing: rack b0, leaf-0-r0 port 2: expected the cable to rack b0, gpu1 mlx5_0, found missing or dead",
+        "wrong-port: rack b0, leaf-0-r0 port 2: expected the cable of gpu0 mlx5_0 in leaf-0-r0 port 1, found in leaf-0-r0 port 2",
     ]
 
 
@@ -152,7 +152,7 @@ def test_downgraded_link_with_its_rate():
     w = world()
     w.join(("leaf-0-r0", 13), ("sp1", 1), width="1x", speed="EDR")
     assert [one.split(";")[0] for one in told(w)] == [
-        "slow: rack s1, sp1 port 1: the cable to rack b0, leaf-0-r0 port 13 runs at 1xEDR, planned is 4xHDR"
+        "slow: rack s1, sp1 port 1: expected 4xHDR, found 1xEDR on the cable to rack b0, leaf-0-r0 port 13"
     ]
 
 
@@ -168,9 +168,9 @@ def test_one_lower_speed_of_all_links_is_one_finding_and_other_faults_come_first
     w = world()
     slowed(w, speed, width)
     (finding,) = compared(w).findings
-    assert (finding.kind, finding.severity, finding.ends) == ("slow", "error", ())
+    assert (finding.kind, finding.severity, finding.ports) == ("slow", "error", ())
     assert str(finding) == (
-        f"fabric: all 32 links run at {width}{speed}, 4xHDR is planned; "
+        f"fabric: expected 4xHDR, found {width}{speed} on all 32 links; "
         "is fabric.speed right, or are the switches set lower? No cable is to be touched for this"
     )
     assert len(compared(w).ok) == 32
@@ -182,8 +182,10 @@ def test_one_lower_speed_of_all_links_is_one_finding_and_other_faults_come_first
         ("slow", "fabric"),
         ("slow", "rack s1, sp1 port 1"),
     ]
-    assert found.findings[1].text.startswith(f"29 of 30 links run at {width}{speed}, ")
-    assert found.findings[2].text == "the cable to rack b0, leaf-0-r0 port 13 runs at 1xSDR, planned is 4xHDR"
+    assert [(one.expected, one.found) for one in found.findings[1:]] == [
+        ("4xHDR", f"{width}{speed} on 29 of 30 links"),
+        ("4xHDR", "1xSDR on the cable to rack b0, leaf-0-r0 port 13"),
+    ]
     assert len(found.ok) == 29
 
 
@@ -225,7 +227,7 @@ def test_island_that_was_discovered_from_within():
     found["from gpu4"] = parse(w.text("").split("\n"))
     (finding,) = comparison(w.plan, found).findings
     assert (finding.kind, finding.where) == ("isolated", "rack b1, leaf-1-r0")
-    assert finding.text == "leaf-1-r0 and the 4 HCAs below reach each other, and nothing else of the fabric"
+    assert finding.found == "leaf-1-r0 and the 4 HCAs below reach each other, and nothing else of the fabric"
 
 
 def test_pod_without_its_way_up_is_one_finding():
@@ -262,7 +264,7 @@ def test_planes_joined_by_an_unknown_switch():
     w.join(("foreign", 2), ("leaf-0-r1", 11))
     (finding,) = compared(w).findings
     assert (finding.kind, finding.severity) == ("unknown", "error")
-    assert "it joins the planes rail0 and rail1" in finding.text
+    assert "it joins the planes rail0 and rail1" in finding.found
 
 
 def test_planes_joined_by_two_swapped_uplinks_are_said_so():
@@ -270,7 +272,7 @@ def test_planes_joined_by_two_swapped_uplinks_are_said_so():
     recable(w, (("leaf-0-r0", 13), ("sp1", 1)), (("leaf-0-r1", 13), ("sp0", 1)))
     (finding,) = compared(w).findings
     assert finding.kind == "swapped"
-    assert "joins the planes rail0 and rail1" in finding.text
+    assert "joins the planes rail0 and rail1" in finding.found
 
 
 def test_aggregation_nodes_have_no_part():
@@ -289,7 +291,7 @@ def test_doubles_are_told_with_both_places():
     w.mute.add("gpu5 mlx5_0")
     (finding,) = compared(w).findings
     assert finding.kind == "duplicate-guid"
-    assert finding.text.endswith(
+    assert finding.found.endswith(
         "is at rack b0, leaf-0-r0 port 1, rack b1, leaf-1-r0 port 2: gpu0 mlx5_0 and gpu5 mlx5_0 have the same"
     )
 
@@ -301,7 +303,7 @@ def test_truncated_output_says_that_it_is_one():
     found = comparison(w.plan, {"": parse(half.split("\n"))}).findings
     assert {one.kind for one in found} <= {"partial", "unread"}
     (partial,) = [one for one in found if one.kind == "partial"]
-    assert partial.text.startswith("16 nodes are named by others and did not tell of themselves")
+    assert partial.found.startswith("16 nodes are named by others and did not tell of themselves")
 
 
 def test_truncated_output_of_switches_is_not_taken_for_dead_cables():
@@ -342,7 +344,7 @@ def test_many_switches_without_names_are_one_finding():
     w = world()
     unname(w, lambda name: name in w.plan.switches, "Quantum Mellanox Technologies")
     (finding,) = compared(w).findings
-    assert finding.text.startswith("6 switches carry no name of the plan")
+    assert finding.found.startswith("6 switches carry no name of the plan")
 
 
 def test_managed_and_qualified_names():
@@ -356,7 +358,7 @@ def test_devices_of_other_names_are_taken_in_their_order_so_that_a_swap_is_seen(
     w = world()
     w.rename = {name: f"{hca.host} HCA-{hca.device[-1]}" for name, hca in w.plan.hcas.items()}
     recable(w, (("gpu1 mlx5_0", 1), ("leaf-0-r1", 2)), (("gpu1 mlx5_1", 1), ("leaf-0-r0", 2)))
-    assert [(one.kind, one.severity) for one in compared(w).findings] == [("swapped", "error"), ("unnamed", "info")]
+    assert [(one.kind, one.severity) for one in compared(w).findings] == [("swapped", "error"), ("unnamed", "notice")]
 
 
 def test_unnamed_hca_that_is_elsewhere_is_the_only_one_left():
@@ -389,7 +391,7 @@ def test_adapter_that_went_to_another_host():
     w.new_guid["gpu7 mlx5_1"] = "b83fd20300a10009"
     found = compared(w).findings
     assert [one.kind for one in found] == ["replaced", "replaced"]
-    assert "which is on record for gpu7 mlx5_1" in found[0].text
+    assert "which is on record for gpu7 mlx5_1" in found[0].found
 
 
 def test_cable_that_is_left_out_on_purpose_and_is_there():
@@ -398,7 +400,7 @@ def test_cable_that_is_left_out_on_purpose_and_is_there():
     left_out.links[0] = replace(left_out.links[0], missing=True)
     (finding,) = comparison(left_out, w.discoveries()).findings
     assert finding.kind == "extra"
-    assert "that the plan leaves out" in finding.text
+    assert "that the plan leaves out" in finding.found
 
 
 def test_order_of_discovery_does_not_matter():
@@ -418,8 +420,8 @@ def test_half_of_a_swap_between_switches_is_told_at_the_switches():
     w.cut(("gpu1 mlx5_0", 1))
     recable(w, (("gpu5 mlx5_0", 1), ("leaf-0-r0", 2)))
     assert [one.split(";")[0] for one in told(w)] == [
-        "missing: rack b0, leaf-0-r0 port 2: the cable to rack b0, gpu1 mlx5_0 is missing or dead",
-        "miswired: rack b0, leaf-0-r0 port 2: it holds the cable of gpu5 mlx5_0, which is planned in leaf-1-r0 port 2",
+        "missing: rack b0, leaf-0-r0 port 2: expected the cable to rack b0, gpu1 mlx5_0, found missing or dead",
+        "miswired: rack b0, leaf-0-r0 port 2: expected the cable of gpu5 mlx5_0 in leaf-1-r0 port 2, found in leaf-0-r0 port 2",
     ]
 
 
@@ -453,8 +455,8 @@ def test_guid_of_two_hcas_as_ibnetdiscover_tells_of_it():
     guid = "02a6d8d23b7fb600"
     (finding,) = comparison(PLAN, {"": found}).findings
     assert finding.kind == "duplicate-guid"
-    assert set(finding.ends) == {("gpu5 mlx5_0", 0), ("gpu6 mlx5_0", 0)}
-    assert finding.text == (
+    assert set(finding.ports) == {("gpu5 mlx5_0", 0), ("gpu6 mlx5_0", 0)}
+    assert finding.found == (
         f"the GUID {guid} is at rack a1, leaf-a1 port 2, rack a1, leaf-a1 port 3: gpu5 mlx5_0 and gpu6 mlx5_0 have the same"
     )
 
@@ -466,7 +468,7 @@ def test_guid_of_two_nodes_of_which_none_is_printed_is_told_of():
     ]
     (finding,) = comparison(PLAN, {"": parse(lines)}).findings
     assert (finding.kind, finding.where) == ("partial", "the discovery")
-    assert "two nodes have the GUID 000000000000001f" in finding.text
+    assert "two nodes have the GUID 000000000000001f" in finding.found
 
 
 def test_cables_that_a_truncated_output_leaves_unknown_are_an_error():
@@ -478,7 +480,7 @@ def test_cables_that_a_truncated_output_leaves_unknown_are_an_error():
     result = comparison(w.plan, {"": parse(lines[: first - 4])})
     (finding,) = result.findings
     assert (finding.kind, finding.severity) == ("partial", "error")
-    assert finding.text.endswith(f"of {result.planned - len(result.ok)} planned cables nothing is known")
+    assert finding.found.endswith(f"of {result.planned - len(result.ok)} planned cables nothing is known")
 
 
 def test_nodes_that_keep_silent_while_others_tell_of_all_their_cables_are_a_warning():

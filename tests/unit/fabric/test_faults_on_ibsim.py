@@ -33,13 +33,13 @@ def worlds(name: str) -> list[World]:
 def judged(console: Simulator, world: World) -> None:
     console.become(world)
     found = comparison(world.plan, console.discover(world)).findings
-    told = "\n".join(f"{one.kind} {one.ends}: {one}" for one in found)
+    told = "\n".join(f"{one.kind} {one.ports}: {one}" for one in found)
     for expected in world.expected:
         assert sum(matches(expected, one) for one in found) == 1, f"{expected} is not told once:\n{told}"
     for one in found:
         assert any(matches(expected, one) for expected in world.expected), f"{world.expected}, but: {one.kind} {one}"
         assert one.where
-        assert one.action
+        assert one.remedy
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp import (
     LldpError,
     discovery_of,
@@ -103,7 +103,7 @@ def test_missing_neighbour_and_stranger():
     one, other = findings(plan, found)
     assert (one.kind, one.where) == ("missing", "rack a0, leaf-a0 port 1")
     assert (other.kind, other.where, other.severity) == ("unknown", "rack a0, leaf-a0 port 11", "warning")
-    assert "nas1 eth2" in other.text
+    assert "nas1 eth2" in other.found
 
 
 def test_plan_may_name_devices_otherwise():

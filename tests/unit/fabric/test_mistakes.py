@@ -203,8 +203,12 @@ def test_a_directory_that_ansible_would_read_as_inventory_is_told_of():
     ("name", "value", "why"),
     [
         ("fabric_slurm_version", "99.1", "'99.1' is no version of Slurm; allowed: such as 22.05 or 24.11.5"),
-        ("fabric_fail_on", "wrning", "'wrning' is none of what can end a run; allowed: error, warning, info, never"),
-        ("fabric_fail_on", ["error"], "['error'] is none of what can end a run; allowed: error, warning, info, never"),
+        ("fabric_fail_on", "wrning", "'wrning' is none of what can end a run; allowed: error, warning, notice, never"),
+        (
+            "fabric_fail_on",
+            ["error"],
+            "['error'] is none of what can end a run; allowed: error, warning, notice, never",
+        ),
         ("fabric_port_step", "0", "'0' is no number; allowed: 1 or more"),
         ("fabric_simulation_timeout", True, "True is no number; allowed: 1 or more"),
         ("fabric_host_pattern", "(", "'(' is no regular expression: missing ), unterminated subpattern at position 0"),

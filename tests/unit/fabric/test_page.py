@@ -13,25 +13,26 @@ from xml.etree import ElementTree
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cables import rows
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import (
     ERROR,
-    INFO,
-    KINDS,
+    NOTICE,
     WARNING,
     Finding,
+    from_json,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.cables import rows
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import KINDS
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Hca, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.page import as_json, junit, page
 from tests.unit.fabric import cases
 
 FINDINGS = [
-    Finding("missing", ERROR, "rack r0, leaf-su00-r0 port 1", "the cable is missing", "plug it in",
-            (("leaf-su00-r0", 1), ("gpu0 mlx5_0", 1))),
-    Finding("slow", WARNING, "spine0 port 1", "runs at 1xEDR", "", (("leaf-su00-r0", 5), ("spine0", 1))),
-    Finding("unread", INFO, "line 7", "was not understood"),
+    Finding("missing", "rack r0, leaf-su00-r0 port 1", "", "the cable is missing", "plug it in",
+            ports=(("leaf-su00-r0", 1), ("gpu0 mlx5_0", 1))),
+    Finding("slow", "spine0 port 1", "4xHDR", "1xEDR", severity=WARNING, ports=(("leaf-su00-r0", 5), ("spine0", 1))),
+    Finding("unread", "line 7", "", "was not understood", severity=NOTICE),
 ]  # fmt: skip
 VOID = {"meta", "input", "br", "link", "img"}
 
@@ -85,7 +86,7 @@ def test_page_has_picture_tables_and_a_search_box_and_is_the_same_again():
     assert html == made()
     found = Reader(html)
     findings, switches, bill, cables = found.tables
-    assert findings[1:] == [[one.severity, one.kind, one.where, one.text, one.action] for one in FINDINGS]
+    assert findings[1:] == [[one.severity, one.kind, one.where, one.difference, one.remedy] for one in FINDINGS]
     assert [row[0] for row in switches[1:]] == ["leaf-su00-r0", "leaf-su00-r1", "spine0", "spine1"]
     assert switches[1][6:] == ["8", "16", "", "", "2"]
     assert [row[-1] for row in bill[1:]] == ["8", "8"]
@@ -99,7 +100,7 @@ def test_cables_are_data_with_the_findings_at_either_end():
     data = json.loads(Reader(made(plan)).scripts[0])
     assert [row[0] for row in data] == [row.cable for row in rows(plan)]
     assert {row[0]: row[-1] for row in data if row[-1]} == {"leaf-su00-r0:1": "missing", "spine0:1": "slow"}
-    other = [Finding("missing", ERROR, "x", "y", "", (("gpu2 mlx5_1", 1),))]
+    other = [Finding("missing", "x", "", "y", ports=(("gpu2 mlx5_1", 1),))]
     data = json.loads(Reader(made(plan, other)).scripts[0])
     assert [row[0] for row in data if row[-1]] == ["leaf-su00-r1:3"]
 
@@ -129,7 +130,7 @@ def evil() -> tuple[Plan, list[Finding]]:
     plan = Plan(EVIL, EVIL)
     plan.add(Switch(EVIL, 4, 1, group=EVIL, plane=EVIL, rack=EVIL, model=EVIL, guid=EVIL), Hca("h", EVIL, rack=EVIL))
     plan.join(f"h {EVIL}", EVIL, "host")
-    return plan, [Finding(EVIL, ERROR, EVIL, EVIL + "\x00\ud800", EVIL, ((EVIL, 1),))]
+    return plan, [Finding(EVIL, EVIL, EVIL, EVIL + "\x00\ud800", EVIL, ports=((EVIL, 1),))]
 
 
 def test_names_from_the_network_are_text():
@@ -232,15 +233,13 @@ def test_json_has_all_and_is_the_same_again():
     found = as_json(plan, FINDINGS)
     assert found == as_json(plan, FINDINGS)
     read = json.loads(found)
-    assert [
-        Finding(**{**one, "ends": tuple((end["name"], end["port"]) for end in one["ends"])}) for one in read["findings"]
-    ] == FINDINGS
+    assert from_json(read["findings"]) == FINDINGS
     assert read["counts"] == {"missing": 1, "slow": 1, "unread": 1}
     assert (read["worst"], read["ok"], read["fabric"]) == ("error", None, "fabric")
     as_json(*evil()).encode("ascii")
 
 
-@pytest.mark.parametrize(("fail_on", "failures"), [(ERROR, 1), (WARNING, 2), (INFO, 3)])
+@pytest.mark.parametrize(("fail_on", "failures"), [(ERROR, 1), (WARNING, 2), (NOTICE, 3)])
 def test_junit_fails_from_a_severity_on(fail_on: str, failures: int):
     found = ElementTree.fromstring(junit(cases.rails(), FINDINGS, fail_on=fail_on))
     assert (found.get("failures"), found.get("skipped")) == (str(failures), str(3 - failures))
@@ -257,7 +256,7 @@ def test_a_case_of_junit_has_the_same_name_whatever_else_is_found():
         found = ElementTree.fromstring(junit(cases.rails(), findings))
         return [case.get("name") for case in found if len(case)]
 
-    several = [*FINDINGS, replace(FINDINGS[0], text="it holds another")]
+    several = [*FINDINGS, replace(FINDINGS[0], found="it holds another")]
     assert names(several)[0] == "rack r0, leaf-su00-r0 port 1: the cable is missing"
     assert names(several[1:]) == names(several)[1:]
     assert len(set(names(several))) == len(several)

@@ -11,8 +11,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import compare
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import COMPUTE, Hca, Plan, Switch
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.picture import picture, shorten, text
@@ -194,9 +194,9 @@ def test_what_is_wrong_is_coloured_numbered_and_in_the_tooltip():
     link = next(link for link in plan.links if link.kind == "host" and link.a.startswith("gpu100 "))
     slow = next(link for link in plan.links if link.kind == "spine-core")
     findings = (
-        Finding("missing", ERROR, "rack r025, x", "the cable is missing", "plug it in", link.ends),
-        Finding("slow", WARNING, "there", "runs at 1xEDR", "", slow.ends),
-        Finding("partial", WARNING, "plane 7", "was not discovered"),
+        Finding("missing", "rack r025, x", "", "the cable is missing", "plug it in", ports=link.ends),
+        Finding("slow", "there", "4xHDR", "1xEDR", severity=WARNING, ports=slow.ends),
+        Finding("partial", "plane 7", "", "was not discovered", severity=WARNING),
     )
     groups = [one for one in parsed(plan, findings).iter(f"{SVG}g") if one.get("data-severity")]
     boxes = [(one.get("data-tier"), one.get("data-severity")) for one in groups if one.get("data-tier")]
@@ -210,10 +210,9 @@ def test_what_is_wrong_is_coloured_numbered_and_in_the_tooltip():
     assert "3 findings, the gravest: error; 1 of them at no place of this picture" in picture(plan, findings)
 
 
-def test_a_finding_without_ends_is_at_the_place_it_names():
-    drawn = sketch(
-        racks(4), [Finding("topology", WARNING, "rack r001, leaf-su00-r3", "odd"), Finding("x", ERROR, "gpu005", "y")]
-    )
+def test_a_finding_without_ports_is_at_the_place_it_names():
+    odd = Finding("topology", "rack r001, leaf-su00-r3", "", "odd", severity=WARNING)
+    drawn = sketch(racks(4), [odd, Finding("x", "gpu005", "", "y")])
     assert [(box.label, box.severity) for box in drawn.boxes if box.severity] == [
         ("leaf-su00-r3", WARNING),
         ("r001", ERROR),
@@ -233,7 +232,7 @@ def test_names_are_escaped_and_no_sign_is_left_that_xml_forbids():
     plan = Plan("<&>", "a\"b'\x00", "x")
     plan.add(Switch('<script>"', 4, 1, rack="&amp;"), Hca("h\x08<b>", "m", rack="]]>\ud800"))
     plan.join("h\x08<b> m", '<script>"', "host")
-    root = parsed(plan, (Finding("x", ERROR, "<i>", "</svg>", "", (('<script>"', 1),)),))
+    root = parsed(plan, (Finding("x", "<i>", "", "</svg>", ports=(('<script>"', 1),)),))
     labels = [one.text for one in root.iter(f"{SVG}text")]
     assert '<script>"' in labels
     assert "]]>?" in labels

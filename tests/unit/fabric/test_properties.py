@@ -81,7 +81,7 @@ def test_cable_that_is_not_there_is_not_right_and_is_told_of(plan: Plan, rng: ra
     result = comparison(plan, found)
     assert {link.ends for link in result.ok} == {link.ends for link in real.present}
     # A whole host or switch is told of at once.
-    told = {name for one in result.findings for name, _port in one.ends}
+    told = {name for one in result.findings for name, _port in one.ports}
     told |= {plan.hcas[name].host for name in told if name in plan.hcas}
     near = by_switch(plan.links)
     dark = {far for name in told for far, _port in near.get(name, {}).values()}

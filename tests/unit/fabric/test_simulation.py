@@ -243,7 +243,7 @@ def test_slurmctld_takes_the_topology_and_its_mutants_are_red():
     found = "\n".join(map(str, prove_topology(moved, there, topology.options)))
     assert "switch u0: slurmctld has it without the nodes gpu3" in found
     (refused,) = prove_topology(text + "SwitchName=a Switches=zz\n", there, topology.options)
-    assert "invalid child (zz)" in refused.text
+    assert "invalid child (zz)" in refused.found
 
 
 @real

@@ -29,7 +29,7 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_tools_are_one_error_with_the_packages(bare: None, tmp_path):
-    assert [(one.kind, one.severity, one.text) for one in prove(SMALL, "").findings] == [(proof.TOOLS, "error", TOLD)]
+    assert [(one.kind, one.severity, one.found) for one in prove(SMALL, "").findings] == [(proof.TOOLS, "error", TOLD)]
     with pytest.raises(SimulationError) as caught, simulated(SMALL, tmp_path, "", "gpu0 mlx5_0"):
         pass
     assert str(caught.value) == TOLD
@@ -47,4 +47,5 @@ def test_one_tool_that_is_missing_is_named_alone(monkeypatch: pytest.MonkeyPatch
 def test_without_slurmctld_the_topology_is_one_error_with_the_packages(bare: None):
     (found,) = prove_topology("", {}, {})
     assert (found.kind, found.severity) == ("tools", "error")
-    assert found.text.endswith("slurmctld is not installed: apt-get install slurmctld slurm-client")
+    assert found.found.endswith("slurmctld is not installed")
+    assert found.remedy == "apt-get install slurmctld slurm-client"

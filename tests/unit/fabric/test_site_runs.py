@@ -116,6 +116,6 @@ def test_sources_of_the_inventory_and_others_are_asked_with_their_own_options(tm
     assert "(item=gpu001)" not in done.stdout
     (tmp_path / "asked").unlink()
     done = play(*books("fabric_compare"), *options, "-e", "fabric_fail_on=warn", PATH=path)
-    assert "fabric_fail_on: 'warn' is none of what can end a run; allowed: error, warning, info, never" in done.stdout
+    assert "fabric_fail_on: 'warn' is none of what can end a run; allowed: error, warning, notice, never" in done.stdout
     assert done.returncode == 2
     assert not (tmp_path / "asked").exists()

@@ -101,7 +101,7 @@ def test_names_no_device_domain_parentheses_and_quote(host: str, nodes: str):
         node.description = NAMES.get(node.description, node.description)
     plan, findings = plan_of({"": discovery}, host=host)
     assert as_tree(tree(plan)) == {"leaf-r0": nodes, "top": "+leaf-r0"}
-    told = [one.where for one in findings if one.kind == "unnamed" and "o'brien" in one.text]
+    told = [one.where for one in findings if one.kind == "unnamed" and "o'brien" in one.found]
     assert told == (["leaf-r0 port 4"] if host == HOST else [])
 
 

@@ -266,48 +266,54 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"one": {"unit": "failed"}, "managers": [sm(TWO, 14, "master")]},
         [
-            "error ctl1, pod: opensm-plane@fabric.service is failed; `systemctl status",
-            "error pod: the master is ctl2 mlx5_0 (0x02d6019952577601) with priority 14; planned is ctl1 mlx5_0 with priority 15, "
-            "and ctl1 mlx5_0 is no subnet manager now; bring opensm-plane@fabric.service on ctl1 up",
+            "error ctl1, pod: expected opensm-plane@fabric.service active, found failed; `systemctl status",
+            "error pod: expected ctl1 mlx5_0 with priority 15 as master, found ctl2 mlx5_0 (0x02d6019952577601) with priority 14; "
+            "ctl1 mlx5_0 is no subnet manager now; bring opensm-plane@fabric.service on ctl1 up",
         ],
     ),
     (
         {"managers": [sm(ONE, 15, "standby"), sm(TWO, 14, "master")]},
         [
-            "error pod: the master is ctl2 mlx5_0 (0x02d6019952577601) with priority 14; planned is ctl1 mlx5_0 with priority 15, "
-            "and ctl1 mlx5_0 is standby"
+            "error pod: expected ctl1 mlx5_0 with priority 15 as master, found ctl2 mlx5_0 (0x02d6019952577601) with priority 14; "
+            "ctl1 mlx5_0 is standby"
         ],
     ),
     (
         {"managers": [sm(ONE, 15, "standby"), sm(TWO, 14, "standby"), sm(THREE, 15, "master")]},
         [
-            "error pod: the master is 0x02aaaaaaaaaaaa01, which is not in the plan with priority 15; planned is",
+            "error pod: expected ctl1 mlx5_0 with priority 15 as master, found 0x02aaaaaaaaaaaa01 (not in the plan) with priority 15",
             "OpenSM on another host",
         ],
     ),
     (
         {"managers": [sm(ONE, 15, "master"), sm(TWO, 14, "standby"), sm(THREE, 0, "standby")]},
         [
-            "warning pod: 0x02aaaaaaaaaaaa01, which is not in the plan is a subnet manager (standby, priority 0) that is not planned"
+            "warning pod: 0x02aaaaaaaaaaaa01 (not in the plan) is a subnet manager (standby, priority 0) that is not planned"
         ],
     ),
-    ({"managers": [sm(ONE, 15, "master"), sm(TWO, 14, "master")]}, ["error pod: there are 2 masters: ctl1 mlx5_0"]),
+    (
+        {"managers": [sm(ONE, 15, "master"), sm(TWO, 14, "master")]},
+        ["error pod: expected ctl1 mlx5_0 with priority 15 as master, found 2 masters: ctl1 mlx5_0"],
+    ),
     (
         {"managers": [sm(ONE, 15, "standby"), sm(TWO, 14, "standby")]},
-        ["error pod: no subnet manager is master; planned is ctl1"],
+        ["error pod: expected ctl1 mlx5_0 with priority 15 as master, found no master; look again"],
     ),
     (
         {"managers": [sm(ONE, 15, "master"), sm(TWO, 14, "silent")]},
-        ["error pod: ctl2 mlx5_0 is to be standby, and is silent"],
+        ["error pod: expected ctl2 mlx5_0 as standby, found silent: when the master goes"],
     ),
-    ({"managers": [sm(ONE, 15, "master")]}, ["error pod: ctl2 mlx5_0 is to be standby, and is no subnet manager now"]),
+    (
+        {"managers": [sm(ONE, 15, "master")]},
+        ["error pod: expected ctl2 mlx5_0 as standby, found no subnet manager there: when the master goes"],
+    ),
     (
         {"managers": [sm(ONE, 13, "master"), sm(TWO, 14, "standby")]},
-        ["error pod: ctl1 mlx5_0 has priority 13, and 15 is planned"],
+        ["error pod: expected priority 15 of ctl1 mlx5_0, found 13; run"],
     ),
     (
         {"managers": [sm(ONE, 15, "master"), sm(TWO, 3, "standby")]},
-        ["error pod: ctl2 mlx5_0 has priority 3, and 14 is planned"],
+        ["error pod: expected priority 14 of ctl2 mlx5_0, found 3; run"],
     ),
     ({"managers": []}, ["error pod: no subnet manager answers"]),
     (
@@ -317,15 +323,15 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"one": {"port": [], "ports": [THREE], "managers": []}},
         [
-            "error ctl1, pod: the host has no port 0x021d6a2cd3704201 (ctl1 mlx5_0); it has 02aaaaaaaaaaaa01; was the adapter replaced?"
+            "error ctl1, pod: expected the port 0x021d6a2cd3704201 (ctl1 mlx5_0), found 0x02aaaaaaaaaaaa01; was the adapter replaced?"
         ],
     ),
     (
         {"one": {"log": {"engine": "minhop"}}},
-        ["error ctl1, pod: routing engine ftree is asked for, and minhop is in effect"],
+        ["error ctl1, pod: expected the routing engine ftree, found minhop; run"],
     ),
     ({"two": {"log": {"state": ""}}}, ["error ctl2, pod: neither OpenSM nor its log tells its state; is the port up"]),
-    ({"one": {"log": {"engine": ""}}}, ["error ctl1, pod: routing engine ftree is asked for, and none is in effect"]),
+    ({"one": {"log": {"engine": ""}}}, ["error ctl1, pod: expected the routing engine ftree, found none; run"]),
     (
         {"one": {"log": {"up": False}}},
         ["error ctl1, pod: OpenSM does not say SUBNET UP after its last sweep; look into /var/log"],
@@ -364,7 +370,7 @@ def test_a_host_that_was_not_reached_is_a_finding_and_the_others_are_judged():
         str(one) for one in judge(WANTED, {"ctl1": None, "ctl2": facts("MASTER", managers=[sm(TWO, 14, "master")])})
     ]
     assert found[0].startswith("ctl1, pod: the host was not reached")
-    assert any("the master is ctl2 mlx5_0" in one for one in found)
+    assert any("found ctl2 mlx5_0" in one for one in found)
     assert len(judge(WANTED, {"ctl1": None, "ctl2": None})) == 2
 
 

@@ -55,7 +55,7 @@ def test_whatever_is_pulled_or_moved_each_host_is_in_one_leaf_of_a_tree(name: st
         held = [host for branch in branches for host in branch.hosts]
         cabled = {plan.hcas[link.a].host for link in plan.links if link.a in plan.hcas}
         assert sorted(held) == sorted(cabled)
-        lost = {one.where for one in findings if "no switch holds it" in one.text}
+        lost = {one.where for one in findings if "no switch holds it" in one.found}
         assert lost == {hca.host for hca in plan.hcas.values()} - cabled
 
 
@@ -134,7 +134,7 @@ def test_a_host_whose_rails_are_in_two_units(moved: tuple[str, ...], severity: s
             plan.links[number] = replace(link, b="leaf-su01-r1", b_port=16)
     found, findings = roots(plan)
     assert tree_of(plan) == [[[f"gpu{n}" for n in range(4)], [f"gpu{n}" for n in range(4, 8)]]]
-    assert [(one.severity, words in one.text) for one in findings] == ([(severity, True)] if severity else [])
+    assert [(one.severity, words in one.found) for one in findings] == ([(severity, True)] if severity else [])
     assert len(found) == 1
 
 
@@ -143,7 +143,7 @@ def test_a_few_uplinks_to_another_pod_are_told_and_change_nothing():
     crossed = next(n for n, link in enumerate(plan.links) if link.a == "l0" and link.b == "p0s0")
     plan.links[crossed] = replace(plan.links[crossed], b="p1s0", b_port=15)
     assert tree_of(plan) == tree_of(cases.three_level())
-    assert any("a few of its cables go to" in one.text for one in roots(plan)[1])
+    assert any("a few of its cables go to" in one.found for one in roots(plan)[1])
 
 
 def test_storage_and_management_are_in_no_tree():

@@ -162,8 +162,8 @@ def test_a_plan_without_domains_has_its_tree_alone(site):
          "slurmctld takes the blocks", []),
         ("24.11.5", [f"BlockName={name} BlockIndex=0 Nodes={nodes} BlockSize=18" for name, nodes in [*BLOCKS[:2], ("n3", "n[37-53]")]],
          "slurmctld takes the blocks",
-         ["topology.conf, block n3: slurmctld has the nodes n[37-53], and the plan has n[37-54]",
-          "topology.conf, block n4: slurmctld does not show it, and the plan has n[55-72]"]),
+         ["topology.conf, block n3: expected the nodes n[37-54], found the nodes n[37-53] in slurmctld",
+          "topology.conf, block n4: expected the nodes n[55-72], found no such block in slurmctld"]),
     ],
 )  # fmt: skip
 def test_blocks_are_proved_by_a_slurmctld_that_knows_them(site, monkeypatch, version, lines, said, found):

@@ -96,7 +96,7 @@ def test_files_of_the_fabric_go_beside_the_cluster_file_or_elsewhere(tmp_path: P
 
 def test_wrong_options_are_said():
     found = [{"name": "x", "text": "x"}]
-    with pytest.raises(AnsibleError, match="fail_on is 'warn'; allowed: error, warning, info, never"):
+    with pytest.raises(AnsibleError, match="fail_on is 'warn'; allowed: error, warning, notice, never"):
         template("bedplate_cluster_file | bedplate.cluster.fabric_comparison(found, fail_on='warn')", found=found)
     with pytest.raises(AnsibleError, match="hosts is no option; allowed: host, storage, group"):
         template("bedplate_cluster_file | bedplate.cluster.fabric_discovered(found, hosts='x')", found=found)

@@ -11,6 +11,7 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_opensm
 from tests.unit.filters import documented
 
 ROOT = Path(__file__).parents[3]
@@ -102,6 +103,14 @@ def test_a_warning_fails_nothing():
     found = verdict({"sm1": facts("MASTER", pkeys={SM1: [65535]}), "sm2": facts("STANDBY", pkeys={})})
     assert not found["failed"]
     assert [one["severity"] for one in found["findings"]] == ["warning"]
+
+
+def test_verify_has_the_findings_of_the_verdict():
+    told = {"sm1": {"opensm": facts("MASTER", unit="failed")}, "sm2": {"opensm": facts("STANDBY")}}
+    (found,), _summary = of_opensm.verdict(str(SCENARIO), told)
+    assert (found.kind, found.where, found.severity) == ("opensm-unit", "sm1, molecule", "error")
+    assert (found.expected, found.found) == ("opensm-plane@fabric.service active", "failed")
+    assert found.remedy.startswith("`systemctl status opensm-plane@fabric.service`")
 
 
 @pytest.mark.parametrize(("choice", "differing"), [({"max_wire_smps": 8}, []), ({"max_wire_smps": 9}, ["sm2"])])

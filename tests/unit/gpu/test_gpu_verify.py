@@ -11,7 +11,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils import node_comma
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import secure_boot, smi, verify
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.secure_boot import Verdict
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from tests.unit.gpu.tree import Tree
 
@@ -38,32 +37,35 @@ def compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: verify._Boots) 
     return list(verify._compared(wanted, gpu, boots))
 
 
-def told(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any], listing: Outcome, verdict: Verdict) -> list[str]:
+def told(
+    monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any], listing: Outcome, obstacle: Finding | None = None
+) -> list[str]:
     monkeypatch.setattr(smi, "run", lambda command, seconds: listing)
 
-    def judge(state: str | None, run: Any, module: str, kernel: str) -> Verdict:
+    def judge(state: str | None, run: Any, module: str, kernel: str) -> Finding | None:
         assert (state, module, kernel) == (gpu["secure_boot"], "nvidia.ko", "6.1")
-        return verdict
+        return obstacle
 
     monkeypatch.setattr(secure_boot, "judge", judge)
     return [str(one) for one in compared(dict(WANTED), gpu, verify._Boots("6.1"))]
 
 
 def test_a_machine_as_wanted_has_no_finding(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
-    assert told(monkeypatch, gpu, Outcome(0, GOOD, ""), Verdict()) == []
+    assert told(monkeypatch, gpu, Outcome(0, GOOD, "")) == []
 
 
 def test_other_instances_and_an_unknown_key_are_findings(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
-    found = told(monkeypatch, gpu, Outcome(0, GOOD.replace("7g", "4g"), ""), Verdict("not enrolled", "text"))
+    obstacle = Finding("secure-boot", "Secure Boot", "an enrolled key", "not enrolled", "all steps")
+    found = told(monkeypatch, gpu, Outcome(0, GOOD.replace("7g", "4g"), ""), obstacle)
     assert found[0].startswith("MIG of GPU 0000:0f:00.0: expected 1 x 7g.80gb, found 1 x 4g.80gb; drain the node")
     assert found[1] == (
-        "Secure Boot: expected a module that is signed with an enrolled key, found not enrolled; "
+        "Secure Boot: expected an enrolled key, found not enrolled; "
         "do not reboot; run playbooks/gpu.yml again: its error says what a person has to do"
     )
 
 
 def test_an_nvidia_smi_that_hangs_is_no_good_machine(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
-    (found,) = told(monkeypatch, gpu, Outcome(None, "", ""), Verdict())
+    (found,) = told(monkeypatch, gpu, Outcome(None, "", ""))
     assert found.startswith("MIG: expected profiles by name, found nvidia-smi -L: no answer")
 
 
@@ -73,7 +75,7 @@ def test_what_nvlink_takes_is_compared_too(
     path = tmp_path / "nodes_config.cfg"
     path.write_text("10.0.0.1\n")
     monkeypatch.setitem(WANTED, "nvlink", {"nodes_file": str(path), "nodes": ["10.0.0.1", "10.0.0.2"], "modules": []})
-    (found,) = told(monkeypatch, gpu, Outcome(0, GOOD, ""), Verdict())
+    (found,) = told(monkeypatch, gpu, Outcome(0, GOOD, ""))
     assert found.startswith(f"{path}: expected the 2 nodes of the NVLink domain, found none of 10.0.0.2; ")
 
 

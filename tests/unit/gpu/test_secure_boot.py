@@ -102,8 +102,7 @@ def test_the_certificate_is_the_one_that_dkms_takes(tmp_path: Path, files: dict[
 
 
 def test_an_enrolled_key_and_a_signed_module_are_in_nobodys_way(root: Path) -> None:
-    verdict = judge("enabled", mokutil(f"{KEY} is already enrolled\n"), root, "nvidia.ko", "6.1")
-    assert (verdict.found, verdict.text) == ("", "")
+    assert judge("enabled", mokutil(f"{KEY} is already enrolled\n"), root, "nvidia.ko", "6.1") is None
 
 
 @pytest.mark.parametrize("state", ["disabled", "none", None])
@@ -111,20 +110,22 @@ def test_where_secure_boot_is_not_known_to_be_on_nothing_is_asked_or_guessed(roo
     def run(argv: list[str]) -> Outcome:
         raise AssertionError(argv)
 
-    assert judge(state, run, root, "nvidia.ko", "6.1").text == ""
+    assert judge(state, run, root, "nvidia.ko", "6.1") is None
 
 
 def test_a_person_is_told_all_steps_and_where_the_request_is_made_the_rest(root: Path) -> None:
-    text = judge("enabled", mokutil(f"{KEY} is not enrolled\n", code=0), root, "nvidia.ko", "6.1").text
-    first, *steps = text.splitlines()
+    obstacle = judge("enabled", mokutil(f"{KEY} is not enrolled\n", code=0), root, "nvidia.ko", "6.1")
+    assert obstacle
+    first, *steps = obstacle.remedy.splitlines()
     assert "Nothing is rebooted. No program can do this" in first
     assert f"1. on the node, as root: `mokutil --import {KEY}`" in steps[0]
     assert "2. drain the node, open its console" in steps[1]
     assert "Enroll MOK, Continue, Yes" in steps[2]
     assert "4. run this again" in steps[3]
-    verdict = judge("enabled", mokutil(f"{KEY} is already in the enrollment request\n"), root, "nvidia.ko", "6.1")
-    assert verdict.found == "asked for, not enrolled"
-    assert [line[:4] for line in verdict.text.splitlines()[1:]] == ["  2.", "  3.", "  4."]
+    obstacle = judge("enabled", mokutil(f"{KEY} is already in the enrollment request\n"), root, "nvidia.ko", "6.1")
+    assert obstacle
+    assert obstacle.found == "asked for, not enrolled"
+    assert [line[:4] for line in obstacle.remedy.splitlines()[1:]] == ["  2.", "  3.", "  4."]
 
 
 @pytest.mark.parametrize(
@@ -136,15 +137,17 @@ def test_a_person_is_told_all_steps_and_where_the_request_is_made_the_rest(root:
     ],
 )  # fmt: skip
 def test_each_other_obstacle_is_named(root: Path, machine: Any, found: str, text: str) -> None:
-    verdict = judge("enabled", machine, root, "nvidia.ko", "6.1")
-    assert verdict.found == found
-    assert text in verdict.text
+    obstacle = judge("enabled", machine, root, "nvidia.ko", "6.1")
+    assert obstacle
+    assert obstacle.found == found
+    assert text in obstacle.remedy
 
 
 def test_without_a_key_nothing_was_signed(tmp_path: Path) -> None:
-    verdict = judge("enabled", mokutil(), tmp_path)
-    assert verdict.found == f"no key at {KEY}"
-    assert "DKMS makes a key and signs when it builds" in verdict.text
+    obstacle = judge("enabled", mokutil(), tmp_path)
+    assert obstacle
+    assert (obstacle.kind, obstacle.found) == ("secure-boot", f"no key at {KEY}")
+    assert "DKMS makes a key and signs when it builds" in obstacle.remedy
 
 
 @pytest.mark.parametrize(
