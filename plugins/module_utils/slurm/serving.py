@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import is_step
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 
 KIND = "other-controllers"
@@ -26,9 +27,6 @@ REMEDY_LOST = (
     "node. Or, if the jobs do not matter, run with -e slurm_compute_new_controllers=true"
 )
 _SERVERS = re.compile(r"--conf-server[ =]([^\s\"']+)")
-_STEP = "slurmstepd"
-# With cgroup v2, slurmd keeps such a process for as long as the node is up.
-_NO_STEP = b"infinity"
 
 
 @dataclass(frozen=True)
@@ -98,12 +96,9 @@ def _address(server: str) -> str:
 def _step_runs(root: Path) -> bool:
     for path in (root / "proc").glob("[0-9]*/comm"):
         try:
-            if path.read_text(errors="replace").strip() == _STEP and not _is_idle(path.with_name("cmdline")):
-                return True
+            name = path.read_text(errors="replace").strip()
         except OSError:
             continue  # it has ended
+        if is_step(path.parent, name):
+            return True
     return False
-
-
-def _is_idle(cmdline: Path) -> bool:
-    return cmdline.read_bytes().split(b"\0")[1:2] == [_NO_STEP]
