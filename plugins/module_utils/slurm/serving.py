@@ -16,6 +16,7 @@ from pathlib import Path
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import is_step
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import drop_login_variables
 
 KIND = "other-controllers"
 REMEDY = (
@@ -61,6 +62,7 @@ def jobs_of_others(
     same = bool({_address(one) for one in old} & {_address(one) for one in wanted})
     if same and not first_start:
         return Served()
+    drop_login_variables()
     asked = run(["squeue", "--noheader", "--all", "--format=%i"])
     jobs = asked.stdout.split() if asked.code == 0 else []
     known = ""

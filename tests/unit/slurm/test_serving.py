@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,16 @@ def test_the_last_line_counts_and_every_job_is_asked_for(root: Path):
 @pytest.mark.parametrize(("answer", "silent"), [(DEAD, True), (IDLE, False)])
 def test_controllers_that_do_not_answer_are_named_as_such(root: Path, answer: Outcome, silent: bool):
     assert jobs_of_others(["10.0.0.9:6817"], PLACE, lambda argv: answer, root).silent is silent
+
+
+def test_the_habits_of_a_login_hide_no_job(root: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SQUEUE_STATES", "PENDING")
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
+    asked: list[set[str]] = []
+
+    def run(argv: list[str]) -> Outcome:
+        asked.append({name for name in os.environ if name.startswith(("SQUEUE_", "SLURM_"))})
+        return KNOWS
+
+    jobs_of_others(["10.0.0.9:6817"], PLACE, run, root)
+    assert asked == [set()]
