@@ -236,6 +236,7 @@ def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, re
     assert max(chosen) < database
 
 
+OTHERS = {"kind": "other-controllers", "where": "services.controllers", "expected": "a", "found": "b, where jobs run"}
 ASKED = {"counted": True, "findings": [], "others": [], "silent": False}
 
 
@@ -266,7 +267,11 @@ def test_a_first_controller_needs_the_nodes_that_may_have_jobs(first, second, co
     [
         ([{"configured": False, "has_state": False}], True),
         ([{"configured": False, "has_state": True}], False),
-        ([{"configured": True, "has_state": False}], False),
+        ([{"configured": True, "has_state": False}], True),
+        ([{"configured": True, "has_state": True}], False),
+        ([{"configured": True}], False),
+        ([{"configured": True, "has_state": False}, {"unreachable": True}], True),
+        ([{"configured": True, "has_state": False}, {"configured": True, "has_state": True}], False),
         ([{"configured": False, "has_state": False}, {"configured": True}], False),
         ([{}], False),
     ],
@@ -349,7 +354,30 @@ def test_without_a_group_of_controllers_a_host_has_its_own_answer():
     assert template("__slurm_kept", **variables, **named) == [KEPT]
 
 
-OTHERS = {"kind": "other-controllers", "where": "services.controllers", "expected": "a", "found": "b, where jobs run"}
+@pytest.mark.parametrize(
+    ("second", "own", "refused"),
+    [
+        (ASKED, {}, ""),
+        ({"unreachable": True}, {}, "gpu02"),
+        ({"unreachable": True}, {"slurm_compute_new_controllers": True}, ""),
+        # Slurm has the node as it is: what it lacks is no reason.
+        ({**ASKED, "findings": [LACKS]}, {}, ""),
+        ({**ASKED, "others": [OTHERS]}, {}, "where jobs run"),
+        ({**ASKED, "others": [OTHERS]}, {"slurm_compute_new_controllers": True}, ""),
+    ],
+)
+@pytest.mark.parametrize("beside", [{"unreachable": True}, {}])
+def test_controllers_that_have_lost_their_state_need_all_nodes(second, own, refused, beside):
+    hostvars = {
+        "ctl1": {"__slurm_in_use": {"configured": True, "has_state": False, "count": "gpu[01-02]", "new": ""}, **own},
+        "ctl2": {"__slurm_in_use": beside},
+        # A new machine without slurmd does not speak for others.
+        "gpu01": {"__slurm_hardware": ASKED},
+        "gpu02": {"__slurm_hardware": second},
+    }
+    text = template("hostvars | bedplate.cluster.slurm_refusal(['ctl1', 'ctl2'])", hostvars=hostvars)
+    assert (refused in text) if refused else text == ""
+    assert LACKS["where"] not in text
 
 
 @pytest.mark.parametrize("allowed", [True, "true", "yes", False, "false", None])

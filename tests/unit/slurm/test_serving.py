@@ -84,6 +84,13 @@ def test_a_step_on_a_node_that_the_controllers_do_not_have_is_another_ones(root:
     ]
 
 
+def test_a_step_on_a_node_without_servers_stops_controllers_that_have_lost_their_state(root: Path):
+    run_step(root)
+    (root / "etc/default/slurmd").unlink()
+    (one,) = jobs_of_others(["10.0.0.1:6817"], PLACE, lambda argv: DEAD, root, first_start=True).others
+    assert one.remedy == serving.REMEDY_LOST
+
+
 @pytest.mark.parametrize(("answer", "jobs"), [(KNOWS, "where Slurm knows 2 jobs"), (DEAD, "and a running job")])
 def test_controllers_that_have_lost_their_state_know_no_job(root: Path, answer: Outcome, jobs: str):
     run_step(root)
