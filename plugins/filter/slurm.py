@@ -33,6 +33,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import (
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.topology import of_cluster
 
+# In the result of a task that has not run to its end on a host.
+_NOT_DONE = ("failed", "unreachable", "skipped")
 InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
 
 
@@ -228,6 +230,17 @@ def slurm_controllers_outside(hostvars: Mapping[str, Mapping[str, Any]], control
     return [name for name in names if name in up and "up" not in answers.get(name, {})]
 
 
+def slurm_controllers_written(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> bool:
+    """Return whether this run has written the files of every controller, so that none has an older slurm.conf."""
+    names = list(controllers)
+    answers = {
+        **_answers(hostvars, names[:1], "__slurm_primary_written"),
+        **_answers(hostvars, names[1:], "__slurm_standby_written"),
+    }
+    written = [answers.get(name) for name in names]
+    return bool(names) and all(one and not any(one.get(key) for key in _NOT_DONE) for one in written)
+
+
 def slurm_parts(path: object, host: str) -> list[str]:
     """Return the parts of Slurm on a host."""
     return render.parts(cluster_of(path, "slurm_parts"), host)
@@ -321,4 +334,5 @@ class FilterModule:
             "slurm_state_refusal": slurm_state_refusal,
             "slurm_changed_files": slurm_changed_files,
             "slurm_controllers_outside": slurm_controllers_outside,
+            "slurm_controllers_written": slurm_controllers_written,
         }

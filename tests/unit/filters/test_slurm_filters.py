@@ -24,6 +24,7 @@ FILTERS = [
     "slurm_accounts",
     "slurm_changed_files",
     "slurm_controllers_outside",
+    "slurm_controllers_written",
     "slurm_counted",
     "slurm_daemons",
     "slurm_expected",
@@ -47,6 +48,7 @@ FILTERS = [
 ]
 OF_HOSTVARS = (
     "slurm_controllers_outside",
+    "slurm_controllers_written",
     "slurm_counted",
     "slurm_refusal",
     "slurm_state_marks",
@@ -345,6 +347,30 @@ def test_a_controller_that_is_up_and_was_not_asked_is_outside_of_the_run(answers
     hostvars = {name: {"__slurm_in_use": answer} for name, answer in answers.items()}
     expression = "hostvars | bedplate.cluster.slurm_controllers_outside(['ctl1', 'ctl2'])"
     assert template(expression, hostvars=hostvars) == outside
+
+
+DONE = {"changed": False}
+
+
+@pytest.mark.parametrize(
+    ("primary", "standby", "written"),
+    [
+        (DONE, DONE, True),
+        (DONE, {}, False),
+        ({}, DONE, False),
+        (DONE, {"unreachable": True, "changed": False}, False),
+        ({"failed": True, "changed": False}, {"skipped": True, "changed": False}, False),
+    ],
+)
+def test_controllers_are_written_when_each_of_them_is(primary, standby, written):
+    skipped = {"skipped": True, "changed": False}
+    hostvars = {
+        "ctl1": {"__slurm_primary_written": primary, "__slurm_standby_written": skipped} if primary else {},
+        "ctl2": {"__slurm_primary_written": skipped, "__slurm_standby_written": standby} if standby else {},
+    }
+    expression = "hostvars | bedplate.cluster.slurm_controllers_written(['ctl1', 'ctl2'])"
+    assert template(expression, hostvars=hostvars) is written
+    assert template("hostvars | bedplate.cluster.slurm_controllers_written([])", hostvars=hostvars) is False
 
 
 def test_without_a_group_of_controllers_a_host_has_its_own_answer():
