@@ -17,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries impo
 
 _WAIT = 300  # seconds for another apt or dnf to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
-_LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "touched", "hold")
+_LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "touched", "hold", "keep_below")
 
 
 class ActionModule(Files):
@@ -39,7 +39,7 @@ class ActionModule(Files):
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
         told["manager"] = self._task.args.get("manager", "apt")
-        told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow")})
+        told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow", "keep_below")})
         told.update({key: self._task.args[key] for key in ("fixed", "prune", "take_back") if key in self._task.args})
         if "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
@@ -217,6 +217,7 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
         ("touched", str),
         ("hold", str),
         ("follow", str),
+        ("keep_below", str),
         ("units", Mapping),
     ):
         if isinstance(wanted[key], (str, Mapping)) or not isinstance(wanted[key], Sequence):

@@ -33,6 +33,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import (
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.topology import of_cluster
 
+# In the result of a task that has not run to its end on a host.
+_NOT_DONE = ("failed", "unreachable", "skipped")
 InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None
 
 
@@ -105,7 +107,7 @@ def _asked(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]
 
 
 def slurm_to_count(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> list[str]:
-    """Return the nodes whose hardware must be counted before their lines change."""
+    """Return the nodes that must be asked for their hardware or their jobs before a controller changes."""
     return _asked(hostvars, controllers, "count")
 
 
@@ -116,11 +118,20 @@ def slurm_node_hardware(
     cluster = cluster_of(path, "slurm_node_hardware")
     names = list(controllers)
     new = set(_asked(hostvars, names, "new"))
-    asked = [answer for answer in _answers(hostvars, names, "__slurm_in_use").values() if answer]
-    first = bool(asked) and not any(
-        answer.get("configured") is not False or answer.get("has_state") for answer in asked
-    )
+    first = bool(_without_jobs(hostvars, names))
     return {**render.node_hardware(cluster, host), "first_start": first, "fail": host in new}
+
+
+def _without_jobs(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> dict[str, bool]:
+    """Return the controllers that would start without jobs -> whether they have a slurm.conf; none where one that was asked has jobs."""
+    answers = {
+        name: answer
+        for name, answer in _answers(hostvars, controllers, "__slurm_in_use").items()
+        if answer.get("configured") is not None
+    }
+    if any(answer.get("has_state", answer["configured"]) for answer in answers.values()):
+        return {}
+    return {name: bool(answer["configured"]) for name, answer in answers.items()}
 
 
 def _counts(
@@ -141,9 +152,9 @@ def slurm_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterab
     hosts = list(controllers)
     new = set(_asked(hostvars, hosts, "new"))
     counts = _counts(hostvars, hosts)
-    found = [
-        one.on(name) for name, count in counts if name not in new for one in from_json(count.get("findings") or ())
-    ]
+    # Nodes in force are asked for their jobs alone where these are lost: slurm_in_use refuses a change of their hardware.
+    changed = [] if any(_without_jobs(hostvars, hosts).values()) else [row for row in counts if row[0] not in new]
+    found = [one.on(name) for name, count in changed for one in from_json(count.get("findings") or ())]
     if any(boolean(hostvars[name].get("slurm_compute_new_controllers", False)) for name in hosts if name in hostvars):
         return by_node(found)
     others = [one.on(name) for name, count in counts for one in from_json(count.get("others") or ())]
@@ -153,9 +164,10 @@ def slurm_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterab
 def _unasked(
     hostvars: Mapping[str, Mapping[str, Any]], controllers: list[str], counts: list[tuple[str, Mapping[str, Any]]]
 ) -> str:
-    """Return why controllers without a configuration may not start: of nodes that did not answer, nobody knows whether jobs run there.
+    """Return why controllers without jobs may not start: of nodes that did not answer, nobody knows whether jobs run there.
 
-    One node that answers is enough, unless its own controllers do not answer: they know the jobs of all nodes.
+    Before a first start one node that answers is enough, unless its own controllers do not answer: they know the jobs of all nodes. Where
+    the wanted controllers have lost the jobs, each node speaks for itself.
     """
     first = [
         name
@@ -163,6 +175,15 @@ def _unasked(
         if answer.get("configured") is False
     ]
     missing = [name for name, count in counts if "counted" not in count]
+    lost = [name for name, is_configured in _without_jobs(hostvars, controllers).items() if is_configured]
+    if lost and missing:
+        return (
+            f"{', '.join(lost)}: slurmctld does not answer and StateSaveLocation has no job_state, so it would start without jobs and end "
+            f"those that run; and these nodes were not asked in this run whether they run jobs: {fold(missing)}. "
+            "Mount StateSaveLocation, or copy all of it from a backup, owned by SlurmUser, and run again. "
+            "Or run playbooks/scheduler.yml from its beginning, with these nodes up and without --limit. "
+            "Or, if no node runs a job, add -e slurm_compute_new_controllers=true."
+        )
     is_known = len(missing) < len(counts) and not any(count.get("silent") for _, count in counts)
     if not first or len(first) < len(controllers) or not missing or is_known:
         return ""
@@ -207,6 +228,17 @@ def slurm_controllers_outside(hostvars: Mapping[str, Mapping[str, Any]], control
     answers = _answers(hostvars, names := list(controllers), "__slurm_in_use")
     up = {name for answer in answers.values() for name in answer.get("up") or ()}
     return [name for name in names if name in up and "up" not in answers.get(name, {})]
+
+
+def slurm_controllers_written(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> bool:
+    """Return whether this run has written the files of every controller, so that none has an older slurm.conf."""
+    names = list(controllers)
+    answers = {
+        **_answers(hostvars, names[:1], "__slurm_primary_written"),
+        **_answers(hostvars, names[1:], "__slurm_standby_written"),
+    }
+    written = [answers.get(name) for name in names]
+    return bool(names) and all(one and not any(one.get(key) for key in _NOT_DONE) for one in written)
 
 
 def slurm_parts(path: object, host: str) -> list[str]:
@@ -302,4 +334,5 @@ class FilterModule:
             "slurm_state_refusal": slurm_state_refusal,
             "slurm_changed_files": slurm_changed_files,
             "slurm_controllers_outside": slurm_controllers_outside,
+            "slurm_controllers_written": slurm_controllers_written,
         }

@@ -130,11 +130,22 @@ def mounted_problem(path: str) -> str:
     )
 
 
-def plan(manifest: str, wanted: Sequence[Wanted], records: Records, check: bool, prune: bool = True) -> Plan:
-    """Compare the machine with what is wanted; without `prune`, nothing that the manifest has on record is removed."""
+def plan(
+    manifest: str,
+    wanted: Sequence[Wanted],
+    records: Records,
+    check: bool,
+    prune: bool = True,
+    keep_below: Sequence[str] = (),
+) -> Plan:
+    """Compare the machine with what is wanted; without `prune`, nothing that the manifest has on record is removed.
+
+    Nothing below the directories `keep_below` is removed.
+    """
     owner, group = default_owner()
     owned = [replace(entry, owner=entry.owner or owner, group=entry.group or group) for entry in wanted]
-    return _Planner(manifest, owned, records, check, prune).plan()
+    planner = _Planner(manifest, owned, records, check)
+    return planner.plan(prune, keep_below)
 
 
 def default_owner() -> tuple[str, str]:
@@ -148,9 +159,8 @@ def ancestors(path: str) -> list[str]:
 
 
 class _Planner:
-    def __init__(self, manifest: str, wanted: Sequence[Wanted], records: Records, check: bool, prune: bool) -> None:
+    def __init__(self, manifest: str, wanted: Sequence[Wanted], records: Records, check: bool) -> None:
         self.manifest = manifest
-        self.prune = prune
         self.wanted = wanted
         self.check = check
         self.result = Plan(before=records, records=dict(records))
@@ -159,15 +169,15 @@ class _Planner:
         self.mounts = mount_points()
         self.ids: dict[tuple[str, str], int | None] = {}
 
-    def plan(self) -> Plan:
+    def plan(self, prune: bool, keep_below: Sequence[str]) -> Plan:
         for entry in self.wanted:
             try:
                 self._compare_block(entry) if entry.state == "block" else self._compare(entry)
             except OSError as error:
                 self.result.problems.append(f"{entry.path}: cannot be read: {error.strerror}")
         self._own_parents()
-        if self.prune:
-            self._drop()
+        if prune:
+            self._drop([directory.rstrip("/") for directory in keep_below])
         return self.result
 
     def _id(self, kind: str, name: str, entry: Wanted) -> int | None:
@@ -310,13 +320,12 @@ class _Planner:
             if record:
                 self.result.records[parent] = record.owned_by({*record.manifests, self.manifest})
 
-    def _drop(self) -> None:
+    def _drop(self, keep_below: Sequence[str]) -> None:
         """Take back what this manifest no longer wants, the deepest path first so that directories are empty in time."""
-        dropped = [
-            path
-            for path, record in self.result.before.items()
-            if self.manifest in record.manifests and path not in self.paths and path not in self.above
-        ]
+        own = [path for path, record in self.result.before.items() if self.manifest in record.manifests]
+        kept = {path for path in own if any(path.startswith(f"{directory}/") for directory in keep_below)}
+        stays = {*self.paths, *self.above, *kept, *(parent for path in kept for parent in ancestors(path))}
+        dropped = [path for path in own if path not in stays]
         gone: set[str] = set()
         for path in sorted(dropped, key=lambda name: (name.count("/"), name), reverse=True):
             record = self.result.before[path]

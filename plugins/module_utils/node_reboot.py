@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import DAEMONS, STEP, target
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import DAEMONS, STEP, is_step, target
 
 # A process's name as the kernel keeps it has 15 characters.
 _DAEMON = "slurmd"
@@ -22,6 +22,7 @@ _NAMED = 5
 class _Process:
     number: int
     name: str
+    step: bool
     gpu: bool
 
 
@@ -66,7 +67,7 @@ def in_use(proc: Path = Path("/proc")) -> list[str]:
 
 def _work(processes: Iterable[_Process]) -> list[str]:
     processes = sorted(processes, key=lambda one: one.number)
-    steps = [one for one in processes if one.name == STEP]
+    steps = [one for one in processes if one.step]
     containers = [one for one in processes if one.name in _CONTAINERS]
     users = [f"{one.name} ({one.number})" for one in processes if one.gpu]
     found = []
@@ -86,7 +87,8 @@ def _processes(proc: Path) -> Iterator[_Process]:
             name = (path / "comm").read_text(errors="replace").strip()
         except OSError:
             continue  # it has ended
-        yield _Process(int(path.name), name, name not in (STEP, *DAEMONS) and _has_gpu(path))
+        gpu = name not in (STEP, *DAEMONS) and _has_gpu(path)
+        yield _Process(int(path.name), name, is_step(path, name), gpu)
 
 
 def _has_gpu(process: Path) -> bool:

@@ -9,7 +9,7 @@ import os
 import secrets
 import shlex
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +53,17 @@ def bring(
     *,
     keep: Keep | None = None,
     prune: bool = True,
+    keep_below: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Bring the files of a manifest to the wanted state, and return the result of an Ansible module.
 
     `scratch` is a private directory in which files are validated before anything is touched. It is asked for its path
     only when a file is to be validated, so that a run with no change need not make one. `keep` is called with the plan
-    before the first write. Without `prune`, what the manifest has on record and `wanted` lacks stays.
+    before the first write. Without `prune`, what the manifest has on record and `wanted` lacks stays; otherwise
+    that below the directories `keep_below` does.
     """
     with node_manifest.locked(directory, create=bool(wanted) and not check):
-        decided = plan(manifest, wanted, node_manifest.load(directory), check, prune)
+        decided = plan(manifest, wanted, node_manifest.load(directory), check, prune, keep_below)
         _validate(decided, check, scratch)
         if decided.problems:
             raise NodeFilesError(decided.problems)

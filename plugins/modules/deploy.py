@@ -117,6 +117,13 @@ options:
         before a later one with the same O(manifest) and the whole list removes what is out of use.
     type: bool
     default: true
+  keep_below:
+    description:
+      - Absolute paths of directories. What is below them, this manifest has on record and O(files) lacks is not removed, for a run in which
+        something may still use it. A later task without them removes it.
+    type: list
+    elements: str
+    default: []
   take_back:
     description:
       - Treat O(files) and O(units) as one change. When a file cannot be written, or a unit does not start, reload or pass its
@@ -239,6 +246,7 @@ def main() -> None:
             "units": {"type": "list", "elements": "dict", "default": []},
             "touched": {"type": "list", "elements": "str", "default": []},
             "prune": {"type": "bool", "default": True},
+            "keep_below": {"type": "list", "elements": "str", "default": []},
             "take_back": {"type": "bool", "default": False},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
             "sources": {"type": "list", "elements": "dict", "default": []},
@@ -382,7 +390,8 @@ def _files(module: AnsibleModule, keep: Keep | None) -> dict[str, Any]:
     manifest = module.params["manifest"]
     if not manifest:
         return _nothing()
-    return _written(module, manifest, unpack(module.params["payload"]), keep, module.params["prune"])
+    options = {name: module.params[name] for name in ("prune", "keep_below")}
+    return _written(module, manifest, unpack(module.params["payload"]), keep=keep, **options)
 
 
 def _nothing() -> dict[str, Any]:
@@ -390,11 +399,9 @@ def _nothing() -> dict[str, Any]:
     return {**none, "changed": False, "kept": {}}
 
 
-def _written(
-    module: AnsibleModule, manifest: str, wanted: list[Wanted], keep: Keep | None = None, prune: bool = True
-) -> dict[str, Any]:
+def _written(module: AnsibleModule, manifest: str, wanted: list[Wanted], **options: Any) -> dict[str, Any]:
     directory, check, diff = Path(module.params["state_directory"]), module.check_mode, module._diff
-    return bring(manifest, wanted, directory, check, diff, Scratch(module), keep=keep, prune=prune)
+    return bring(manifest, wanted, directory, check, diff, Scratch(module), **options)
 
 
 def _held(module: AnsibleModule, files: dict[str, Any]) -> Held:

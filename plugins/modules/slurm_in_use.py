@@ -19,6 +19,8 @@ description:
     would change while jobs run.
   - Changes nothing, but for O(fence), and runs in check mode. When it fails, it gives back what a run that was killed has drained and
     closed.
+  - Where slurmctld does not answer and the wanted StateSaveLocation holds no jobs, slurmctld would start without a job and end all that run
+    on the nodes. RV(count) has all wanted nodes then, which know what runs there.
   - A host without slurm.conf has nothing to keep. When something leaves and slurmctld does not answer, the module fails
     unless O(unasked) is true, since nobody knows what would be killed.
 options:
@@ -88,7 +90,8 @@ options:
     type: bool
     default: false
   unasked:
-    description: Go on when slurmctld does not answer. Jobs on leaving nodes and in leaving partitions are lost.
+    description: >-
+      Go on when slurmctld does not answer. Jobs on leaving nodes and in leaving partitions are lost, and all jobs if StateSaveLocation is.
     type: bool
     default: false
   directory:
@@ -122,7 +125,12 @@ slurm: {description: Lines to add to slurm.conf., type: list, elements: str, ret
 gres: {description: Lines to add to gres.conf., type: list, elements: str, returned: always}
 nodes: {description: "Leaving nodes that are kept, with the ids of their jobs.", type: dict, returned: always}
 partitions: {description: "Leaving partitions that are kept, with the ids of their jobs.", type: dict, returned: always}
-count: {description: "Nodes, as a hostlist, whose hardware must be counted before their lines change.", type: str, returned: always}
+count:
+  description: >-
+    Nodes, as a hostlist, that must be asked first. Those whose lines change, for their hardware; without RV(has_state) all wanted nodes,
+    for their jobs.
+  type: str
+  returned: always
 new: {description: "Those of RV(count) that are not in force yet, as a hostlist.", type: str, returned: always}
 fence:
   description: What bedplate has drained and closed, by this call or by a run that was killed.
@@ -143,7 +151,9 @@ files:
   sample: {slurm.conf: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}
 loaded: {description: Whether slurmctld runs slurm.conf as it is on disk., type: bool, returned: always}
 has_state:
-  description: Whether the wanted StateSaveLocation of a host without slurm.conf holds jobs. False where the host has a slurm.conf.
+  description: >-
+    Whether slurmctld knows its jobs, since it answers or the wanted StateSaveLocation holds them. True with O(unasked) on a host that has a
+    slurm.conf.
   type: bool
   returned: always
 changing:
@@ -257,6 +267,9 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     wanted = [parse("\n".join(module.params[name])) for name in ("node_lines", "gres_lines")]
     plan = hardware.compare(conf, gres, live, *wanted) if wanted[0].lines else hardware.Plan()
     answer = Answer(count=plan.to_count(), new=plan.new, files=_digests(directory))
+    answer.has_state = live is not None or unasked or (Path(state) / "job_state").exists()
+    if not (answer.has_state or read_back):
+        answer.count = list(dict.fromkeys([*answer.count, *nodes]))
     problems = find_problems(identity, conf, live, unasked)
     if live is None and not unasked:
         problems += unasked_problems(conf, *gone, list(plan.changes))

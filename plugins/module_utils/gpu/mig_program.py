@@ -24,6 +24,8 @@ QUERY = ("pci.bus_id", "uuid", "mig.mode.current", "mig.mode.pending")
 # nvidia-smi takes seconds for a GPU; one that hangs is not waited for.
 _SECONDS = 120.0
 STEP = "slurmstepd"
+# The argument of the process that slurmd keeps under cgroup v2 for as long as the node is up.
+_NO_STEP = b"infinity"
 # Of the driver; they hold every GPU and use none.
 DAEMONS = ("nvidia-persiste", "nv-hostengine", "nv-fabricmanage", "dcgm-exporter", "nvidia-smi")
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
@@ -116,7 +118,7 @@ class Node:
                 files = list((process / "fd").iterdir()) if name not in (STEP, *DAEMONS) else []
             except OSError:
                 continue  # it has ended
-            if name == STEP or any(target(one) == device for one in files):
+            if is_step(process, name) or any(target(one) == device for one in files):
                 found.append(f"{name} ({process.name})")
         return found
 
@@ -128,6 +130,16 @@ class Node:
             path.write_text("".join(f"{reason}\n" for reason in reasons))
         else:
             path.unlink(missing_ok=True)
+
+
+def is_step(process: Path, name: str) -> bool:
+    """Return whether a process of /proc with this name is a step of a job. One whose arguments cannot be read is."""
+    if name != STEP:
+        return False
+    try:
+        return (process / "cmdline").read_bytes().split(b"\0")[1:2] != [_NO_STEP]
+    except OSError:
+        return True
 
 
 def target(link: Path) -> str:

@@ -26,10 +26,15 @@ def environment(slurm_conf: Path) -> dict[str, str]:
     return {"SLURM_CONF": str(slurm_conf), "LC_ALL": "C"}
 
 
+def drop_login_variables() -> None:
+    """Remove a login's variables for Slurm's commands from this process: SQUEUE_STATES, for one, would hide jobs."""
+    for name in [name for name in os.environ if name.startswith(("SQUEUE_", "SLURM_"))]:
+        del os.environ[name]
+
+
 def ask(run_command: RunCommand, slurm_conf: Path) -> Live | None:
     """Ask slurmctld everything; None when it does not answer, for half an answer would hide jobs."""
-    for name in [name for name in os.environ if name.startswith(("SQUEUE_", "SLURM_"))]:
-        del os.environ[name]  # a login's habits, such as SQUEUE_STATES, would hide jobs as well
+    drop_login_variables()
     answers = []
     for question in _QUESTIONS:
         rc, out, _err = run_command(["timeout", "30", *question], environ_update=environment(slurm_conf))

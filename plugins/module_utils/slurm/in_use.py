@@ -39,7 +39,7 @@ class Answer:
     up: list[str] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     loaded: bool = False
-    # Whether StateSaveLocation holds the jobs of a slurmctld.
+    # Whether slurmctld answers, or StateSaveLocation holds its jobs.
     has_state: bool = False
 
     def facts(self) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 """Find jobs that the wanted controllers do not know, from a node that runs them.
 
 A slurmctld that starts without the StateSaveLocation of the jobs asks the nodes what runs there and ends each job that it does not know.
-So does one on another machine, and one on a machine that was installed anew, under the same address. Neither has a slurm.conf yet, so
-nothing on it says that there are jobs; the nodes do.
+So does one on another machine, one on a machine that was installed anew, under the same address, and one whose StateSaveLocation is not
+mounted. Nothing on such a machine says that there are jobs; the nodes do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import is_step
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import drop_login_variables
 
 KIND = "other-controllers"
 REMEDY = (
@@ -22,13 +24,10 @@ REMEDY = (
     "StateSaveLocation to the new one, owned by SlurmUser, then run with -e slurm_compute_new_controllers=true. Or name the old one again"
 )
 REMEDY_LOST = (
-    "Copy all of StateSaveLocation from a backup to the controller, owned by SlurmUser, and run again. Or wait until no job runs on a "
-    "node. Or, if the jobs do not matter, run with -e slurm_compute_new_controllers=true"
+    "Mount StateSaveLocation on the controller, or copy all of it from a backup, owned by SlurmUser, and run again. Or "
+    "wait until no job runs on a node. Or, if the jobs do not matter, run with -e slurm_compute_new_controllers=true"
 )
 _SERVERS = re.compile(r"--conf-server[ =]([^\s\"']+)")
-_STEP = "slurmstepd"
-# With cgroup v2, slurmd keeps such a process for as long as the node is up.
-_NO_STEP = b"infinity"
 
 
 @dataclass(frozen=True)
@@ -56,13 +55,13 @@ def jobs_of_others(
     """
     old = _servers(root / "etc/default/slurmd")
     if not old:
-        here = new and _step_runs(root)
-        return _served(
-            wanted, where, "a running job, and no controllers in /etc/default/slurmd" if here else "", REMEDY
-        )
+        here = (new or first_start) and _step_runs(root)
+        known = "a running job, and no controllers in /etc/default/slurmd" if here else ""
+        return _served(wanted, where, known, REMEDY_LOST if first_start and not new else REMEDY)
     same = bool({_address(one) for one in old} & {_address(one) for one in wanted})
     if same and not first_start:
         return Served()
+    drop_login_variables()
     asked = run(["squeue", "--noheader", "--all", "--format=%i"])
     jobs = asked.stdout.split() if asked.code == 0 else []
     known = ""
@@ -98,12 +97,9 @@ def _address(server: str) -> str:
 def _step_runs(root: Path) -> bool:
     for path in (root / "proc").glob("[0-9]*/comm"):
         try:
-            if path.read_text(errors="replace").strip() == _STEP and not _is_idle(path.with_name("cmdline")):
-                return True
+            name = path.read_text(errors="replace").strip()
         except OSError:
             continue  # it has ended
+        if is_step(path.parent, name):
+            return True
     return False
-
-
-def _is_idle(cmdline: Path) -> bool:
-    return cmdline.read_bytes().split(b"\0")[1:2] == [_NO_STEP]

@@ -24,6 +24,7 @@ FILTERS = [
     "slurm_accounts",
     "slurm_changed_files",
     "slurm_controllers_outside",
+    "slurm_controllers_written",
     "slurm_counted",
     "slurm_daemons",
     "slurm_expected",
@@ -47,6 +48,7 @@ FILTERS = [
 ]
 OF_HOSTVARS = (
     "slurm_controllers_outside",
+    "slurm_controllers_written",
     "slurm_counted",
     "slurm_refusal",
     "slurm_state_marks",
@@ -236,6 +238,7 @@ def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, re
     assert max(chosen) < database
 
 
+OTHERS = {"kind": "other-controllers", "where": "services.controllers", "expected": "a", "found": "b, where jobs run"}
 ASKED = {"counted": True, "findings": [], "others": [], "silent": False}
 
 
@@ -266,7 +269,11 @@ def test_a_first_controller_needs_the_nodes_that_may_have_jobs(first, second, co
     [
         ([{"configured": False, "has_state": False}], True),
         ([{"configured": False, "has_state": True}], False),
-        ([{"configured": True, "has_state": False}], False),
+        ([{"configured": True, "has_state": False}], True),
+        ([{"configured": True, "has_state": True}], False),
+        ([{"configured": True}], False),
+        ([{"configured": True, "has_state": False}, {"unreachable": True}], True),
+        ([{"configured": True, "has_state": False}, {"configured": True, "has_state": True}], False),
         ([{"configured": False, "has_state": False}, {"configured": True}], False),
         ([{}], False),
     ],
@@ -342,6 +349,30 @@ def test_a_controller_that_is_up_and_was_not_asked_is_outside_of_the_run(answers
     assert template(expression, hostvars=hostvars) == outside
 
 
+DONE = {"changed": False}
+
+
+@pytest.mark.parametrize(
+    ("primary", "standby", "written"),
+    [
+        (DONE, DONE, True),
+        (DONE, {}, False),
+        ({}, DONE, False),
+        (DONE, {"unreachable": True, "changed": False}, False),
+        ({"failed": True, "changed": False}, {"skipped": True, "changed": False}, False),
+    ],
+)
+def test_controllers_are_written_when_each_of_them_is(primary, standby, written):
+    skipped = {"skipped": True, "changed": False}
+    hostvars = {
+        "ctl1": {"__slurm_primary_written": primary, "__slurm_standby_written": skipped} if primary else {},
+        "ctl2": {"__slurm_primary_written": skipped, "__slurm_standby_written": standby} if standby else {},
+    }
+    expression = "hostvars | bedplate.cluster.slurm_controllers_written(['ctl1', 'ctl2'])"
+    assert template(expression, hostvars=hostvars) is written
+    assert template("hostvars | bedplate.cluster.slurm_controllers_written([])", hostvars=hostvars) is False
+
+
 def test_without_a_group_of_controllers_a_host_has_its_own_answer():
     expressions = of_the_role()
     variables = {"groups": {}, "inventory_hostname": "me", "hostvars": {"me": {"__slurm_in_use": KEPT}}}
@@ -349,7 +380,30 @@ def test_without_a_group_of_controllers_a_host_has_its_own_answer():
     assert template("__slurm_kept", **variables, **named) == [KEPT]
 
 
-OTHERS = {"kind": "other-controllers", "where": "services.controllers", "expected": "a", "found": "b, where jobs run"}
+@pytest.mark.parametrize(
+    ("second", "own", "refused"),
+    [
+        (ASKED, {}, ""),
+        ({"unreachable": True}, {}, "gpu02"),
+        ({"unreachable": True}, {"slurm_compute_new_controllers": True}, ""),
+        # Slurm has the node as it is: what it lacks is no reason.
+        ({**ASKED, "findings": [LACKS]}, {}, ""),
+        ({**ASKED, "others": [OTHERS]}, {}, "where jobs run"),
+        ({**ASKED, "others": [OTHERS]}, {"slurm_compute_new_controllers": True}, ""),
+    ],
+)
+@pytest.mark.parametrize("beside", [{"unreachable": True}, {}])
+def test_controllers_that_have_lost_their_state_need_all_nodes(second, own, refused, beside):
+    hostvars = {
+        "ctl1": {"__slurm_in_use": {"configured": True, "has_state": False, "count": "gpu[01-02]", "new": ""}, **own},
+        "ctl2": {"__slurm_in_use": beside},
+        # A new machine without slurmd does not speak for others.
+        "gpu01": {"__slurm_hardware": ASKED},
+        "gpu02": {"__slurm_hardware": second},
+    }
+    text = template("hostvars | bedplate.cluster.slurm_refusal(['ctl1', 'ctl2'])", hostvars=hostvars)
+    assert (refused in text) if refused else text == ""
+    assert LACKS["where"] not in text
 
 
 @pytest.mark.parametrize("allowed", [True, "true", "yes", False, "false", None])

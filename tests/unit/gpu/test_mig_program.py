@@ -106,6 +106,13 @@ def test_a_job_anywhere_on_the_node_outranks_every_change(tmp_path: Path) -> Non
     assert "slurmstepd (99)" in there.note
 
 
+def test_the_process_that_slurmd_keeps_for_cgroups_is_no_job(tmp_path: Path) -> None:
+    there = machine(tmp_path)
+    there.process(99, "slurmstepd")
+    (tmp_path / "proc/99/cmdline").write_bytes(b"/usr/sbin/slurmstepd\0infinity\0")
+    assert len(there.run(HALVES)[1]) == 2
+
+
 def test_the_drivers_own_daemons_use_no_gpu(tmp_path: Path) -> None:
     there = machine(tmp_path)
     for number, name in enumerate(mig_program.DAEMONS, 10):

@@ -135,7 +135,7 @@ def test_all_mistakes_of_all_lists_come_at_once_and_before_any_connection(tmp_pa
 
 
 def test_what_is_no_list_is_told_and_null_takes_nothing_away(tmp_path: Path) -> None:
-    keys = ("repositories", "packages", "units", "touched")
+    keys = ("repositories", "packages", "units", "touched", "keep_below")
     for value, shown in (("munge", "'munge'"), (None, "None"), ({}, "{}")):
         said = refused(tmp_path, {"manifest": "demo", "files": value, **dict.fromkeys(keys, value)})
         assert "files: is" in said

@@ -58,3 +58,12 @@ def test_whoever_has_a_gpu_open_speaks_against_it_but_not_the_drivers_own(tmp_pa
         process(number, "train", "/dev/nvidia0")
     (told,) = in_use(tmp_path)
     assert told.endswith("python (1234), train (2000), train (2001), train (2002), train (2003) and 3 more")
+
+
+def test_the_process_that_slurmd_keeps_for_cgroups_is_no_step(tmp_path: Path) -> None:
+    (tmp_path / "8").mkdir()
+    (tmp_path / "8/comm").write_text("slurmstepd\n")
+    (tmp_path / "8/cmdline").write_bytes(b"/usr/sbin/slurmstepd\0infinity\0")
+    assert in_use(tmp_path) == []
+    (tmp_path / "8/cmdline").write_bytes(b"slurmstepd:\0[17.batch]\0")
+    assert in_use(tmp_path) == ["1 steps of jobs run (slurmstepd)"]

@@ -291,7 +291,7 @@ class Module:
         self.warnings: list[str] = []
         self.params = {
             "manager": "apt", "manifest": "demo", "state": "present", "packages": [], "hold": [], "follow": [],
-            "fixed": None, "units": [], "touched": [], "prune": True, "take_back": False, "payload": pack([]),
+            "fixed": None, "units": [], "touched": [], "prune": True, "keep_below": [], "take_back": False, "payload": pack([]),
             "sources_payload": None, "state_directory": str(node.state), **params,
         }  # fmt: skip
 

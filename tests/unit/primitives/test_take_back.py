@@ -310,6 +310,16 @@ def test_what_a_task_does_not_prune_stays_until_the_list_is_whole(node: Node):
     assert set(node.tree()) == {"two"}
 
 
+def test_what_is_below_a_kept_directory_stays_until_a_run_without_it(node: Node):
+    node.write(node.wanted(one="1\n", **{"kept/a/b": "2\n", "kept2": "3\n"}))
+    kept = {"keep_below": [str(node.root / "kept")]}
+    node_writer.bring("demo", node.wanted(two="2\n"), node.state, False, False, str(node.scratch), **kept)
+    assert set(node.tree()) == {"two", "kept", "kept/a", "kept/a/b"}
+    node.write(node.wanted(two="2\n"))
+    assert set(node.tree()) == {"two"}
+    assert not (node.root / "kept").exists()
+
+
 def test_another_error_than_a_full_disk_names_the_path_alone(tmp_path: Path):
     text = write_problem(tmp_path / "x", PermissionError(errno.EACCES, "Permission denied"))
     assert text == f"{tmp_path}/x: cannot be written: Permission denied"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,13 @@ def test_a_step_on_a_node_that_the_controllers_do_not_have_is_another_ones(root:
     ]
 
 
+def test_a_step_on_a_node_without_servers_stops_controllers_that_have_lost_their_state(root: Path):
+    run_step(root)
+    (root / "etc/default/slurmd").unlink()
+    (one,) = jobs_of_others(["10.0.0.1:6817"], PLACE, lambda argv: DEAD, root, first_start=True).others
+    assert one.remedy == serving.REMEDY_LOST
+
+
 @pytest.mark.parametrize(("answer", "jobs"), [(KNOWS, "where Slurm knows 2 jobs"), (DEAD, "and a running job")])
 def test_controllers_that_have_lost_their_state_know_no_job(root: Path, answer: Outcome, jobs: str):
     run_step(root)
@@ -111,3 +119,16 @@ def test_the_last_line_counts_and_every_job_is_asked_for(root: Path):
 @pytest.mark.parametrize(("answer", "silent"), [(DEAD, True), (IDLE, False)])
 def test_controllers_that_do_not_answer_are_named_as_such(root: Path, answer: Outcome, silent: bool):
     assert jobs_of_others(["10.0.0.9:6817"], PLACE, lambda argv: answer, root).silent is silent
+
+
+def test_the_habits_of_a_login_hide_no_job(root: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SQUEUE_STATES", "PENDING")
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
+    asked: list[set[str]] = []
+
+    def run(argv: list[str]) -> Outcome:
+        asked.append({name for name in os.environ if name.startswith(("SQUEUE_", "SLURM_"))})
+        return KNOWS
+
+    jobs_of_others(["10.0.0.9:6817"], PLACE, run, root)
+    assert asked == [set()]

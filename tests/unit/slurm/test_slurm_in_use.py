@@ -101,6 +101,39 @@ def test_a_fresh_host_says_whether_it_has_the_jobs_of_a_slurmctld(node: Node):
     assert node.answer()[0].facts()["has_state"] is True
 
 
+@pytest.mark.parametrize(
+    ("is_up", "has_job_state", "options", "has_state", "count"),
+    [
+        (False, False, {}, False, ["n1", "n2", "n3"]),
+        (False, True, {}, True, []),
+        (True, False, {}, True, []),
+        (False, False, {"unasked": True}, True, []),
+        (False, False, {"read_back": True}, False, []),
+    ],
+    ids=["lost", "stopped", "running", "unasked", "verify"],
+)
+def test_a_controller_that_would_start_without_jobs_has_its_nodes_asked(
+    node: Node, is_up: bool, has_job_state: bool, options: dict[str, bool], has_state: bool, count: list[str]
+):
+    node.conf()
+    node.params.update(options)
+    if is_up:
+        node.up(RUNNING)
+    if has_job_state:
+        (node.old / "job_state").touch()
+    answer, problems = node.answer()
+    assert (answer.has_state, answer.count, answer.new, problems) == (has_state, count, [], [])
+
+
+def test_a_node_that_is_not_in_force_yet_is_new_where_the_state_is_lost(node: Node):
+    node.conf()
+    node.params.update(
+        nodes="n[1-4]", node_lines=["NodeName=n[1-3] NodeAddr=10.0.0.[1-3] CPUs=2", "NodeName=n4 CPUs=2"]
+    )
+    answer, problems = node.answer()
+    assert (sorted(answer.count), answer.new, problems) == (["n1", "n2", "n3", "n4"], ["n4"], [])
+
+
 RUNNING = "17|gpu|n1|\n"
 
 
