@@ -86,6 +86,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Found, Wanted, calls, found
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import drop_login_variables
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.unlisted import (
     SQUEUE,
     Unlisted,
@@ -210,6 +211,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    drop_login_variables()
     wanted = Wanted(module.params["qos"], module.params["accounts"])
     nothing: dict[str, Any] = {"changed": False, "asked": False, "calls": []}
     if problems := wanted.problems():
