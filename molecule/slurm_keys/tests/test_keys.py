@@ -22,8 +22,15 @@ BATCHES = batches(edits())
 def say(request: pytest.FixtureRequest) -> Callable[[str], None]:
     """Return a function that writes a line at once: the whole takes half an hour, and halving a batch that hurts takes minutes."""
     reporter = request.config.pluginmanager.getplugin("terminalreporter")
+    capture = request.config.pluginmanager.getplugin("capturemanager")
     assert reporter is not None
-    return lambda text: reporter.write_line(f"\n{text}")
+    assert capture is not None
+
+    def write(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            reporter.write_line(f"\n{text}")
+
+    return write
 
 
 @pytest.fixture(scope="module")
