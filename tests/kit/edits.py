@@ -89,22 +89,26 @@ def edits() -> list[Edit]:
 def batches(wanted: Iterable[Edit], size: int = SIZE) -> list[list[Edit]]:
     """Return the edits in batches of at most `size`, none with two that exclude each other.
 
-    Those that are refused are together, for all mistakes are reported at once; one that stands alone or waits is in a batch by itself.
+    Those that are refused are together, for all mistakes are reported at once, and so are those that wait. One that stands alone is in a
+    batch by itself.
     What is refused comes first: what slurmctld refuses does not take back the database's files, so a batch before it must not change them.
     """
     filled: list[list[Edit]] = []
     lonely: list[list[Edit]] = []
     for edit in wanted:
-        if edit.alone or edit.waits:
+        if edit.alone:
             lonely.append([edit])
             continue
-        alike = (edit.kind, bool(edit.refused))
-        same = (one for one in filled if (one[0].kind, bool(one[0].refused)) == alike and len(one) < size)
+        same = (one for one in filled if _alike(one[0], edit) and len(one) < size)
         batch = next((one for one in same if fits(edit, one)), None)
         if batch is None:
             filled.append(batch := [])
         batch.append(edit)
     return sorted([*filled, *lonely], key=lambda batch: not batch[0].refused)
+
+
+def _alike(one: Edit, other: Edit) -> bool:
+    return (one.kind, bool(one.refused), bool(one.waits)) == (other.kind, bool(other.refused), bool(other.waits))
 
 
 def fits(edit: Edit, batch: Iterable[Edit]) -> bool:
