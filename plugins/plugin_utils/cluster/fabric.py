@@ -28,7 +28,7 @@ def fabric_of(
     """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
     if not data or not any(path[:1] == ("fabric",) and len(path) == 2 for path in mistakes.lines):
         data = None
-    _check_domains(profiles, data["kind"] if data else None, mistakes)
+    _check_domains(profiles, floor, data["kind"] if data else None, mistakes)
     if data is None:
         return None
     switches = {tier: _switches(data[tier], tier, mistakes) for tier in _TIERS}
@@ -60,16 +60,23 @@ def in_fabric(profile: Profile, kind: str) -> bool:
     return any(nic.rail is not None or kind not in BY_UNIT for nic in profile.nics)
 
 
-def _check_domains(profiles: Mapping[str, Profile], kind: str | None, mistakes: Mistakes) -> None:
+def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | None, mistakes: Mistakes) -> None:
     """Note NVLink domains of which Slurm would not be told: they are a part of the plan of the fabric."""
-    for profile in profiles.values():
-        path: Path = ("profiles", profile.name, "nvlink_domain")
-        if profile.nvlink_domain and kind is None:
+    stated: dict[Path, list[Profile]] = {
+        ("profiles", profile.name, "nvlink_domain"): [profile] for profile in profiles.values() if profile.nvlink_domain
+    }
+    for node in floor.nodes:
+        if node.nvlink_domain and not node.profile.nvlink_domain:
+            path = (*floor.owner[node.name][:2], "nvlink_domain")
+            stated.setdefault(path, []).append(node.profile)
+    for path, members in stated.items():
+        if kind is None:
             mistakes.add(path, "Slurm is told of it with the topology alone, and there is no `fabric`. State one.")
-        elif profile.nvlink_domain and kind and not in_fabric(profile, kind):
+        elif outside := [profile.name for profile in members if not in_fabric(profile, kind)]:
             rail = " with a rail" if kind in BY_UNIT else ""
+            whose = "the profile" if path[0] == "profiles" else f"profile {outside[0]!r}"
             mistakes.add(
-                path, f"no NIC{rail} of the profile is in the fabric, whose plan has the domains. Name its `nics`."
+                path, f"no NIC{rail} of {whose} is in the fabric, whose plan has the domains. Name its `nics`."
             )
 
 

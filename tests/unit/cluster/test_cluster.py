@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import netaddr
 import pytest
 from hypothesis import given
@@ -233,3 +235,19 @@ def test_nodes_in_no_partition_are_told(bench):
     (text,) = notices(bench.load(("nodes: all", "nodes: cpu01")))
     assert "nodes cpu[02-04] are in no partition" in text
     assert str(bench.path) in text
+
+
+def test_a_domain_of_a_rack_needs_nodes_with_a_nic_in_the_fabric(tmp_path: Path):
+    text = (Path(__file__).parent / "base.yml").read_text()
+    for old, new in (
+        ("    memory_mib: 4000\n", "    memory_mib: 4000\n    gpus: {model: h100, count: 1}\n"),
+        ("    profile: cpu\n", "    profile: cpu\n    nvlink_domain: 2\n"),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    path = tmp_path / "x.bedplate.yml"
+    path.write_text(text)
+    with pytest.raises(
+        ClusterFileError, match=r"x\.bedplate\.yml:\d+: .*nvlink_domain: no NIC of profile 'cpu' is in the fabric"
+    ):
+        load(str(path))

@@ -62,6 +62,8 @@ FOR_WORDS = {"script": "/bin/true", "cgroup": "cgroup/v1", "free": "10.215.14.25
 BY_SLURMCTLD = {
     *(f"slurm.{name}" for name in ("FrontendName", "SelectType", "LaunchType", "RoutePlugin")),
     "cluster_file.slurm.version",
+    # The plan of the fabric, which playbooks make.
+    "cluster_file.profiles.<name>.nvlink_domain",
 }
 BY_JOBS = {
     *(f"cluster_file.{name}" for name in ("cluster", "services.controllers", "services.database")),
