@@ -65,7 +65,8 @@ def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | No
     stated: dict[Path, list[Profile]] = {
         ("profiles", profile.name, "nvlink_domain"): [profile] for profile in profiles.values() if profile.nvlink_domain
     }
-    for node in floor.nodes:
+    # Without a fabric, what a rack says is for IMEX alone.
+    for node in floor.nodes if kind else ():
         if node.nvlink_domain and not node.profile.nvlink_domain:
             path = (*floor.owner[node.name][:2], "nvlink_domain")
             stated.setdefault(path, []).append(node.profile)
