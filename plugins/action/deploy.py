@@ -237,7 +237,7 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
 
 
 def _of_switch(key: str, value: Any, manifest: Any) -> list[str]:
-    """Return the mistake in an argument that must be true or false; empty where there is none."""
+    """Return the mistake in an argument that must be true or false; empty when it is either."""
     try:
         is_on = boolean(value)
     except TypeError:

@@ -91,8 +91,8 @@ def slurm_wanted(
 ) -> dict[str, object]:
     """Return the arguments of the module slurm_in_use."""
     given = {} if counted is None else {"counted": str(counted)}
-    asked = {"fence": fence, "unasked": unasked, "read_back": read_back}
-    return {**render.wanted(cluster_of(path, "slurm_wanted")), **given, **asked}
+    modes = {"fence": fence, "unasked": unasked, "read_back": read_back}
+    return {**render.wanted(cluster_of(path, "slurm_wanted")), **given, **modes}
 
 
 @functools.lru_cache(maxsize=8)

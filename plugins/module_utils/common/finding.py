@@ -20,7 +20,7 @@ class Finding:
 
     `kind` is a stable short name of its class, such as `sysctl` or `unit-drop-in`; tests and programs compare it. `where` names the
     thing, such as `sysctl vm.swappiness` or the place `rack r1, leaf-03 port 17`. `expected` is empty where `found` says it all.
-    `overridden_by` names the file and line, the drop-in or the program that wins over what bedplate wrote; empty where there is none.
+    `overridden_by` names the file and line, the drop-in or the program that wins over what bedplate wrote; empty when nothing does.
     `remedy` says what to do. `reboot` says whether the remedy needs a reboot. `ports` are the planned ports of a fabric in question,
     each a switch or an HCA and the number of its port; 0 is the switch or HCA as a whole.
     """

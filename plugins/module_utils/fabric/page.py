@@ -146,7 +146,7 @@ def _findings(findings: Sequence[Finding], *, compared: bool) -> str:
 
 def _switches(plan: Plan, findings: Iterable[Finding]) -> str:
     used = Counter(chain.from_iterable(map(attrgetter("a", "b"), plan.present)))
-    told = Counter(name for one in findings for name in {name for name, _port in one.ports})
+    mentions = Counter(name for one in findings for name in {name for name, _port in one.ports})
     lines = (
         _line(
             one.name,
@@ -159,7 +159,7 @@ def _switches(plan: Plan, findings: Iterable[Finding]) -> str:
             one.ports,
             one.model,
             f"0x{guid_of(one.guid)}" if valid(one.guid) else one.guid,
-            told[one.name],
+            mentions[one.name],
         )
         for one in plan.switches.values()
     )

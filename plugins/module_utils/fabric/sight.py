@@ -130,7 +130,7 @@ def _complaints(name: str, discovery: Discovery) -> Iterable[Finding]:
     if discovery.troubles:
         number, text = discovery.troubles[0]
         text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
-        remedy = "what did not answer is told of as missing; discover again"
+        remedy = "what did not answer is reported as missing; discover again"
         yield Finding("partial", where, "", text, remedy, WARNING)
     if discovery.unread:
         number, text = discovery.unread[0]

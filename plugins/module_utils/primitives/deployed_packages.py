@@ -40,11 +40,11 @@ class DeployedPackages:
         others = records.astray(self.follow, self.run)
         if not (found.missing or found.passing or others):
             return {}
-        lacking = [*found.missing, *others]
-        unknown = [] if self._on_dnf else node_packages.unknown(lacking, self.run)
+        to_install = [*found.missing, *others]
+        unknown = [] if self._on_dnf else node_packages.unknown(to_install, self.run)
         # dnf finds out itself what it has not read yet, but for a while it asks nobody.
         outdated = not self._on_dnf and (bool(unknown) or node_packages.outdated())
-        if self._on_dnf and not self.check and any("=" in one for one in lacking):
+        if self._on_dnf and not self.check and any("=" in one for one in to_install):
             node_rpm.expire(self.run)
         return {
             "missing": found.missing,
