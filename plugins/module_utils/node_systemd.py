@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_command, node_journal
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_applied import Applied, stamps_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
@@ -29,7 +29,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Keep, bring
 
 UNIT_DIRECTORY = "/etc/systemd/system"
-_JOURNAL_LINES = 30
 _UNMET = re.compile(r"(?:Condition|Assert)[A-Za-z]+=[^\n]*?(?= was not met| failed\b|\)|$)", re.MULTILINE)
 
 Run = Callable[[list[str], float], Outcome]
@@ -62,6 +61,7 @@ class Systemd:
         # Is given the plan of drop-ins before they are written.
         self.keep = keep
         self.proof_timeout = 30.0
+        self.began = time.time()
         self.verbs: dict[str, list[str]] = {}
         self.outdated: dict[str, list[str]] = {}
 
@@ -272,18 +272,8 @@ class Systemd:
 
     def _evidence(self, name: str) -> str:
         status = self.run(["systemctl", "status", "--no-pager", "--full", "--lines=0", "--", name], 30.0).text
-        lines = [
-            "journalctl",
-            f"--unit={name}",
-            f"--lines={_JOURNAL_LINES}",
-            "--no-pager",
-            "--output=short-iso",
-            "--quiet",
-        ]
-        journal = self.run(lines, 30.0).stdout.strip() or "nothing"
-        return (
-            f"\n--- systemctl status {name}\n{status}\n--- journalctl --unit={name} --lines={_JOURNAL_LINES}\n{journal}"
-        )
+        journal = node_journal.last_words(self.run, name, self.began)
+        return f"\n--- systemctl status {name}\n{status}\n--- journalctl --unit={name}\n{journal}"
 
     def _result(
         self, units: Sequence[Unit], before: dict[str, Seen], files: dict[str, Any], notes: list[str]

@@ -18,25 +18,25 @@ _PAIR = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z0-9]*)=(?P<value>\"[^\"]*\"|\S*)"
 # Words of every second message, which are the beginning of options as well.
 _COMMON = {"slurmctld", "slurmdbd", "accounting", "accounting_storage"}
 _MOST = 12
-# Of connections that come and go with every reconfiguration, and of scontrol, which knows less than slurmctld.
-_NOISE = re.compile(r"Unspecified error|persist_init|PersistInit")
+# Of connections that come and go with every reconfiguration, of scontrol, which knows less than slurmctld, and of limits
+# that slurmctld counts anew with every start.
+_NOISE = re.compile(r"Unspecified error|persist_init|PersistInit|_tres_run_secs underflow")
 _TAKEN_BACK = re.compile(r"^(?:Taken back|The previous state|Nothing ).*", re.MULTILINE | re.DOTALL)
 
 
 def explain(message: str, files: Mapping[str, str], cluster_file: str) -> str:
     """Return a refusal in short: what slurmctld said, the lines that names, and what became of the files."""
-    said = list(dict.fromkeys(match[0] for match in _SAYS.finditer(message) if not _NOISE.search(match[0]))) or [
-        message.partition("\n---")[0]
-    ]
-    places = list(dict.fromkeys(_places(message, files, cluster_file)))
+    errors = [match for match in _SAYS.finditer(message) if not _NOISE.search(match[0])]
+    said = list(dict.fromkeys(match[0] for match in errors)) or [message.partition("\n---")[0]]
+    text = " ".join(match["text"] for match in errors) or message
+    places = list(dict.fromkeys(_places(text, files, cluster_file)))
     more = [f"  and {len(places) - _MOST} more lines"] if len(places) > _MOST else []
     named = ["Lines that the message names:", *(f"  {one}" for one in places[:_MOST]), *more] if places else []
     return "\n".join([*said, *named, *_TAKEN_BACK.findall(message)])
 
 
-def _places(message: str, files: Mapping[str, str], cluster_file: str) -> Iterator[str]:
+def _places(said: str, files: Mapping[str, str], cluster_file: str) -> Iterator[str]:
     source = _lines_of(cluster_file)
-    said = " ".join(match["text"] for match in _SAYS.finditer(message)) or message
     for match in _PLACE.finditer(said):
         name = PurePosixPath(match["file"] or match["file2"]).name
         number = int(match["line"] or match["line2"])

@@ -43,3 +43,12 @@ def test_the_line_of_the_cluster_file_is_named(cluster_file):
 
 def test_a_message_that_names_nothing_stays_as_it_is(cluster_file):
     assert explain("no answer", FILES, cluster_file) == "no answer"
+
+
+def test_limits_that_slurmctld_counts_anew_are_not_the_cause(cluster_file):
+    limit = "slurmctld: error: _handle_assoc_tres_run_secs: job 3: assoc 1 TRES cpu grp_used_tres_run_secs underflow"
+    files = {**FILES, "slurm.conf": FILES["slurm.conf"] + "TRES=gres/gpu\n"}
+    text = explain(f"{limit}\nslurmctld: fatal: failed to initialize job_submit plugin\n{limit}", files, cluster_file)
+    assert text.splitlines()[0] == "fatal: failed to initialize job_submit plugin"
+    assert "underflow" not in text
+    assert "TRES=" not in text
