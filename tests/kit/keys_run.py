@@ -105,9 +105,14 @@ class Bench:
         self.workload.stop()
         outcome = self.run()
         assert outcome.rc == 0, outcome.output[-4000:]
-        idle = "for n in gpu01 gpu02; do scontrol update NodeName=$n State=RESUME 2>/dev/null; done; true"
-        self.shell("ctl1", idle)
+        self.resume()
         self.before = self.workload.start()
+
+    def resume(self) -> str:
+        """Put nodes that Slurm has taken out of service back; return what it said of them before."""
+        said = self.shell("ctl1", "sinfo --Node --noheader --format='%N %T %P %E'; scontrol show partition --oneliner")
+        self.shell("ctl1", "for n in gpu01 gpu02; do scontrol update NodeName=$n State=RESUME 2>/dev/null; done; true")
+        return said.stdout
 
     def ready(self) -> None:
         """Have the workload run on the base or on an earlier batch; start over where a job was hurt.

@@ -40,7 +40,9 @@ def bench(tmp_path_factory: pytest.TempPathFactory, say: Callable[[str], None]) 
     bench.prepare()
     yield bench
     bench.workload.stop()
-    bench.run()
+    outcome = bench.run()
+    say(f"the base again: rc {outcome.rc}; without jobs Slurm says\n{bench.resume()}")
+    assert outcome.rc == 0, outcome
     numbers = Counter(word for entries in table().values() for entry in entries.values() for word in entry)
     say(
         f"FULL RESULT: {numbers['to']} keys edited in {bench.runs} runs ({numbers['refused']} refused, {numbers['waits']} wait), "
