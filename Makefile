@@ -77,8 +77,14 @@ test-core-max: venv  ## Unit tests and syntax on the newest ansible-core of the 
 molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule --jobs 2
 
+# Roles in containers wait for daemons for a part of their time. The rest computes in these gaps, and never before them.
+.PHONY: beside-molecule
+beside-molecule: venv tools
+	@+nice -n 19 $(MAKE) --no-print-directory --output-sync=target playbook-tests simulation test-core-min test-core-max
+
 .PHONY: test
-test: test-fast playbook-tests simulation molecule test-core-min test-core-max  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
+test: test-fast  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
+	@$(MAKE) --no-print-directory --jobs=2 molecule beside-molecule
 
 .PHONY: guest
 guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)
@@ -111,9 +117,9 @@ full-guest: venv  ## make guest, and its row in docs/testing.md
 	$(BIN)/python -m tools.full_results guest -- $(MAKE) --no-print-directory guest
 
 .PHONY: full-gpu
-full-gpu: venv tools  ## The real driver, compiled; containers, dnf, a site without a network; Slurm's releases
-	$(BIN)/python -m tools.full_results gpu -- bash -c \
-	  'pytest -m full -rs tests/unit && $(BIN)/python -m lab molecule gpu_driver gpu_dnf container_runtime air_gap'
+full-gpu: venv tools  ## NVIDIA's set replaced on all nodes; the real driver, compiled; containers, dnf, a site without a network; Slurm's releases
+	$(BIN)/python -m tools.full_results gpu -- env BEDPLATE_FULL=gpu bash -c \
+	  'pytest -m full -rs tests/unit && $(BIN)/python -m lab molecule gpu_stack gpu_driver gpu_dnf container_runtime air_gap'
 
 .PHONY: full-fabric
 full-fabric: venv tools  ## make nightly, and its row in docs/testing.md

@@ -6,11 +6,27 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from pathlib import Path
 
 import pytest
 
+from tests.kit.imports import needs_ansible_core
+
 # Minutes, or a download: not because somebody runs all tests, nor because -m leaves out something else.
 ASKED_FOR = ("full", "nightly")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option with which the other end of the range of ansible-core is tested."""
+    parser.addoption("--ansible-core", action="store_true", help="only files whose tests can depend on ansible-core")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that ansible-core has no part in: they are the same with each release of it."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if is_test and config.getoption("--ansible-core") and not needs_ansible_core(collection_path):
+        return True
+    return None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

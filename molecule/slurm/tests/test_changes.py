@@ -145,6 +145,8 @@ def test_new_keys_reach_every_daemon_that_reads_them_and_no_output(host, site):
             assert daemon_of(after, name) != daemon_of(before, name)
         assert host.run("scontrol ping").rc == 0
         assert host.run("sacctmgr --noheader list cluster").rc == 0
+        # Nodes answer again when slurmctld next asks them, after up to 100 s.
+        host.check_output("scontrol reconfigure")
         assert host.check_output("srun --account=research --nodelist=gpu02 hostname") == "gpu02"
         for key in old.values():
             for text in (bytes(reversed(key)).hex(), base64.b64encode(bytes(reversed(key))).decode(), repr(key)[2:40]):

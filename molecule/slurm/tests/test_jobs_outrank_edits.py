@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lab import scenario_run
-from lab.scenario_site import CLUSTER_FILE, Site, edited, restore, start_job
+from lab.scenario_site import CLUSTER_FILE, Site, edited, start_job
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -26,13 +26,7 @@ STEPS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _base(host, tmp_path_factory):
-    """After all tests the cluster is what the scenario says; between them it may stay as the last one left it."""
-    yield
-    restore(host, tmp_path_factory.mktemp("base"))
-
-
+# What the last test leaves in force stays: the keys, which come next, begin with a file of their own, and end with the scenario's.
 @pytest.fixture
 def site(host, tmp_path):
     yield from edited(host, tmp_path)

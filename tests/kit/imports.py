@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a test file reaches by its imports: whether ansible-core is among it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from pathlib import Path
+
+from tests.kit import ROOT
+
+_COLLECTION = "ansible_collections.bedplate.cluster."
+_ANSIBLE = re.compile(r"ansible\b")
+
+
+def needs_ansible_core(path: Path) -> bool:
+    """Return whether a file, its folder's conftest.py or a file of the project that these import imports or runs ansible-core.
+
+    A file that cannot be read as Python needs it: what is not known is tested.
+    """
+    seen: set[Path] = set()
+    fixtures = path.with_name("conftest.py")
+    waiting = [path, *([fixtures] if fixtures.is_file() else [])]
+    while waiting:
+        one = waiting.pop()
+        if one in seen:
+            continue
+        seen.add(one)
+        uses, imported = _read(one)
+        if uses:
+            return True
+        waiting += imported
+    return False
+
+
+@functools.cache
+def _read(path: Path) -> tuple[bool, tuple[Path, ...]]:
+    """Return whether a file itself uses ansible-core, and the project's files that it imports."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return True, ()
+    modules = _modules(tree, path)
+    # A command that is run, or a module that is loaded by its name, stands in a string.
+    strings = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    uses = any(_ANSIBLE.match(text) for text in [*modules, *strings])
+    return uses, tuple(file for file in map(_file_of, modules) if file)
+
+
+def _modules(tree: ast.AST, path: Path) -> list[str]:
+    """Return the full names of what is imported; `from x import y` may mean a module x.y."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                parents = path.relative_to(ROOT).parts[: -node.level]
+                base = ".".join([*parents, *([node.module] if node.module else [])])
+            names += [base, *(f"{base}.{alias.name}" for alias in node.names)]
+    return names
+
+
+def _file_of(name: str) -> Path | None:
+    """Return the project's file of a module, if it is the project's."""
+    where = ROOT / name.removeprefix(_COLLECTION).replace(".", "/")
+    return next((one for one in (where.with_suffix(".py"), where / "__init__.py") if one.is_file()), None)

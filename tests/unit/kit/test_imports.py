@@ -1,0 +1,57 @@
+"""Which files of tests run on the other end of the range of ansible-core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.kit import ROOT
+from tests.kit.imports import needs_ansible_core
+
+UNIT = ROOT / "tests/unit"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        # By an import, by an import of what is imported, by a command, by a name in a string.
+        "filters/test_slurm_filters.py",
+        "inventory/test_racks.py",
+        "inventory/test_command.py",
+        "verify/test_verify_playbook.py",
+        "primitives/test_deploy.py",
+        "test_docs.py",
+    ],
+)
+def test_files_that_reach_ansible_core(name: str):
+    assert needs_ansible_core(UNIT / name)
+
+
+@pytest.mark.parametrize("name", ["hostlist/test_hostlist.py", "slurm/test_render.py", "cluster/test_cluster.py"])
+def test_files_that_do_not(name: str):
+    assert not needs_ansible_core(UNIT / name)
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("import ansible", True),
+        ("from ansible.module_utils.basic import AnsibleModule", True),
+        ("import ansible_runner", False),
+        ("from ansible_collections.bedplate.cluster.plugins.module_utils import hostlist", False),
+        ("from ansible_collections.bedplate.cluster.plugins.modules import units", True),
+        ("subprocess.run(['ansible-playbook', 'x'])", True),
+        ("import (", True),
+    ],
+)
+def test_what_counts(tmp_path: Path, text: str, needs: bool):
+    path = tmp_path / "test_x.py"
+    path.write_text(text)
+    assert needs_ansible_core(path) is needs
+
+
+def test_fixtures_of_the_folder_count(tmp_path: Path):
+    (tmp_path / "conftest.py").write_text("import ansible.constants")
+    (tmp_path / "test_x.py").write_text("")
+    assert needs_ansible_core(tmp_path / "test_x.py")
