@@ -43,7 +43,8 @@ install -o alice -m 0600 /root/.ssh/authorized_keys /home/alice/.ssh/
 """
 
 _JOB = (
-    "cp /usr/bin/sleep /usr/local/sbin/slurmstepd; systemd-run --quiet --unit=job /usr/local/sbin/slurmstepd infinity"
+    "cp /usr/bin/sleep /usr/local/sbin/slurmstepd; systemd-run --quiet --unit=job "
+    "bash -c 'exec -a \"slurmstepd: [17.batch]\" /usr/local/sbin/slurmstepd 86400'"
 )
 
 
