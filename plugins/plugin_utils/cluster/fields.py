@@ -183,7 +183,9 @@ def _section(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes)
                 mistakes.add(path, f"{key!r} is missing: {below.description}")
             checked[key] = _nothing(below)
         elif below.type == "section" and value.get(key) is None and below.default is None:
-            # A profile without GPUs has none; a section with a default is one of defaults.
+            # A profile without GPUs has none; a section with a default is one of defaults. Only a key that is left out is meant so.
+            if key in value:
+                mistakes.add((*path, key), "has no value. Give it one or delete it.")
             checked[key] = None
         else:
             checked[key] = walk(value.get(key), below, (*path, key), mistakes)

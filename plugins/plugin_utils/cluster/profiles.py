@@ -124,7 +124,11 @@ def _check_memory(profile: Profile, path: Path, mistakes: Mistakes) -> None:
         if own or node == 0  # the others have the same
     ]
     # The file states no memory of a single NUMA node.
-    for one in excesses(dict.fromkeys(range(nodes), memory // nodes), wanted, reserve):
+    found = list(excesses(dict.fromkeys(range(nodes), memory // nodes), wanted, reserve))
+    if not found and profile.hugepages_mib + reserve >= memory:
+        taken = f"huge pages ({profile.hugepages_mib} MiB) and the reserve ({reserve} MiB)"
+        mistakes.add((*path, "memory_mib"), f"{taken} take all of {memory} MiB: nothing is left for jobs.")
+    for one in found:
         size, of_all = one.pages.size, 1 if own else nodes
         where = ("numa", one.pages.node, "hugepages", size) if own else ("hugepages", size)
         asked = f"{one.pages.count * of_all} pages of {size} bring a NUMA node to {one.asked} MiB in huge pages"

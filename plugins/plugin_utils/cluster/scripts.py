@@ -85,11 +85,23 @@ def _entry(kind: str, entry: Mapping[str, Any], file: str, path: Path, mistakes:
         elif not _ABSOLUTE.fullmatch(there):
             mistakes.add(path, f"{there!r} is not allowed. Allowed: an absolute path without blanks and patterns.")
         return {"path": there}
-    source = FilePath(file).absolute().parent / str(here)
-    if problem := _problem(kind, source):
+    directory = FilePath(file).absolute().parent
+    source = directory / str(here)
+    if problem := _problem(kind, source) or _inventory(directory, source):
         mistakes.add(path, f"{here}: {problem}")
         return {}
     return {"file": str(source)}
+
+
+def _inventory(directory: FilePath, source: FilePath) -> str:
+    """Return that Ansible would run a script on this machine as an inventory, or nothing."""
+    inside = source.resolve().is_relative_to(directory.resolve()) and source.resolve().relative_to(directory.resolve())
+    if not inside or "scripts" in inside.parts[:-1] or not source.stat().st_mode & 0o111:
+        return ""
+    return (
+        f"{source} is executable, and Ansible runs each executable file of a directory of inventories on this machine. "
+        "Move it into `scripts/` beside the cluster file, which ansible.cfg leaves out."
+    )
 
 
 def _problem(kind: str, source: FilePath) -> str:

@@ -142,6 +142,22 @@ def test_a_mistake_is_named_with_its_line(site, block, options, where):
     assert where.split(".")[-1].partition("[")[0] in lines[found[0][1] - 1]
 
 
+@pytest.mark.parametrize(
+    ("name", "refused"),
+    [("run.sh", True), ("Scripts/run.sh", True), ("scripts/run.sh", False), ("more/scripts/run.sh", False)],
+)
+def test_a_script_that_ansible_would_run_as_an_inventory_is_refused(site, name, refused):
+    (site.directory / name).parent.mkdir(parents=True, exist_ok=True)
+    site.script(name, "#!/bin/sh\n")
+    block = f"  scripts: {{prolog: {name}}}\n"
+    site.load(block)
+    (site.directory / name).chmod(0o755)
+    if refused:
+        assert [where for where, _ in site.mistakes(block)] == ["slurm.scripts.prolog"]
+    else:
+        site.load(block)
+
+
 def test_a_relative_prolog_reaches_nodes_from_its_release_on_and_lies_on_the_controller(site):
     cluster = site.load(options="    Prolog: prolog.sh\n")
     assert [(one["option"], one["path"], one["glob"]) for one in scripts.expected(cluster, "ctl1")] == [
