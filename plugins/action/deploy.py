@@ -24,7 +24,18 @@ class ActionModule(Files):
     """Let apt or dnf install what is missing, then bring files and units with one module."""
 
     _VALID_ARGS = frozenset(
-        ("fixed", "manager", "manifest", "prune", "start_installed", "state", "state_directory", "take_back", *_LISTS)
+        (
+            "fixed",
+            "manager",
+            "manifest",
+            "prune",
+            "start_installed",
+            "state",
+            "state_directory",
+            "take_back",
+            "unchanged",
+            *_LISTS,
+        )
     )
     _module = "bedplate.cluster.deploy"
 
@@ -40,7 +51,13 @@ class ActionModule(Files):
         told = self._told(wanted["files"], self._task_vars)
         told["manager"] = self._task.args.get("manager", "apt")
         told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow", "keep_below")})
-        told.update({key: self._task.args[key] for key in ("fixed", "prune", "take_back") if key in self._task.args})
+        told.update(
+            {
+                key: self._task.args[key]
+                for key in ("fixed", "prune", "take_back", "unchanged")
+                if key in self._task.args
+            }
+        )
         if "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
         if self._task.args.get("state") == "absent":

@@ -87,11 +87,16 @@ def slurm_expected(path: object, topology: str = "", in_use: Mapping[str, Any] |
 
 
 def slurm_wanted(
-    path: object, unasked: bool = False, counted: str | None = None, read_back: bool = False, fence: bool = False
+    path: object,
+    unasked: bool = False,
+    counted: str | None = None,
+    read_back: bool = False,
+    fence: bool = False,
+    run: str = "",
 ) -> dict[str, object]:
     """Return the arguments of the module slurm_in_use."""
     given = {} if counted is None else {"counted": str(counted)}
-    modes = {"fence": fence, "unasked": unasked, "read_back": read_back}
+    modes = {"fence": fence, "unasked": unasked, "read_back": read_back, "run": str(run)}
     return {**render.wanted(cluster_of(path, "slurm_wanted")), **given, **modes}
 
 

@@ -138,6 +138,13 @@ options:
       - Packages and O(sources) are not part of it. Needs O(manifest).
     type: bool
     default: false
+  unchanged:
+    description:
+      - Path of a file -> SHA-256 of the content that O(files) were made from, such as RV(bedplate.cluster.slurm_in_use#module:compared). If
+        one of these files has another content now, or is gone, the task fails before it changes anything.
+      - Tasks with the same O(manifest) wait for each other. So of two runs that have read the same files, one writes and the other fails.
+    type: dict
+    default: {}
   state_directory:
     description: Where the machine keeps the record of what was written.
     type: path
@@ -189,6 +196,7 @@ notify: {description: The handlers of the files that changed., type: list, eleme
 """
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +217,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.deployed_packages import DeployedPackages
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import settle
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.turn import changed_since, one_at_a_time
 
 
 class _PartError(Exception):
@@ -248,6 +257,7 @@ def main() -> None:
             "prune": {"type": "bool", "default": True},
             "keep_below": {"type": "list", "elements": "str", "default": []},
             "take_back": {"type": "bool", "default": False},
+            "unchanged": {"type": "dict", "default": {}},
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
             "sources": {"type": "list", "elements": "dict", "default": []},
             "payload": {"type": "str", "no_log": True},
@@ -316,8 +326,18 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
 
 
 def _bring(module: AnsibleModule) -> dict[str, Any]:
-    """Bring files and units, and return the result of both; with `take_back`, a failure leaves what was before."""
-    directory = Path(module.params["state_directory"])
+    """Bring files and units, one run after the other, if what the caller has read is still there."""
+    directory, manifest = Path(module.params["state_directory"]), module.params["manifest"]
+    with one_at_a_time(directory, manifest) if manifest and not module.check_mode else nullcontext():
+        if found := changed_since(module.params["unchanged"]):
+            them = "it" if len(found) == 1 else "them"
+            text = f"{', '.join(found)} changed after this run compared {them} with what is wanted: another run, or a person."
+            module.fail_json(msg=f"{text} Nothing is written. See what changed there, and run again.", **_nothing())
+        return _brought(module, directory)
+
+
+def _brought(module: AnsibleModule, directory: Path) -> dict[str, Any]:
+    """Return the result of files and units; with `take_back`, a failure leaves what was before."""
     transaction = _transaction(module, directory)
     try:
         files = _files(module, transaction.keep if transaction else None)

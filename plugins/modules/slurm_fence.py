@@ -101,18 +101,26 @@ def main() -> None:
             continue
         module.fail_json(
             msg=f"slurmctld does not answer. Nodes {nodes or 'none'} stay drained with the reason `bedplate:edit:`, and partitions "
-            f"{', '.join(fence.partitions) or 'none'} stay closed. Start slurmctld and run playbooks/scheduler.yml again: it gives them "
-            "back.",
+            f"{', '.join(fence.partitions) or 'none'} stay closed. Start slurmctld. A run of playbooks/scheduler.yml more than "
+            "ten minutes from now gives them back.",
             commands=[],
         )
-    try:
-        commands, failed = give_back(
-            module, live, read(slurm_conf), fence, Closed(Path(module.params["state_directory"]))
-        )
-    except OSError as error:
-        commands, failed = [], [str(error)]
+    closed = Closed(Path(module.params["state_directory"]))
+    commands: list[str] = []
+    while True:
+        try:
+            done, failed = give_back(module, live, read(slurm_conf), fence, closed)
+        except OSError as error:
+            module.fail_json(msg=str(error), commands=commands)
+        commands += [one for one in done if one not in commands]
+        # slurmctld refuses a node that has not registered since it read its files, and may forget the reason of one.
+        if not failed or time.monotonic() >= deadline:
+            break
+        time.sleep(1)
+        live = ask(module.run_command, slurm_conf) or live
     if failed:
-        module.fail_json(msg="\n".join(failed), commands=commands)
+        remedy = "When the nodes answer, resume them, or run playbooks/scheduler.yml again after ten minutes."
+        module.fail_json(msg="\n".join([*failed, f"What the run has changed stays. {remedy}"]), commands=commands)
     module.exit_json(changed=bool(commands), commands=commands)
 
 

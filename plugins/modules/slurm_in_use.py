@@ -17,8 +17,10 @@ description:
     with jobs keeps the lines that it has; so does a node that is not in O(counted).
   - Fails when slurmctld would lose its jobs or not start under the wanted name and state directory, and when an option of O(guarded)
     would change while jobs run.
-  - Changes nothing, but for O(fence), and runs in check mode. When it fails, it gives back what a run that was killed has drained and
-    closed.
+  - Changes nothing, but for O(fence), and runs in check mode. When it fails, it gives back what a run that was killed more than ten minutes
+    ago has drained and closed.
+  - What another run has drained or closed less than ten minutes ago stays as it is, for that run may go on, and is a warning. With O(fence)
+    it is a failure, if this run changes something that could get a job.
   - Where slurmctld does not answer and the wanted StateSaveLocation holds no jobs, slurmctld would start without a job and end all that run
     on the nodes. RV(count) has all wanted nodes then, which know what runs there.
   - A host without slurm.conf has nothing to keep. When something leaves and slurmctld does not answer, the module fails
@@ -85,6 +87,12 @@ options:
       there before M(bedplate.cluster.slurm_fence) gives them back. What stays as it is stays in service. Not in check mode.
     type: bool
     default: false
+  run:
+    description: >-
+      The name of this run, as RV(run) of an earlier call or of another controller, by which what it drains and closes is known as its own.
+      Empty makes a new one.
+    type: str
+    default: ''
   read_back:
     description: Keep only the lines that an earlier run has kept, to compare with what is in force, and refuse nothing.
     type: bool
@@ -133,12 +141,13 @@ count:
   returned: always
 new: {description: "Those of RV(count) that are not in force yet, as a hostlist.", type: str, returned: always}
 fence:
-  description: What bedplate has drained and closed, by this call or by a run that was killed.
+  description: What bedplate has drained and closed, by this run or by one that was killed more than ten minutes ago.
   type: dict
   returned: always
   contains:
     nodes: {description: Nodes that are drained with a reason of bedplate's own, as a hostlist., type: str, sample: "gpu[01-02]"}
     partitions: {description: Partitions that take no new job., type: list, elements: str, sample: [debug]}
+run: {description: The name of this run., type: str, returned: success, sample: 3f2a9c1b}
 exposed:
   description: Whether something that changes or leaves could get a job before it does. O(fence) prevents that.
   type: bool
@@ -149,6 +158,11 @@ files:
   type: dict
   returned: always
   sample: {slurm.conf: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}
+compared:
+  description: The same with whole paths, for O(bedplate.cluster.deploy#module:unchanged).
+  type: dict
+  returned: always
+  sample: {/etc/slurm/slurm.conf: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}
 loaded: {description: Whether slurmctld runs slurm.conf as it is on disk., type: bool, returned: always}
 has_state:
   description: >-
@@ -172,6 +186,8 @@ changing:
 """
 
 import hashlib
+import secrets
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -186,12 +202,14 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence impor
     Closed,
     Fence,
     lift,
+    of_others,
     present,
     raise_commands,
     runner,
     settled,
     targets,
     used_partitions,
+    without,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import Identity, find_problems
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import (
@@ -201,6 +219,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use impo
     held_earlier,
     holding,
     leaving_notes,
+    other_run,
     unasked_problems,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import (
@@ -215,13 +234,15 @@ def _raise(
 ) -> tuple[Live | None, list[str]]:
     """Put the fence up; return what slurmctld knows behind it, and what went wrong. What got a job meanwhile is given back."""
     run, failed = runner(module.run_command, environment(slurm_conf)), ""
+    name, now = module.params["run"], datetime.now(UTC)
     try:
-        closed.add(fence.partitions)
+        if fence.partitions:
+            closed.add(fence.partitions, name, now)
     except OSError as error:
         return None, [
             f"partitions {', '.join(fence.partitions)} are not closed, because {closed.path} cannot be written: {error}"
         ]
-    for command in raise_commands(fence):
+    for command in raise_commands(fence, name, now):
         refusal = run(command)
         if refusal:
             failed = f"`{' '.join(command)}` failed, so a job could start on a node that changes: {refusal}"
@@ -261,12 +282,14 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     if not slurm_conf.exists():
         fresh = Answer(count=nodes, new=nodes, has_state=(Path(state) / "job_state").exists())
         return fresh, find_problems(identity, Conf(), None, unasked=True)
+    # Before they are read: what is written in between differs from these, and is not overwritten.
+    files = _digests(directory)
     conf, gres = read(slurm_conf), read(directory / "gres.conf")
     live = ask(module.run_command, slurm_conf)
     gone = leaving(conf, live, nodes, module.params["partitions"])
     wanted = [parse("\n".join(module.params[name])) for name in ("node_lines", "gres_lines")]
     plan = hardware.compare(conf, gres, live, *wanted) if wanted[0].lines else hardware.Plan()
-    answer = Answer(count=plan.to_count(), new=plan.new, files=_digests(directory))
+    answer = Answer(count=plan.to_count(), new=plan.new, files=files)
     answer.has_state = live is not None or unasked or (Path(state) / "job_state").exists()
     if not (answer.has_state or read_back):
         answer.count = list(dict.fromkeys([*answer.count, *nodes]))
@@ -281,9 +304,11 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
         return answer, problems
     answer.up, answer.loaded = live.up, live.has_loaded_file
     closed = Closed(Path(module.params["state_directory"]))
-    # Of a run that was killed.
+    # Of a run that was killed, or that goes on.
     on_record = [] if read_back else closed.names()
-    answer.fence = present(live, conf, on_record)
+    found = present(live, conf, on_record)
+    others = of_others(live, found, module.params["run"], closed.origin(), datetime.now(UTC))
+    answer.fence = without(found, others)
     if not (module.check_mode or read_back):
         closed.remove(settled(live, conf, on_record))
     if problems:
@@ -295,6 +320,10 @@ def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
     free = [name for name in gone[0] if name not in kept.nodes] + [name for name in plan.changes if name not in held]
     up = targets(live, free, gone[1])
     answer.exposed = bool(up.nodes or up.partitions)
+    if answer.exposed and module.params["fence"] and (others.nodes or others.partitions):
+        return answer, [other_run(others)]
+    if (others.nodes or others.partitions) and not read_back:
+        module.warn(other_run(others))
     if answer.exposed and module.params["fence"] and not module.check_mode:
         behind, problems = _raise(module, slurm_conf, conf, up, closed)
         if behind is None:
@@ -334,6 +363,7 @@ def main() -> None:
             "counted": {"type": "str"},
             "guarded": {"type": "list", "elements": "dict", "default": [], "options": guarded},
             "fence": {"type": "bool", "default": False},
+            "run": {"type": "str", "default": ""},
             "read_back": {"type": "bool", "default": False},
             "unasked": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
@@ -341,14 +371,18 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
+    module.params["run"] = module.params["run"] or secrets.token_hex(4)
     try:
         answer, problems = _find(module)
     except (HostlistError, OSError) as error:
         answer, problems = Answer(), [f"the configuration in {module.params['directory']} cannot be read: {error}"]
     if problems:
         module.fail_json(msg="\n".join(problems))
-    configured = (Path(module.params["directory"]) / "slurm.conf").exists()
-    module.exit_json(changed=answer.raised, configured=configured, **answer.facts())
+    directory = Path(module.params["directory"])
+    compared = {str(directory / name): digest for name, digest in answer.files.items()}
+    configured = (directory / "slurm.conf").exists()
+    facts = {**answer.facts(), "configured": configured, "compared": compared, "run": module.params["run"]}
+    module.exit_json(changed=answer.raised, **facts)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 
 A free node whose line changes, or that leaves, is drained with a reason of bedplate's own. A partition that leaves takes no new job. Then
 the list of jobs is read again: what got a job meanwhile keeps its line and is given back at once, all else once the change is in force
-or was taken back. A run that was killed in between leaves the reason of the nodes and the record of the partitions, and the next run gives
-them back.
+or was taken back. A run that was killed in between leaves the reason of the nodes and the record of the partitions. Only their age tells
+such a run from one that goes on: what is older than ten minutes is given back by the next run, and what is younger stays.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain impo
 
 # A reason that does not begin so is somebody else's.
 OWNER = "bedplate:edit:"
-REASON = f"{OWNER} the line of this node is about to change"
+# No run keeps nodes free of jobs for longer: the proof ends after a minute, and daemons have two to start or to read their files.
+LONGEST = timedelta(minutes=10)
 _VERSION = 1
 _CLOSED = "DRAIN"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass
@@ -50,29 +53,42 @@ class Closed:
         """Use the record in bedplate's state directory."""
         self.path = directory / "slurm_fence.json"
 
+    def origin(self) -> tuple[str, datetime | None]:
+        """Return the run that closed them, and when; nothing without a record, or with one of an earlier bedplate."""
+        document = self._read()
+        try:
+            since = datetime.strptime(document["since"], _TIME).replace(tzinfo=UTC)
+        except (KeyError, TypeError, ValueError):
+            return "", None
+        return str(document.get("run", "")), since
+
     def names(self) -> list[str]:
         """Return the partitions. OSError: the record cannot be read."""
+        names: list[str] = self._read()["partitions"]
+        return names
+
+    def _read(self) -> dict[str, Any]:
         try:
-            names: list[str] = json.loads(self.path.read_text(encoding="utf-8"))["partitions"]
+            document = json.loads(self.path.read_text(encoding="utf-8"))
+            return {**document, "partitions": list(document["partitions"])}
         except FileNotFoundError:
-            return []
+            return {"partitions": []}
         except (ValueError, KeyError, TypeError) as error:
             remedy = "Open the partitions that bedplate has closed (`scontrol show partitions`), and remove the file"
             raise OSError(f"{self.path} is not a record of closed partitions: {error}. {remedy}.") from error
-        return names
 
-    def add(self, partitions: Iterable[str]) -> None:
-        """Put partitions on record. OSError: they are not."""
-        self._write([*self.names(), *partitions])
+    def add(self, partitions: Iterable[str], run: str, now: datetime) -> None:
+        """Put partitions on record for a run. OSError: they are not."""
+        self._write([*self.names(), *partitions], {"run": run, "since": now.strftime(_TIME)})
 
     def remove(self, partitions: Collection[str]) -> None:
         """Take partitions off the record."""
         before = self.names()
         after = [name for name in before if name not in partitions]
         if after != before:
-            self._write(after)
+            self._write(after, {key: value for key, value in self._read().items() if key in ("run", "since")})
 
-    def _write(self, partitions: Iterable[str]) -> None:
+    def _write(self, partitions: Iterable[str], origin: dict[str, str]) -> None:
         names = list(dict.fromkeys(partitions))
         if not names:
             self.path.unlink(missing_ok=True)
@@ -81,7 +97,7 @@ class Closed:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
             with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(json.dumps({"version": _VERSION, "partitions": names}) + "\n")
+                stream.write(json.dumps({"version": _VERSION, "partitions": names, **origin}) + "\n")
                 stream.flush()
                 os.fsync(stream.fileno())
             Path(temporary).replace(self.path)
@@ -100,6 +116,46 @@ def present(live: Live, conf: Conf, closed: Iterable[str]) -> Fence:
     stated = partitions_of(conf)
     names = [name for name in closed if _state(live, name) == _CLOSED and name in stated and _is_open(stated[name])]
     return Fence(nodes, names)
+
+
+def of_others(live: Live, found: Fence, run: str, record: tuple[str, datetime | None], now: datetime) -> Fence:
+    """Return what of a fence another run has put up, so lately that it may go on.
+
+    `run` is this run, `record` the run and the time of the partitions' record. A reason without a time is of an earlier bedplate.
+    """
+    nodes = [name for name in found.nodes if _may_go_on(*_origin(live.nodes[name].get("Reason", "")), run, now)]
+    return Fence(nodes, found.partitions if _may_go_on(*record, run, now) else [])
+
+
+def without(found: Fence, others: Fence) -> Fence:
+    """Return a fence without what is another run's."""
+    return Fence(
+        [name for name in found.nodes if name not in others.nodes],
+        [name for name in found.partitions if name not in others.partitions],
+    )
+
+
+def reason(run: str, now: datetime) -> str:
+    """Return the reason for which a run drains a node.
+
+    >>> reason("3f2a9c1b", datetime(2026, 11, 22, 22, 18, 50, tzinfo=UTC))
+    'bedplate:edit:3f2a9c1b:2026-11-22T22:18:50Z the line of this node is about to change'
+    """
+    return f"{OWNER}{run}:{now.strftime(_TIME)} the line of this node is about to change"
+
+
+def _origin(word: str) -> tuple[str, datetime | None]:
+    """Return the run and the time in the first word of a reason."""
+    run, _, time = word.removeprefix(OWNER).partition(":")
+    try:
+        return run, datetime.strptime(time, _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return "", None
+
+
+def _may_go_on(run: str, since: datetime | None, own: str, now: datetime) -> bool:
+    # A clock that was set back makes a time of the future: that run may go on, too, for as long.
+    return run != own and since is not None and abs(now - since) < LONGEST
 
 
 def settled(live: Live, conf: Conf, closed: Iterable[str]) -> list[str]:
@@ -144,9 +200,9 @@ def _takes_jobs(state: str) -> bool:
     return bool(state) and not any(word in state for word in closed)
 
 
-def raise_commands(fence: Fence) -> list[list[str]]:
-    """Return the commands that put a fence up."""
-    drain = [["scontrol", "update", f"NodeName={fold(fence.nodes)}", "State=DRAIN", f"Reason={REASON}"]]
+def raise_commands(fence: Fence, run: str, now: datetime) -> list[list[str]]:
+    """Return the commands with which a run puts a fence up."""
+    drain = [["scontrol", "update", f"NodeName={fold(fence.nodes)}", "State=DRAIN", f"Reason={reason(run, now)}"]]
     close = [["scontrol", "update", f"PartitionName={name}", f"State={_CLOSED}"] for name in fence.partitions]
     return (drain if fence.nodes else []) + close
 

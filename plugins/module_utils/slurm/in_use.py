@@ -110,6 +110,19 @@ def _ended_by(row: Mapping[str, Any], conf: Conf, live: Live | None) -> str | No
     return None
 
 
+def other_run(others: Fence) -> str:
+    """Say that a run of another operator keeps nodes free, or that one was killed minutes ago."""
+    nodes = f"nodes {fold(others.nodes)} are drained" if others.nodes else ""
+    partitions = f"partitions {', '.join(others.partitions)} are closed" if others.partitions else ""
+    resume = f"`scontrol update nodename={fold(others.nodes)} state=resume`" if others.nodes else ""
+    opened = [f"`scontrol update partitionname={name} state=up`" for name in others.partitions]
+    return (
+        f"{' and '.join(filter(None, [nodes, partitions]))} by another run of playbooks/scheduler.yml, which may go on: it changes their "
+        f"lines. Wait for its end and run again. If it was killed, a run gives them back ten minutes after that; or do so now: "
+        f"{', '.join(filter(None, [resume, *opened]))}."
+    )
+
+
 def leaving_notes(kept: Retained, live: Live) -> list[str]:
     """Return what stays for which jobs though it has left the cluster file; things with the same jobs in one line."""
     waiting = {job.id for job in live.jobs if not job.nodes}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import ask
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import read
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import Closed, Fence
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import Closed, Fence, reason
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import notices
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_fence, slurm_in_use
 
@@ -43,7 +45,7 @@ class Node:
             "nodes": "n[1-3]", "partitions": ["gpu", "old"], "cluster": "lab", "state_save_location": str(self.old),
             "slurmd_spool_dir": "", "controllers": [], "unasked": False, "directory": str(self.etc),
             "node_lines": [], "gres_lines": [], "counted": None, "guarded": [], "read_back": False,
-            "fence": False, "state_directory": str(root / "state"),
+            "fence": False, "run": "mine", "state_directory": str(root / "state"),
         }  # fmt: skip
         self.answers: dict[str, str] | None = None
         self.warnings: list[str] = []
@@ -67,7 +69,8 @@ class Node:
 
     def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
         if "update" in command:
-            self.updates.append(" ".join(command[4:]))
+            # The reason has the time of the run.
+            self.updates.append(re.sub(r"(bedplate:edit:)\S+", r"\1", " ".join(command[4:])))
             self.after_update()
             return (0, "", "")
         self.environments.append({**os.environ, **environ_update})
@@ -526,6 +529,67 @@ def test_nothing_is_drained(node: Node, quiet: str):
     assert (node.updates, answer.raised) == ([], False)
 
 
+def young(minutes: float, run: str = "other") -> str:
+    """Return the reason of a run that drained a node some minutes ago."""
+    return f"Reason={reason(run, datetime.now(UTC) - timedelta(minutes=minutes))}"
+
+
+def drained(node: Node, words: str) -> None:
+    node.conf()
+    node.up()
+    assert node.answers
+    node.answers["nodes"] = f"NodeName=n1 State=IDLE+DRAIN {words}\nNodeName=n2 State=IDLE\nNodeName=n3 State=IDLE\n"
+
+
+@pytest.mark.parametrize("minutes", [0, 9.9, -5])
+@pytest.mark.parametrize("refused", [False, True])
+def test_nodes_that_another_run_keeps_free_stay_so(node: Node, minutes: float, refused: bool):
+    drained(node, young(minutes))
+    if refused:
+        node.params["cluster"] = "other"
+        assert node.answers
+        node.answers["squeue"] = RUNNING
+    answer, problems = node.answer()
+    assert bool(problems) == refused
+    assert node.updates == []
+    assert answer.facts()["fence"] == {"nodes": "", "partitions": []}
+    if not refused:
+        assert "n1 are drained by another run" in node.warnings[0]
+        assert "`scontrol update nodename=n1 state=resume`" in node.warnings[0]
+
+
+@pytest.mark.parametrize("minutes", [10.1, 600, -11])
+def test_nodes_that_a_run_has_kept_free_for_too_long_are_given_back(node: Node, minutes: float):
+    drained(node, young(minutes))
+    assert node.answer()[0].facts()["fence"] == {"nodes": "n1", "partitions": []}
+
+
+@pytest.mark.parametrize(
+    ("run", "minutes", "given_back"), [("other", 1, []), ("other", 11, ["old"]), ("mine", 1, ["old"])]
+)
+def test_partitions_that_another_run_has_closed_stay_so(node: Node, run: str, minutes: float, given_back: list[str]):
+    closed(node, "DRAIN")
+    Closed(Path(node.params["state_directory"])).add(["old"], run, datetime.now(UTC) - timedelta(minutes=minutes))
+    assert node.answer()[0].facts()["fence"] == {"nodes": "", "partitions": given_back}
+    assert bool(node.warnings) == (not given_back)
+
+
+def test_nodes_that_another_controller_of_this_run_has_drained_are_its_own(node: Node):
+    drained(node, young(0, "mine"))
+    assert node.answer()[0].facts()["fence"] == {"nodes": "n1", "partitions": []}
+
+
+def test_a_change_of_hardware_waits_for_the_run_that_keeps_nodes_free(node: Node):
+    fenced(node)
+    assert node.answers
+    node.answers["nodes"] = node.answers["nodes"].replace(
+        "NodeName=n2 Sockets=1 State=IDLE", f"NodeName=n2 Sockets=1 State=IDLE+DRAIN {young(1)}"
+    )
+    problems = node.answer()[1]
+    assert ["n2 are drained by another run" in one for one in problems] == [True]
+    assert node.updates == []
+
+
 def test_what_a_killed_run_has_drained_is_given_back_by_the_next(node: Node):
     node.conf()
     node.up()
@@ -765,6 +829,25 @@ def give_back(node: Node, *partitions: str) -> tuple[list[str], list[str]]:
     conf = read(node.etc / "slurm.conf")
     fence = Fence(["n3"], list(partitions))
     return slurm_fence.give_back(node, live, conf, fence, Closed(Path(node.params["state_directory"])))  # type: ignore[arg-type]
+
+
+def test_a_node_that_slurmctld_does_not_resume_yet_is_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch):
+    drained(node, young(0, "mine"))
+    tries = []
+
+    def lift(*_arguments: object) -> list[str]:
+        tries.append(1)
+        return ["slurm_update error: Invalid node state specified"] if len(tries) < 3 else []
+
+    monkeypatch.setattr(slurm_fence, "lift", lift)
+    monkeypatch.setattr(slurm_fence.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(slurm_fence, "AnsibleModule", lambda **_options: node)
+    results = []
+    monkeypatch.setattr(node, "exit_json", lambda **result: results.append(result), raising=False)
+    node.params.update(nodes="n1", partitions=[])
+    slurm_fence.main()
+    assert len(tries) == 3
+    assert results == [{"changed": True, "commands": ["scontrol update NodeName=n1 State=RESUME"]}]
 
 
 def test_what_was_closed_is_opened_and_forgotten(node: Node):
