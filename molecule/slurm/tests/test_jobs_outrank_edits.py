@@ -145,14 +145,16 @@ def test_without_overrides_a_profile_may_say_what_slurmd_finds_and_no_more(host,
 def arriving(host) -> Iterator[None]:
     """Submit short jobs, one after the other: each could start in the second in which its node's line changes. All of them complete."""
     host.check_output(
-        "nohup sh -c 'while [ ! -e /run/enough ]; do sbatch --account=research --mem=20 --no-requeue --job-name=arrives "
-        '--output=/dev/null --wrap="sleep 4"; sleep 0.3; done\' >/dev/null 2>&1 &'
+        "touch /run/arriving; nohup sh -c 'while [ -e /run/arriving ]; do sbatch --account=research --mem=20 --no-requeue "
+        '--job-name=arrives --output=/dev/null --wrap="sleep 4"; sleep 0.3; done; touch /run/arrived\' >/dev/null 2>&1 &'
     )
     since = host.check_output("date +%FT%T")
     try:
         yield
     finally:
-        host.run("touch /run/enough; sleep 1; rm /run/enough; scancel --state=PENDING --name=arrives")
+        # sbatch may take seconds where the machine is busy: the loop itself says that nothing more arrives.
+        host.run("rm /run/arriving; while [ ! -e /run/arrived ]; do sleep 0.1; done; rm /run/arrived")
+        host.run("scancel --state=PENDING --name=arrives")
     host.check_output("while squeue --noheader --all | grep -q arrives; do sleep 1; done")
     ended = host.check_output(
         f"sacct --duplicates --allocations --noheader --parsable2 --name=arrives --starttime={since} --format=JobID,State,Restarts"

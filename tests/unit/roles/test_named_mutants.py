@@ -86,6 +86,6 @@ def noticed(tree: Path, stage: Stage, entry: dict[str, Any]) -> bool:
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
-    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode in (0, _FAILED), done.stdout + done.stderr
     return done.returncode == _FAILED
