@@ -77,14 +77,8 @@ test-core-max: venv  ## Unit tests and syntax on the newest ansible-core of the 
 molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule --jobs 2
 
-# Roles in containers wait for daemons for a part of their time: the rest computes in these gaps.
-.PHONY: beside-molecule
-beside-molecule: venv tools
-	@+$(MAKE) --no-print-directory --output-sync=target playbook-tests simulation test-core-min test-core-max
-
 .PHONY: test
-test: test-fast  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
-	@$(MAKE) --no-print-directory --jobs=2 molecule beside-molecule
+test: test-fast playbook-tests simulation test-core-min test-core-max molecule  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
 
 .PHONY: guest
 guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)

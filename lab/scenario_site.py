@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +69,28 @@ def start_job(host: Any, *arguments: str) -> str:
 def job_state(host: Any, job: str) -> str:
     """Return the state of a job in words of squeue; empty when it is gone."""
     return str(host.run(f"squeue --noheader --jobs={job} --format=%T --all").stdout).strip()
+
+
+@contextmanager
+def arriving(host: Any) -> Iterator[None]:
+    """Submit short jobs, one after the other: each could start in the second in which its node's line changes. All of them complete."""
+    host.check_output(
+        "touch /run/arriving; nohup sh -c 'while [ -e /run/arriving ]; do sbatch --account=research --mem=20 --no-requeue "
+        '--job-name=arrives --output=/dev/null --wrap="sleep 4"; sleep 0.3; done; touch /run/arrived\' >/dev/null 2>&1 &'
+    )
+    since = host.check_output("date +%FT%T")
+    try:
+        yield
+    finally:
+        # sbatch may take seconds where the machine is busy: the loop itself says that nothing more arrives.
+        host.run("rm /run/arriving; while [ ! -e /run/arrived ]; do sleep 0.1; done; rm /run/arrived")
+        host.run("scancel --state=PENDING --name=arrives")
+    host.check_output("while squeue --noheader --all | grep -q arrives; do sleep 1; done")
+    ended = host.check_output(
+        f"sacct --duplicates --allocations --noheader --parsable2 --name=arrives --starttime={since} --format=JobID,State,Restarts"
+    ).splitlines()
+    ran = [line for line in ended if "CANCELLED" not in line]
+    assert len(ran) > 10
+    assert {line.split("|", 1)[1] for line in ran} == {"COMPLETED|0"}
+    # Nodes that were kept free are in service again.
+    assert "bedplate:edit:" not in host.check_output("sinfo --noheader --Node --format=%E")

@@ -13,7 +13,7 @@ import pytest
 from tests.kit.imports import needs_ansible_core
 
 # Minutes, or a download: not because somebody runs all tests, nor because -m leaves out something else.
-ASKED_FOR = ("full", "nightly")
+ASKED_FOR = ("full", "full_roles", "nightly")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

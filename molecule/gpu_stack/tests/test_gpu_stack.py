@@ -240,6 +240,7 @@ def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(other):
     assert [everything(node) for node in nodes] == before
 
 
+@pytest.mark.full_in("gpu")
 def test_a_stated_kernel_does_not_come_before_its_driver_is_proven(other):
     node = Node("gpu2")
     stated = kernel(node)
@@ -257,6 +258,7 @@ def test_a_stated_kernel_does_not_come_before_its_driver_is_proven(other):
         node.check_output(f"mv /boot/vmlinuz-5.10.0-1-amd64 /boot/vmlinuz-{stated}")
 
 
+@pytest.mark.full_in("gpu")
 def test_headers_come_also_where_dkms_has_a_driver_that_does_not_compile_for_them():
     nodes = [Node(name) for name in COMPILING]
     conf = (
@@ -299,6 +301,39 @@ def test_a_repository_with_another_key_is_not_believed(other):
     assert play(SCENARIO / "gpu_stack.bedplate.yml").returncode == 0
 
 
+def would_reboot(done: subprocess.CompletedProcess[str]) -> bool:
+    """Tell whether gpu1 is rebooted; a machine that has nothing to do is not in the recap."""
+    assert done.returncode == 0, done.stdout
+    return recap(done.stdout).get("gpu1", {}).get("changed", 0) == 1
+
+
+def test_a_reboot_is_refused_where_it_would_end_a_job_or_lose_the_driver():
+    node = Node("gpu1")
+    reboot = ROOT / "playbooks/reboot.yml"
+    note = "mkdir -p /run/bedplate/reboot-wanted; echo driver is new > /run/bedplate/reboot-wanted/gpu_driver"
+    file, allowed = SCENARIO / "gpu_stack.bedplate.yml", "--extra-vars=bedplate_reboot=allowed"
+    # In check mode, in which nothing is rebooted but all is looked at.
+    assert not would_reboot(play(file, allowed, "--check", playbook=reboot))
+    node.check_output(note)
+    try:
+        assert not would_reboot(play(file, "--check", playbook=reboot))
+        assert would_reboot(play(file, allowed, "--check", playbook=reboot))
+        node.check_output("cp /bin/sleep /run/slurmstepd; setsid /run/slurmstepd 600 >/dev/null 2>&1 </dev/null &")
+        refused = play(file, allowed, "--check", playbook=reboot)
+        assert refused.returncode != 0
+        assert "gpu1 is not rebooted, though driver is new. 1 steps of jobs run (slurmstepd)" in " ".join(
+            refused.stdout.split()
+        )
+        node.check_output("pkill slurmstepd")
+        node.check_output("mkdir /m; mv /lib/modules/*/updates/dkms/nvidia.ko* /m/; depmod $(ls /lib/modules)")
+        lost = play(file, allowed, playbook=reboot)
+        assert lost.returncode != 0
+        assert "do not reboot" in lost.stdout
+    finally:
+        node.check_output("pkill slurmstepd; rm -rf /run/bedplate/reboot-wanted /run/slurmstepd; "
+                          "if [ -d /m ]; then mv /m/* /lib/modules/*/updates/dkms/; rmdir /m; depmod $(ls /lib/modules); fi")  # fmt: skip
+
+
 def parts(host: Host) -> tuple[dict[str, str], str]:
     """Return package -> version of what is held of DCGM, CUDA and NCCL, and the toolkit that users find."""
     names = held(host)
@@ -334,6 +369,7 @@ def test_a_whole_set_is_replaced_by_another(other):
         assert not {"cuda-toolkit-12-9", "libcublas-12-9"} & held(Node(name))
 
 
+@pytest.mark.full_in("gpu")
 def test_and_back(other):
     is_replaced(other(), OLD)
     for name in COMPILING:
@@ -350,6 +386,7 @@ def test_and_back(other):
         )
 
 
+@pytest.mark.full_in("gpu")
 def test_dcgm_that_leaves_the_file_is_let_go_and_comes_back(other):
     node = Node("gpu2")
     preferences = "ls /etc/apt/preferences.d /etc/apt/sources.list.d"
@@ -366,36 +403,3 @@ def test_dcgm_that_leaves_the_file_is_let_go_and_comes_back(other):
         assert unit == ("enabled" if wanted else "disabled")
         assert recap(play(file, "--limit=gpu2").stdout)["gpu2"]["changed"] == 0
         assert "datacenter-gpu-manager-4-core" in installed(node)
-
-
-def would_reboot(done: subprocess.CompletedProcess[str]) -> bool:
-    """Tell whether gpu1 is rebooted; a machine that has nothing to do is not in the recap."""
-    assert done.returncode == 0, done.stdout
-    return recap(done.stdout).get("gpu1", {}).get("changed", 0) == 1
-
-
-def test_a_reboot_is_refused_where_it_would_end_a_job_or_lose_the_driver():
-    node = Node("gpu1")
-    reboot = ROOT / "playbooks/reboot.yml"
-    note = "mkdir -p /run/bedplate/reboot-wanted; echo driver is new > /run/bedplate/reboot-wanted/gpu_driver"
-    file, allowed = SCENARIO / "gpu_stack.bedplate.yml", "--extra-vars=bedplate_reboot=allowed"
-    # In check mode, in which nothing is rebooted but all is looked at.
-    assert not would_reboot(play(file, allowed, "--check", playbook=reboot))
-    node.check_output(note)
-    try:
-        assert not would_reboot(play(file, "--check", playbook=reboot))
-        assert would_reboot(play(file, allowed, "--check", playbook=reboot))
-        node.check_output("cp /bin/sleep /run/slurmstepd; setsid /run/slurmstepd 600 >/dev/null 2>&1 </dev/null &")
-        refused = play(file, allowed, "--check", playbook=reboot)
-        assert refused.returncode != 0
-        assert "gpu1 is not rebooted, though driver is new. 1 steps of jobs run (slurmstepd)" in " ".join(
-            refused.stdout.split()
-        )
-        node.check_output("pkill slurmstepd")
-        node.check_output("mkdir /m; mv /lib/modules/*/updates/dkms/nvidia.ko* /m/; depmod $(ls /lib/modules)")
-        lost = play(file, allowed, playbook=reboot)
-        assert lost.returncode != 0
-        assert "do not reboot" in lost.stdout
-    finally:
-        node.check_output("pkill slurmstepd; rm -rf /run/bedplate/reboot-wanted /run/slurmstepd; "
-                          "if [ -d /m ]; then mv /m/* /lib/modules/*/updates/dkms/; rmdir /m; depmod $(ls /lib/modules); fi")  # fmt: skip

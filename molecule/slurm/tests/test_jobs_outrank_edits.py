@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import pytest
 
 from lab import scenario_run
-from lab.scenario_site import CLUSTER_FILE, Site, edited, start_job
+from lab.scenario_site import CLUSTER_FILE, Site, arriving, edited, start_job
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -141,47 +138,8 @@ def test_without_overrides_a_profile_may_say_what_slurmd_finds_and_no_more(host,
     assert host.check_output(FILES) == before
 
 
-@contextmanager
-def arriving(host) -> Iterator[None]:
-    """Submit short jobs, one after the other: each could start in the second in which its node's line changes. All of them complete."""
-    host.check_output(
-        "touch /run/arriving; nohup sh -c 'while [ -e /run/arriving ]; do sbatch --account=research --mem=20 --no-requeue "
-        '--job-name=arrives --output=/dev/null --wrap="sleep 4"; sleep 0.3; done; touch /run/arrived\' >/dev/null 2>&1 &'
-    )
-    since = host.check_output("date +%FT%T")
-    try:
-        yield
-    finally:
-        # sbatch may take seconds where the machine is busy: the loop itself says that nothing more arrives.
-        host.run("rm /run/arriving; while [ ! -e /run/arrived ]; do sleep 0.1; done; rm /run/arrived")
-        host.run("scancel --state=PENDING --name=arrives")
-    host.check_output("while squeue --noheader --all | grep -q arrives; do sleep 1; done")
-    ended = host.check_output(
-        f"sacct --duplicates --allocations --noheader --parsable2 --name=arrives --starttime={since} --format=JobID,State,Restarts"
-    ).splitlines()
-    ran = [line for line in ended if "CANCELLED" not in line]
-    assert len(ran) > 10
-    assert {line.split("|", 1)[1] for line in ran} == {"COMPLETED|0"}
-    # Nodes that were kept free are in service again.
-    assert "bedplate:edit:" not in host.check_output("sinfo --noheader --Node --format=%E")
-
-
 def test_jobs_that_arrive_during_the_run_are_not_lost(host, site):
     with arriving(host):
         for old, new in (("cores_per_socket: 2", "cores_per_socket: 4"), ("model: sim", "model: renamed")):
             fresh(site, (old, new))
             site.apply()
-
-
-def test_a_run_that_is_refused_gives_back_nothing_of_another_that_goes_on(host, site, tmp_path):
-    (tmp_path / "other").mkdir()
-    refused = Site(tmp_path / "other")
-    refused.edit("cluster: molecule\n", "cluster: other\n")
-    site.edit("memory_mib: 1024", "memory_mib: 880")
-    with arriving(host), ThreadPoolExecutor(1) as pool:
-        running = pool.submit(site.run)
-        while not running.done():
-            done = refused.run()
-            assert done.returncode != 0
-            assert "the cluster file says `cluster: other`" in output_of(done)
-    assert running.result().returncode == 0, running.result().stdout[-6000:]

@@ -42,7 +42,9 @@ def judged(console: Simulator, world: World) -> None:
         assert one.remedy
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "with GUIDs" else [pytest.mark.nightly]) for name in NAMES]
+)
 def test_every_fault_of_a_running_fabric_is_told_once_and_nothing_else(tmp_path: Path, name: str):
     with simulator(tmp_path) as console:
         clean = plant(PLANS[name], 1, 1, (lambda _world: True,))

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
+pytestmark = pytest.mark.playbooks
 NEW = ("-e", "bedplate_new_secrets=true")
 
 

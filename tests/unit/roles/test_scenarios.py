@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from tests.kit.recorded.scenario import Scenario, judge, play, scenarios
 from tests.kit.recorded.stage import Stage
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.playbooks
+# Roles that `make test` runs on containers: `make full-roles` plays their scenarios, all of them before its first mutant.
+IN_CONTAINERS = ("fabric", "node_os", "node_tuning", "opensm", "slurm")
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +24,11 @@ def stage() -> Iterator[Stage]:
         yield found
 
 
-@pytest.mark.parametrize("scenario", scenarios(ROOT), ids=str)
+def marked(scenario: Scenario) -> ParameterSet:
+    marks = [pytest.mark.full_roles] if scenario.subject in IN_CONTAINERS else []
+    return pytest.param(scenario, marks=marks, id=str(scenario))
+
+
+@pytest.mark.parametrize("scenario", [marked(scenario) for scenario in scenarios(ROOT)])
 def test_a_scenario(stage: Stage, scenario: Scenario):
     assert judge(scenario, play(stage, scenario)) == []

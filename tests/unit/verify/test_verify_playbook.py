@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 
 ROOT = Path(__file__).parents[3]
-pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
+pytestmark = pytest.mark.playbooks
 CLUSTER = """
 plugin: bedplate.cluster.racks
 site: test

@@ -1,0 +1,65 @@
+"""Two runs of playbooks/scheduler.yml at once, under jobs that arrive: no job is lost, and no edit is lost without a word."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lab.scenario_site import Site, arriving, edited
+
+testinfra_hosts = ["ansible://slurm_controllers"]
+
+OVERRIDES = "    SlurmdParameters: config_overrides\n"
+# Seconds between the starts of two runs of about fifteen: they meet before, in and after each one's comparison with Slurm's jobs.
+APART = [0, 1, 2, 3, 5, 8] if os.environ.get("BEDPLATE_FULL") == "slurm" else [1]
+
+
+@pytest.fixture
+def site(host, tmp_path):
+    yield from edited(host, tmp_path)
+
+
+def another(tmp_path) -> Site:
+    (tmp_path / "other").mkdir()
+    return Site(tmp_path / "other")
+
+
+def output_of(result) -> str:
+    return " ".join((result.stdout + result.stderr).split())
+
+
+def test_a_run_that_is_refused_gives_back_nothing_of_another_that_goes_on(host, site, tmp_path):
+    refused = another(tmp_path)
+    refused.edit("cluster: molecule\n", "cluster: other\n")
+    site.edit("memory_mib: 1024", "memory_mib: 880")
+    with arriving(host), ThreadPoolExecutor(1) as pool:
+        running = pool.submit(site.run)
+        while not running.done():
+            done = refused.run()
+            assert done.returncode != 0
+            assert "the cluster file says `cluster: other`" in output_of(done)
+    assert running.result().returncode == 0, running.result().stdout[-6000:]
+
+
+@pytest.mark.parametrize("apart", APART)
+def test_two_edits_at_once_are_each_in_force_or_refused(host, site, tmp_path, apart):
+    other = another(tmp_path)
+    # One edit changes lines of nodes, for which they are kept free of jobs; the other is a line of its own.
+    site.edit("memory_mib: 1024", f"memory_mib: {980 + apart}")
+    other.edit(OVERRIDES, f"{OVERRIDES}    MessageTimeout: {40 + apart}\n")
+    with arriving(host), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(site.run)
+        time.sleep(apart)
+        second = pool.submit(other.run)
+        results = [first.result(), second.result()]
+    for result in results:
+        assert result.returncode == 0 or "another run" in output_of(result), result.stdout[-6000:]
+    assert any(result.returncode == 0 for result in results)
+    shown = " ".join(host.check_output("scontrol show config; scontrol show node gpu01").split())
+    in_force = [f"RealMemory={916 + apart} " in shown, f"MessageTimeout = {40 + apart} sec" in shown]
+    # Where both went through, the later one began after the other had written, and its cluster file is in force alone.
+    went_through = [result.returncode == 0 for result in results]
+    assert in_force in ([went_through] if went_through != [True, True] else [[True, False], [False, True]])
