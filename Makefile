@@ -75,7 +75,7 @@ test-core-max: venv  ## Unit tests and syntax on the newest ansible-core of the 
 
 .PHONY: molecule
 molecule: venv  ## Every role in containers
-	$(BIN)/python -m lab molecule --jobs 2
+	$(BIN)/python -m lab molecule --jobs 3
 
 .PHONY: test
 test: test-fast playbook-tests simulation test-core-min test-core-max molecule  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers

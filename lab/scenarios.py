@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Molecule scenarios, two at a time, with one line each and a table at the end."""
+"""Molecule scenarios, some at a time, with one line each and a table at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAIL = 80
 ON_REQUEST = ("air_gap", "container_runtime", "gpu_driver", "gpu_dnf", "slurm_keys", "slurm_two")
 """Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive or install every engine."""
 _LONGEST = ("slurm", "gpu_stack", "primitives", "opensm")
-"""Begun first, so that two at a time end at about the same time. They wait for daemons as long as they work."""
+"""Begun first, so that three at a time end at about the same time."""
 
 
 @dataclass(frozen=True)

@@ -93,7 +93,6 @@ def play(*arguments: str | Path, config: Path = ROOT / "ansible.cfg") -> tuple[i
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.ansible_core
 @pytest.mark.playbooks
 @pytest.mark.parametrize("limit", [[], ["--limit", "gpu01"]], ids=["all", "limit"])
 def test_an_inventory_without_a_slip_passes(limit: list[str]):
@@ -121,7 +120,6 @@ def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
     assert play("-i", path, "playbooks/validate.yml", config=config)[0] == 0
 
 
-@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_a_fabric_that_cannot_be_built_fails(tmp_path: Path):
     text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
@@ -166,7 +164,6 @@ def test_a_value_of_another_type_fails(value: str, said: str):
     assert said in output
 
 
-@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_what_variables_say_together_is_looked_at_where_they_meet(tmp_path: Path):
     """Each of two groups is right alone; the nodes of both have a priority that is not lossless."""
@@ -189,7 +186,6 @@ def test_what_variables_say_together_is_looked_at_where_they_meet(tmp_path: Path
     assert play("-i", tmp_path, "playbooks/validate.yml")[0] == 0
 
 
-@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_path: Path):
     shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
@@ -201,7 +197,6 @@ def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_
     assert "this run: slurm_compute_restrict_ssh: 'nope' is text" in output
 
 
-@pytest.mark.ansible_core
 @pytest.mark.playbooks
 @pytest.mark.parametrize(
     "value",
@@ -245,7 +240,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
-@pytest.mark.ansible_core
 @pytest.mark.playbooks
 @pytest.mark.parametrize("limit", ["", "gpu01", "gpu01,gpu02", "rack_r2"])
 def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path, limit: str):
@@ -269,7 +263,6 @@ def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path,
     assert not (site / "touched").exists()
 
 
-@pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_a_node_in_no_partition_is_a_warning(tmp_path: Path):
     text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()

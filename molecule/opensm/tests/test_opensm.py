@@ -32,8 +32,8 @@ def play(name: str, *more: str, **variables: object) -> subprocess.CompletedProc
     return run("opensm", ROOT / f"playbooks/{name}.yml", CLUSTER, *arguments)
 
 
-def verdict(wait: int = 12) -> str:
-    """Return what verify.yml says, with `green: ` or `red: ` before it."""
+def verdict(wait: int = 6) -> str:
+    """Return what verify.yml says, with `green: ` or `red: ` before it; one that is red waits all its seconds."""
     done = play("verify", "--tags=interconnect", opensm_verify_timeout=wait)
     text = " ".join((done.stdout + done.stderr).split())
     return f"{'red' if done.returncode else 'green'}: {text}"
@@ -42,7 +42,8 @@ def verdict(wait: int = 12) -> str:
 def apply(**variables: object) -> dict[str, dict[str, int]]:
     """Run interconnect.yml; return what it says of each host."""
     done = play("interconnect", **variables)
-    assert done.returncode == 0, done.stdout + done.stderr
+    # Who stands in for the fabric may have gone.
+    assert done.returncode == 0, done.stdout + done.stderr + on("fabric1", "journalctl --unit='ibsim*' --lines=30")
     return recap(done.stdout)
 
 
@@ -85,7 +86,7 @@ def test_verify_is_green_and_says_who_is_master():
 def test_the_standby_takes_over_and_verify_says_so():
     on(MASTER, f"systemctl stop {UNIT}")
     try:
-        said = verdict()
+        said = verdict(12)
         assert said.startswith("red")
         planned = "expected sm1 mlx5_0 with priority 15 as master"
         assert f"{planned}, found sm2 mlx5_0 (0x02d6019952577601) with priority 14" in said

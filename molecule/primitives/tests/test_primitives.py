@@ -40,13 +40,6 @@ def restored():
     assert apply()[0] >= 0
 
 
-@pytest.fixture
-def redeployed():
-    """Do so with the other part."""
-    yield
-    assert deploy()[0] >= 0
-
-
 def test_files_have_their_owner_and_mode(host):
     directory, key, link = (host.file(f"/etc/demo{name}") for name in ("", "/key", "/current"))
     assert (directory.user, directory.mode) == ("root", 0o750)
@@ -120,7 +113,7 @@ def test_a_package_is_installed_and_its_daemon_starts_with_its_file_not_before(h
     assert "bedplate-demo" in host.check_output("apt-mark showmanual")
 
 
-def test_a_package_that_went_comes_back_and_one_that_would_go_is_kept(host, redeployed):
+def test_a_package_that_went_comes_back_and_one_that_would_go_is_kept(host):
     host.check_output("apt-mark auto bash")
     changed, output = deploy()
     assert changed == 1, output
@@ -133,7 +126,7 @@ def test_a_package_that_went_comes_back_and_one_that_would_go_is_kept(host, rede
     assert deploy()[0] == 0
 
 
-def test_what_a_source_offers_is_found_whoever_added_it_and_when(host, redeployed):
+def test_what_a_source_offers_is_found_whoever_added_it_and_when(host):
     """As after a run that ended between its repository and its packages."""
     host.check_output("dpkg --remove bedplate-demo")
     host.check_output("rm -f /var/lib/apt/lists/*repository*; touch /etc/apt/sources.list.d/bedplate-demo.sources")
@@ -143,7 +136,7 @@ def test_what_a_source_offers_is_found_whoever_added_it_and_when(host, redeploye
     assert host.package("bedplate-demo").is_installed
 
 
-def test_a_changed_file_of_a_package_reaches_its_daemon_and_its_handler(host, redeployed):
+def test_a_changed_file_of_a_package_reaches_its_daemon_and_its_handler(host):
     host.check_output("rm -f /run/demo-told /run/bedplate-demo.read")
     file = {"path": "/etc/bedplate-demo.conf", "content": "second\n", "notify": "Tell that the configuration changed"}
     changed, output = deploy(demo_packaged_files=[file])
@@ -152,7 +145,7 @@ def test_a_changed_file_of_a_package_reaches_its_daemon_and_its_handler(host, re
     assert host.file("/run/demo-told").exists
 
 
-def test_a_unit_that_fails_after_its_file_was_written_is_brought_up_by_the_next_run(host, redeployed):
+def test_a_unit_that_fails_after_its_file_was_written_is_brought_up_by_the_next_run(host):
     file = {"path": "/etc/bedplate-demo.conf", "content": "third\n"}
     broken = {"name": "bedplate-demo.service", "state": "started", "restart_after": [file["path"]],
               "drop_ins": {"broken.conf": "[Service]\nExecStartPre=/bin/false\n"}}  # fmt: skip

@@ -102,6 +102,7 @@ def test_hardware_that_no_node_has_is_refused_before_any_file_changes(host, site
         assert (host.check_output(FILES), judge(host, job), node(host, "gpu02")[:10]) == before
 
 
+@pytest.mark.full_in("slurm")
 def test_a_node_that_was_not_counted_keeps_its_line(host, site):
     site.edit("memory_mib: 1024", "memory_mib: 900")
     result = site.run("--limit=ctl1,gpu01,localhost")
@@ -138,8 +139,13 @@ def test_without_overrides_a_profile_may_say_what_slurmd_finds_and_no_more(host,
     assert host.check_output(FILES) == before
 
 
-def test_jobs_that_arrive_during_the_run_are_not_lost(host, site):
+@pytest.mark.parametrize(
+    "edit",
+    [("cores_per_socket: 2", "cores_per_socket: 4"),
+     pytest.param(("model: sim", "model: renamed"), marks=pytest.mark.full_in("slurm"))],
+    ids=["cores", "model"],
+)  # fmt: skip
+def test_jobs_that_arrive_during_the_run_are_not_lost(host, site, edit):
     with arriving(host):
-        for old, new in (("cores_per_socket: 2", "cores_per_socket: 4"), ("model: sim", "model: renamed")):
-            fresh(site, (old, new))
-            site.apply()
+        fresh(site, edit)
+        site.apply()

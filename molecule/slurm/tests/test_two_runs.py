@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +13,7 @@ testinfra_hosts = ["ansible://slurm_controllers"]
 
 OVERRIDES = "    SlurmdParameters: config_overrides\n"
 # Seconds between the starts of two runs of about fifteen: they meet before, in and after each one's comparison with Slurm's jobs.
-APART = [0, 1, 2, 3, 5, 8] if os.environ.get("BEDPLATE_FULL") == "slurm" else [1]
+APART = [0, 1, 2, 3, 5, 8]
 
 
 @pytest.fixture
@@ -44,6 +43,7 @@ def test_a_run_that_is_refused_gives_back_nothing_of_another_that_goes_on(host, 
     assert running.result().returncode == 0, running.result().stdout[-6000:]
 
 
+@pytest.mark.full_in("slurm")
 @pytest.mark.parametrize("apart", APART)
 def test_two_edits_at_once_are_each_in_force_or_refused(host, site, tmp_path, apart):
     other = another(tmp_path)

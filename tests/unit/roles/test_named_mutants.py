@@ -78,7 +78,9 @@ def noticed(tree: Path, stage: Stage, entry: dict[str, Any]) -> bool:
             return bool(judge(scenario, play(stage, scenario)))
         with Stage(tree) as fresh:
             return bool(judge(scenario, play(fresh, scenario)))
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", entry["test"]]
+    # In pytest's usual place it would first remove what older runs of other tests have left there.
+    own = f"--basetemp={tree / 'tmp'}"
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", own, entry["test"]]
     # Other plugins of pytest take longer than these tests.
     environment = {
         **os.environ,
