@@ -32,7 +32,7 @@ def play(name: str, *more: str, **variables: object) -> subprocess.CompletedProc
     return run("opensm", ROOT / f"playbooks/{name}.yml", CLUSTER, *arguments)
 
 
-def verdict(wait: int = 6) -> str:
+def verdict(wait: int = 20) -> str:
     """Return what verify.yml says, with `green: ` or `red: ` before it; one that is red waits all its seconds."""
     done = play("verify", "--tags=interconnect", opensm_verify_timeout=wait)
     text = " ".join((done.stdout + done.stderr).split())
@@ -111,7 +111,7 @@ def test_a_master_that_is_killed_comes_back():
 def test_a_standby_that_is_gone_is_told_of():
     on(STANDBY, f"systemctl stop {UNIT}")
     try:
-        said = verdict()
+        said = verdict(6)
     finally:
         on(STANDBY, f"systemctl start {UNIT}")
     assert said.startswith("red")
@@ -121,11 +121,11 @@ def test_a_standby_that_is_gone_is_told_of():
 def test_wrong_partitions_turn_verify_red_and_are_mended_without_a_restart():
     before = started(MASTER)
     read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\ntenant=0x0001 : 0xzz=full ;\n")
-    said = verdict()
+    said = verdict(6)
     assert said.startswith("red")
     assert "OpenSM drops partitions.conf, so every port reaches every other: line 2: bad PortGUID" in said
     read_again(MASTER, "Default=0x7fff,ipoib : ALL=limited, SELF=full ;\n")
-    said = verdict()
+    said = verdict(6)
     assert said.startswith("red")
     assert "sm2 mlx5_0 (0x02d6019952577601) holds 0x7fff and not 0x8001 0xffff" in said
     assert apply()[MASTER]["changed"] == 2
@@ -138,7 +138,7 @@ def test_another_engine_and_priority_than_planned_turn_verify_red(restored):
     conf = "/etc/opensm/fabric/opensm.conf"
     on(STANDBY, f"sed -i 's/^sm_priority .*/sm_priority 3/' {conf} && systemctl restart {UNIT}")
     on(MASTER, f"sed -i 's/^routing_engine .*/routing_engine minhop/' {conf} && systemctl restart {UNIT}")
-    said = verdict()
+    said = verdict(6)
     assert said.startswith("red")
     assert "expected the routing engine ftree, found minhop" in said
     assert "expected priority 14 of sm2 mlx5_0, found 3" in said
