@@ -142,7 +142,6 @@ def test_a_slip_on_the_command_line_fails():
     assert "this run: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?" in output
 
 
-@pytest.mark.ansible_core
 @pytest.mark.playbooks
 @pytest.mark.parametrize(
     ("value", "said"),

@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 # Every test starts the whole command, a second of CPU or more each.
-pytestmark = [pytest.mark.playbooks, pytest.mark.ansible_core]
+pytestmark = pytest.mark.playbooks
 
 
 def inventory(*arguments: object, **more: str) -> subprocess.CompletedProcess[str]:
@@ -42,6 +42,7 @@ def test_every_example_is_listed(example, machines, node, address):
     assert node in listed["gpu_nodes"]["hosts"]
 
 
+@pytest.mark.ansible_core
 def test_all_mistakes_are_shown_once_on_lines_of_their_own_and_the_command_fails(tmp_path):
     path = tmp_path / "lab.bedplate.yml"
     text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
@@ -60,6 +61,7 @@ def test_all_mistakes_are_shown_once_on_lines_of_their_own_and_the_command_fails
     ]
 
 
+@pytest.mark.ansible_core
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -80,6 +82,7 @@ def test_no_other_plugin_tries_a_cluster_file(tmp_path, text, said):
     assert "[WARNING]" not in done.stderr
 
 
+@pytest.mark.ansible_core
 def test_a_collection_without_a_configuration_of_its_own_tells_the_mistakes_alone(tmp_path):
     """As it is installed by ansible-galaxy: Ansible's own plugins in Ansible's own order."""
     (tmp_path / "ansible.cfg").write_text(f"[defaults]\ncollections_path = {ROOT / 'collections'}\n")
@@ -127,6 +130,7 @@ def test_other_inventories_are_read_beside_a_cluster_file_and_alone(tmp_path):
         assert f"|--{host}\n" in done.stdout
 
 
+@pytest.mark.ansible_core
 def test_what_every_task_loads_is_loaded_before_ansible_forks(tmp_path):
     """A task on a host finds the filters loaded: they were in the process that it was forked from."""
     play = tmp_path / "play.yml"

@@ -14,8 +14,8 @@ from tests.kit.recorded.stage import Stage
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.playbooks
-# Roles that `make test` runs on containers: `make full-roles` plays their scenarios, all of them before its first mutant.
-IN_CONTAINERS = ("fabric", "node_os", "node_tuning", "opensm", "slurm")
+# What `make test` runs on containers, or in test_reboot_playbook.py: `make full-roles` plays these scenarios, all before its first mutant.
+RUN_ELSEWHERE = ("fabric", "node_os", "node_tuning", "opensm", "reboot", "slurm")
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +25,7 @@ def stage() -> Iterator[Stage]:
 
 
 def marked(scenario: Scenario) -> ParameterSet:
-    marks = [pytest.mark.full_roles] if scenario.subject in IN_CONTAINERS else []
+    marks = [pytest.mark.full_roles] if scenario.subject in RUN_ELSEWHERE else []
     return pytest.param(scenario, marks=marks, id=str(scenario))
 
 
