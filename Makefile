@@ -78,8 +78,7 @@ molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule --jobs 3
 
 .PHONY: test
-test: test-fast playbook-tests  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
-	$(BIN)/python -m lab molecule --jobs 3 --then simulation --then test-core-min --then test-core-max
+test: test-fast playbook-tests simulation test-core-min test-core-max molecule  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
 
 .PHONY: guest
 guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)

@@ -67,13 +67,6 @@ def _parser() -> argparse.ArgumentParser:
     molecule.add_argument("scenario", nargs="*")
     molecule.add_argument("--on-request", action="store_true", help="run those that take many minutes")
     molecule.add_argument("--jobs", type=int, default=1, help="scenarios at a time; those on request want one")
-    molecule.add_argument(
-        "--then",
-        action="append",
-        default=[],
-        metavar="TARGET",
-        help="a target of make to run while the last ones still run",
-    )
     molecule.add_argument("--keep", action="store_true", help="leave the nodes of a failed scenario for a look")
     molecule.add_argument("-v", "--verbose", action="store_true", help="molecule's output on the terminal, too")
     molecule.set_defaults(run=_molecule)
@@ -201,9 +194,7 @@ def _molecule(options: argparse.Namespace) -> int:
     names = options.scenario or (
         sorted(set(scenarios.ON_REQUEST) & set(scenarios.known())) if options.on_request else []
     )
-    return scenarios.run(
-        podman, names, keep=options.keep, verbose=options.verbose, jobs=options.jobs, then=options.then
-    )
+    return scenarios.run(podman, names, keep=options.keep, verbose=options.verbose, jobs=options.jobs)
 
 
 def _present_podman() -> Podman | None:

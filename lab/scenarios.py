@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,8 +37,8 @@ def known() -> list[str]:
     return sorted(path.parent.name for path in (ROOT / "molecule").glob("*/molecule.yml"))
 
 
-def run(podman: Podman, names: list[str], *, keep: bool, verbose: bool, jobs: int = 1, then: Sequence[str] = ()) -> int:
-    """Run scenarios, `jobs` at a time, and targets of make when no scenario waits; print the table, and return 1 if one failed."""
+def run(podman: Podman, names: list[str], *, keep: bool, verbose: bool, jobs: int = 1) -> int:
+    """Run scenarios, `jobs` at a time, and print the table; return 1 if one failed."""
     scenarios = known()
     if unknown := sorted(set(names) - set(scenarios)):
         raise LabError(f"no such scenario: {', '.join(unknown)}. There are: {', '.join(scenarios) or 'none'}")
@@ -48,10 +47,7 @@ def run(podman: Podman, names: list[str], *, keep: bool, verbose: bool, jobs: in
     others = sorted(set(scenarios) - set(ON_REQUEST) - set(_LONGEST))
     chosen = names or [*(name for name in _LONGEST if name in scenarios), *others]
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        running = [pool.submit(_run_one, podman, name, keep=keep, verbose=verbose) for name in chosen]
-        # The last scenarios wait for daemons: what computes has a processor then.
-        running += [pool.submit(_make, target) for target in then]
-        results = [one.result() for one in running]
+        results = list(pool.map(lambda name: _run_one(podman, name, keep=keep, verbose=verbose), chosen))
     print(table(results), flush=True)
     return int(any(result.status for result in results))
 
@@ -65,13 +61,6 @@ def table(results: list[Result]) -> str:
         where = f"  {result.log}" if result.status else ""
         lines.append(f"{result.scenario:<{width}}  {verdict:<6}  {result.seconds:7.0f}{where}")
     return "\n".join(lines)
-
-
-def _make(target: str) -> Result:
-    log, started = LOGS / f"make-{target}.log", time.monotonic()
-    say("make", f"{target} ...")
-    status = stream(["make", "--no-print-directory", target], log=log)
-    return Result(f"make {target}", status, time.monotonic() - started, log)
 
 
 def _run_one(podman: Podman, name: str, *, keep: bool, verbose: bool) -> Result:

@@ -185,28 +185,6 @@ def test_two_scenarios_run_at_a_time_and_the_longest_begin(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("status", [0, 2])
-def test_targets_of_make_run_when_no_scenario_waits_and_count(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], status: int
-) -> None:
-    ran: list[str] = []
-
-    def one(_podman: object, name: str, **_: bool) -> scenarios.Result:
-        ran.append(name)
-        return scenarios.Result(name, 0, 1.0, Path("a.log"))
-
-    def stream(command: list[str], **_: object) -> int:
-        ran.append(" ".join(command))
-        return status
-
-    monkeypatch.setattr(scenarios, "known", lambda: ["files", "slurm"])
-    monkeypatch.setattr(scenarios, "_run_one", one)
-    monkeypatch.setattr(scenarios, "stream", stream)
-    assert scenarios.run(None, [], keep=False, verbose=False, then=["simulation"]) == bool(status)  # type: ignore[arg-type]
-    assert ran == ["slurm", "files", "make --no-print-directory simulation"]
-    assert f"make simulation  {'FAILED' if status else 'ok'}" in capsys.readouterr().out
-
-
 def test_a_failed_command_is_explained(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LabError, match=r"(?s)The disk is full\.\ncommand: sh -c .*exit status 3:\n  oh no"):
         shell.capture(["sh", "-c", "echo oh no >&2; exit 3"], why="The disk is full.")
