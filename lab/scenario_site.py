@@ -40,6 +40,11 @@ class Site:
         return scenario_run.recap(result.stdout)
 
 
+def output_of(result: subprocess.CompletedProcess[str]) -> str:
+    """Return all that a run printed, in one line."""
+    return " ".join((result.stdout + result.stderr).split())
+
+
 def edited(host: Any, directory: Path) -> Iterator[Site]:
     """Yield a site to edit, and end the jobs afterwards; what was edited stays in force for the next test."""
     yield Site(directory)

@@ -19,7 +19,6 @@ from tests.kit.broken import CLUSTER_FILE, ROWS, configuration
 from tests.kit.judge import judge
 from tests.kit.workload import KINDS, Workload
 
-FULL = os.environ.get("BEDPLATE_FULL") == "slurm"
 # One job on each node: a rack of the scenario has two cores a node.
 JOBS = [kind for kind in KINDS if kind.name in ("gpu", "gpu-no-requeue")]
 # Everything of the controller that a change of the configuration touches, with owner and mode; and what each node was given.
@@ -70,7 +69,13 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(
-    "case", [one for one in ROWS if FULL or one.get("quick")], ids=lambda one: one["reason"].replace(" ", "-")
+    "case",
+    [
+        pytest.param(
+            one, marks=() if one.get("quick") else pytest.mark.full_in("slurm"), id=one["reason"].replace(" ", "-")
+        )
+        for one in ROWS
+    ],
 )
 def test_what_is_refused_is_neither_in_force_nor_on_disk(case, jobs, secrets, tmp_path):
     workload, before = jobs

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lab import scenario_run
-from lab.scenario_site import CLUSTER_FILE, Site, arriving, edited, start_job
+from lab.scenario_site import CLUSTER_FILE, Site, arriving, edited, output_of, start_job
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -44,10 +44,6 @@ def judge(host, job: str) -> dict[str, str]:
     records = host.check_output(f"sacct --duplicates --allocations --noheader --jobs={job} --format=State").split()
     step = host.check_output(f"srun --overlap --jobid={job} sh -c 'echo $CUDA_VISIBLE_DEVICES; hostname'").split()
     return {**found, "records": " ".join(records), "step": " ".join(step)}
-
-
-def output_of(result) -> str:
-    return " ".join((result.stdout + result.stderr).split())
 
 
 def fresh(site: Site, *edits: tuple[str, str]) -> None:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lab.scenario_site import Site, arriving, edited
+from lab.scenario_site import Site, arriving, edited, output_of
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -24,10 +24,6 @@ def site(host, tmp_path):
 def another(tmp_path) -> Site:
     (tmp_path / "other").mkdir()
     return Site(tmp_path / "other")
-
-
-def output_of(result) -> str:
-    return " ".join((result.stdout + result.stderr).split())
 
 
 def test_a_run_that_is_refused_gives_back_nothing_of_another_that_goes_on(host, site, tmp_path):

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
 
 from tests.kit.recorded.scenario import Scenario, judge, play, scenarios
 from tests.kit.recorded.stage import Stage
@@ -24,11 +23,12 @@ def stage() -> Iterator[Stage]:
         yield found
 
 
-def marked(scenario: Scenario) -> ParameterSet:
-    marks = [pytest.mark.full_roles] if scenario.subject in RUN_ELSEWHERE else []
-    return pytest.param(scenario, marks=marks, id=str(scenario))
-
-
-@pytest.mark.parametrize("scenario", [marked(scenario) for scenario in scenarios(ROOT)])
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        pytest.param(one, marks=pytest.mark.full_roles if one.subject in RUN_ELSEWHERE else (), id=str(one))
+        for one in scenarios(ROOT)
+    ],
+)
 def test_a_scenario(stage: Stage, scenario: Scenario):
     assert judge(scenario, play(stage, scenario)) == []
