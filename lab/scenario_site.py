@@ -51,13 +51,6 @@ def edited(host: Any, directory: Path) -> Iterator[Site]:
     host.run("scancel --user=root; while squeue --noheader --all | grep -q .; do sleep 1; done")
 
 
-def restore(host: Any, directory: Path) -> None:
-    """Bring the scenario's own cluster file into force."""
-    Site(directory).apply()
-    # With new keys nodes answer again only when slurmctld next asks them, after up to 100 s.
-    host.run("scontrol reconfigure")
-
-
 def start_job(host: Any, *arguments: str) -> str:
     """Start a job that goes on; return its id once it runs."""
     out = host.check_output(

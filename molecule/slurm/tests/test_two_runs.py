@@ -10,10 +10,17 @@ import pytest
 from lab.scenario_site import Site, arriving, edited, output_of
 
 testinfra_hosts = ["ansible://slurm_controllers"]
+pytestmark = pytest.mark.full_in("slurm")
 
 OVERRIDES = "    SlurmdParameters: config_overrides\n"
 # Seconds between the starts of two runs of about fifteen: they meet before, in and after each one's comparison with Slurm's jobs.
 APART = [0, 1, 2, 3, 5, 8]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _base(tmp_path_factory):
+    """Begin with what the scenario says; files of tests before this one have left options of Slurm."""
+    Site(tmp_path_factory.mktemp("base")).apply()
 
 
 @pytest.fixture
@@ -39,7 +46,6 @@ def test_a_run_that_is_refused_gives_back_nothing_of_another_that_goes_on(host, 
     assert running.result().returncode == 0, running.result().stdout[-6000:]
 
 
-@pytest.mark.full_in("slurm")
 @pytest.mark.parametrize("apart", APART)
 def test_two_edits_at_once_are_each_in_force_or_refused(host, site, tmp_path, apart):
     other = another(tmp_path)
