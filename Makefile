@@ -108,7 +108,7 @@ full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20
 
 .PHONY: full-guest
 full-guest: venv  ## make guest, and its row in docs/testing.md
-	$(BIN)/python -m tools.full_results guest -- $(MAKE) --no-print-directory guest
+	$(BIN)/python -m tools.full_results guest -- make --no-print-directory guest
 
 .PHONY: full-gpu
 full-gpu: venv tools  ## NVIDIA's set replaced on all nodes; the real driver, compiled; containers, dnf, a site without a network; Slurm's releases
@@ -117,7 +117,7 @@ full-gpu: venv tools  ## NVIDIA's set replaced on all nodes; the real driver, co
 
 .PHONY: full-fabric
 full-fabric: venv tools  ## make nightly, and its row in docs/testing.md
-	$(BIN)/python -m tools.full_results fabric -- $(MAKE) --no-print-directory nightly
+	$(BIN)/python -m tools.full_results fabric -- make --no-print-directory nightly
 
 .PHONY: bench
 bench: venv  ## Measure the budgets of docs/performance.md

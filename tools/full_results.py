@@ -4,7 +4,7 @@
     python -m tools.full_results slurm --minutes 40 -- .venv/bin/python -m lab molecule slurm_keys
 
 The last line of the output that looks like a summary is kept: `FULL RESULT ...`, or pytest's `12 passed in 3.45s`. A command that
-fails, or takes longer than `--minutes`, is written as such and ends with a status that is not 0.
+fails, has no such line, or takes longer than `--minutes`, is written as such and ends with a status that is not 0.
 """  # fmt: skip
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PYTEST = re.compile(r"^=* *(\d+ (?:passed|failed|error)[^=]*?) in [\d.]+s.*$")
 
 
 def summary(lines: list[str]) -> str:
-    """Return what a command says of itself: its marked lines, or else pytest's last one, or else its last line.
+    """Return what a command says of itself: its marked lines, or else pytest's last one, or else nothing.
 
     >>> summary(["...", "==== 3 passed, 1 skipped in 2.10s ===="])
     '3 passed, 1 skipped'
@@ -38,6 +38,11 @@ def summary(lines: list[str]) -> str:
         found = [match[1].strip() for match in map(pattern.match, lines) if match]
         if found:
             return "; ".join(found) if several else found[-1]
+    return ""
+
+
+def last(lines: list[str]) -> str:
+    """Return the last line that says anything."""
     return next((line.strip() for line in reversed(lines) if line.strip()), "no output")
 
 
@@ -92,7 +97,10 @@ def main(arguments: list[str] | None = None) -> int:
     status, lines = run(options.command)
     minutes = (time.monotonic() - started) / 60
     late = minutes > options.minutes
-    result = f"FAILED ({status}): {summary(lines)}" if status else summary(lines)
+    said = summary(lines)
+    # A target that did nothing, as under `make --dry-run`, ends well, too.
+    status = status or int(not said)
+    result = f"FAILED ({status}): {said or last(lines)}" if status else said
     result += ", TOO LATE" if late else ""
     row = row_of(options.target, at, datetime.now(UTC).strftime("%Y-%m-%d"), (minutes, options.minutes), result)
     options.page.write_text(with_row(options.page.read_text(encoding="utf-8"), options.target, row), encoding="utf-8")

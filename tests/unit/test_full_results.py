@@ -27,7 +27,7 @@ def rows(path: Path) -> list[list[str]]:
 
 
 def program(*lines: str, status: int = 0) -> list[str]:
-    text = "; ".join(f"print({line!r})" for line in lines)
+    text = "; ".join(f"print({line!r})" for line in lines) or "pass"
     return [sys.executable, "-c", f"import sys; {text}; sys.exit({status})"]
 
 
@@ -68,8 +68,13 @@ def test_a_page_without_marks_is_an_error():
 
 def test_the_summary_is_what_the_command_marks():
     assert summary(["FULL RESULT: 400 keys", "FULL RESULT: 3 refused", "1 passed in 1s"]) == "400 keys; 3 refused"
-    assert summary(["scenario ok"]) == "scenario ok"
-    assert summary([]) == "no output"
+    assert summary(["scenario ok"]) == ""
+
+
+@pytest.mark.parametrize("lines", [["pytest -m guest tests/guest"], []])
+def test_a_run_without_a_result_is_no_good_one(page, lines):
+    assert main(["guest", "--page", str(page), "--", *program(*lines)]) == 1
+    assert rows(page)[0][4] == f"FAILED (1): {lines[0] if lines else 'no output'}"
 
 
 def test_the_page_has_the_table():

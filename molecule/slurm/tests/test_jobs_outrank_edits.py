@@ -107,6 +107,7 @@ def test_hardware_that_no_node_has_is_refused_before_any_file_changes(host, site
 
 @pytest.mark.full_in("slurm")
 def test_a_node_that_was_not_counted_keeps_its_line(host, site):
+    site.apply()
     site.edit("memory_mib: 1024", "memory_mib: 900")
     result = site.run("--limit=ctl1,gpu01,localhost")
     assert result.returncode == 0, result.stdout[-6000:]

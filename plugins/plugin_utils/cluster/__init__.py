@@ -55,8 +55,8 @@ def load(path: str | FilePath) -> Cluster:
 
 
 def _load(path: str) -> Cluster:
-    data, lines = read(path)
-    mistakes = Mistakes(lines)
+    data, lines, twice = read(path)
+    mistakes = Mistakes(lines, twice)
     cluster = build(path, walk(data, CLUSTER_FILE, (), mistakes), mistakes)
     if mistakes.found:
         raise ClusterFileError(path, mistakes.found)

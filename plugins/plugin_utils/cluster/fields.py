@@ -10,6 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 Path = tuple[str | int | None, ...]
@@ -134,7 +135,7 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
         if value is None:
             return [] if rule.type == "list" else None
     # A list may be given as its only element, and a single core or GPU as a number.
-    if rule.type == "list" and isinstance(value, str | dict):
+    if rule.type == "list" and not isinstance(value, list) and (rule.item or isinstance(value, str | dict)):
         value = [value]
     if rule.short and isinstance(value, str):
         value = {rule.short: value}
@@ -142,8 +143,8 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
         return _ranges(value, path, mistakes)
     types, name = _TYPES[rule.type]
     if not isinstance(value, types) or (rule.type == "int" and isinstance(value, bool)):
-        quoted = " Put quotes around it." if rule.type == "str" and isinstance(value, int | float) else ""
-        mistakes.add(path, f"{value!r} is not {name}.{quoted}")
+        quoted = " Put quotes around it." if rule.type == "str" and isinstance(value, int | float | date) else ""
+        mistakes.add(path, f"{_written(value)} is not {name}.{quoted}")
         return _nothing(rule)
     if rule.required and value in ([], {}) and rule.type != "section":
         mistakes.add(path, f"is empty: {rule.description}")
@@ -155,6 +156,11 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
     if rule.type == "list" and rule.item:
         return [_element(item, rule.item, (*path, number), mistakes) for number, item in enumerate(shape)]
     return value if _scalar(value, rule, path, mistakes) else None
+
+
+def _written(value: Any) -> str:
+    """Return a value as YAML has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, date) else repr(value)
 
 
 def _nothing(rule: Field) -> Any:

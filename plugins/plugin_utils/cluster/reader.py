@@ -30,29 +30,41 @@ class ClusterFileError(ValueError):
         super().__init__("\n".join(f"{path}:{one.line}: {one.where}: {one.message}" for one in self.mistakes))
 
 
-def read(path: str) -> tuple[dict[str, Any], dict[Path, int]]:
-    """Return the data of a YAML file, and the line of every key and value by its path."""
-    try:
-        text = FilePath(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ClusterFileError(path, [Mistake(1, "the file", f"cannot be read: {error}")]) from error
+def read(path: str) -> tuple[dict[str, Any], dict[Path, int], list[Mistake]]:
+    """Return the data of a YAML file, the line of every key and value by its path, and keys that are written twice."""
+    text = _text(path)
     try:
         reading = _Reading(text)
         data = reading.data()
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = ", ".join(part for part in (error.context, error.problem) if part)
-        raise ClusterFileError(path, [Mistake(line, "the file", f"is not YAML: {problem}.")]) from error
+        indent = re.match(r"\s*", text.splitlines()[line - 1])[0] if line <= len(text.splitlines()) else ""  # type: ignore[index]
+        tab = " Indent with blanks; a tab is not allowed." if "\t" in indent else ""
+        raise ClusterFileError(path, [Mistake(line, "the file", f"is not YAML: {problem}.{tab}")]) from error
     except (yaml.YAMLError, RecursionError) as error:
         line = text.count("\n", 0, getattr(error, "position", 0)) + 1
         raise ClusterFileError(
             path, [Mistake(line, "the file", f"is not YAML: {' '.join(str(error).split())}")]
         ) from error
     if reading.mistakes:
-        raise ClusterFileError(path, reading.mistakes)
+        raise ClusterFileError(path, reading.mistakes + reading.twice)
     if not isinstance(data, dict):
         raise ClusterFileError(path, [Mistake(1, "the file", "is no mapping; docs/cluster-file.md has an example.")])
-    return data, reading.lines
+    return data, reading.lines, reading.twice
+
+
+def _text(path: str) -> str:
+    """Return the text of a file, which is UTF-8."""
+    try:
+        content = FilePath(path).read_bytes()
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        raise ClusterFileError(path, [Mistake(1, "the file", f"cannot be read: {error}")]) from error
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        message = f"byte {content[error.start]:#04x} is not UTF-8. Allowed: a file in UTF-8."
+        raise ClusterFileError(path, [Mistake(line, "the file", message)]) from error
 
 
 class _Reading:
@@ -62,6 +74,7 @@ class _Reading:
         self.loader = _Loader(text)
         self.lines: dict[Path, int] = {}
         self.mistakes: list[Mistake] = []
+        self.twice: list[Mistake] = []
         # Key nodes that a mapping has itself; flattening adds those of a merge (<<) to the same mapping.
         self._own: dict[int, set[int]] = {}
 
@@ -138,7 +151,7 @@ class _Reading:
                 # A merged key may be overridden; one that is written twice is a slip.
                 if key in seen:
                     message = f"{key!r} is already in line {seen[key]}. Keep one."
-                    self.mistakes.append(Mistake(line, dotted((*path, key)), message))
+                    self.twice.append(Mistake(line, dotted((*path, key)), message))
                 seen[key] = line
             self.lines[(*path, key)] = line
             data[key] = self._plain(value_node, (*path, key))

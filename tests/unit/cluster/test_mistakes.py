@@ -121,8 +121,6 @@ def test_what_is_wrong_with_a_rack_is_not_told_of_those_who_name_its_nodes(bench
         ("- a\n", 1, "is no mapping"),
         ("plugin: x\n  site: y\n", 2, "is not YAML: mapping values are not allowed"),
         ("plugin: [x\n", 2, "is not YAML"),
-        ("a: 1\nb: 2\na: 3\n", 3, "'a' is already in line 1. Keep one."),
-        ("a: {b: 1, b: 2}\n", 1, "'b' is already in line 1"),
         ("a: !vault x\n", 1, "could not determine a constructor for the tag"),
         ("? [a]\n: 1\n", 1, "a key must be text"),
         ("a: &x\n  b: *x\n", 1, "an alias (*name) stands within"),
@@ -135,6 +133,22 @@ def test_what_is_no_yaml(bench, text, line, message):
     error = bench.error_of(text)
     assert [mistake.line for mistake in error.mistakes] == [line]
     assert message in error.mistakes[0].message
+
+
+def test_a_key_that_is_written_twice_hides_no_other_mistake(bench):
+    error = bench.error(("site: lab\n", "site: lab\nsite: lab\n"), ("    sockets: 2\n", "    sockets: two\n"))
+    assert wheres(error)[:2] == ["site", "profiles.gpu8.sockets"]
+    assert error.mistakes[0].message == "'site' is already in line 3. Keep one."
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [("7", "7"), ("2026-11-23", "2026-11-23"), ("no", "false"), ("12.9", "12.9")]
+)
+def test_what_yaml_does_not_read_as_text_is_to_be_quoted_also_as_the_only_element_of_a_list(bench, value, shown):
+    error = bench.error(("controllers: [ctl1]", f"controllers: {value}"), ("site: lab", f"site: {value}"))
+    assert [one.message for one in error.mistakes if one.where in ("site", "services.controllers")] == [
+        f"{shown} is not text. Put quotes around it."
+    ] * 2
 
 
 def test_a_corrected_file_is_read_again(bench):

@@ -86,6 +86,27 @@ def test_unchanged_it_is_right(tmp_path):
     assert red.members == {"gpu01": "full", "ctl1": "both"}
 
 
+@pytest.mark.parametrize(
+    ("content", "line", "says"),
+    [
+        (b"plugin: bedplate.cluster.racks\n# K\xf6ln\n", 2, "byte 0xf6 is not UTF-8"),
+        ("plugin: bedplate.cluster.racks\n".encode("utf-16"), 1, "is not UTF-8"),
+        (b"plugin: bedplate.cluster.racks\nracks:\n\tr1: {}\n", 3, "a tab is not allowed"),
+    ],
+    ids=["latin-1", "utf-16", "tab"],
+)
+def test_a_file_that_cannot_be_read_names_the_line_and_what_is_allowed(
+    tmp_path: Path, content: bytes, line: int, says: str
+) -> None:
+    path = tmp_path / "c.bedplate.yml"
+    path.write_bytes(content)
+    with pytest.raises(ClusterFileError) as caught:
+        load(path)
+    ((found),) = caught.value.mistakes
+    assert found.line == line
+    assert says in found.message
+
+
 def bomb(depth: int, width: int, merge: bool = False) -> str:
     """Return nested aliases that are width ** depth values when they are written out."""
     name = "<<" if merge else "k"
