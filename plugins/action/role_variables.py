@@ -81,7 +81,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         needed = boolean(self._task.args.get("fabric", False))
         mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
         if boolean(self._task.args.get("gpu", False)):
-            mistakes += key_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables").profiles)
+            mistakes += key_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"))
         if told := notices(cluster_of(variables["bedplate_cluster_file"], "role_variables")):
             result["warnings"] = told
         # Ansible shows the message twice; a list of the same lines would be a third time.

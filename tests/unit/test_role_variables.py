@@ -121,6 +121,17 @@ def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
 
 
 @pytest.mark.playbooks
+def test_a_key_of_a_repository_that_is_not_there_ends_the_whole_run_before_any_machine(tmp_path: Path):
+    path = tmp_path / "lab.bedplate.yml"
+    path.write_text((ROOT / "inventories/lab/lab.bedplate.yml").read_text())
+    code, output = play("-i", path, "playbooks/site.yml")
+    assert code == 2, output
+    line = path.read_text().split("keys: {nvidia")[0].count("\n") + 1
+    assert f"{path}:{line}: gpu_stack.keys.nvidia: there is no {tmp_path}/keys/nvidia.asc" in " ".join(output.split())
+    assert re.findall(r"^(\S+) +: ok=", output, re.MULTILINE) == ["localhost"]
+
+
+@pytest.mark.playbooks
 def test_a_fabric_that_cannot_be_built_fails(tmp_path: Path):
     text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
     path = tmp_path / "lab.bedplate.yml"

@@ -14,7 +14,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Request, Stack, StackError, resolve
 
 from .fields import Mistakes, Path
-from .model import GpuMirror, GpuStack, Profile
+from .model import Cluster, GpuMirror, GpuStack, Profile
+from .reader import ClusterFileError, read
 from .schema_gpu import GPU_STACK
 
 _NEEDED = ("os", "source", "driver")
@@ -117,18 +118,26 @@ def armored(path: str) -> str:
     return text
 
 
-def key_mistakes(profiles: Mapping[str, Profile]) -> list[str]:
-    """Return what is wrong with the keys that profiles name, each once: they are read only when they are needed."""
-    found: dict[tuple[str, str], str] = {}
-    for name, profile in profiles.items():
+def key_mistakes(cluster: Cluster) -> list[str]:
+    """Return what is wrong with the keys that profiles name, each once, with its line: they are read only when they are needed."""
+    found: dict[str, tuple[str, Path]] = {}
+    for name, profile in cluster.profiles.items():
         stack = profile.gpu_stack
-        named = [*stack.keys, *([("mirror", stack.mirror.key)] if stack.mirror else [])] if stack else []
-        for repository, path in named:
+        named: list[tuple[Path, str]] = [(("keys", one), path) for one, path in stack.keys] if stack else []
+        if stack and stack.mirror:
+            named.append((("mirror", "key"), stack.mirror.key))
+        for below, path in named:
             try:
                 armored(path)
             except ValueError as error:
-                found.setdefault((repository, str(error)), name)
-    return [f"gpu_stack, key of repository {one} (profile {name}): {text}" for (one, text), name in found.items()]
+                found.setdefault(str(error), (name, below))
+    if not found:
+        return []
+    mistakes = Mistakes(read(cluster.path)[1])
+    for text, (name, below) in found.items():
+        own: Path = ("profiles", name, "gpu_stack", *below)
+        mistakes.add(own if own in mistakes.lines else ("gpu_stack", *below), text)
+    return str(ClusterFileError(cluster.path, mistakes.found)).split("\n")
 
 
 def _check(profile: Profile, wanted: GpuStack, path: Path, mistakes: Mistakes) -> None:

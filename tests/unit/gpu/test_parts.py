@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -105,12 +106,12 @@ def test_mistakes_are_told_where_they_are(tmp_path: Path, stack: str, profiles: 
 def test_keys_are_read_before_any_machine_is_touched(tmp_path: Path, file: str, told: str) -> None:
     found = cluster(tmp_path, NVIDIA.replace("nvidia.asc", file))
     # Both profiles name it.
-    (text,) = key_mistakes(found.profiles)
-    assert "key of repository nvidia (profile new)" in text
+    (text,) = key_mistakes(found)
+    assert re.match(rf"{re.escape(str(tmp_path))}/c\.bedplate\.yml:\d+: gpu_stack\.keys\.nvidia: ", text)
     assert told in text
     with pytest.raises(ValueError, match=file):
         _ = wanted_of(found, "new1").repositories
-    assert key_mistakes(cluster(tmp_path, NVIDIA).profiles) == []
+    assert key_mistakes(cluster(tmp_path, NVIDIA)) == []
 
 
 def test_a_gpu_of_a_name_of_the_sites_own_is_told_what_it_is(tmp_path: Path) -> None:
