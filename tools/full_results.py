@@ -3,7 +3,7 @@
 
     python -m tools.full_results slurm --minutes 40 -- .venv/bin/python -m lab molecule slurm_keys
 
-The last line of the output that looks like a summary is kept: `FULL RESULT ...`, or pytest's `12 passed in 3.45s`. A command that
+Lines of the output that are summaries are kept: `FULL RESULT ...`, or else pytest's `12 passed in 3.45s`. A command that
 fails, has no such line, or takes longer than `--minutes`, is written as such and ends with a status that is not 0.
 """  # fmt: skip
 
@@ -27,17 +27,16 @@ _PYTEST = re.compile(r"^=* *(\d+ (?:passed|failed|error)[^=]*?) in [\d.]+s.*$")
 
 
 def summary(lines: list[str]) -> str:
-    """Return what a command says of itself: its marked lines, or else pytest's last one, or else nothing.
+    """Return what a command says of itself: its marked lines, or else pytest's of each run, or else nothing.
 
     >>> summary(["...", "==== 3 passed, 1 skipped in 2.10s ===="])
     '3 passed, 1 skipped'
     >>> summary(["FULL RESULT: 400 keys", "3 passed in 2.10s", "bye"])
     '400 keys'
     """
-    for pattern, several in ((_MARKED, True), (_PYTEST, False)):
-        found = [match[1].strip() for match in map(pattern.match, lines) if match]
-        if found:
-            return "; ".join(found) if several else found[-1]
+    for pattern in (_MARKED, _PYTEST):
+        if found := [match[1].strip() for match in map(pattern.match, lines) if match]:
+            return "; ".join(found)
     return ""
 
 
