@@ -78,7 +78,7 @@ molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule --jobs 3
 
 .PHONY: test
-test: test-fast playbook-tests simulation test-core-min test-core-max molecule  ## Everything: lint, types, unit tests on both ends, fabrics simulated, every role in containers
+test: test-fast playbook-tests simulation test-core-min test-core-max molecule  ## What a change must pass: lint, types, unit tests on both ends, fabrics simulated, every role in containers
 
 .PHONY: guest
 guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)
@@ -90,7 +90,7 @@ test-full: venv tools guest  ## Slurm 24.11 and 26.05 from Debian's archive; the
 	$(BIN)/python -m lab molecule --on-request
 
 .PHONY: nightly
-nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM (ten minutes of CPU)
+nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM; every fault of a running fabric (ten minutes of CPU)
 	pytest -m nightly -rsA -o faulthandler_timeout=7200 tests/unit
 
 # What takes minutes by itself: a target each, at most 45 minutes; what each said last stands in docs/testing.md.

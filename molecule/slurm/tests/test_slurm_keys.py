@@ -47,7 +47,7 @@ BATCHES = {
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """Yield the scenario's cluster with its jobs; what is edited last stays in force, for this file's tests are the last."""
+    """Yield the scenario's cluster with its jobs; what is edited last stays in force."""
     base = yaml.safe_load(yaml.safe_dump(BASE))
     base["profiles"] = WIDE["profiles"]
     base["slurm"]["options"] = WIDE["slurm"]["options"]

@@ -13,7 +13,8 @@ from tests.kit.recorded.stage import Stage
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.playbooks
-# What `make test` runs on containers, or in test_reboot_playbook.py: `make full-roles` plays these scenarios, all before its first mutant.
+# What `make test` runs on containers (Slurm with one controller), or in test_reboot_playbook.py. `make full-roles` plays these scenarios,
+# all before its first mutant.
 RUN_ELSEWHERE = ("fabric", "node_os", "node_tuning", "opensm", "reboot", "slurm")
 
 
