@@ -63,6 +63,10 @@ def stage(tree: Path) -> Iterator[Stage]:
 
 @pytest.mark.parametrize("entry", NAMED, ids=lambda entry: entry["name"])
 def test_a_mutant_is_noticed(tree: Path, stage: Stage, entry: dict[str, Any]):
+    if "scenario" in entry:
+        # `make test` plays some of these scenarios nowhere else.
+        (scenario,) = (one for one in scenarios(ROOT) if str(one) == entry["scenario"])
+        assert judge(scenario, play(stage, scenario)) == []
     (tree / entry["file"]).write_text(changed(entry))
     try:
         assert noticed(tree, stage, entry)

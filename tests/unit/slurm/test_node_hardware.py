@@ -112,6 +112,13 @@ def test_slurmd_that_prints_nothing():
     assert parse_slurmd("slurmd: fatal: no\n") == {}
 
 
+def test_a_slurmd_that_counts_nothing_counts_no_node_as_small(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(slurm_node_hardware, "find", lambda name: name)
+    monkeypatch.setattr(slurm_node_hardware, "run", lambda argv, timeout: Outcome(1, "slurmd: fatal: no\n", ""))
+    with pytest.raises(UnknownError, match="slurmd: fatal: no"):
+        slurm_node_hardware.count(promise(sockets=1), new=False)
+
+
 class Ended(Exception):  # noqa: N818
     """A module that has ended."""
 

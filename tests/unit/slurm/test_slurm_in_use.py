@@ -153,6 +153,8 @@ def test_a_controller_that_left_must_not_run_any_more(node: Node):
 def test_the_nodes_keep_the_directory_of_their_jobs(node: Node):
     node.params["slurmd_spool_dir"] = "/local/slurmd"
     node.conf()
+    (problem,) = node.find()[1]  # nobody says that there are no jobs
+    assert problem.startswith("SlurmdSpoolDir would become /local/slurmd")
     node.up()
     assert node.find()[1] == []
     node.up(jobs=RUNNING)
