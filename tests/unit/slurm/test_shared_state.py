@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.shared_stat
     remove,
     unseen,
 )
+from ansible_collections.bedplate.cluster.plugins.modules import slurm_shared_state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.state_guard import marks, refuse
 
 ME = getpass.getuser()
@@ -144,3 +145,16 @@ def test_marks_are_those_of_controllers_that_left_one():
     assert marks(["c1", "c2", "c3"], {"c1": answer("a"), "c2": answer("", False, "x"), "c3": UNREACHABLE}) == {
         "c1": "a"
     }
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_in_check_mode_no_mark_is_left(tmp_path: Path, check_mode: bool):
+    done = slurm_shared_state._leave(tmp_path, "c1", ME, in_force=False, check=check_mode)
+    assert (bool(done["mark"]), len(list(tmp_path.iterdir()))) == (not check_mode, int(not check_mode))
+
+
+@pytest.mark.parametrize("in_force", [True, False])
+def test_state_of_a_controller_without_slurm_conf_is_not_its_own(tmp_path: Path, in_force: bool):
+    (tmp_path / "clustername").write_text("x")
+    assert holds_state(tmp_path, ME)
+    assert slurm_shared_state._leave(tmp_path, "c1", ME, in_force=in_force, check=False)["in_force"] is in_force
