@@ -16,7 +16,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import ask
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import read
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import Closed, Fence, reason
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import Closed, Fence, _takes_jobs, reason
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import notices
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_fence, slurm_in_use
 
@@ -857,6 +857,23 @@ def test_what_was_closed_is_opened_and_forgotten(node: Node):
     assert give_back(node, "old") == (["scontrol update PartitionName=old State=UP"], [])
     assert node.updates == ["PartitionName=old State=UP"]
     assert not record.exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "takes"),
+    [("IDLE", True), ("MIXED", True), ("IDLE+POWERED_DOWN", True), ("", False), ("DOWN*", False), ("IDLE+DRAIN", False),
+     ("IDLE+FAIL", False), ("IDLE+REBOOT_REQUESTED", False), ("FUTURE", False), ("UNKNOWN", False)],
+)  # fmt: skip
+def test_only_a_node_that_could_get_a_job_is_drained(state: str, takes: bool):
+    assert _takes_jobs(state) is takes
+
+
+def test_in_check_mode_what_is_closed_stays_closed_and_the_command_is_named(node: Node):
+    record = closed(node, "DRAIN", "old")
+    node.check_mode = True
+    assert give_back(node, "old") == (["scontrol update PartitionName=old State=UP"], [])
+    assert node.updates == []
+    assert record.exists()
 
 
 @pytest.mark.parametrize("state", ["DOWN", "INACTIVE", "UP"])
