@@ -69,8 +69,8 @@ NOT_AS_TEXT = ("bool", "list", "dict")
 def not_as_text(name: str, value: str, kind: str) -> str:
     """Return the error text for a text where a truth value, a list or a mapping is meant, with how to write it.
 
-    >>> not_as_text("slurm_compute_restrict_ssh", "false", "bool")
-    "'false' is text, and a truth value is needed; on the command line: -e '{\"slurm_compute_restrict_ssh\": false}'"
+    >>> print(not_as_text("slurm_compute_restrict_ssh", "false", "bool"))
+    'false' is text, and a truth value is needed; on the command line: -e '{"slurm_compute_restrict_ssh": false}'
     """
     needed = {"bool": "a truth value", "list": "a list", "dict": "a mapping"}[kind]
     example = {

@@ -75,7 +75,7 @@ def parse(rows: Iterable[Mapping[str, Any]]) -> list[Effect]:
 def effect_of(kind: str, option: str) -> Effect | None:
     """Return the row of an option, written in any case; None when its change was not seen to hurt.
 
-    >>> effect_of("slurm", "selecttype").effect
+    >>> effect_of("slurm", "maxjobcount").effect
     'ends-jobs'
     """
     return next((one for one in effects() if (one.kind, one.option.lower()) == (kind, option.lower())), None)
