@@ -14,8 +14,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.repositories 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Request, Stack, StackError, resolve
 
 from .fields import Mistakes, Path
+from .late_mistakes import Wrong
 from .model import Cluster, GpuMirror, GpuStack, Profile
-from .reader import ClusterFileError, read
 from .schema_gpu import GPU_STACK
 
 _NEEDED = ("os", "source", "driver")
@@ -119,8 +119,11 @@ def armored(path: str) -> str:
 
 
 def key_mistakes(cluster: Cluster) -> list[str]:
-    """Return what is wrong with the keys that profiles name, each once, with its line: they are read only when they are needed."""
-    found: dict[str, tuple[str, Path]] = {}
+    """Return what is wrong with the key files of repositories, a line each.
+
+    Only a run that installs GPU software needs the files, so the cluster file is read without them.
+    """
+    wrong = Wrong(cluster.path)
     for name, profile in cluster.profiles.items():
         stack = profile.gpu_stack
         named: list[tuple[Path, str]] = [(("keys", one), path) for one, path in stack.keys] if stack else []
@@ -130,14 +133,8 @@ def key_mistakes(cluster: Cluster) -> list[str]:
             try:
                 armored(path)
             except ValueError as error:
-                found.setdefault(str(error), (name, below))
-    if not found:
-        return []
-    mistakes = Mistakes(read(cluster.path)[1])
-    for text, (name, below) in found.items():
-        own: Path = ("profiles", name, "gpu_stack", *below)
-        mistakes.add(own if own in mistakes.lines else ("gpu_stack", *below), text)
-    return str(ClusterFileError(cluster.path, mistakes.found)).split("\n")
+                wrong.add(("profiles", name, "gpu_stack", *below), str(error), ("gpu_stack", *below))
+    return wrong.lines()
 
 
 def _check(profile: Profile, wanted: GpuStack, path: Path, mistakes: Mistakes) -> None:

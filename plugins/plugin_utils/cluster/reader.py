@@ -39,7 +39,7 @@ def read(path: str) -> tuple[dict[str, Any], dict[Path, int], list[Mistake]]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         problem = ", ".join(part for part in (error.context, error.problem) if part)
-        indent = re.match(r"\s*", text.splitlines()[line - 1])[0] if line <= len(text.splitlines()) else ""  # type: ignore[index]
+        indent = "".join(one[: len(one) - len(one.lstrip())] for one in text.splitlines()[line - 1 : line])
         tab = " Indent with blanks; a tab is not allowed." if "\t" in indent else ""
         raise ClusterFileError(path, [Mistake(line, "the file", f"is not YAML: {problem}.{tab}")]) from error
     except (yaml.YAMLError, RecursionError) as error:

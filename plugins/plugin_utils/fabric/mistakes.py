@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan, Problem
 from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Mistakes, Path, dotted, near
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.reader import read
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Path, dotted, near
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.late_mistakes import Wrong
 
 # Invariant -> keys of the cluster file that mend it, the usual one first; the table in docs/fabric.md has them, too.
 MENDED_BY: dict[str, tuple[Path, ...]] = {
@@ -35,31 +35,6 @@ MENDED_BY: dict[str, tuple[Path, ...]] = {
 _OF_PROFILE = {"P6": "nics", "P11": "nics", "P12": "nvlink_domain"}
 # `rack b01, su1-r0`, `gpu001 mlx5_0`, `rack b01, su1-r0 port 3`: rack, name, and what of it is the same for others.
 _PLACE = re.compile(r"(?:rack ([^\s,]+), )?([^\s,]+)((?: [^,]*)?)\Z")
-
-
-@dataclass
-class Wrong:
-    """Collects what is wrong, each with the key at which it is mended; the file is read again for the lines at the end."""
-
-    path: str
-    found: list[tuple[tuple[Path, ...], str]] = field(default_factory=list)
-
-    def add(self, where: Path, text: str, *others: Path) -> None:
-        """Note what is wrong at a key, or, where the file does not state it, at the first of others that it states."""
-        self.found.append(((where, *others), text))
-
-    def lines(self) -> list[str]:
-        """Return a line for each mistake, in the order of the file."""
-        if not self.found:
-            return []
-        try:
-            lines = read(self.path)[1]
-        except ClusterFileError:
-            lines = {}
-        mistakes = Mistakes(lines)
-        for keys, text in self.found:
-            mistakes.add(next((key for key in keys if key in lines), keys[0]), text)
-        return str(ClusterFileError(self.path, mistakes.found)).split("\n")
 
 
 def check_ports(plan: Plan, listed: Iterable[tuple[int, str, int]], key: str, wrong: Wrong) -> None:

@@ -27,8 +27,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.domains i
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fabric import BY_UNIT, in_fabric
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import Path, allowed
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import near as hint
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.late_mistakes import Wrong
 
-from .mistakes import Wrong, check_ports
+from .mistakes import check_ports
 
 
 def plan_of(cluster: Cluster) -> Plan:

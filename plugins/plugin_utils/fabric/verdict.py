@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fabric import in_fabric
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.late_mistakes import Wrong
 
 from .artefacts import INFINIBAND, planned
-from .mistakes import Wrong
 
 _MANAGERS = ("services", "subnet_managers")
 
