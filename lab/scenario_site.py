@@ -51,6 +51,15 @@ def edited(host: Any, directory: Path) -> Iterator[Site]:
     host.run("scancel --user=root; while squeue --noheader --all | grep -q .; do sleep 1; done")
 
 
+def starts(host: Any) -> str:
+    """Return when the daemons of the controller, a node and a login host were started, and their process ids."""
+    show = "systemctl show {} --property=Id,MainPID,ExecMainStartTimestampMonotonic"
+    others = (("gpu01", "munge slurmd"), ("login1", "munge sackd"))
+    shown = [host.check_output(show.format("munge mariadb slurmdbd slurmctld slurmrestd"))]
+    shown += [scenario_run.ssh("slurm", "root", machine, show.format(units)).stdout for machine, units in others]
+    return "\n\n".join(text.strip() for text in shown)
+
+
 def start_job(host: Any, *arguments: str) -> str:
     """Start a job that goes on; return its id once it runs."""
     out = host.check_output(

@@ -282,9 +282,8 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     _refuse_other_versions(module)
     read = _sources(module)
     if left := _packages(module).to_install():
-        if not module.check_mode:
-            # Another version of the packages may need others of these.
-            _lock(module, [])
+        # Another version of the packages may need others of these.
+        _lock(module, [])
         return {**read, **left}
     done = _bring(module)
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):

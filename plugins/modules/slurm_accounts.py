@@ -182,7 +182,7 @@ def _run(module: AnsibleModule, wanted: Wanted) -> None:
         asked = True
         others = _ask_unlisted(module, wanted, state)
         if module.params["remove"]:
-            todo += removals(module.params["cluster"], wanted, state, others)
+            todo += removals(module.params["cluster"], wanted, others)
         for call in todo:
             if not module.check_mode:
                 _sacctmgr(module, "--immediate", *call)

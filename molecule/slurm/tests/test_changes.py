@@ -10,7 +10,7 @@ import pytest
 
 from lab import scenario_run
 from lab.paths import state_of
-from lab.scenario_site import edited, job_state, start_job
+from lab.scenario_site import edited, job_state, start_job, starts
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -21,15 +21,6 @@ SAME = ("mariadb", "slurmd", "sackd")
 @pytest.fixture
 def site(host, tmp_path):
     yield from edited(host, tmp_path)
-
-
-def starts(host) -> str:
-    """Return when the daemons of the controller, a node and a login host were started, and their process ids."""
-    show = "systemctl show {} --property=Id,MainPID,ExecMainStartTimestampMonotonic"
-    others = (("gpu01", "munge slurmd"), ("login1", "munge sackd"))
-    shown = [host.check_output(show.format("munge mariadb slurmdbd slurmctld slurmrestd"))]
-    shown += [scenario_run.ssh("slurm", "root", machine, show.format(units)).stdout for machine, units in others]
-    return "\n\n".join(text.strip() for text in shown)
 
 
 def test_a_partition_and_a_node_that_go_and_come_spare_their_jobs_and_restart_nothing(host, site):
@@ -91,7 +82,7 @@ def test_mistakes_in_the_cluster_file_are_all_named_and_touch_no_host(host, site
     result = site.run(playbook="site.yml")
     output = result.stdout + result.stderr
     assert result.returncode != 0
-    for message in ("SlurmdParametres", "'r9'", "'count' is 3"):
+    for message in ("did you mean SlurmdParameters", "'r9'", "'count' is 3"):
         assert re.search(rf"slurm\.bedplate\.yml:\d+.*{message}", output)
     assert "PLAY RECAP" not in output or "ctl1" not in output[output.rindex("PLAY RECAP") :]
     assert host.check_output("stat --format=%Y /var/lib/bedplate/files.json") == before

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lab import scenario_run
-from lab.scenario_site import CLUSTER_FILE, Site, arriving, edited, output_of, start_job
+from lab.scenario_site import CLUSTER_FILE, Site, arriving, edited, output_of, start_job, starts
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -26,9 +26,6 @@ EDITS = [
         "Gres=gpu:renamed:1",
     ),
 ]
-STARTED = (
-    "systemctl show munge mariadb slurmdbd slurmctld slurmrestd --property=Id,MainPID,ExecMainStartTimestampMonotonic"
-)
 
 
 # The last test brings back what the scenario says; between the tests the cluster may stay as one left it.
@@ -77,9 +74,9 @@ def test_a_node_with_jobs_keeps_its_hardware_and_a_later_run_changes_it(host, si
     assert {kept for _, _, kept, _ in EDITS} <= set(node(host, "gpu01"))
     assert {changed for _, _, _, changed in EDITS} <= set(node(host, "gpu02"))
     assert host.check_output("srun --account=research --nodelist=gpu02 hostname") == "gpu02"
-    started = host.check_output(STARTED)
+    started = starts(host)
     assert {counters["changed"] for counters in site.apply().values()} == {0}
-    assert host.check_output(STARTED) == started
+    assert starts(host) == started
     foretold = output_of(site.run("--check"))
     assert "gpu01" in foretold
     assert f"ids {', '.join(jobs)}" in foretold

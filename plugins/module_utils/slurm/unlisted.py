@@ -61,12 +61,9 @@ def unlisted(wanted: Wanted, state: Found, busy: Iterable[tuple[str, str]] = ())
     return [*users, *sorted(accounts, key=lambda one: (-_depth(one.account, state), one.account))]
 
 
-def removals(cluster: str, wanted: Wanted, state: Found, found: Iterable[Unlisted]) -> list[list[str]]:
-    """Return the sacctmgr calls that remove what has no jobs."""
-    found = list(found)
+def removals(cluster: str, wanted: Wanted, found: Iterable[Unlisted]) -> list[list[str]]:
+    """Return the sacctmgr calls that remove what has no jobs, in the order in which `unlisted` found it."""
     gone = [one for one in found if not one.has_jobs]
-    # An account stays as long as somebody in it does.
-    stay = _above({one.account for one in found if one.has_jobs}, state)
     listed = {name.lower(): (name, _users(account)) for name, account in wanted.accounts.items()}
     todo: list[list[str]] = []
     for one in gone:
@@ -77,7 +74,7 @@ def removals(cluster: str, wanted: Wanted, state: Found, found: Iterable[Unliste
                 where = ["where", f"cluster={cluster}", "set", f"defaultaccount={others[0]}"]
                 todo.append(["modify", "user", one.user, *where])
             todo.append(["delete", "user", one.user, "where", f"cluster={cluster}", f"account={one.account}"])
-        elif one.account not in stay:
+        else:
             todo.append(["delete", "account", one.account, "where", f"cluster={cluster}"])
     return todo
 

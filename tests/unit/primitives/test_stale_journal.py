@@ -14,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import RpmError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import Seen
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives import journal as journal_module
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import UnitBefore
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
@@ -381,16 +382,18 @@ def test_a_failed_task_has_what_was_left_alone_in_its_result(node: Node, monkeyp
     assert result["left_alone"][f"{node.root}/link"] in result["msg"]
 
 
-def test_a_unit_is_read_before_the_run_changes_it(node: Node):
+@pytest.mark.parametrize(("found", "runs"), [(UP, True), (DOWN, False)], ids=["started since", "still down"])
+def test_a_unit_is_read_before_the_run_changes_it(node: Node, found: Seen, runs: bool):
     """A run that only continues what a killed one wrote keeps no plan, and its units are others when it fails."""
     node.machine.units["d.service"] = DOWN
     first(node)
     killed(node)
     (node.root / "d.conf").write_text("by hand\n")
+    node.machine.units["d.service"] = replace(found, started=1.0)
     later = node.transaction()
-    node.machine.units["d.service"] = replace(UP, started=1.0)
+    node.machine.units["d.service"] = replace(UP, started=1.0) if not runs else replace(DOWN, active="failed")
     later.take_back("no good")
-    assert "stop d.service" in node.machine.writes
+    assert node.machine.units["d.service"].running == runs
 
 
 def test_units_are_read_at_the_start_only_where_a_run_was_killed(node: Node):

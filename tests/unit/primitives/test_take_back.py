@@ -173,6 +173,15 @@ def test_a_unit_that_did_not_run_before_is_stopped_and_disabled(node: Node):
     assert node.machine.writes == ["stop d.service", "reset-failed d.service", "disable d.service"]
 
 
+def test_a_unit_that_was_enabled_and_did_not_run_stays_enabled(node: Node):
+    node.machine.units["d.service"] = replace(DOWN, file="enabled")
+    transaction = node.transaction()
+    node.write(node.wanted(**{"d.conf": "new\n"}), transaction)
+    node.machine.units["d.service"] = replace(DOWN, active="failed", file="enabled")
+    transaction.take_back("does not start")
+    assert node.machine.writes == ["stop d.service", "reset-failed d.service"]
+
+
 def test_a_unit_that_died_on_the_new_files_is_started_on_the_old(node: Node):
     first(node)
     transaction = node.transaction()
@@ -243,6 +252,41 @@ def test_a_check_run_writes_no_journal_and_takes_nothing_back(node: Node):
     assert not node.journal.exists()
 
 
+def test_the_journal_is_for_root_alone_and_on_the_disk_before_a_file_changes(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    """It has the contents of secrets; without it on the disk a power failure leaves half a change that nobody can take back."""
+    first(node)
+    before = node.tree()
+    synced: list[tuple[str, bool]] = []
+    fsync = os.fsync
+
+    def look(descriptor: int) -> None:
+        synced.append((str(Path(f"/proc/self/fd/{descriptor}").readlink()), node.tree() == before))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", look)
+    node.write(changed(node), node.transaction())
+    (content,) = [unchanged for path, unchanged in synced if Path(path).name.startswith(".demo.json.")]
+    directory = next(unchanged for path, unchanged in synced if path == str(node.journal.parent))
+    assert (content, directory) == (True, True)
+    assert node.journal.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_file_in_the_place_of_a_temporary_one_is_not_followed(node: Node, monkeypatch: pytest.MonkeyPatch):
+    """A program that may write beside a file of bedplate could have the old content written anywhere."""
+    first(node)
+    transaction = node.transaction()
+    node.write(changed(node), transaction)
+    monkeypatch.setattr(journal_module.secrets, "token_hex", lambda _bytes: "0123abcd")
+    elsewhere = node.scratch / "elsewhere"
+    (node.root / ".d.conf.0123abcd.tmp").symlink_to(elsewhere)
+    monkeypatch.setattr(transaction.journal, "_remove_temporaries", lambda: None)
+    text = transaction.take_back("no good")
+    assert "NOT be restored" in text
+    assert not elsewhere.exists()
+
+
 def test_a_full_disk_names_the_path_and_its_file_system_and_changes_nothing(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ):
@@ -284,10 +328,15 @@ def test_without_space_for_the_journal_nothing_is_changed(node: Node, monkeypatc
 
 
 def test_the_old_content_is_restored_where_there_is_no_space_for_both(node: Node, monkeypatch: pytest.MonkeyPatch):
+    """With its owner and mode, too, of which the journal of the change knows alone."""
     first(node)
+    (node.root / "d.conf").chmod(0o640)
+    owner = 12345 if os.geteuid() == 0 else os.geteuid()
+    os.chown(node.root / "d.conf", owner, -1)
     before = node.tree()
     transaction = node.transaction()
     node.write(changed(node), transaction)
+    assert node.tree()["d.conf"][:2] != before["d.conf"][:2]
     create = journal_module._create
 
     def full(path: Path, state: object) -> None:

@@ -135,9 +135,10 @@ class Module:
             "conf_servers": ["10.0.0.9:6817"], "first_start": False, **sizes,
         }  # fmt: skip
         self.result: dict[str, Any] = {}
+        self.warnings: list[str] = []
 
     def warn(self, text: str) -> None:
-        """Take a warning."""
+        self.warnings.append(text)
 
     def exit_json(self, **result: Any) -> None:
         self.result = result
@@ -176,3 +177,17 @@ def test_jobs_of_other_controllers_are_said_whatever_can_be_counted(
         slurm_node_hardware.main()
     assert (module.result.get("failed", False), module.result["counted"]) == (failed, counted)
     assert (len(module.result["others"]), module.result["silent"]) == (len(others), bool(others))
+
+
+def test_check_mode_warns_of_a_node_that_has_less_and_foretells_the_rest(monkeypatch: pytest.MonkeyPatch):
+    """The run that follows may load the driver or correct the profile first."""
+    module = Module(fail=True)
+    module.check_mode = True
+    monkeypatch.setattr(slurm_node_hardware, "AnsibleModule", lambda **_: module)
+    monkeypatch.setattr(slurm_node_hardware, "find", lambda name: None)
+    monkeypatch.setattr(slurm_node_hardware, "jobs_of_others", lambda *_, **__: Served((), False))
+    with pytest.raises(Ended):
+        slurm_node_hardware.main()
+    assert not module.result.get("failed")
+    (warning,) = module.warnings
+    assert "/dev/nothing missing" in warning

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -189,3 +190,32 @@ def test_nothing_is_removed_where_nobody_knows_of_jobs(monkeypatch: pytest.Monke
     assert module.result["failed"]
     assert "Unable to contact" in module.result["msg"]
     assert not [one for one in module.ran if one.startswith("delete")]
+
+
+def test_no_variable_of_a_login_hides_the_jobs_of_an_account(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SQUEUE_STATES", "PENDING")
+    monkeypatch.setenv("SLURM_CLUSTERS", "other")
+    seen: list[dict[str, str]] = []
+    run_command = Fake.run_command
+
+    def look(module: Fake, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        seen.append({**os.environ, **environ_update})
+        return run_command(module, line, environ_update)
+
+    monkeypatch.setattr(Fake, "run_command", look)
+    run(monkeypatch, {"list assoc": (0, STORED, "")}, remove=True)
+    assert len(seen) == 3 + len(REMOVED)
+    assert not any({"SQUEUE_STATES", "SLURM_CLUSTERS"} & set(environment) for environment in seen)
+
+
+def test_jobs_in_hidden_partitions_keep_their_account(monkeypatch: pytest.MonkeyPatch):
+    """As squeue has it: without --all it prints no job of a hidden partition."""
+    run_command = Fake.run_command
+
+    def squeue(module: Fake, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        if "squeue" in line:
+            return (0, "old|carol\n" if "--all" in line else "", "")
+        return run_command(module, line, environ_update)
+
+    monkeypatch.setattr(Fake, "run_command", squeue)
+    assert run(monkeypatch, {"list assoc": (0, STORED, "")}, remove=True).result["calls"] == REMOVED[:1]

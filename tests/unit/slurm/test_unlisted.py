@@ -49,7 +49,7 @@ def test_a_cluster_file_without_accounts_leaves_them_to_others():
 
 
 def test_all_without_jobs_are_removed_and_a_default_account_is_another_one_before():
-    assert removals("c", WANTED, STATE, ALL) == [
+    assert removals("c", WANTED, ALL) == [
         ["delete", "user", "bob", "where", "cluster=c", "account=research"],
         ["modify", "user", "alice", "where", "cluster=c", "set", "defaultaccount=Research"],
         ["delete", "user", "alice", "where", "cluster=c", "account=sub"],
@@ -72,7 +72,7 @@ def test_jobs_outrank_the_removal_of_their_user_their_account_and_those_above(sq
     told = unlisted(WANTED, STATE, jobs(squeue))
     assert {(one.account, one.user) for one in told if one.has_jobs} == kept
     gone = {(call[5].partition("=")[2], call[2]) if call[1] == "user" else (call[2], "")
-            for call in removals("c", WANTED, STATE, told) if call[0] == "delete"}  # fmt: skip
+            for call in removals("c", WANTED, told) if call[0] == "delete"}  # fmt: skip
     assert gone == {(one.account, one.user) for one in ALL} - kept
 
 

@@ -1,0 +1,95 @@
+"""What deploy does before or instead of a change, so that another run, a killed run or a lock of dnf does no harm."""
+
+from __future__ import annotations
+
+import json
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.deployed_packages import DeployedPackages
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.turn import one_at_a_time
+from ansible_collections.bedplate.cluster.plugins.modules import deploy
+from tests.unit.primitives.test_deployed_packages import RPM, Machine
+from tests.unit.primitives.test_stale_journal import Module, killed, run
+from tests.unit.primitives.test_take_back import Node, changed, first
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def packages_of(monkeypatch: pytest.MonkeyPatch, machine: Machine) -> None:
+    """Have deploy ask this machine about packages."""
+    monkeypatch.setattr(deploy, "DeployedPackages", partial(DeployedPackages, run=machine.run))
+
+
+def test_a_run_waits_for_another_that_deploys_the_same_manifest(node: Node):
+    first(node)
+    before = node.tree()
+    second = threading.Thread(target=run, args=(node, node.wanted(**{"d.conf": "second\n"})), kwargs={"prune": False})
+    with one_at_a_time(node.state, "demo"):
+        second.start()
+        second.join(0.5)
+        assert second.is_alive()
+        assert node.tree() == before
+    second.join(60)
+    assert (node.root / "d.conf").read_text() == "second\n"
+
+
+def test_check_mode_makes_no_lock(node: Node, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Module, "check_mode", True)
+    assert run(node, node.wanted(one="1\n"))["changed"]
+    assert not node.state.exists()
+
+
+def test_check_mode_that_fails_leaves_what_a_killed_run_wrote_and_its_journal(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+):
+    first(node)
+    killed(node)
+    before, journal = node.tree(), node.journal.read_text()
+
+    def fails(*_arguments: object, **_more: object) -> None:
+        raise OSError("no answer")
+
+    monkeypatch.setattr(Module, "check_mode", True)
+    monkeypatch.setattr(deploy, "_lock", fails)
+    with pytest.raises(OSError, match="no answer"):
+        run(node, changed(node), take_back=True)
+    assert node.tree() == before
+    assert node.journal.read_text() == journal
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_dnf_may_change_what_followed_the_packages_that_are_to_change(
+    node: Node, monkeypatch: pytest.MonkeyPatch, check: bool
+):
+    """A lock on a follower of the old version would keep dnf from the new version."""
+    locks = node.root / "versionlock.list"
+    monkeypatch.setattr(node_rpm, "LOCKS", str(locks))
+    packages_of(monkeypatch, Machine(rpm=RPM))
+    arguments: dict[str, Any] = {"manager": "dnf", "packages": ["slurm"], "follow": ["slurm"]}
+    locks.write_text("by-hand-1.*\n")
+    assert run(node, [], **arguments)["changed"]
+    locked = locks.read_text()
+    assert "slurm-0:24.11.5-1.el9.*" in locked
+    monkeypatch.setattr(Module, "check_mode", check)
+    assert run(node, [], **{**arguments, "packages": ["slurm=25.5-1.el9"]})["missing"] == ["slurm=25.5-1.el9"]
+    assert locks.read_text() == (locked if check else "by-hand-1.*\n")
+
+
+def test_holds_are_released_where_they_are_all_that_the_manifest_deployed(node: Node, monkeypatch: pytest.MonkeyPatch):
+    machine = Machine(apt_mark="munge\n")
+    packages_of(monkeypatch, machine)
+    node.state.mkdir()
+    (node.state / "holds.json").write_text(json.dumps({"demo": ["munge"], "other": ["slurmd"]}))
+    assert run(node, [], state="absent")["changes"] == ["munge: no longer held"]
+    assert "apt-mark unhold munge" in machine.commands
+    assert json.loads((node.state / "holds.json").read_text()) == {"other": ["slurmd"]}
+    assert not run(node, [], state="absent")["changed"]
