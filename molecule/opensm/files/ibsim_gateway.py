@@ -5,7 +5,7 @@
 Stands between ibsim in remote mode (`ibsim -r -l 7170`) and its clients, which find it at port 7070. It passes everything on, and
 
 - a TrapRepress reaches who sent the trap. ibsim drops it, and the OpenSM that has told of its priority would wait for it for ever;
-- a request without an answer times out after a second, as the kernel has it. ibsim's clients would wait for ever;
+- a request without an answer times out after three seconds, as the kernel has it after its retries. ibsim's clients would wait for ever;
 - an SM that was killed makes room for the next one on its node.
 """
 
@@ -26,7 +26,8 @@ STATUS, MAD = 16, 32
 TIMED_OUT = struct.pack("!I", 110)
 GET, SET, TRAP, TRAP_REPRESS, GET_TABLE = 1, 2, 5, 7, 18
 ASKING = (GET, SET, TRAP, GET_TABLE)
-PATIENCE = 1.0
+# An answer of ibsim that comes later, as on a busy machine, makes OpenSM take the node for gone.
+PATIENCE = 3.0
 
 
 class Client:

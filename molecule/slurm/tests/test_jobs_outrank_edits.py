@@ -90,6 +90,25 @@ def test_a_node_with_jobs_keeps_its_hardware_and_a_later_run_changes_it(host, si
     assert host.check_output("srun --account=research --nodelist=gpu01 --gres=gpu:1 hostname") == "gpu01"
 
 
+@pytest.mark.full_in("slurm")
+def test_a_second_edit_while_a_line_is_kept_keeps_it_as_it_was_at_first(host, site):
+    site.apply()
+    job = start_job(host, "--nodelist=gpu01 --gres=gpu:1 --no-requeue")
+    before, line = judge(host, job), hardware(host, "gpu01")
+    for edits in (EDITS[:1], EDITS):
+        fresh(site, *((old, new) for old, new, _, _ in edits))
+        result = site.run()
+        assert result.returncode == 0, result.stdout[-6000:]
+        assert f"ids {job}" in output_of(result)
+        assert judge(host, job) == before
+        assert hardware(host, "gpu01") == line
+        assert {changed for _, _, _, changed in edits} <= set(node(host, "gpu02"))
+    host.check_output(f"scancel {job}; while squeue --noheader --all | grep -q .; do sleep 1; done")
+    site.apply()
+    assert hardware(host, "gpu01") == hardware(host, "gpu02")
+    assert {changed for _, _, _, changed in EDITS} <= set(node(host, "gpu01"))
+
+
 @pytest.mark.parametrize("arguments", [[], pytest.param(["--check"], marks=pytest.mark.full_in("slurm"))], ids=str)
 def test_hardware_that_no_node_has_is_refused_before_any_file_changes(host, site, arguments):
     job = start_job(host, "--nodelist=gpu01 --gres=gpu:1 --no-requeue")

@@ -69,5 +69,5 @@ def test_two_edits_at_once_are_each_in_force_or_refused(host, site, tmp_path, ap
         case [False, True]:
             assert (memory, timeout) == (False, True)
         case _:
-            # The later one began after the other had written, and its cluster file is in force alone.
-            assert timeout or memory
+            # The later one began after the other had written, and its cluster file is in force alone, or waits for jobs.
+            assert timeout or memory or waits

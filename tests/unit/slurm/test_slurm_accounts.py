@@ -209,7 +209,7 @@ def test_no_variable_of_a_login_hides_the_jobs_of_an_account(monkeypatch: pytest
 
 
 def test_jobs_in_hidden_partitions_keep_their_account(monkeypatch: pytest.MonkeyPatch):
-    """As squeue has it: without --all it prints no job of a hidden partition."""
+    """As squeue has it for who is not root: without --all it prints no job of a hidden partition."""
     run_command = Fake.run_command
 
     def squeue(module: Fake, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
