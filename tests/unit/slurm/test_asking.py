@@ -13,8 +13,9 @@ from tests.unit.slurm.test_slurm_in_use import NODES, Node, closed
 
 
 class Hiding(Node):
-    """A controller whose commands hide what Slurm's own hide from who is not root: a hidden partition without --all. Without
-    --local they show the jobs of other clusters of a federation.
+    """A controller whose commands answer as Slurm's own do.
+
+    Without --all they hide a hidden partition from who is not root; without --local they show jobs of other clusters of a federation.
     """
 
     def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
