@@ -104,6 +104,11 @@ class Root:
         data = self.raw(path, needed=needed)
         return None if data is None else data.decode("utf-8", "replace").strip()
 
+    def lines(self, path: str, *, needed: bool = False) -> list[str]:
+        """Return the lines of a text file as they are, so that their numbers are those of the file; none when it cannot be read."""
+        data = self.raw(path, needed=needed)
+        return [] if data is None else data.decode("utf-8", "replace").splitlines()
+
     def link(self, path: str) -> str | None:
         """Return the last name of what a link points to; None when there is no link."""
         try:

@@ -51,7 +51,7 @@ def _sources(root: Root, own: Collection[str], is_used: bool) -> Iterator[Findin
             )  # fmt: skip
     for name in root.names("etc/apt/apt.conf.d") if is_used else ():
         path = f"etc/apt/apt.conf.d/{name}"
-        text = root.text(path, needed=False) or ""
+        text = "\n".join(root.lines(path))
         if f"/{path}" not in own and (match := _INSECURE.search(text)):
             place = f"/{path}:{text[: match.start()].count(chr(10)) + 1 + match[0].count(chr(10))}"
             yield Finding(

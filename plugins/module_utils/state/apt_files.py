@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
@@ -49,12 +49,12 @@ class Pin:
 def sources(root: Root) -> Iterator[Source]:
     """Yield all sources that are in use."""
     for path in ("etc/apt/sources.list", *_files(root, "etc/apt/sources.list.d", ".list")):
-        for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+        for number, line in enumerate(root.lines(path), 1):
             if found := _ONE_LINE.match(line):
                 options = dict(pair.partition("=")[::2] for pair in (found["options"] or "").split())
                 yield _source(f"/{path}", number, found["uri"], found["suite"], options)
     for path in _files(root, "etc/apt/sources.list.d", ".sources"):
-        for number, stanza in stanzas(root.text(path, needed=False) or ""):
+        for number, stanza in stanzas(root.lines(path)):
             fields = {key.lower(): value for key, value in stanza.items()}
             if fields.get("enabled", "yes").lower() in _YES:
                 for uri in fields.get("uris", "").split():
@@ -72,18 +72,18 @@ def pins(root: Root) -> Iterator[Pin]:
     folder = "etc/apt/preferences.d"
     names = [name for name in root.names(folder) if "." not in name or name.endswith(".pref")]
     for path in ("etc/apt/preferences", *(f"{folder}/{name}" for name in names)):
-        for number, stanza in stanzas(root.text(path, needed=False) or ""):
+        for number, stanza in stanzas(root.lines(path)):
             priority = stanza.get("Pin-Priority", "")
             if re.fullmatch(r"-?\d+", priority):
                 packages = tuple(stanza.get("Package", "").split())
                 yield Pin(f"/{path}", number, packages, stanza.get("Pin", ""), int(priority))
 
 
-def stanzas(text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the stanzas of a text, each with the number of its first line."""
+def stanzas(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the stanzas of lines, each with the number of its first line."""
     fields: dict[str, str] = {}
     start, key = 0, ""
-    for number, line in enumerate([*text.splitlines(), ""], 1):
+    for number, line in enumerate([*lines, ""], 1):
         if line.startswith("#"):
             continue
         if not line.strip():

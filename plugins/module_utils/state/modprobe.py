@@ -42,8 +42,7 @@ def rules(root: Root) -> list[Rule]:
     """Return all lines of the files that modprobe reads, in its order, and what the kernel's command line blacklists."""
     found = []
     for path in _files(root, DIRECTORIES, ".conf"):
-        text = (root.text(path, needed=False) or "").replace("\\\n", " ")
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in _joined(root.lines(path)):
             words = line.split(None, 2)
             if len(words) > 1 and not words[0].startswith("#"):
                 found.append(
@@ -54,6 +53,20 @@ def rules(root: Root) -> list[Rule]:
         if key in ("modprobe.blacklist", "module_blacklist"):
             found += [Rule("blacklist", same(one), "", f"/proc/cmdline: {token}") for one in value.split(",")]
     return found
+
+
+def _joined(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield lines with the number of their first one; a backslash at the end continues a line."""
+    start, pending = 0, ""
+    for number, line in enumerate(lines, 1):
+        start = start if pending else number
+        if line.endswith("\\"):
+            pending += line[:-1] + " "
+            continue
+        yield start, pending + line
+        pending = ""
+    if pending:
+        yield start, pending
 
 
 def findings(root: Root, expected: Mapping[str, Any], run: Runner = run) -> Iterator[Finding]:
@@ -97,11 +110,11 @@ def _loaded(root: Root) -> Iterator[tuple[str, str]]:
     systemd-modules-load does heed it.
     """
     for path in ("etc/initramfs-tools/modules", "usr/share/initramfs-tools/modules"):
-        for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+        for number, line in enumerate(root.lines(path), 1):
             if words := line.split("#")[0].split():
                 yield same(words[0]), f"/{path}:{number}"
     for path in ("etc/dracut.conf", *_files(root, DRACUT, ".conf")):
-        for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+        for number, line in enumerate(root.lines(path), 1):
             if match := _FORCED.match(line):
                 for name in match[1].split():
                     yield same(name), f"/{path}:{number}"

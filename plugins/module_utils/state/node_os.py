@@ -36,7 +36,7 @@ def _names(root: Root, names: Mapping[str, str]) -> Iterator[Finding]:
     if not names:
         return
     there: dict[str, tuple[str, int]] = {}
-    for number, line in enumerate((root.text(_HOSTS, needed=False) or "").splitlines(), 1):
+    for number, line in enumerate(root.lines(_HOSTS), 1):
         words = line.partition("#")[0].split()
         for name in words[1:]:
             if ":" not in words[0]:
@@ -46,7 +46,7 @@ def _names(root: Root, names: Mapping[str, str]) -> Iterator[Finding]:
         if found != address:
             by = f"/{_HOSTS}:{number}" if number else ""
             yield Finding("hosts", f"address of {name}", address, found or "none", _AGAIN, overridden_by=by)
-    for number, line in enumerate((root.text("etc/nsswitch.conf", needed=False) or "").splitlines(), 1):
+    for number, line in enumerate(root.lines("etc/nsswitch.conf"), 1):
         words = line.partition("#")[0].replace(":", ": ").split()
         if words[:1] == ["hosts:"] and "dns" in words and words.index("dns") < _place(words, "files"):
             place = f"/etc/nsswitch.conf:{number}"
@@ -64,7 +64,7 @@ def _time(root: Root, servers: list[str]) -> Iterator[Finding]:
     """Compare where chrony has its time from: the servers of its role, and no others."""
     if not servers:
         return
-    main = (root.text(_CHRONY, needed=False) or "").splitlines()
+    main = root.lines(_CHRONY)
     folders = [line.split()[1] for line in main if re.match(r"\s*sourcedir\s+\S", line)]
     if not any(folder.rstrip("/") == "/etc/chrony/sources.d" for folder in folders):
         at = next((number for number, line in enumerate(main, 1) if re.match(r"\s*[#!;%]\s*sourcedir\b", line)), 0)
@@ -80,7 +80,7 @@ def _time(root: Root, servers: list[str]) -> Iterator[Finding]:
     for path in files:
         if path == _OWN_SOURCES:
             continue
-        for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+        for number, line in enumerate(root.lines(path), 1):
             words = line.split()
             if len(words) > 1 and words[0] in ("server", "pool", "peer", "refclock") and words[1] not in servers:
                 # Debian's own pool is in its configuration.

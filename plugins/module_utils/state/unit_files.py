@@ -67,7 +67,9 @@ class UnitFiles:
 
 def files_of(root: Root, unit: str) -> UnitFiles:
     """Return the files of a unit that systemd finds when it reads its directories next."""
-    fragment = next((f"/{folder}/{unit}" for folder in DIRECTORIES if is_there(root, f"{folder}/{unit}")), "")
+    names = [unit, *filter(None, [template_of(unit)])]
+    fragments = (f"{folder}/{name}" for name in names for folder in DIRECTORIES)
+    fragment = next((f"/{path}" for path in fragments if is_there(root, path)), "")
     found: dict[str, str] = {}
     for name in _folders(unit):
         for folder in DIRECTORIES:
@@ -76,6 +78,17 @@ def files_of(root: Root, unit: str) -> UnitFiles:
                     found.setdefault(one, f"/{folder}/{name}/{one}")
     # A drop-in that is a link to /dev/null is none.
     return UnitFiles(fragment, tuple(path for _name, path in sorted(found.items()) if not is_nothing(root, path)))
+
+
+def template_of(unit: str) -> str:
+    """Return the template of an instance, "" of any other unit.
+
+    >>> [template_of(one) for one in ("opensm-plane@fabric.service", "getty@.service", "slurmd.service")]
+    ['opensm-plane@.service', '', '']
+    """
+    stem, _dot, kind = unit.rpartition(".")
+    name, at, instance = stem.partition("@")
+    return f"{name}@.{kind}" if at and instance else ""
 
 
 def is_there(root: Root, path: str) -> bool:
@@ -94,8 +107,8 @@ def _folders(unit: str) -> Iterator[str]:
     """Yield names of directories of drop-ins, the most special one first: foo-bar.service.d, foo-.service.d, service.d."""
     stem, _dot, kind = unit.rpartition(".")
     yield f"{unit}.d"
-    if "@" in stem and not stem.endswith("@"):
-        yield f"{stem.partition('@')[0]}@.{kind}.d"
+    if template := template_of(unit):
+        yield f"{template}.d"
     for place in range(len(stem) - 1, 0, -1):
         if stem[place] == "-" and place < len(stem) - 1:
             yield f"{stem[: place + 1]}.{kind}.d"
@@ -105,7 +118,7 @@ def _folders(unit: str) -> Iterator[str]:
 def settings(root: Root, path: str) -> Iterator[Setting]:
     """Yield what a file sets, with continued lines joined."""
     section, number, pending = "", 0, ""
-    for at, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+    for at, line in enumerate(root.lines(path), 1):
         if pending and line.lstrip()[:1] in ("#", ";"):
             continue
         number = number if pending else at

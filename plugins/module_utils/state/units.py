@@ -83,7 +83,7 @@ def _state(root: Root, unit: Unit, now: Seen) -> Iterator[Finding]:
             )  # fmt: skip
         return
     if now.absent:
-        if not unit.may_be_absent and (unit.enabled or unit.to_run):
+        if unit.enabled or unit.to_run:
             yield Finding("unit-absent", f"unit {name}", "there", "not found", "install its package again")
         return
     if unit.masked:
@@ -119,7 +119,7 @@ def _mask(root: Root, name: str) -> str:
 def _files(root: Root, name: str, own: Collection[str]) -> Iterator[Finding]:
     """Compare what all files of a unit set with what bedplate's alone would."""
     there = unit_files.files_of(root, name)
-    mine = next((path for path in own if path.endswith(f"/{name}")), "")
+    mine = next((path for path in own if path.endswith(_own_names(name))), "")
     if there.fragment and unit_files.is_nothing(root, there.fragment):
         return
     if mine and there.fragment and there.fragment != mine:
@@ -129,7 +129,7 @@ def _files(root: Root, name: str, own: Collection[str]) -> Iterator[Finding]:
         return
     found = [one for path in there.paths for one in unit_files.settings(root, path)]
     for path in sorted(own):
-        if f"/{name}.d/" in path and path not in there.drop_ins and root.exists(path):
+        if any(f"{one}.d/" in path for one in _own_names(name)) and path not in there.drop_ins and root.exists(path):
             yield from _hidden(there, path)
     base = {path for path in there.paths if path in own or path == there.fragment or path.startswith(_VENDOR)}
     without = [one for one in found if one.path in base]
@@ -140,6 +140,11 @@ def _files(root: Root, name: str, own: Collection[str]) -> Iterator[Finding]:
         if [one.value for one in before] != [one.value for one in after] and not _is_harmless(key[1], before, after):
             winner = next(one for one in reversed(found) if one.name == key and one.path not in base)
             yield _overridden(name, key[1], before, after, winner)
+
+
+def _own_names(name: str) -> tuple[str, ...]:
+    """Return a unit and its template as the ends of paths."""
+    return tuple(f"/{one}" for one in (name, unit_files.template_of(name)) if one)
 
 
 def _hidden(there: unit_files.UnitFiles, path: str) -> Iterator[Finding]:
@@ -168,7 +173,12 @@ def _overridden(name: str, key: str, before: Sequence[Setting], after: Sequence[
 
 def _limits(root: Root, name: str, run: Runner, own: Collection[str], named: Collection[str]) -> Iterator[Finding]:
     """Compare the limits that systemd has in force with those of bedplate's files, where no file says otherwise."""
-    mine = [one for path in sorted(own) if f"/{name}" in path for one in unit_files.settings(root, path)]
+    mine = [
+        one
+        for path in sorted(own)
+        if any(own in path for own in _own_names(name))
+        for one in unit_files.settings(root, path)
+    ]
     keys = [key for key in dict.fromkeys(one.name for one in mine) if _LIMIT.match(key[1])]
     keys = [key for key in keys if f"{key[1]} of {name}" not in named]
     if not keys:

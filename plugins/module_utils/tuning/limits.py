@@ -19,7 +19,7 @@ def of_pam(root: Root) -> Iterator[tuple[str, int, str, str, str, str]]:
     """Yield (file, line, domain, type, item, value) of limits.conf and limits.d, in the order in which PAM reads them."""
     names = [name for name in root.names("etc/security/limits.d") if name.endswith(".conf")]
     for path in ("etc/security/limits.conf", *(f"etc/security/limits.d/{name}" for name in names)):
-        for number, line in enumerate((root.text(path, needed=False) or "").splitlines(), 1):
+        for number, line in enumerate(root.lines(path), 1):
             words = line.partition("#")[0].split()
             if len(words) == 4:
                 yield path, number, words[0], words[1], words[2], words[3]

@@ -69,7 +69,7 @@ def _services(root: Root) -> Iterator[Finding]:
         path = next((f"{folder}/{service}" for folder in _PAM if root.exists(f"{folder}/{service}")), "")
         if not path or _sets_limits(root, path, set()):
             continue
-        lines = (root.text(path) or "").splitlines()
+        lines = root.lines(path, needed=True)
         at = next((number for number, line in enumerate(lines, 1) if re.match(r"\s*#.*\bpam_limits\.so", line)), 0)
         yield Finding(
             "pam-limits", f"PAM service {service}", "session required pam_limits.so", "commented out" if at else "no such line",

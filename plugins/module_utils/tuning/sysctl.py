@@ -73,7 +73,7 @@ def read_at_boot(root: Root) -> Iterator[Setting]:
             if name.endswith(".conf"):
                 files.setdefault(name, f"{directory}/{name}")
     for name in sorted(files):
-        yield from settings(root.text(files[name], needed=False) or "", files[name])
+        yield from settings("\n".join(root.lines(files[name])), files[name])
 
 
 def at_next_boot(root: Root, key: str) -> Setting | None:
@@ -125,7 +125,7 @@ def _of_procps(root: Root) -> Iterator[Setting]:
     """Yield the lines of the old file, which systemd-sysctl reads only through a link in sysctl.d."""
     links = (root.name(root.find(f"{folder}/{name}")) for folder in DIRECTORIES for name in root.names(folder))
     if f"/{_OLD}" not in links:
-        yield from settings(root.text(_OLD, needed=False) or "", _OLD)
+        yield from settings("\n".join(root.lines(_OLD)), _OLD)
 
 
 def drift(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:

@@ -58,7 +58,7 @@ def _of_profile(root: Root, name: str, seen: set[str]) -> Iterator[Option]:
         return
     seen.add(path)
     own, section = [], ""
-    for number, line in enumerate((root.text(path) or "").splitlines(), 1):
+    for number, line in enumerate(root.lines(path, needed=True), 1):
         if head := re.match(r"\s*\[(.+)\]", line):
             section = head[1]
         elif pair := re.match(r"\s*([^#;=\s]+)\s*=\s*(.*?)\s*\Z", line):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use, reasons
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use, note, reasons
+from ansible_collections.bedplate.cluster.plugins.modules import reboot_wanted
 
 
 def test_notes_are_told_by_who_wrote_them(tmp_path: Path) -> None:
@@ -27,6 +30,7 @@ def test_notes_are_told_by_who_wrote_them(tmp_path: Path) -> None:
         # Of docker and of podman; a job need not be Slurm's.
         (["containerd", "dockerd", "containerd-shim", "containerd-shim"], ["2 containers run (containerd-shim)"]),
         (["conmon"], ["1 containers run (conmon)"]),
+        (["conmonrs"], ["1 containers run (conmonrs)"]),
     ],
 )
 def test_jobs_and_what_may_start_them_speak_against_it(tmp_path: Path, processes: list[str], told: list[str]) -> None:
@@ -51,6 +55,7 @@ def test_whoever_has_a_gpu_open_speaks_against_it_but_not_the_drivers_own(tmp_pa
     process(20, "bash", "/dev/null", "/dev/nvidiactl", "/dev/nvidia-uvm", "/tmp/nvidia0")
     process(21, "ended")
     (tmp_path / "21/fd").rmdir()
+    (tmp_path / "22").mkdir()
     assert in_use(tmp_path) == []
     process(1234, "python", "/dev/null", "/dev/nvidia7")
     assert in_use(tmp_path) == ["GPUs are in use: python (1234)"]
@@ -67,3 +72,50 @@ def test_the_process_that_slurmd_keeps_for_cgroups_is_no_step(tmp_path: Path) ->
     assert in_use(tmp_path) == []
     (tmp_path / "8/cmdline").write_bytes(b"slurmstepd:\0[17.batch]\0")
     assert in_use(tmp_path) == ["1 steps of jobs run (slurmstepd)"]
+
+
+def test_check_mode_leaves_the_notes(tmp_path: Path) -> None:
+    path = tmp_path / "notes/gpu_driver"
+    assert note(path, "a new driver", check=True)
+    assert not path.exists()
+    assert note(path, "a new driver", check=False)
+    assert note(path, "", check=True)
+    assert path.read_text() == "a new driver\n"
+
+
+class Ended(Exception):  # noqa: N818
+    """A module that has ended."""
+
+
+class Module:
+    """What the module is given, and what it says."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        self.params = {"notes": str(tmp_path / "notes"), "state_directory": str(tmp_path / "state")}
+
+    def exit_json(self, **result: Any) -> None:
+        raise Ended(result)
+
+    def fail_json(self, **result: Any) -> None:
+        raise Ended({**result, "failed": True})
+
+
+def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    monkeypatch.setattr(reboot_wanted, "AnsibleModule", lambda **_: Module(tmp_path))
+    monkeypatch.setattr(reboot_wanted, "in_use", lambda: ["1 steps of jobs run (slurmstepd)"])
+    with pytest.raises(Ended) as ended:
+        reboot_wanted.main()
+    return dict(ended.value.args[0])
+
+
+def test_what_works_on_the_machine_is_in_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert wanted(tmp_path, monkeypatch)["in_use"] == ["1 steps of jobs run (slurmstepd)"]
+
+
+def test_a_record_that_cannot_be_read_is_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(_directory: Path) -> set[str]:
+        raise NodeFilesError(["files.json is damaged"])
+
+    monkeypatch.setattr(reboot_wanted, "owners", unreadable)
+    answer = wanted(tmp_path, monkeypatch)
+    assert (answer["failed"], answer["msg"]) == (True, "files.json is damaged")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.state import modprobe
 
 from .machine import Machine
 
-EXPECTED = {"blacklisted": ["nouveau"], "role": "gpu_driver"}
+EXPECTED: dict[str, Any] = {"blacklisted": ["nouveau"], "role": "gpu_driver"}
 FILE = "etc/modprobe.d/bedplate-gpu-driver.conf"
 
 
@@ -22,8 +24,8 @@ def machine(tmp_path: Path) -> Machine:
     return one
 
 
-def rows(machine: Machine) -> list[tuple[str, str, str]]:
-    found = modprobe.findings(machine.root, EXPECTED, machine.run)
+def rows(machine: Machine, expected: dict[str, Any] = EXPECTED) -> list[tuple[str, str, str]]:
+    found = modprobe.findings(machine.root, expected, machine.run)
     return [(one.found, one.overridden_by, one.remedy) for one in found]
 
 
@@ -75,3 +77,62 @@ def test_what_an_initramfs_loads_by_name_is_not_kept_out(machine: Machine, path:
 def test_what_heeds_the_blacklist_is_no_finding(machine: Machine, path: str, text: str) -> None:
     machine.put(path, text)
     assert rows(machine) == []
+
+
+@pytest.mark.parametrize("outcome", [Outcome(1, "blacklist pcspkr\n", "no"), Outcome(0, "\n", "")])
+def test_a_modprobe_that_shows_nothing_leaves_the_files_to_speak(machine: Machine, outcome: Outcome) -> None:
+    assert list(modprobe.findings(machine.root, EXPECTED, lambda _command: outcome)) == []
+    machine.put(FILE, "")
+    found = modprobe.findings(machine.root, EXPECTED, lambda _command: outcome)
+    assert [one.found for one in found] == ["loadable"]
+
+
+WANTED = {"modules": ["ib-uverbs"], "role": "rdma"}
+SITE = "etc/modprobe.d/site.conf"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        (SITE, "blacklist ib_uverbs\n", ("blacklisted", f"/{SITE}:1")),
+        (SITE, "\ninstall ib_uverbs /bin/true\n", ("replaced by /bin/true", f"/{SITE}:2")),
+        (SITE, "alias ib-uverbs off\n", ("alias off", f"/{SITE}:1")),
+        (
+            "proc/cmdline",
+            "modprobe.blacklist=ib_uverbs\n",
+            ("blacklisted", "/proc/cmdline: modprobe.blacklist=ib_uverbs"),
+        ),
+    ],
+)
+def test_what_keeps_a_wanted_module_out_is_named(
+    machine: Machine, path: str, text: str, found: tuple[str, str]
+) -> None:
+    machine.put(path, text)
+    assert [row[:2] for row in rows(machine, WANTED)] == [found]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "install ib_uverbs /sbin/modprobe --ignore-install ib_uverbs\n",
+        "alias ib_uverbs other\n",
+        "options ib_uverbs x=1\n",
+    ],
+)
+def test_what_loads_a_wanted_module_in_another_way_is_no_finding(machine: Machine, text: str) -> None:
+    machine.put(SITE, text)
+    assert rows(machine, WANTED) == []
+
+
+def test_of_files_of_one_name_the_first_directory_counts(machine: Machine) -> None:
+    machine.put("usr/lib/modprobe.d/site.conf", "blacklist ib_uverbs\n")
+    assert [row[1] for row in rows(machine, WANTED)] == ["/usr/lib/modprobe.d/site.conf:1"]
+    machine.put(SITE, "# not here\n")
+    assert rows(machine, WANTED) == []
+
+
+def test_a_continued_line_does_not_shift_the_numbers_of_those_after_it(machine: Machine) -> None:
+    machine.put(SITE, "install other /bin/sh -c \\\n  true\nblacklist ib_uverbs\n")
+    assert [row[1] for row in rows(machine, WANTED)] == [f"/{SITE}:3"]
+    machine.put(SITE, "install \\\n  ib_uverbs /bin/true")
+    assert [row[:2] for row in rows(machine, WANTED)] == [("replaced by /bin/true", f"/{SITE}:1")]

@@ -49,6 +49,16 @@ CHANGES: dict[str, tuple[Callable[[Machine], object], list[tuple[str, str, str]]
         [("hosts-order", "order of names", "/etc/nsswitch.conf:2")],
     ),
     "another name": (lambda one: one.put("etc/hostname", "node7\n"), [("hostname", "name of the machine (/etc/hostname)", "")]),
+    "another name in the kernel": (
+        lambda one: one.put("proc/sys/kernel/hostname", "node7\n"), [("hostname", "name of the machine (/proc/sys/kernel/hostname)", "")],
+    ),
+    "DNS alone, below a blank line": (
+        lambda one: one.put("etc/nsswitch.conf", "\nhosts: dns\n"), [("hosts-order", "order of names", "/etc/nsswitch.conf:2")],
+    ),
+    "a peer": (
+        lambda one: one.put("etc/chrony/conf.d/site.conf", "peer ntp7\nrefclock PHC /dev/ptp0\nserver ntp1.example.org\n"),
+        [("time-sources", "chrony's sources", f"/etc/chrony/conf.d/site.conf:{number}") for number in (1, 2)],
+    ),
     "a server beside": (
         lambda one: one.put("etc/chrony/conf.d/site.conf", "# x\nserver 10.0.0.1 iburst prefer\n"),
         [("time-sources", "chrony's sources", "/etc/chrony/conf.d/site.conf:2")],
@@ -75,4 +85,10 @@ def test_what_a_site_does_not_want_managed_is_not_compared(machine: Machine, tmp
     told = os_expected(load(tmp_path / "c.bedplate.yml"), "ctl1", [], False)
     for name in CHANGES:
         CHANGES[name][0](machine)
+    assert summary(node_os.findings(machine.root, told)) == []
+
+
+def test_addresses_of_the_other_family_and_a_machine_without_names_are_silent(machine: Machine, told: Told) -> None:
+    machine.put("etc/hosts", f"fd00::9 ctl1\n{told['text']}")
+    machine.put("etc/hostname", "")
     assert summary(node_os.findings(machine.root, told)) == []

@@ -78,6 +78,20 @@ CHANGES: dict[str, tuple[Callable[[Machine], object], tuple[str, str, str]]] = {
         put("/etc/apt/sources.list.d/s.sources", "Types: deb\n\nTypes: deb\nURIs: http://o.example.org\nSuites: x\nTrusted: yes\n"),
         ("apt-unsigned", "apt source http://o.example.org x", "/etc/apt/sources.list.d/s.sources:3"),
     ),
+    "a source without a signature": (
+        put(LIST, "\n\ndeb [allow-insecure=yes] http://other.example.org/x ./\n"),
+        ("apt-unsigned", "apt source http://other.example.org/x ./", f"{LIST}:3"),
+    ),
+    "weak repositories": (
+        put("/etc/apt/apt.conf.d/90site", '\nAcquire::AllowWeakRepositories "1";\n'),
+        ("apt-unsigned", "apt's settings", "/etc/apt/apt.conf.d/90site:2"),
+    ),
+    "insecure repositories": (
+        put("/etc/apt/apt.conf.d/90site", "acquire::allowinsecurerepositories yes;\n"),
+        ("apt-unsigned", "apt's settings", "/etc/apt/apt.conf.d/90site:1"),
+    ),
+    "holds that cannot be read": (lambda machine: machine.answers.pop("apt-mark"), ("apt-hold", "holds of packages", "")),
+    "a version that begins like ours": (answers("dpkg-query", _dpkg("4.20")), ("package", "package dcgm", "")),
     "settings of apt": (
         put("/etc/apt/apt.conf.d/90site", '// x\nAPT::Get::AllowUnauthenticated "true";\n'),
         ("apt-unsigned", "apt's settings", "/etc/apt/apt.conf.d/90site:2"),
@@ -114,6 +128,53 @@ def test_drift_is_named_with_who_overrides(machine: Machine) -> None:
         subprocess.run(["sh", "-ec", command], check=True)
         named, others = judge(row, set(), set(read(machine)))
         assert (len(named), others) == (count, set())
+
+
+def test_a_file_that_apt_does_not_read_has_no_say(machine: Machine) -> None:
+    machine.put("etc/apt/preferences.d/00-site.bak", "Package: dcgm\nPin: version 5\nPin-Priority: 2000\n")
+    machine.answers["apt-cache"] = _policy("5")
+    assert read(machine) == [("apt-pin", "version of dcgm that apt would install", "")]
+
+
+def test_a_package_that_no_repository_has_or_that_a_pin_keeps_out_is_silent(machine: Machine) -> None:
+    machine.write("/etc/apt/preferences.d/never.pref", "Package: nouveau\nPin: version *\nPin-Priority: -1\n")
+    machine.answers["apt-cache"] = lambda _words: "dcgm:\n  Candidate: (none)\nnouveau:\n  Candidate: 1\n"
+    assert read(machine) == []
+
+
+def test_what_bedplate_wrote_for_apt_is_its_own(machine: Machine) -> None:
+    machine.write("/etc/apt/sources.list.d/own.list", "deb [trusted=yes] file:/srv/mirror ./\n")
+    machine.write("/etc/apt/apt.conf.d/80own", 'Acquire::AllowInsecureRepositories "true";\n')
+    assert read(machine) == []
+
+
+@pytest.mark.parametrize("used", ["", "packages", "pins", "holds"])
+def test_apt_of_a_machine_on_which_bedplate_manages_no_package_is_not_judged(tmp_path: Path, used: str) -> None:
+    machine = Machine(tmp_path)
+    machine.put(LIST, "deb [trusted=yes] http://other.example.org/x ./\n")
+    machine.put("etc/apt/apt.conf.d/90site", 'APT::Get::AllowUnauthenticated "true";\n')
+    machine.answers.update({"dpkg-query": _dpkg("4.2"), "apt-cache": _policy("4.2")})
+    if used == "pins":
+        machine.write(PREFERENCES, "Package: dcgm\nPin: version 4.2\nPin-Priority: 1001\n")
+    if used == "holds":
+        machine.put(f"{STATE}/holds.json", "{}")
+    rows = [{"name": "dcgm", "version": "4.2"}] if used == "packages" else []
+    found = packages.findings(machine.root, {"manager": "apt", "packages": rows}, machine.run)
+    assert [one.kind for one in found] == (["apt-unsigned"] * 2 if used else [])
+
+
+def test_with_dnf_neither_apt_nor_dpkg_has_a_say(machine: Machine) -> None:
+    machine.put(LIST, "deb [trusted=yes] http://other.example.org/x ./\n")
+    machine.answers["rpm"] = lambda _words: "dcgm 4.2-1.el9 installed\n"
+    rows = [{"name": "dcgm", "version": "4.2-*", "held": True}, {"name": "mta"}]
+    found = packages.findings(machine.root, {"manager": "dnf", "packages": rows}, machine.run)
+    assert [(one.where, one.found) for one in found] == [("package mta", "not installed")]
+
+
+@pytest.mark.parametrize("name", ["dcgm:amd64", "dcgm/trixie-backports"])
+def test_a_package_of_an_architecture_or_a_suite_is_found_by_its_name(machine: Machine, name: str) -> None:
+    rows = [{"name": name, "version": "4.2"}]
+    assert summary(packages.findings(machine.root, {"manager": "apt", "packages": rows}, machine.run)) == []
 
 
 @pytest.mark.parametrize(

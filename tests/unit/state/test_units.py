@@ -81,6 +81,10 @@ CHANGES: dict[str, tuple[Callable[[Machine], object], tuple[str, str, str]]] = {
     "disabled": (says(DAEMON, UnitFileState="disabled"), ("unit-enabled", f"unit {DAEMON}", "")),
     "stopped": (says(DAEMON, ActiveState="inactive", SubState="dead"), ("unit-active", f"unit {DAEMON}", "")),
     "failed": (says(OWN, ActiveState="failed", ActiveEnterTimestampMonotonic="9"), ("unit-active", f"unit {OWN}", "")),
+    "who runs it": (put(LATER, "\n\n[Service]\nUser=nobody\n"), ("unit-drop-in", f"User of {DAEMON}", f"{LATER}:4")),
+    "one of several that it runs": (
+        put(LATER, "[Service]\nExecStartPre=/bin/false\n"), ("unit-drop-in", f"ExecStartPre of {DAEMON}", f"{LATER}:2"),
+    ),
     "masked": (masked, ("unit-masked", f"unit {DAEMON}", f"/run/systemd/system/{DAEMON}")),
     "not installed": (says(DAEMON, LoadState="not-found", ActiveState="inactive"), ("unit-absent", f"unit {DAEMON}", "")),
 }  # fmt: skip
@@ -160,3 +164,80 @@ def test_limits_of_a_daemon_that_is_not_installed_are_not_compared(machine: Mach
     machine.units[DAEMON] = {"LoadState": "not-found", "LimitMEMLOCK": "8388608", "LimitNOFILE": "524288"}
     rows = [{"name": DAEMON, "role": "demo"}]
     assert [one for one in read(machine, rows) if one[0] == "unit-property"] == []
+
+
+DOWN = {"ActiveState": "inactive", "SubState": "dead"}
+
+
+@pytest.mark.parametrize(
+    ("row", "properties", "kinds"),
+    [
+        ({"masked": True}, {}, ["unit-enabled"]),
+        ({"masked": True}, {"LoadState": "masked", **DOWN}, []),
+        ({"masked": True}, {"LoadState": "not-found", **DOWN}, []),
+        ({}, {"LoadState": "masked", **DOWN}, []),
+        ({"enabled": True}, {"LoadState": "masked", **DOWN}, ["unit-masked"]),
+        ({"enabled": False}, {}, ["unit-enabled"]),
+        ({"enabled": False}, {"UnitFileState": "linked"}, ["unit-enabled"]),
+        ({"enabled": False}, {"UnitFileState": "disabled"}, []),
+        ({"enabled": False}, {"LoadState": "not-found", **DOWN}, []),
+        ({"state": "stopped"}, {}, ["unit-active"]),
+        ({"state": "stopped"}, DOWN, []),
+        ({"state": "started"}, {"LoadState": "not-found", **DOWN}, ["unit-absent"]),
+        # A oneshot that has done its work, and one that has failed at it.
+        ({"state": "started"}, {"Type": "oneshot", **DOWN}, []),
+        ({"state": "started"}, {"Type": "oneshot", "Result": "exit-code", **DOWN}, ["unit-active"]),
+        # A unit whose conditions may not hold: not started at all, or started once and gone since.
+        ({"state": "started", "condition": "allowed"}, DOWN, []),
+        ({"state": "started", "condition": "allowed"}, {"ActiveEnterTimestampMonotonic": "7", **DOWN}, ["unit-active"]),
+        ({"state": "started", "condition": "allowed"}, {"Result": "signal", **DOWN}, ["unit-active"]),
+        ({"state": "started"}, DOWN, ["unit-active"]),
+    ],
+)
+def test_what_is_wanted_of_a_unit_is_compared_with_what_systemd_reports(
+    tmp_path: Path, row: dict[str, Any], properties: dict[str, str], kinds: list[str]
+) -> None:
+    machine = Machine(tmp_path)
+    machine.units[DAEMON] = properties
+    assert [one[0] for one in read(machine, [{"name": DAEMON, **row}])] == kinds
+
+
+def test_a_unit_that_several_parts_name_is_what_one_of_them_states(machine: Machine) -> None:
+    machine.units[DAEMON].update(DOWN)
+    assert [one[0] for one in read(machine, [*ROWS, {"name": DAEMON, "role": "other"}])] == ["unit-active"]
+
+
+def test_a_template_is_not_shown_and_its_instances_are(machine: Machine) -> None:
+    template = "/etc/systemd/system/plane@.service"
+    machine.write(template, "[Service]\nExecStart=/usr/sbin/opensm\n")
+    machine.put("/etc/systemd/system/plane@.service.d/site.conf", "[Service]\nExecStart=\n")
+    assert read(machine, []) == []
+    (found,) = read(machine, [{"name": "plane@a.service", "state": "started"}])
+    assert found == ("unit-drop-in", "ExecStart of plane@a.service", "/etc/systemd/system/plane@.service.d/site.conf:2")
+    instance = machine.put("/etc/systemd/system/plane@a.service", "[Service]\nExecStart=/bin/true\n")
+    (found,) = read(machine, [{"name": "plane@a.service", "state": "started"}])
+    assert found == ("unit-fragment", "unit plane@a.service", "/etc/systemd/system/plane@a.service")
+    instance.unlink()
+    own = "/etc/systemd/system/plane@.service.d/site.conf"
+    machine.write(own, "[Service]\nLimitMEMLOCK=infinity\n")
+    machine.units["plane@a.service"] = {"LimitMEMLOCK": "65536"}
+    rows = [{"name": "plane@a.service"}]
+    assert read(machine, rows) == [("unit-property", "LimitMEMLOCK of plane@a.service", "")]
+    machine.put("/etc/systemd/system.control/plane@.service.d/site.conf", "[Service]\nCPUQuota=1%\n")
+    assert read(machine, rows)[0] == (
+        "unit-drop-in",
+        f"drop-in {own}",
+        "/etc/systemd/system.control/plane@.service.d/site.conf",
+    )
+
+
+def test_an_empty_drop_in_hides_the_one_of_its_name(machine: Machine) -> None:
+    machine.put(f"/usr/lib/systemd/system/{OWN}.d/x.conf", "[Service]\nType=simple\n")
+    machine.put(f"/usr/local/lib/systemd/system/{OWN}.d/x.conf", "")
+    assert read(machine) == []
+
+
+def test_a_comment_within_a_continued_line_is_none_of_it(machine: Machine) -> None:
+    machine.put(f"usr/lib/systemd/system/{DAEMON}", "[Service]\nExecStart=/usr/sbin/slurmd \\\n# why\n  -D\n")
+    machine.put(LATER, "[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd  -D\n")
+    assert read(machine) == []

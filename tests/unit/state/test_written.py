@@ -57,6 +57,10 @@ CHANGES: dict[str, tuple[str, Callable[[Path], object], tuple[str, str, str]]] =
     "a directory in its place": (CONF, lambda path: (path.unlink(), path.mkdir()), ("file-type", f"file {CONF}", "")),
     "mode of the directory": ("/etc/demo", lambda path: path.chmod(0o777), ("file-mode", "mode of /etc/demo", "")),
     "the lines": (LIST, lambda path: path.write_text("theirs\n"), ("block", f"lines of demo in {LIST}", "")),
+    "the file of the lines": (LIST, away, ("file", f"file {LIST}", "")),
+    "a link to nothing in the place of the lines": (
+        LIST, lambda path: (path.unlink(), path.symlink_to("nowhere")), ("file-type", f"file {LIST}", "nowhere"),
+    ),
     "target": (
         "/etc/demo/link", lambda path: (path.unlink(), path.symlink_to("key")), ("file", "file /etc/demo/link", ""),
     ),
@@ -105,3 +109,39 @@ def test_files_of_other_manifests_are_left_to_them(machine: Machine, rows: list[
 def test_a_record_that_cannot_be_read_is_a_finding(machine: Machine, rows: list[dict[str, Any]]) -> None:
     machine.put(f"{STATE}/files.json", "{")
     assert read(machine, rows)[0][0] == "records"
+
+
+def test_lines_in_a_file_that_its_package_made_a_link_are_read_there(
+    machine: Machine, rows: list[dict[str, Any]]
+) -> None:
+    path = machine.top / LIST.lstrip("/")
+    path.rename(f"{path}.real")
+    path.symlink_to("other.list.real")
+    assert read(machine, rows) == []
+
+
+def test_a_directory_behind_a_link_is_compared_there(machine: Machine, rows: list[dict[str, Any]]) -> None:
+    directory = machine.top / "etc/demo"
+    directory.rename(machine.top / "etc/real")
+    directory.symlink_to("real")
+    assert read(machine, rows) == []
+    (machine.top / "etc/real").chmod(0o700)
+    assert read(machine, rows) == [("file-mode", "mode of /etc/demo", "")]
+
+
+@pytest.mark.parametrize("manifest", ["drop_ins:demo", "drop_ins:whoever", "demo.sources", "demo.follow"])
+def test_what_came_beside_the_files_of_a_task_is_compared_with_them(
+    machine: Machine, rows: list[dict[str, Any]], manifest: str
+) -> None:
+    machine.write("/etc/systemd/system/x.service.d/x.conf", "x\n", manifest=manifest)
+    machine.put("/etc/systemd/system/x.service.d/x.conf", "y\n")
+    assert read(machine, rows) == [("file", "file /etc/systemd/system/x.service.d/x.conf", "")]
+
+
+def test_names_of_a_directory_service_are_known_and_those_that_nobody_knows_are_not_compared(
+    machine: Machine, rows: list[dict[str, Any]]
+) -> None:
+    rows[0]["owner"] = "ldapuser"
+    assert read(machine, rows) == []
+    machine.answers["getent"] = lambda words: f"ldapuser:x:{machine.top.stat().st_uid + 3}:0::/:/bin/sh\n"
+    assert read(machine, rows) == [("file-owner", f"owner of {CONF}", "")]

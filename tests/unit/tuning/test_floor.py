@@ -70,6 +70,9 @@ def two_nodes(top: Path) -> None:
         (["hugepagesz=2048K", "hugepages=1488"], []),
         (["hugepagesz=2M", "hugepages=1489"], [("huge-pages-floor", "all NUMA nodes")]),
         (["hugepagesz=2M", "hugepages=2:1"], [("huge-pages-place", "NUMA node 2")]),
+        # What the kernel does not take either.
+        (["hugepagesz=2M", "hugepages=x:9999"], []),
+        (["hugepagesz=2M", "hugepages=many,1:745"], [("huge-pages-floor", "NUMA node 1")]),
     ],
 )
 def test_tokens_are_compared_with_the_memory_of_each_numa_node(
@@ -78,6 +81,27 @@ def test_tokens_are_compared_with_the_memory_of_each_numa_node(
     two_nodes(tmp_path)
     found = refusals(Root(str(tmp_path)), parse(tokens))
     assert [(one.kind, one.where.partition(", ")[2]) for one in found] == wrong
+
+
+def test_tokens_of_a_container_and_of_an_image_are_not_compared(tmp_path: Path) -> None:
+    tokens = parse(["hugepagesz=2M", "hugepages=0:745"])
+    assert refusals(Root(str(tmp_path)), tokens) == []
+    two_nodes(tmp_path)
+    assert len(refusals(Root(str(tmp_path)), tokens)) == 1
+    (tmp_path / "run/systemd").mkdir(parents=True)
+    (tmp_path / "run/systemd/container").write_text("podman\n")
+    assert refusals(Root(str(tmp_path)), tokens) == []
+
+
+def test_a_size_of_which_no_page_is_wanted_is_not_in_excess_and_no_other_has_less_than_none() -> None:
+    wanted = [Pages(0, "2M", 8 * GIB), Pages(0, "1G", 0)]
+    assert [one.pages.size for one in excesses({0: 16 * GIB}, wanted)] == ["2M"]
+    beside = excesses({0: 16 * GIB}, [Pages(0, "2M", 8 * GIB), Pages(0, "1G", 1)])
+    assert {one.pages.size: one.most for one in beside}["1G"] == 0
+
+
+def test_a_machine_without_memory_has_its_whole_reserve_everywhere() -> None:
+    assert reserve_share(1000, 0, 0) == 1000
 
 
 def test_tokens_with_which_the_kernel_runs_are_not_refused(tmp_path: Path) -> None:

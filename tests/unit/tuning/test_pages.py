@@ -237,9 +237,55 @@ def test_the_module_refuses_waits_and_takes(
     assert (told["changed"], kernel.writes) == (True, [])
     assert [(one["before"], one["after"]) for one in told["diff"]] == [("0\n", "100\n")]
     kernel.node.put("run/systemd/container", "podman\n")
-    assert not call(capsys, kernel, 1900)["changed"]
+    contained = call(capsys, kernel, 1900)
+    assert (contained["changed"], contained.get("failed")) == (False, None)
     (kernel.node.top / "run/systemd/container").unlink()
     # The boot was to bring them and did not.
     kernel.node.put("proc/cmdline", "quiet hugepages=0:100\n")
     assert call(capsys, kernel, 100, **boot)["changed"]
     assert not call(capsys, kernel, 100)["changed"]
+    # Tokens of an earlier choice do not put off what is to be taken now.
+    kernel.node.put("proc/cmdline", "quiet\n")
+    assert call(capsys, kernel, 120, pending=["hugepages=0:120"])["changed"]
+    # The profile's reserve: 6000 of 8192 MiB leave this NUMA node 1096 MiB for pages.
+    assert not call(capsys, kernel, 548, reserve_mib=6000).get("failed")
+    assert call(capsys, kernel, 549, reserve_mib=6000)["failed"]
+
+
+def test_pages_of_which_the_kernel_does_not_say_whether_they_are_free_are_in_use(kernel: Kernel) -> None:
+    kernel.put(0, "2M", "nr_hugepages", 100)
+    (kernel.node.top / BASE.format(0, 2048) / "free_hugepages").unlink()
+    told = kernel.bring(Pages(0, "2M", 10))
+    assert (told.changed, kinds(told.waiting), kernel.writes) == ([], [("huge-pages-waiting", "2M on NUMA node 0")], [])
+
+
+def test_a_size_that_another_kernel_has_is_not_counted_as_memory(kernel: Kernel) -> None:
+    kernel.node.put("sys/devices/system/node/node0/hugepages/hugepages-64kB/nr_hugepages", "900\n")
+    assert kernel.bring(Pages(0, "2M", 10)).changed == [(Pages(0, "2M", 10), 0, 10)]
+
+
+def test_a_kernel_that_refuses_a_number_has_given_none(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.undo()
+
+    def refuses(_path: Path, _text: str) -> int:
+        raise OSError(22, "Invalid argument")
+
+    kernel.put(0, "2M", "nr_hugepages", 3)
+    monkeypatch.setattr(Path, "write_text", refuses)
+    assert pages._write(kernel.root, Pages(0, "2M", 10), 10) == 3
+
+
+def test_drift_tells_what_waits_what_is_short_and_what_nobody_wants_apart(kernel: Kernel) -> None:
+    def found(*wanted: Pages) -> list[tuple[str, str, str, str, bool]]:
+        rows = pages.drift(kernel.root, wanted, lambda: JOB)
+        return [(one.kind, one.expected, one.found, one.severity, one.reboot) for one in rows]
+
+    kernel.put(0, "2M", "nr_hugepages", 100)
+    kernel.put(0, "2M", "free_hugepages", 70)
+    assert found(Pages(0, "2M", 10)) == [("huge-pages-waiting", "10", "100", NOTICE, False)]
+    assert found(Pages(0, "2M", 50)) == [("huge-pages", "50", "100", "error", True)]
+    # No job ever ends that would bring a size that the machine does not have.
+    assert found(Pages(7, "2M", 5), Pages(0, "2M", 100)) == [("huge-pages", "5", "none of this size", "error", True)]
+    assert found() == [("huge-pages", "0", "100", "error", False)]

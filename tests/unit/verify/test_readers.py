@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import verify as gpu
 from ansible_collections.bedplate.cluster.plugins.module_utils.verify import readers
 
 FIRST, LAST = Finding("a", "first", "1", "2"), Finding("b", "last", "1", "2")
@@ -25,6 +27,21 @@ def test_a_reader_that_fails_is_a_finding_and_the_others_are_read(monkeypatch: p
     assert (first, last) == (FIRST, LAST)
     assert (unread.kind, unread.where, unread.severity) == ("unread", "part broken", "error")
     assert "settings" in unread.found
+
+
+def test_a_file_that_cannot_be_read_is_a_warning_and_hides_nothing(tmp_path: Path) -> None:
+    (tmp_path / "etc/apt/sources.list").mkdir(parents=True)
+    found = list(readers.read({"packages": {"manager": "apt", "packages": []}}, str(tmp_path)))
+    assert [(one.kind, one.where, one.severity) for one in found] == [("unread", "/etc/apt/sources.list", WARNING)]
+
+
+@pytest.mark.parametrize(("part", "running"), [("gpu_driver_before_reboot", False), ("gpu_driver", True)])
+def test_before_a_reboot_what_runs_is_not_compared(monkeypatch: pytest.MonkeyPatch, part: str, running: bool) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(gpu, "findings", lambda root, expected, running=True: asked.append(running) or [])
+    monkeypatch.setitem(readers.READERS, "gpu_driver", gpu.findings)
+    assert list(readers.read({part: {}})) == []
+    assert asked == [running]
 
 
 def test_a_part_that_nothing_reads_is_not_taken_for_right() -> None:
