@@ -53,6 +53,6 @@ def may_reboot(answer: object) -> bool:
 
 def _size(batch: object) -> int:
     text = str(batch)
-    if isinstance(batch, bool) or not text.isascii() or not text.isdecimal() or int(text) < 1:
+    if not text.isascii() or not text.isdecimal() or int(text) < 1:
         raise RebootError(f"bedplate_reboot_batch: {batch!r}; allowed: a number of nodes from 1, such as {BATCH}")
     return int(text)

@@ -58,7 +58,7 @@ def test_no_answer_is_no_reboot(answer: object, hostvars: dict[str, dict[str, An
     assert may_reboot(YES)
 
 
-@pytest.mark.parametrize("size", [0, -1, "x", "", True, 2.5, None])
+@pytest.mark.parametrize("size", [0, -1, "x", "", True, 2.5, None, "\u0663"])
 def test_a_size_that_is_none_is_refused(size: object, hostvars: dict[str, dict[str, Any]]) -> None:
     hostvars["n1"]["bedplate_reboot_batch"] = size
     with pytest.raises(AnsibleFilterError, match=r"bedplate_reboot_batch: .*; allowed: a number of nodes from 1"):

@@ -36,7 +36,7 @@ def refusals(root: Root, tokens: Sequence[Token]) -> list[Finding]:
 
 
 def _is_of_pages(token: Token) -> bool:
-    return token.key.replace("-", "_") in ("hugepages", "hugepagesz")
+    return token.key in ("hugepages", "hugepagesz")
 
 
 def _compared(memory: dict[int, int], node: int, asked: float) -> Iterator[Finding]:
@@ -59,7 +59,7 @@ def _asked(tokens: Sequence[Token]) -> Iterator[tuple[int, float]]:
     """Yield NUMA node and MiB for each number of `hugepages`, whose size is that of the hugepagesz before it."""
     mib = 0.0
     for token in tokens:
-        name, value = token.key.replace("-", "_"), token.value or ""
+        name, value = token.key, token.value or ""
         if name == "hugepagesz" and (match := _SIZE.match(value)):
             mib = int(match[1]) * _KIB[match[2].upper()] / 1024
         elif name == "hugepages":

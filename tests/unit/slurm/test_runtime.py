@@ -141,6 +141,14 @@ def test_features_and_weights_of_nodes_that_differ_alike_are_one(wanted: dict[st
     ]
 
 
+def test_an_empty_value_is_one_and_an_absent_one_is_none(wanted: dict[str, Any]) -> None:
+    nodes = {"n3": {"AvailableFeatures": ""}, "n1": {}}
+    assert [one.where for one in live.compare_node_options(wanted["features"], nodes)] == ["node n3 Features"]
+    rich = {"rich": {"AllowGroups": ""}}
+    found = list(live.compare_partitions({"rich": wanted["partitions"]["rich"]}, rich))
+    assert [one.where for one in found] == ["partition rich AllowGroups"]
+
+
 def test_a_debug_level_as_a_number_is_the_one_in_words() -> None:
     config = {"HASH_VAL": "Match", "SlurmctldDebug": "debug", "DebugFlags": "(null)"}
     assert list(live.compare_options({"slurmctlddebug": "5"}, config)) == []

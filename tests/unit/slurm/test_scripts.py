@@ -351,6 +351,9 @@ def lacks(path: str = "/opt/p") -> dict[str, Any]:
         # What is in force already needs no proof of who was not asked.
         ({"gpu02": None}, {"Prolog": "/opt/p"}, []),
         ({"gpu02": None}, {"Prolog": "/opt/other"}, ["gpu02 not asked"]),
+        # Nobody reads slurm.conf in this run, so nothing comes into force by it; what lacks a script is named all the same.
+        ({"gpu02": None}, None, []),
+        ({"gpu02": lacks()}, None, ["gpu02"]),
     ],
 )
 def test_an_option_is_refused_while_a_host_has_not_proved_its_script(site, answers, in_force, refused):

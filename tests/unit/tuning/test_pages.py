@@ -69,7 +69,8 @@ def test_pages_are_taken_on_a_node_without_jobs_and_a_second_run_changes_nothing
     done = kernel.bring(*wanted)
     assert done.changed == before.changed == [(wanted[1], 0, 50), (wanted[0], 0, 100)]
     assert (kernel.text(0, "2M"), kernel.text(1, "2M")) == (100, 50)
-    assert kernel.bring(*wanted) == pages.Outcome()
+    for jobs in ((), JOB):
+        assert kernel.bring(*wanted, jobs=jobs) == pages.Outcome()
 
 
 @pytest.mark.parametrize("check", [False, True])
@@ -133,6 +134,18 @@ def test_one_size_does_not_grow_below_the_floor_while_another_one_is_in_use(kern
     told = kernel.bring(*wanted, check=check)
     assert kinds(told.waiting) == [("huge-pages-waiting", f"{size} on NUMA node 0") for size in ("1G", "2M")]
     assert (told.changed, told.refused, kernel.text(0, "2M")) == ([], [], 0)
+
+
+def test_the_reserve_of_nodes_with_cpus_holds_while_another_size_is_in_use(kernel: Kernel) -> None:
+    """6000 MiB are 3000 of each of two NUMA nodes; one with memory alone, as some GPUs bring it, keeps nothing."""
+    kernel.node.numa(2, "", 8192)
+    kernel.bring(Pages(0, "1G", 1))
+    kernel.put(0, "1G", "free_hugepages", 0)
+    wanted = [Pages(0, "2M", 500), Pages(0, "1G", 0)]
+    told = pages.bring(kernel.root, wanted, 6000, list)
+    assert kinds(told.waiting) == [("huge-pages-waiting", f"{size} on NUMA node 0") for size in ("1G", "2M")]
+    assert (told.changed, kernel.text(0, "2M")) == ([], 0)
+    assert pages.bring(kernel.root, wanted, 0, list).changed == [(wanted[0], 0, 500)]
 
 
 def test_too_few_pages_on_a_node_without_jobs_are_a_refusal_and_all_are_put_back(kernel: Kernel) -> None:

@@ -63,6 +63,20 @@ def test_an_edited_file_is_named_by_its_options_alone() -> None:
     assert [one.where for one in found] == [option.where, other.where]
 
 
+def test_what_is_no_content_of_the_edited_file_stays() -> None:
+    option = Finding("slurm-conf", "/etc/slurm/slurm.conf KillWait", "30", "60")
+    kind = Finding("file-type", "file /etc/slurm/slurm.conf", "a file", "a link")
+    gres = Finding("file", "file /etc/slurm/gres.conf", "as written", "changed")
+    lines = Finding("block", "/etc/slurm/gres.conf of demo", "present", "none")
+    found = report.collected({"ctl1": result(option, kind, gres, lines)}, ["ctl1"])
+    assert {one.where for one in found} == {option.where, kind.where, gres.where, lines.where}
+
+
+def test_what_controllers_know_of_slurm_stays_where_none_answers_in_full() -> None:
+    results = {"ctl1": result(QUIET, SLOW, compared=("slurm",))}
+    assert [one.kind for one in report.collected(results, ["ctl1"])] == ["node-state", SILENT]
+
+
 def test_no_controller_answers() -> None:
     results = {name: result(QUIET, compared=("slurm",)) for name in ("ctl1", "ctl2")}
     assert [one.machine for one in report.collected(results, ["ctl1", "ctl2"])] == ["ctl1", "ctl2"]
