@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.state import units
 
-from .machine import Machine, summary
+from .machine import STATE, Machine, summary
 
 OWN, DAEMON = "bedplate-demo.service", "slurmd.service"
 LIMITS = f"/etc/systemd/system/{DAEMON}.d/60-bedplate-limits.conf"
@@ -81,6 +81,7 @@ CHANGES: dict[str, tuple[Callable[[Machine], object], tuple[str, str, str]]] = {
     "disabled": (says(DAEMON, UnitFileState="disabled"), ("unit-enabled", f"unit {DAEMON}", "")),
     "stopped": (says(DAEMON, ActiveState="inactive", SubState="dead"), ("unit-active", f"unit {DAEMON}", "")),
     "failed": (says(OWN, ActiveState="failed", ActiveEnterTimestampMonotonic="9"), ("unit-active", f"unit {OWN}", "")),
+    "one more that it runs": (put(SITE, "[Service]\nExecStart=/bin/x\n"), ("unit-drop-in", f"ExecStart of {OWN}", f"{SITE}:2")),
     "who runs it": (put(LATER, "\n\n[Service]\nUser=nobody\n"), ("unit-drop-in", f"User of {DAEMON}", f"{LATER}:4")),
     "one of several that it runs": (
         put(LATER, "[Service]\nExecStartPre=/bin/false\n"), ("unit-drop-in", f"ExecStartPre of {DAEMON}", f"{LATER}:2"),
@@ -191,6 +192,11 @@ DOWN = {"ActiveState": "inactive", "SubState": "dead"}
         ({"state": "started", "condition": "allowed"}, DOWN, []),
         ({"state": "started", "condition": "allowed"}, {"ActiveEnterTimestampMonotonic": "7", **DOWN}, ["unit-active"]),
         ({"state": "started", "condition": "allowed"}, {"Result": "signal", **DOWN}, ["unit-active"]),
+        (
+            {"state": "started", "condition": "allowed"},
+            {"ConditionResult": "no", "ConditionTimestampMonotonic": "9", "ActiveEnterTimestampMonotonic": "7", **DOWN},
+            [],
+        ),
         ({"state": "started"}, DOWN, ["unit-active"]),
     ],
 )
@@ -241,3 +247,59 @@ def test_a_comment_within_a_continued_line_is_none_of_it(machine: Machine) -> No
     machine.put(f"usr/lib/systemd/system/{DAEMON}", "[Service]\nExecStart=/usr/sbin/slurmd \\\n# why\n  -D\n")
     machine.put(LATER, "[Service]\nExecStart=\nExecStart=/usr/sbin/slurmd  -D\n")
     assert read(machine) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "is_named"),
+    [
+        # Dependencies cannot be taken back, and an added line of a list takes nothing away.
+        ("[Unit]\nBefore=\n", False),
+        ("[Unit]\nBefore=other.service\n", False),
+        ("[Service]\nEnvironment=B=2\n", False),
+        ("[Service]\nEnvironment=\nEnvironment=B=2\nEnvironment=C=3\n", True),
+        ("[Service]\nEnvironment=\n", True),
+    ],
+)
+def test_a_list_that_loses_a_line_of_ours_is_named(machine: Machine, lines: str, is_named: bool) -> None:
+    text = "[Unit]\nBefore=slurmd.service\n[Service]\nEnvironment=A=1\nExecStart=/usr/bin/demo\n"
+    machine.write(f"/etc/systemd/system/{OWN}", text)
+    machine.put(SITE, lines)
+    assert [one[0] for one in read(machine)] == (["unit-drop-in"] if is_named else [])
+
+
+def test_a_masked_unit_of_ours_is_one_finding(machine: Machine) -> None:
+    link = machine.top / f"etc/systemd/system.control/{OWN}"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("/dev/null")
+    machine.units[OWN] = {"LoadState": "masked", "UnitFileState": "masked", **DOWN}
+    assert read(machine) == [("unit-masked", f"unit {OWN}", f"/etc/systemd/system.control/{OWN}")]
+
+
+def test_an_answer_of_a_systemctl_that_failed_counts_for_nothing(machine: Machine) -> None:
+    def fails(words: list[str]) -> Outcome:
+        return Outcome(1, machine.run(words).stdout.replace("active", "inactive"), "Failed to get properties")
+
+    found = units.findings(machine.root, {"units": ROWS}, fails)
+    assert [one.kind for one in found] == ["systemd"]
+
+
+def test_a_drop_in_of_ours_that_is_gone_is_not_hidden_by_anybody(machine: Machine) -> None:
+    (machine.top / LIMITS.lstrip("/")).unlink()
+    assert read(machine) == []
+
+
+def test_the_whole_unit_of_a_site_is_what_ours_adds_to(machine: Machine) -> None:
+    machine.put(f"etc/systemd/system/{DAEMON}", "[Service]\nExecStart=/opt/slurm/sbin/slurmd\n")
+    assert read(machine) == []
+
+
+def test_a_limit_that_a_file_overrides_is_named_once(machine: Machine) -> None:
+    machine.put(LATER, "[Service]\nLimitMEMLOCK=64K\n")
+    machine.units[DAEMON]["LimitMEMLOCK"] = "65536"
+    assert read(machine) == [("unit-drop-in", f"LimitMEMLOCK of {DAEMON}", f"{LATER}:2")]
+
+
+def test_a_damaged_record_hides_no_unit(machine: Machine) -> None:
+    machine.put(f"{STATE}/files.json", "{")
+    machine.units[DAEMON].update(DOWN)
+    assert read(machine) == [("unit-active", f"unit {DAEMON}", "")]
