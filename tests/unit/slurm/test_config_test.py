@@ -206,6 +206,15 @@ def test_rewriting_leaves_out_what_touches_the_world_and_nothing_else() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "option",
+    ["SlurmctldPrimaryOnProg", "SlurmctldPrimaryOffProg", "ResumeProgram", "ResumeFailProgram", "SuspendProgram",
+     "PrologSlurmctld", "EpilogSlurmctld", "MailProg"],
+)  # fmt: skip
+def test_a_test_start_runs_no_program_of_the_site(option: str) -> None:
+    assert rewrite(f"ClusterName=x\n{option}=/site/prog\n", {}).split() == ["ClusterName=x"]
+
+
 def test_rewriting_without_isolation_leaves_no_node_an_address() -> None:
     text = rewrite("NodeName=n[1-2] \\\n NodeAddr=10.0.0.[1-2] # x\n", {}, loopback_nodes=True)
     assert text.split() == ["NodeName=n[1-2]", "NodeAddr=127.0.0.1"]

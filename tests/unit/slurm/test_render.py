@@ -348,3 +348,32 @@ def test_slurmctld_accepts_the_lab(lab: Variant):
         ["SwitchName=leaf-r2", "Level=0"],
         ["SwitchName=spine", "Level=1"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(("down", "memory"), ("drain", "memory")), (("drain", "memory"), ("drain", "fan"))],
+    ids=["state", "reason"],
+)
+def test_nodes_with_other_exceptions_share_no_line(lab: Variant, first: tuple[str, str], second: tuple[str, str]):
+    stated = {name: {"state": one[0], "reason": one[1]} for name, one in (("gpu02", first), ("gpu03", second))}
+    lines = slurm_conf(
+        lab(rack("r1", nodes="gpu[01-04]", exceptions=stated), rack("r2", nodes="gpu[05-06]")), "NodeName"
+    )
+    for name, (state, reason) in (("gpu02", first), ("gpu03", second)):
+        (line,) = [one for one in lines if one.startswith(f"NodeName={name} ")]
+        assert f"State={state.upper()} Reason={reason}" in line.replace('"', "")
+
+
+def test_addresses_of_two_networks_share_no_line(lab: Variant):
+    stated = {"gpu02": {"address": "10.213.0.200"}, "gpu03": {"address": "10.213.9.201"}}
+    data = {"management": {"cidr": "10.213.0.0/16", "start": "10.213.0.11"}}
+    cluster = lab(
+        lambda one: one["networks"].update(data),
+        rack("r1", nodes="gpu[01-04]", exceptions=stated),
+        rack("r2", nodes="gpu[05-06]"),
+    )
+    assert [line.split()[:2] for line in slurm_conf(cluster, "NodeName")][1:3] == [
+        ["NodeName=gpu02", "NodeAddr=10.213.0.200"],
+        ["NodeName=gpu03", "NodeAddr=10.213.9.201"],
+    ]
