@@ -40,9 +40,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what comes after a step that failed: the guest is not in the state that it would ask."""
+    """Fail tests after a failed step: the guest is not in the state that they need."""
     if _failed and Path(str(item.fspath)).parent == Path(__file__).parent:
-        pytest.skip(f"the guest did not get here: {_failed[0]} failed")
+        pytest.fail(f"the guest did not get here: {_failed[0]} failed", pytrace=False)
 
 
 @pytest.fixture(scope="module")

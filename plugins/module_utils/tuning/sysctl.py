@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -57,9 +57,9 @@ def same(one: str, other: str) -> bool:
     return one.split() == other.split()
 
 
-def settings(text: str, file: str) -> Iterator[Setting]:
+def settings(lines: Sequence[str], file: str) -> Iterator[Setting]:
     """Yield what a file of sysctl.d sets, or leaves out by a line with a dash and a key alone."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines, 1):
         match = _LINE.match(line)
         if match and match[2][0] not in "#;" and (match[3] is not None or match[1]):
             yield Setting(file, number, dotted(match[2].strip()), match[3])
@@ -73,7 +73,7 @@ def read_at_boot(root: Root) -> Iterator[Setting]:
             if name.endswith(".conf"):
                 files.setdefault(name, f"{directory}/{name}")
     for name in sorted(files):
-        yield from settings("\n".join(root.lines(files[name])), files[name])
+        yield from settings(root.lines(files[name]), files[name])
 
 
 def at_next_boot(root: Root, key: str) -> Setting | None:
@@ -125,7 +125,7 @@ def _of_procps(root: Root) -> Iterator[Setting]:
     """Yield the lines of the old file, which systemd-sysctl reads only through a link in sysctl.d."""
     links = (root.name(root.find(f"{folder}/{name}")) for folder in DIRECTORIES for name in root.names(folder))
     if f"/{_OLD}" not in links:
-        yield from settings("\n".join(root.lines(_OLD)), _OLD)
+        yield from settings(root.lines(_OLD), _OLD)
 
 
 def drift(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:

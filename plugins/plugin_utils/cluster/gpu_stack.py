@@ -119,7 +119,7 @@ def armored(path: str) -> str:
 
 
 def key_mistakes(cluster: Cluster) -> list[str]:
-    """Return what is wrong with the key files of repositories, a line each.
+    """Return a line for each key file of a repository that apt or dnf cannot use.
 
     Only a run that installs GPU software needs the files, so the cluster file is read without them.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mistakes that are found after the cluster file was read, reported as its own are: file, line, key, what is wrong."""
+"""Report mistakes that are found after the cluster file was read, with file, line and key."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .reader import ClusterFileError, read
 
 @dataclass
 class Wrong:
-    """Collects what is wrong, each with the key at which it is mended; the file is read again for the lines at the end."""
+    """Collects mistakes, each with the key to correct. The file is read once more for the line numbers."""
 
     path: str
     found: list[tuple[tuple[Path, ...], str]] = field(default_factory=list)
 
     def add(self, where: Path, text: str, *others: Path) -> None:
-        """Note what is wrong at a key, or, where the file does not state it, at the first of others that it states."""
+        """Add a mistake at a key; if the file does not state the key, at the first of `others` that it states."""
         self.found.append(((where, *others), text))
 
     def lines(self) -> list[str]:

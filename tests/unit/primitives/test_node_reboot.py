@@ -10,6 +10,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError
 from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use, note, reasons
 from ansible_collections.bedplate.cluster.plugins.modules import reboot_wanted
+from tests.kit.module import Module, result_of
 
 
 def test_notes_are_told_by_who_wrote_them(tmp_path: Path) -> None:
@@ -83,29 +84,10 @@ def test_check_mode_leaves_the_notes(tmp_path: Path) -> None:
     assert path.read_text() == "a new driver\n"
 
 
-class Ended(Exception):  # noqa: N818
-    """A module that has ended."""
-
-
-class Module:
-    """What the module is given, and what it says."""
-
-    def __init__(self, tmp_path: Path) -> None:
-        self.params = {"notes": str(tmp_path / "notes"), "state_directory": str(tmp_path / "state")}
-
-    def exit_json(self, **result: Any) -> None:
-        raise Ended(result)
-
-    def fail_json(self, **result: Any) -> None:
-        raise Ended({**result, "failed": True})
-
-
 def wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    monkeypatch.setattr(reboot_wanted, "AnsibleModule", lambda **_: Module(tmp_path))
     monkeypatch.setattr(reboot_wanted, "in_use", lambda: ["1 steps of jobs run (slurmstepd)"])
-    with pytest.raises(Ended) as ended:
-        reboot_wanted.main()
-    return dict(ended.value.args[0])
+    params = {"notes": str(tmp_path / "notes"), "state_directory": str(tmp_path / "state")}
+    return result_of(monkeypatch, reboot_wanted, Module(params))
 
 
 def test_what_works_on_the_machine_is_in_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

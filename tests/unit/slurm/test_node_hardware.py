@@ -22,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardwa
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.serving import Served
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_node_hardware
+from tests.kit.module import Module, result_of
 
 # As slurmd 24.11.5 prints it.
 SLURMD = "NodeName=gpu01 CPUs=8 Boards=1 SocketsPerBoard=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=24105\nUpTime=0-00:23:16\n"
@@ -119,33 +120,13 @@ def test_a_slurmd_that_counts_nothing_counts_no_node_as_small(monkeypatch: pytes
         slurm_node_hardware.count(promise(sockets=1), new=False)
 
 
-class Ended(Exception):  # noqa: N818
-    """A module that has ended."""
-
-
-class Module:
-    """What the module is given, and what it says."""
-
-    check_mode = False
-
-    def __init__(self, fail: bool) -> None:
-        sizes = dict.fromkeys(("gpus", "cores_per_socket", "threads_per_core", "memory"), 0)
-        self.params: dict[str, Any] = {
-            "profile": "h100", "cluster_file": "x.bedplate.yml", "devices": ["/dev/nothing"], "sockets": 1, "fail": fail,
-            "conf_servers": ["10.0.0.9:6817"], "first_start": False, **sizes,
-        }  # fmt: skip
-        self.result: dict[str, Any] = {}
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-    def exit_json(self, **result: Any) -> None:
-        self.result = result
-        raise Ended
-
-    def fail_json(self, **result: Any) -> None:
-        self.exit_json(failed=True, **result)
+def module_of(fail: bool, check_mode: bool = False) -> Module:
+    params: dict[str, Any] = {
+        "profile": "h100", "cluster_file": "x.bedplate.yml", "devices": ["/dev/nothing"], "sockets": 1, "fail": fail,
+        "conf_servers": ["10.0.0.9:6817"], "first_start": False,
+        **dict.fromkeys(("gpus", "cores_per_socket", "threads_per_core", "memory"), 0),
+    }  # fmt: skip
+    return Module(params, check_mode)
 
 
 JOBS = Finding(
@@ -167,27 +148,20 @@ def test_jobs_of_other_controllers_are_said_whatever_can_be_counted(
     monkeypatch: pytest.MonkeyPatch, fail: bool, slurmd: bool, others: tuple[Finding, ...], failed: bool, counted: bool
 ):
     """A node that fails would not say it. Without slurmd, only a node that Slurm does not have yet can be counted."""
-    module = Module(fail)
-    monkeypatch.setattr(slurm_node_hardware, "AnsibleModule", lambda **_: module)
     monkeypatch.setattr(slurm_node_hardware, "find", lambda name: "/bin/slurmd" if slurmd else None)
     output = "NodeName=n1 CPUs=1 SocketsPerBoard=1 CoresPerSocket=1 ThreadsPerCore=1 RealMemory=1\n"
     monkeypatch.setattr(slurm_node_hardware, "run", lambda argv, timeout: Outcome(0, output, ""))
     monkeypatch.setattr(slurm_node_hardware, "jobs_of_others", lambda *_, **__: Served(others, bool(others)))
-    with pytest.raises(Ended):
-        slurm_node_hardware.main()
-    assert (module.result.get("failed", False), module.result["counted"]) == (failed, counted)
-    assert (len(module.result["others"]), module.result["silent"]) == (len(others), bool(others))
+    result = result_of(monkeypatch, slurm_node_hardware, module_of(fail))
+    assert (result.get("failed", False), result["counted"]) == (failed, counted)
+    assert (len(result["others"]), result["silent"]) == (len(others), bool(others))
 
 
 def test_check_mode_warns_of_a_node_that_has_less_and_foretells_the_rest(monkeypatch: pytest.MonkeyPatch):
     """The run that follows may load the driver or correct the profile first."""
-    module = Module(fail=True)
-    module.check_mode = True
-    monkeypatch.setattr(slurm_node_hardware, "AnsibleModule", lambda **_: module)
+    module = module_of(fail=True, check_mode=True)
     monkeypatch.setattr(slurm_node_hardware, "find", lambda name: None)
     monkeypatch.setattr(slurm_node_hardware, "jobs_of_others", lambda *_, **__: Served((), False))
-    with pytest.raises(Ended):
-        slurm_node_hardware.main()
-    assert not module.result.get("failed")
+    assert not result_of(monkeypatch, slurm_node_hardware, module).get("failed")
     (warning,) = module.warnings
     assert "/dev/nothing missing" in warning

@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.shared_stat
 )
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_shared_state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.state_guard import marks, refuse
+from tests.kit.module import Module, result_of
 
 ME = getpass.getuser()
 OTHER = "nobody" if ME != "nobody" else "daemon"
@@ -160,33 +161,11 @@ def test_state_of_a_controller_without_slurm_conf_is_not_its_own(tmp_path: Path,
     assert slurm_shared_state._leave(tmp_path, "c1", ME, in_force=in_force, check=False)["in_force"] is in_force
 
 
-class Ended(Exception):  # noqa: N818
-    """A module that has ended."""
-
-
-class Module:
-    """What the module is given, and what it says."""
-
-    def __init__(self, step: str, path: Path, marks: dict[str, str], check_mode: bool = False) -> None:
-        self.params = {
-            "step": step,
-            "path": str(path),
-            "user": ME,
-            "name": "c1",
-            "marks": marks,
-            "directory": str(path),
-        }
-        self.check_mode = check_mode
-
-    def exit_json(self, **result: Any) -> None:
-        raise Ended(result)
-
-
-def run(monkeypatch: pytest.MonkeyPatch, module: Module) -> dict[str, Any]:
-    monkeypatch.setattr(slurm_shared_state, "AnsibleModule", lambda **_: module)
-    with pytest.raises(Ended) as ended:
-        slurm_shared_state.main()
-    return dict(ended.value.args[0])
+def run(
+    monkeypatch: pytest.MonkeyPatch, step: str, path: Path, marks: dict[str, str], check_mode: bool = False
+) -> dict[str, Any]:
+    params = {"step": step, "path": str(path), "user": ME, "name": "c1", "marks": marks, "directory": str(path)}
+    return result_of(monkeypatch, slurm_shared_state, Module(params, check_mode))
 
 
 def test_a_controller_that_could_leave_no_mark_does_not_blame_the_others(
@@ -194,14 +173,14 @@ def test_a_controller_that_could_leave_no_mark_does_not_blame_the_others(
 ):
     """Its own finding says why; that it does not see the others follows from it."""
     theirs = {"c2": "4f2a"}
-    assert run(monkeypatch, Module("look", tmp_path, theirs))["findings"] == []
+    assert run(monkeypatch, "look", tmp_path, theirs)["findings"] == []
     mine = {"c1": left(tmp_path, "c1")}
-    (seen,) = run(monkeypatch, Module("look", tmp_path, {**mine, **theirs}))["findings"]
+    (seen,) = run(monkeypatch, "look", tmp_path, {**mine, **theirs})["findings"]
     assert "c2" in seen["expected"]
 
 
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_in_check_mode_no_mark_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check_mode: bool):
     left(tmp_path, "c1")
-    run(monkeypatch, Module("remove", tmp_path, {}, check_mode))
+    run(monkeypatch, "remove", tmp_path, {}, check_mode)
     assert len(list(tmp_path.iterdir())) == int(check_mode)

@@ -142,9 +142,9 @@ def test_the_reserve_of_nodes_with_cpus_holds_while_another_size_is_in_use(kerne
     kernel.bring(Pages(0, "1G", 1))
     kernel.put(0, "1G", "free_hugepages", 0)
     wanted = [Pages(0, "2M", 500), Pages(0, "1G", 0)]
-    told = pages.bring(kernel.root, wanted, 6000, list)
-    assert kinds(told.waiting) == [("huge-pages-waiting", f"{size} on NUMA node 0") for size in ("1G", "2M")]
-    assert (told.changed, kernel.text(0, "2M")) == ([], 0)
+    outcome = pages.bring(kernel.root, wanted, 6000, list)
+    assert kinds(outcome.waiting) == [("huge-pages-waiting", f"{size} on NUMA node 0") for size in ("1G", "2M")]
+    assert (outcome.changed, kernel.text(0, "2M")) == ([], 0)
     assert pages.bring(kernel.root, wanted, 0, list).changed == [(wanted[0], 0, 500)]
 
 
@@ -268,8 +268,12 @@ def test_the_module_refuses_waits_and_takes(
 def test_pages_of_which_the_kernel_does_not_say_whether_they_are_free_are_in_use(kernel: Kernel) -> None:
     kernel.put(0, "2M", "nr_hugepages", 100)
     (kernel.node.top / BASE.format(0, 2048) / "free_hugepages").unlink()
-    told = kernel.bring(Pages(0, "2M", 10))
-    assert (told.changed, kinds(told.waiting), kernel.writes) == ([], [("huge-pages-waiting", "2M on NUMA node 0")], [])
+    outcome = kernel.bring(Pages(0, "2M", 10))
+    assert (outcome.changed, kinds(outcome.waiting), kernel.writes) == (
+        [],
+        [("huge-pages-waiting", "2M on NUMA node 0")],
+        [],
+    )
 
 
 def test_a_size_that_another_kernel_has_is_not_counted_as_memory(kernel: Kernel) -> None:

@@ -37,11 +37,11 @@ def test_a_file_that_cannot_be_read_is_a_warning_and_hides_nothing(tmp_path: Pat
 
 @pytest.mark.parametrize(("part", "running"), [("gpu_driver_before_reboot", False), ("gpu_driver", True)])
 def test_before_a_reboot_what_runs_is_not_compared(monkeypatch: pytest.MonkeyPatch, part: str, running: bool) -> None:
-    asked: list[bool] = []
-    monkeypatch.setattr(gpu, "findings", lambda root, expected, running=True: asked.append(running) or [])
+    calls: list[bool] = []
+    monkeypatch.setattr(gpu, "findings", lambda root, expected, running=True: calls.append(running) or [])
     monkeypatch.setitem(readers.READERS, "gpu_driver", gpu.findings)
     assert list(readers.read({part: {}})) == []
-    assert asked == [running]
+    assert calls == [running]
 
 
 def test_a_part_that_nothing_reads_is_not_taken_for_right() -> None:
