@@ -113,6 +113,13 @@ def test_verify_has_the_findings_of_the_verdict():
     assert found.remedy.startswith("`systemctl status opensm-plane@fabric.service`")
 
 
+def test_verify_names_a_subnet_manager_that_was_not_reached():
+    told = {"sm1": {"opensm": facts("MASTER")}, "sm2": {"unreachable": True, "msg": "off"}}
+    (found,), _summary = of_opensm.verdict(str(SCENARIO), told)
+    assert (found.kind, found.where) == ("opensm-host", "sm2, molecule")
+    assert "not reached" in found.found
+
+
 @pytest.mark.parametrize(("choice", "differing"), [({"max_wire_smps": 8}, []), ({"max_wire_smps": 9}, ["sm2"])])
 def test_hosts_that_choose_differently_are_named(choice: dict[str, int], differing: list[str]):
     tasks = yaml.safe_load((ROOT / "roles/opensm/tasks/validate.yml").read_text())

@@ -66,3 +66,16 @@ def test_a_node_is_compared_by_options_since_controllers_keep_lines_for_jobs(tmp
 def test_a_node_without_a_configuration_is_a_warning(tmp_path: Path) -> None:
     (finding,) = conf_files.findings(str(tmp_path), {"directory": "", "files": {"slurm.conf": TEXT}, "records": False})
     assert (finding.severity, finding.where) == ("warning", "/run/slurm/conf")
+
+
+def test_a_controller_without_a_configuration_lacks_each_option(tmp_path: Path) -> None:
+    expected = {"directory": "/etc/slurm", "files": {"cgroup.conf": CGROUP}, "records": True}
+    found = [(one.where, one.found, one.severity) for one in conf_files.findings(str(tmp_path), expected)]
+    assert ("/etc/slurm/cgroup.conf ConstrainDevices", "not set", "error") in found
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    texts = {"slurm.conf": TEXT + "Include none.conf\n", "cgroup.conf": CGROUP}
+    ((where, expected, problem),) = found(tmp_path, texts)
+    assert (where, expected) == ("/etc/slurm/slurm.conf", "a file that can be read")
+    assert "none.conf" in problem

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import shutil
 import stat
@@ -190,6 +191,12 @@ def test_only_files_of_slurmctld_are_taken(name: str) -> None:
     assert f"{name} is none of the files" in result.message
 
 
+def test_without_slurm_conf_nothing_is_started() -> None:
+    result = run({"cgroup.conf": ""}, slurmctld="/bin/true")
+    assert (result.tested, result.accepted) == (True, False)
+    assert "slurm.conf is none of the files" in result.message
+
+
 def test_rewriting_leaves_out_what_touches_the_world_and_nothing_else() -> None:
     text = rewrite(SLURM_CONF, {"SlurmctldHost": "here(127.0.0.1)", "SlurmctldPort": "7000"})
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -215,6 +222,35 @@ def test_a_test_start_runs_no_program_of_the_site(option: str) -> None:
     assert rewrite(f"ClusterName=x\n{option}=/site/prog\n", {}).split() == ["ClusterName=x"]
 
 
+def conf_of_a_test_start(tmp_path: Path, text: str) -> str:
+    """Return what a daemon that ends at once says: the slurm.conf that it got, and the network devices that it sees."""
+    daemon = tmp_path / "slurmctld"
+    daemon.write_text("#!/bin/sh\n[ $1 = -V ] && echo slurm 1.2.3 && exit\ncat $3 /proc/net/dev; exit 1\n")
+    daemon.chmod(0o755)
+    return run({"slurm.conf": text}, slurmctld=str(daemon)).log
+
+
+@pytest.mark.parametrize(("isolated", "address"), [(True, "10.0.0.7"), (False, "127.0.0.1")])
+def test_nodes_get_no_message_from_a_test_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolated: bool, address: str
+) -> None:
+    if not isolated:
+        monkeypatch.setattr(config_test.Isolation, "_possible", lambda self: False)
+    elif not config_test.Isolation().network:
+        address = "127.0.0.1"
+    log = conf_of_a_test_start(tmp_path, "NodeName=n1 NodeAddr=10.0.0.7\n")
+    assert f"NodeAddr={address}" in log
+    devices = [line.partition(":")[0].strip() for line in log.splitlines() if re.match(r"\s*\w+:\s+\d", line)]
+    assert (devices == ["lo"]) == (address == "10.0.0.7")
+
+
+@pytest.mark.parametrize("user", ["daemon", "1", "nosuch-user", "4000000000"])
+def test_a_test_start_runs_as_the_wanted_user_where_there_is_one(tmp_path: Path, user: str) -> None:
+    own = pwd.getpwuid(os.geteuid()).pw_name
+    wanted = "daemon" if os.geteuid() == 0 and user in ("daemon", "1") else own
+    assert f"SlurmUser={wanted}\n" in conf_of_a_test_start(tmp_path, f"SlurmUser={user}\n")
+
+
 def test_rewriting_without_isolation_leaves_no_node_an_address() -> None:
     text = rewrite("NodeName=n[1-2] \\\n NodeAddr=10.0.0.[1-2] # x\n", {}, loopback_nodes=True)
     assert text.split() == ["NodeName=n[1-2]", "NodeAddr=127.0.0.1"]
@@ -236,6 +272,13 @@ def test_rewriting_without_isolation_leaves_no_node_an_address() -> None:
         ("NodeName=n[1-3] Gres=gpu:2", "NodeName=n[1-2] Name=gpu Count=2", ["has 0 gpu for n3, slurm.conf wants 2"]),
         ("NodeName=n1 Gres=gpu:h100:x", None, ["'gpu:h100:x' has no count; allowed: name, name:count"]),
         ("NodeName=n1 Gres=fpga:2", None, ["'fpga' of the NodeName lines is not in GresTypes=gpu"]),
+        ("NodeName=n1 Gres=gpu:no_consume:4", "Name=gpu Count=4", []),
+        ("NodeName=n1 Gres=gpu:a:b:4", None, ["'gpu:a:b:4' has no count"]),
+        ("NodeName=n1 Gres=gpu:x", None, ["'gpu:x' has no count"]),
+        ("NodeName=n1 Gres=:4", None, ["a name is missing; allowed: name:type:count"]),
+        ("NodeName=n1 Gres=gpu:8", "AutoDetect=off\nName=gpu Count=1", ["has 1 gpu for n1, slurm.conf wants 8"]),
+        # slurmctld names a host list that it cannot read.
+        ("NodeName=n[1- Gres=gpu:8", "Name=gpu Count=1", []),
     ],
 )
 def test_gres(slurm: str, gres: str | None, problems: list[str]) -> None:

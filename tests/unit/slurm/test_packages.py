@@ -68,6 +68,10 @@ def test_a_version_of_another_release_is_refused(cluster: Cluster, names: list[s
         deployment(cluster, names, version)
 
 
+def test_an_epoch_is_no_release(cluster: Cluster) -> None:
+    assert deployment(cluster, ["slurmd"], "1:24.11.5-4")["packages"] == ["slurmd=1:24.11.5-4"]
+
+
 def test_a_version_of_another_package_is_its_own(cluster: Cluster) -> None:
     assert deployment(cluster, ["munge=0.5.16-1", "slurmd=24.11.5-4"])["packages"] == [
         "munge=0.5.16-1",

@@ -52,3 +52,19 @@ def test_limits_that_slurmctld_counts_anew_are_not_the_cause(cluster_file):
     assert text.splitlines()[0] == "fatal: failed to initialize job_submit plugin"
     assert "underflow" not in text
     assert "TRES=" not in text
+
+
+@pytest.mark.parametrize("number", [0, 99])
+def test_a_line_that_is_not_there_is_left_out(number, cluster_file):
+    said = f"error: Parse error in file /etc/slurm/slurm.conf line {number}: x"
+    assert explain(said, FILES, cluster_file) == said
+
+
+def test_words_of_every_message_name_no_option(cluster_file):
+    files = {"slurm.conf": "AccountingStorageTRES=gres/gpu\n"}
+    assert explain("error: accounting_storage: x", files, cluster_file) == "error: accounting_storage: x"
+
+
+def test_without_a_cluster_file_that_can_be_read_the_line_of_slurm_conf_stays(tmp_path):
+    text = explain("fatal: bad MessageTimeout", FILES, str(tmp_path / "none.yml"))
+    assert "slurm.conf:2: MessageTimeout=30" in text

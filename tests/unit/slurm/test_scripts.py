@@ -220,6 +220,19 @@ def test_system_runs_text_without_an_interpreter(tmp_path):
     assert findings_of([row_of("RebootProgram", path)], tmp_path) == []
 
 
+def test_system_runs_no_empty_file(tmp_path):
+    path = tmp_path / "script"
+    path.touch(0o755)
+    assert [row.found for row in findings_of([row_of("RebootProgram", path)], tmp_path)] == ["an empty file"]
+
+
+def test_a_path_with_brackets_is_no_pattern_where_slurm_takes_none(tmp_path):
+    path = tmp_path / "reboot[1]"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    assert findings_of([row_of("RebootProgram", path)], tmp_path) == []
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the script is to be root's")
 @pytest.mark.parametrize(
     ("option", "mode", "content", "found"),
@@ -255,8 +268,21 @@ def test_a_directory_of_root_alone_is_named(tmp_path):
     path.parent.mkdir(mode=0o700)
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
-    (row,) = findings_of([row_of("TaskProlog", path)], tmp_path)
-    assert row.found.startswith(f"{path.parent} of root alone")
+    (tmp_path / "link").symlink_to(path)
+    for name in (path, tmp_path / "link"):
+        (row,) = findings_of([row_of("TaskProlog", name)], tmp_path)
+        assert row.found.startswith(f"{path.parent} of root alone")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user owns the script")
+def test_a_script_of_its_user_alone_runs(tmp_path):
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    path = tmp_path / "script"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o700)
+    os.chown(path, 1, 1)
+    assert findings_of([row_of("PrologSlurmctld", path)], tmp_path) == []
 
 
 def test_the_interpreter_of_an_own_script_is_looked_for_on_the_machines_that_run_it(site):
@@ -287,6 +313,10 @@ def test_the_interpreter_of_an_own_script_is_looked_for_on_the_machines_that_run
         (b"#!/bin/sh\n", 0o644, "not executable (mode 0644)"),
         (b"#!/opt/none\n", 0o755, "without its interpreter /opt/none"),
         (b"#!/opt\n", 0o755, "without its interpreter /opt"),
+        (b"#!/etc/passwd\n", 0o755, "without its interpreter /etc/passwd"),
+        # What env does with them is not read.
+        (b"#!/usr/bin/env -S -i nosuch\n", 0o755, ""),
+        (b"#!/usr/bin/env -S ${HOME}/nosuch\n", 0o755, ""),
         (b"#! /bin/sh -e\n", 0o755, ""),
         (b"#!/usr/bin/env nosuch\n", 0o755, "without its interpreter nosuch in /bin:/usr/bin"),
         (b"#!/usr/bin/env -S A=1 nosuch -u\n", 0o755, "without its interpreter nosuch in /bin:/usr/bin"),
@@ -401,3 +431,34 @@ def test_a_relative_name_lies_in_the_directory_of_slurm(tmp_path):
     row = row_of("Prolog", Path("prolog"))
     assert findings_of([row], tmp_path) == []
     assert len(findings_of([row], tmp_path / "other")) == 1
+
+
+def test_scripts_of_clients_are_installed_where_jobs_are_submitted(site):
+    cluster = site.load("  scripts: {srun_prolog: a.sh}\n")
+    cluster = replace(cluster, services=replace(cluster.services, login=["login1"]))
+    assert cluster.sackd_hosts == ("login1",)
+    for host in ("gpu01", "login1", "ctl1"):
+        assert [one["path"].rpartition("/")[2] for one in scripts.files(cluster, host)] == ["a.sh"], host
+    assert scripts.hosts(cluster) == [*(node.name for node in cluster.nodes), "login1"]
+    assert list(scripts.node_options(cluster)) == ["SrunProlog"]
+
+
+def test_scripts_of_controllers_are_no_option_of_nodes(site):
+    cluster = site.load("  scripts: {prolog_slurmctld: a.sh}\n", "    MailProg: /bin/true\n")
+    assert scripts.node_options(cluster) == {}
+    assert scripts.hosts(cluster) == []
+
+
+def test_none_is_no_path(site):
+    cluster = site.load(options="    HealthCheckProgram: None\n")
+    assert scripts.expected(cluster, "gpu01") == scripts.expected(cluster, "ctl1") == []
+
+
+def test_a_path_with_a_blank_is_one_word_of_the_runner(site):
+    site.script("two words.sh", "#!/bin/sh\n")
+    (runner,) = [
+        one["content"]
+        for one in scripts.files(site.load('  scripts: {resume: ["two words.sh", a.sh]}\n'), "ctl1")
+        if one["path"].endswith("/run")
+    ]
+    assert 'two words.sh\' "$@" || exit\n' in runner

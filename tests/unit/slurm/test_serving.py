@@ -132,3 +132,20 @@ def test_the_habits_of_a_login_hide_no_job(root: Path, monkeypatch: pytest.Monke
 
     jobs_of_others(["10.0.0.9:6817"], PLACE, run, root)
     assert asked == [set()]
+
+
+def test_what_a_failed_squeue_prints_are_no_jobs(root: Path):
+    assert found(root, ["10.0.0.9:6817"], Outcome(1, "Usage: squeue\n", "")) == []
+
+
+def test_a_step_that_ends_is_no_job_where_the_old_controllers_know_none(root: Path):
+    run_step(root)
+    assert found(root, ["10.0.0.9:6817"], IDLE) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "remedy"), [("10.0.0.1:6817", serving.REMEDY_LOST), ("10.0.0.9:6817", serving.REMEDY)]
+)
+def test_the_remedy_is_for_what_happened(root: Path, wanted: str, remedy: str):
+    (one,) = jobs_of_others([wanted], PLACE, lambda argv: KNOWS, root, first_start=True).others
+    assert one.remedy == remedy

@@ -261,6 +261,8 @@ def test_partitions():
         ("partition debug", "gpu02", "absent"),
         ("partition old", "absent", "none"),
     ]
+    # What is spared and wanted is compared all the same.
+    assert compare_maps("partition", {"gpu": "gpu01"}, {"gpu": "gpu02"}, spared=["gpu"])
     assert parse_partitions("PartitionName=gpu Nodes=gpu[01\n") == {"gpu": "gpu[01"}
 
 

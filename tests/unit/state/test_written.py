@@ -111,6 +111,23 @@ def test_a_record_that_cannot_be_read_is_a_finding(machine: Machine, rows: list[
     assert read(machine, rows)[0][0] == "records"
 
 
+def test_lines_of_every_manifest_in_a_file_are_read(machine: Machine, rows: list[dict[str, Any]]) -> None:
+    row = {"path": LIST, "state": "block", "manifest": "demo", "role": "demo"}
+    machine.record(LIST, Record("block", ["demo", "more"], made=False))
+    assert read(machine, [*rows, row]) == [("block", f"lines of more in {LIST}", "")]
+
+
+def test_content_that_cannot_be_read_is_a_finding(
+    machine: Machine, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(_path: Path) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    recorded = json.dumps(rows)
+    monkeypatch.setattr(Path, "read_bytes", refuses)
+    assert ("file", f"file {CONF}", "") in read(machine, json.loads(recorded))
+
+
 def test_lines_in_a_file_that_its_package_made_a_link_are_read_there(
     machine: Machine, rows: list[dict[str, Any]]
 ) -> None:

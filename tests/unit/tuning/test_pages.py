@@ -276,8 +276,10 @@ def test_pages_of_which_the_kernel_does_not_say_whether_they_are_free_are_in_use
     )
 
 
-def test_a_size_that_another_kernel_has_is_not_counted_as_memory(kernel: Kernel) -> None:
+def test_a_size_of_another_kernel_and_pages_of_another_numa_node_do_not_count(kernel: Kernel) -> None:
     kernel.node.put("sys/devices/system/node/node0/hugepages/hugepages-64kB/nr_hugepages", "900\n")
+    kernel.put(1, "1G", "nr_hugepages", 4)
+    kernel.put(1, "1G", "free_hugepages", 0)
     assert kernel.bring(Pages(0, "2M", 10)).changed == [(Pages(0, "2M", 10), 0, 10)]
 
 

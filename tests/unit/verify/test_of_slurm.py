@@ -48,3 +48,21 @@ def test_nodes_are_given_the_options_once_and_no_line_of_a_node(
     assert parse(real(str(path))["slurm.conf"]).option("MailProg") == conf.option("MailProg")
     assert not {"NodeName", "PartitionName", "SlurmctldHost", "NodeSet"} & {next(iter(pairs)) for pairs in conf.lines}
     assert parse(given[0]["cgroup.conf"]).option("ConstrainDevices") == "yes"
+
+
+def test_what_one_machine_answers_for_all_is_expected_of_it_alone(tmp_path: Path) -> None:
+    path = tmp_path / "t.bedplate.yml"
+    text = CLUSTER.replace("controllers: [ctl1]", "controllers: [ctl1, ctl2], database: ctl1")
+    text = text.replace("hosts: {", "hosts: {ctl2: {address: 10.0.0.3}, ")
+    path.write_text(text.replace("options: {", "options: {StateSaveLocation: /srv/slurm, "))
+    cluster = load(path)
+    assert list(of_slurm._once(cluster, "ctl1", ["controller", "database"])) == ["slurm_database", "slurm_accounts"]
+    assert of_slurm._once(cluster, "ctl2", ["controller"]) == {}
+
+
+def test_lines_that_controllers_keep_for_jobs_are_not_compared_on_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "t.bedplate.yml"
+    path.write_text(CLUSTER)
+    files = of_slurm.slurm_files(str(path), None, "")
+    part = of_slurm._parts(load(path), str(path), ["compute"], files, "", {})["slurm_files"]
+    assert (part["records"], set(part["files"])) == (False, {"slurm.conf", "cgroup.conf"})

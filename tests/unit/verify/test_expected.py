@@ -1,0 +1,54 @@
+"""What verify expects: the deployments of roles as rows, and what files are to hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.contents import Contents
+
+LAB = Path(__file__).parents[3] / "inventories/lab/lab.bedplate.yml"
+
+
+class Variables:
+    """Variables of roles, of which one cannot be made."""
+
+    def value(self, role: str, _name: str, _more: Any = None) -> Any:
+        if role == "rdma":
+            raise ValueError("rdma_mtu: 17; allowed: 256 to 4096")
+        return {}
+
+
+def test_a_role_whose_expectations_cannot_be_made_hides_no_other() -> None:
+    host = expected.Host(load(LAB), str(LAB), "gpu01", Variables(), {})  # type: ignore[arg-type]
+    found = expected.expected(host, ["rdma", "cuda"])
+    assert [(one.kind, one.where, one.found) for one in found.findings] == [
+        ("unread", "role rdma", "rdma_mtu: 17; allowed: 256 to 4096")
+    ]
+
+
+def test_files_of_sources_are_expected_and_those_of_what_is_taken_away_are_not() -> None:
+    files = {"sources": [{"path": "/a.list"}], "files": [{"path": "/a.conf"}]}
+    deployments = [("one", {"manifest": "one", **files}), ("two", {"manifest": "two", "state": "absent", **files})]
+    rows = expected.rows(deployments, lambda role, entry: entry)
+    assert [(row["role"], row["path"]) for row in rows["files"]["files"]] == [("one", "/a.list"), ("one", "/a.conf")]
+
+
+@pytest.mark.parametrize(
+    ("entry", "mode"),
+    [
+        ({"path": "/a", "content": "x"}, "0644"),
+        ({"path": "/a", "secret": "munge.key"}, "0600"),
+        ({"path": "/a", "secret": "munge.key", "mode": "0400"}, "0400"),
+        ({"path": "/a", "state": "directory"}, "0755"),
+    ],
+)
+def test_the_mode_of_an_entry_is_the_one_that_deploy_sets(entry: dict[str, str], mode: str) -> None:
+    row = Contents(None, None, None).row("role", entry)  # type: ignore[arg-type]
+    assert row["mode"] == mode
+    # A secret that this control node does not have is compared by owner and mode alone.
+    assert (row.get("sha256") is None) == ("secret" in entry or entry.get("state") == "directory")
