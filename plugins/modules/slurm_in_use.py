@@ -51,7 +51,7 @@ options:
     type: str
     default: ''
   controllers:
-    description: The wanted controllers. One that is none of them must not run slurmctld any more. Empty is not compared.
+    description: The wanted controllers. No other machine may still run slurmctld. Empty is not compared.
     type: list
     elements: str
     default: []

@@ -144,8 +144,8 @@ def run(files: Mapping[str, str], slurmctld: str | None = None, deadline: float 
         return Result(tested=False, message="not tested: slurmctld is not installed")
     bad = [name for name in files if "/" in name or name.startswith(".") or not name or name == "slurmdbd.conf"]
     if bad or "slurm.conf" not in files:
-        what = f"{', '.join(bad)} is none of the files" if bad else "slurm.conf is none of the files"
-        return Result(tested=True, message=f"{what}; wanted: slurm.conf and what slurmctld reads beside it, by name")
+        what = f"{', '.join(map(repr, bad))}: not a file name of slurmctld" if bad else "no slurm.conf"
+        return Result(tested=True, message=f"{what}; allowed: slurm.conf and what slurmctld reads beside it, by name")
     until = time.monotonic() + deadline
     result = Result(tested=False)
     for auth, cred in AUTHENTICATION:
@@ -203,7 +203,7 @@ def _slurm_user(conf: str) -> pwd.struct_passwd:
     """Return the user of the candidate, if this process may become it and it exists."""
     names = re.findall(r"^\s*SlurmUser\s*=\s*(\S+)", conf, re.MULTILINE | re.IGNORECASE)
     if names and os.geteuid() == 0:
-        with contextlib.suppress(KeyError):  # a user that does not exist yet is none of the daemon's business
+        with contextlib.suppress(KeyError):  # the user may be created later
             return pwd.getpwuid(int(names[-1])) if names[-1].isdigit() else pwd.getpwnam(names[-1])
     return pwd.getpwuid(os.geteuid())
 

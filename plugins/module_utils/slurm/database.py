@@ -23,7 +23,7 @@ def ask(command: Sequence[str]) -> Outcome:
 def findings(
     root: str, expected: Mapping[str, Any], ask: Callable[[Sequence[str]], Outcome] = ask
 ) -> Iterator[Finding]:
-    """Yield variables of the running server that are not as expected, name -> value. One that the server does not know is none of them."""
+    """Yield variables of the running server that are not as expected, name -> value. Skip those it does not know."""
     variables: Mapping[str, str] = expected["variables"]
     names = ", ".join(f"'{name}'" for name in variables)
     query = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"

@@ -176,7 +176,7 @@ def _limits(root: Root, name: str, run: Runner, own: Collection[str], named: Col
     mine = [
         one
         for path in sorted(own)
-        if any(own in path for own in _own_names(name))
+        if any(end in path for end in _own_names(name))
         for one in unit_files.settings(root, path)
     ]
     keys = [key for key in dict.fromkeys(one.name for one in mine) if _LIMIT.match(key[1])]

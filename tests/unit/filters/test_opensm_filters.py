@@ -114,8 +114,8 @@ def test_verify_has_the_findings_of_the_verdict():
 
 
 def test_verify_names_a_subnet_manager_that_was_not_reached():
-    told = {"sm1": {"opensm": facts("MASTER")}, "sm2": {"unreachable": True, "msg": "off"}}
-    (found,), _summary = of_opensm.verdict(str(SCENARIO), told)
+    results = {"sm1": {"opensm": facts("MASTER")}, "sm2": {"unreachable": True, "msg": "off"}}
+    (found,), _summary = of_opensm.verdict(str(SCENARIO), results)
     assert (found.kind, found.where) == ("opensm-host", "sm2, molecule")
     assert "not reached" in found.found
 

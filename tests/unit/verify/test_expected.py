@@ -1,4 +1,4 @@
-"""What verify expects: the deployments of roles as rows, and what files are to hold."""
+"""Expectations of verify: rows of files from the deployments of roles, modes and digests of files."""
 
 from __future__ import annotations
 
