@@ -40,6 +40,7 @@ lint-python: venv
 	ruff check .
 	ruff format --check .
 	mypy
+	$(BIN)/python -m tools.architecture --check
 	yamllint --strict .
 
 .PHONY: lint-ansible
@@ -122,6 +123,10 @@ full-driver: venv  ## Debian's real driver, compiled by the real DKMS on both of
 .PHONY: full-fabric
 full-fabric: venv tools  ## make nightly, and its row in docs/testing.md
 	$(BIN)/python -m tools.full_results fabric -- make --no-print-directory nightly
+
+.PHONY: full-update
+full-update: venv  ## A cluster of the release before, updated to this one under running jobs
+	$(BIN)/python -m tools.full_results update -- pytest -m update -x -rA -o faulthandler_timeout=1800 --durations=0 tests/update
 
 .PHONY: bench
 bench: venv  ## Measure the budgets of docs/performance.md

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fabric costs: 16,384 HCAs planned, checked, compared and written; the output of ibnetdiscover for half of them read.
+"""What the fabric costs: 16,384 HCAs planned, checked, written and compared; the output of ibnetdiscover for half of them read.
 
 Nothing is run but bedplate's own Python, so the seconds are CPU seconds of this process.
 """
@@ -18,21 +18,24 @@ from benchmarks.process import ROOT, Row
 
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery, parse
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import ToolOutput
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import parse
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.comparison import comparison_report
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.cluster_plan import plan_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report.fabric_files import written
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
     discovery_of,
     ibnetdiscover_text,
     with_guids,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import record
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts import files_of, planned
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import plan_of
 
 T = TypeVar("T")
 RAILS, UNIT = 8, 32
 # In CPU seconds. One machine is twice as fast at one time as at another: a loop of additions beside each figure tells.
-READ, WRITTEN = 0.5, 5.0
+READ, WRITTEN, COMPARED = 0.5, 5.0, 10.0
 SITE = """\
 plugin: bedplate.cluster.racks
 site: large
@@ -75,7 +78,7 @@ def site(directory: Path, hosts: int) -> Cluster:
     path.write_text(text)
     cluster = load(path)
     plan = with_guids(plan_of(cluster))
-    record.path_of(cluster.path).write_text(record.text_of(record.record_of(plan)))
+    guid_record.path_of(cluster.path).write_text(guid_record.text_of(guid_record.record_of(plan)))
     return cluster
 
 
@@ -127,14 +130,17 @@ def _read(cluster: Cluster, runs: int) -> Iterator[Row]:
 
 
 def _written(cluster: Cluster, runs: int) -> Iterator[Row]:
-    seen: dict[str, Discovery] = {"": discovery_of(with_guids(plan_of(cluster)))}
     work = planned(cluster)
-    files = files_of(work, discoveries=seen)
+    files = written(work)[0]
     yield _size(f"{len(files)} files of 16,384 HCAs", "".join(files.values()))
     for what, text in sorted(files.items(), key=lambda pair: -len(pair[1]))[:4]:
         yield _size(f"  {what}", text)
     yield from _times("they are planned and checked", timed(lambda: planned(cluster), runs))
-    yield from _times("compared and written", timed(lambda: files_of(work, discoveries=seen), runs), WRITTEN)
+    yield from _times("their files are written, as by fabric.yml", timed(lambda: written(work), runs), WRITTEN)
+    told = [ToolOutput("fabric", ibnetdiscover_text(discovery_of(with_guids(plan_of(cluster)))))]
+    yield from _times(
+        "compared, as by fabric_compare.yml", timed(lambda: comparison_report(cluster, told), runs), COMPARED
+    )
 
 
 def _size(what: str, text: str) -> Row:

@@ -19,25 +19,25 @@ TOOLS = ("ibsim", "ibsim-run", DISCOVERER)
 def discover(cluster_file: Path, directory: Path) -> list[Path]:
     """Write what ibnetdiscover says of each plane to files in a directory, and return them."""
     sys.path.insert(0, str(ROOT / "collections"))
-    from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import simulation
     from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-    from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts import directory as name_of
-    from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.artefacts import planned
+    from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm.plane_files import directory as name_of
+    from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
+    from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import simulated_fabric
 
     directory.mkdir(parents=True, exist_ok=True)
     try:
-        plan = simulation.simulated_plan(planned(load(str(cluster_file))).plan)
+        plan = simulated_fabric.simulated_plan(planned(load(str(cluster_file))).plan)
         found = []
         for plane in plan.planes:
             start = next(hca.name for hca in plan.hcas.values() if hca.plane == plane)
             with (
                 tempfile.TemporaryDirectory(prefix="bedplate-fabric-") as scratch,
-                simulation.simulated(plan, Path(scratch), plane, start, tools=TOOLS) as simulated,
+                simulated_fabric.simulated(plan, Path(scratch), plane, start, tools=TOOLS) as simulated,
             ):
                 path = directory / f"{name_of(plane)}.txt"
                 path.write_text(simulated.run(DISCOVERER))
                 found.append(path)
-    except (ValueError, simulation.SimulationError) as problem:
+    except (ValueError, simulated_fabric.SimulationError) as problem:
         raise LabError(f"The fabric of {cluster_file} cannot be simulated: {problem}") from None
     say("fabric", f"{DISCOVERER} on ibsim: {len(plan.switches)} switches, {len(plan.hcas)} HCAs")
     return found

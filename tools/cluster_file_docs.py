@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Write what docs/ says of the cluster file's keys: the JSON Schema for editors, and the table in docs/cluster-file.md.
 
-Both come from plugins/plugin_utils/cluster/schema.py; ``--check`` only says whether they are up to date.
+Both come from plugins/plugin_utils/cluster/schema/cluster_file.py; ``--check`` only says whether they are up to date.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "collections"))
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import json_schema, rows  # noqa: E402
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema import CLUSTER_FILE  # noqa: E402
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.cluster_file import CLUSTER_FILE  # noqa: E402
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import json_schema, rows  # noqa: E402
 
 SCHEMA = ROOT / "docs" / "schema" / "cluster-file.schema.json"
 PAGE = ROOT / "docs" / "cluster-file.md"

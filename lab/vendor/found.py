@@ -13,24 +13,24 @@ from lab.shell import LabError
 
 # The resolver is bedplate's own; the link tree makes it importable without an installed collection.
 sys.path.insert(0, str(ROOT / "collections"))
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table as tables
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.model import (
-    ARCHITECTURES,
-    FLAVOURS,
-    Driver,
-    Names,
-    Origin,
-    Table,
-)
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import (
-    Package,
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.resolve import (
     Request,
     Stack,
     StackError,
+    StackPackage,
     resolve,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.stack_model import (
+    ARCHITECTURES,
+    FLAVOURS,
+    Driver,
+    PackageNames,
+    StackOrigin,
+    StackTable,
+)
 
-__all__ = ["Found", "Origin", "Table", "packages", "table_with"]
+__all__ = ["Found", "StackOrigin", "StackTable", "packages", "table_with"]
 
 SOURCE = "nvidia"
 # Enough of them for a board with a fabric.
@@ -58,12 +58,12 @@ class Found:
     streams: tuple[str, ...] = ()
 
 
-def table_with(drivers: Sequence[str], systems: Sequence[str]) -> Table:
+def table_with(drivers: Sequence[str], systems: Sequence[str]) -> StackTable:
     """Return the table with drivers that it does not know, called and offered as the newest one that it knows.
 
     Stand-ins are for the machine that builds them, so each GPU comes with the usual CPU there, for which sources have most.
     """
-    table = tables.default()
+    table = stack_table.default()
     models = {name: dataclasses.replace(one, architecture=ARCHITECTURES[0]) for name, one in table.models.items()}
     table = dataclasses.replace(table, models=models)
     if not drivers:
@@ -77,7 +77,7 @@ def table_with(drivers: Sequence[str], systems: Sequence[str]) -> Table:
     return dataclasses.replace(table, drivers=(*table.drivers, *more))
 
 
-def packages(system: str, drivers: Sequence[str], table: Table) -> list[Found]:
+def packages(system: str, drivers: Sequence[str], table: StackTable) -> list[Found]:
     """Return every package of these drivers (none: all of the table), and every CUDA, DCGM and toolkit of the table.
 
     LabError: the table has no such driver for this system.
@@ -100,7 +100,7 @@ def packages(system: str, drivers: Sequence[str], table: Table) -> list[Found]:
     return list(found.values())
 
 
-def _of_driver(system: str, driver: Driver, table: Table) -> Iterator[Found]:
+def _of_driver(system: str, driver: Driver, table: StackTable) -> Iterator[Found]:
     names = table.names_of(system, SOURCE, driver.branch)
     if names is None:
         raise AssertionError(f"the table was read, and has no names for {driver.version} on {system}")
@@ -119,13 +119,13 @@ def _of_driver(system: str, driver: Driver, table: Table) -> Iterator[Found]:
                 yield from (dataclasses.replace(_one(one, ""), cuda=of_cuda) for one in beside)
 
 
-def _boards(table: Table) -> list[str]:
+def _boards(table: StackTable) -> list[str]:
     """Return GPU models, one for each kind of fabric and generation: together they ask for every part."""
     kinds = {(one.board, one.generation.name, one.lowest): name for name, one in table.models.items()}
     return list(kinds.values())
 
 
-def _beside(plain: Request, table: Table) -> Iterator[Request]:
+def _beside(plain: Request, table: StackTable) -> Iterator[Request]:
     offer = table.cuda_of(plain.os, SOURCE)
     for version in offer.versions if offer else ():
         yield dataclasses.replace(plain, cuda=(version,))
@@ -139,20 +139,20 @@ def _beside(plain: Request, table: Table) -> Iterator[Request]:
         yield dataclasses.replace(plain, toolkit=version)
 
 
-def _resolved(request: Request, table: Table) -> Stack | None:
+def _resolved(request: Request, table: StackTable) -> Stack | None:
     try:
         return resolve(request, table)
     except StackError:
         return None
 
 
-def _of_stack(stack: Stack, driver: Driver, names: Names, flavour: str) -> Iterator[Found]:
+def _of_stack(stack: Stack, driver: Driver, names: PackageNames, flavour: str) -> Iterator[Found]:
     branch = str(driver.branch)
     kernel = [one for one in stack.packages if one.part == "kernel"]
     # A module that this driver does not have is pinned all the same, so that no other version of it comes.
     modules = {group[0].format(branch=branch, version=driver.version) for group in names.kernel.values()}
     here = {one.name for one in stack.packages} | modules
-    coupled = [Package(name, version, "coupled") for name, version in stack.pinned if name not in here]
+    coupled = [StackPackage(name, version, "coupled") for name, version in stack.pinned if name not in here]
     for one in (*stack.packages, *coupled):
         if one.version == "*":
             yield _one(one, "")
@@ -164,7 +164,7 @@ def _of_stack(stack: Stack, driver: Driver, names: Names, flavour: str) -> Itera
         yield made
 
 
-def _one(package: Package, branch: str) -> Found:
+def _one(package: StackPackage, branch: str) -> Found:
     version = concrete(package.version)
     upstream = version.partition(":")[2] or version
     return Found(package.name, version, package.part, upstream.rpartition("-")[0] or upstream, branch)

@@ -18,7 +18,7 @@ from lab.vendor.repository import MIRROR, PARTS, Repository, build, of_table
 SETTINGS = "vendor.json"
 """Beside a cluster file: the lab's machines get stand-ins. {} or any of drivers, more_drivers, broken: lists of driver versions.
 compiler: true boots its GPU nodes with a compiler and headers, which takes a minute to install on each."""
-_TABLE = ROOT / "plugins" / "module_utils" / "gpu" / "stack.json"
+_TABLE = ROOT / "plugins" / "plugin_utils" / "gpu_stack" / "stack.json"
 COMPILER = "compiler"
 _KEYS = ("drivers", "more_drivers", "broken")
 

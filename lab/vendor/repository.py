@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab.shell import say
 from lab.vendor import debs, found, rpms, signing, standins
-from lab.vendor.found import Origin
+from lab.vendor.found import StackOrigin
 from lab.vendor.signing import Keys
 from lab.vendor.standins import StandIn
 
@@ -39,7 +39,7 @@ class Repository:
         return self.public / "keys" / f"{part}.asc"
 
 
-def of_table(row: Origin) -> str:
+def of_table(row: StackOrigin) -> str:
     """Return what a repository of the table is called here: by its one part, if it has one alone, else by its name."""
     return row.part or row.name
 

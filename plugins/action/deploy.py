@@ -9,11 +9,11 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.bedplate.cluster.plugins.action.files import ActionModule as Files
-from ansible_collections.bedplate.cluster.plugins.module_utils import node_rpm
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import name_of, versions_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import mistakes
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.payload import pack
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import rpm
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.dpkg import name_of, versions_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import mistakes
 
 _WAIT = 300  # seconds for another apt or dnf to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
@@ -204,7 +204,7 @@ def _dnf(packages: list[str]) -> dict[str, Any]:
     """Return dnf's arguments. A stated version comes in whichever direction, and takes the place of what conflicts with it."""
     stated = any("=" in one for one in packages)
     return {
-        "name": node_rpm.specs(packages),
+        "name": rpm.specs(packages),
         "allow_downgrade": stated,
         "allowerasing": stated,
         "disable_gpg_check": False,
@@ -283,7 +283,7 @@ def _of_manager(manager: Any, wanted: Mapping[str, Any]) -> list[str]:
     if manager == "apt":
         return []
     told = {
-        "hold": f"dnf holds by lines in {node_rpm.LOCKS}; put them there by sources",
+        "hold": f"dnf holds by lines in {rpm.LOCKS}; put them there by sources",
         "repositories": "are apt's; write a file of /etc/yum.repos.d by sources",
     }
     return [f"{key}: {text}" for key, text in told.items() if wanted[key]]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variables import unknown
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.playbook_variables import unknown
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]

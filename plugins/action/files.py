@@ -10,16 +10,16 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import pack
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.file_entries import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_plan import DesiredFile
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.payload import pack
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import (
     is_sensitive,
     mistakes,
     notify_of,
     source_of,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.rendering import Renderer, RenderError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.rendering import Renderer, RenderError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
     SecretError,
     SecretStore,
     directory_of,
@@ -69,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             listed = "\n".join(f"- {text}" for text in found)
             raise AnsibleActionFail(f"{what} of {self._module}; nothing was sent:\n{listed}")
 
-    def _wanted(self, files: list[Mapping[str, Any]], task_vars: dict[str, Any]) -> list[Wanted]:
+    def _wanted(self, files: list[Mapping[str, Any]], task_vars: dict[str, Any]) -> list[DesiredFile]:
         source = _Source(self, task_vars)
         wanted, found = [], []
         for number, entry in enumerate(files):
@@ -127,10 +127,10 @@ class _Source:
         return self._action._templar.template(self._vars.get(name))
 
 
-def _wanted(entry: Mapping[str, Any], source: _Source) -> Wanted:
+def _wanted(entry: Mapping[str, Any], source: _Source) -> DesiredFile:
     state = str(entry.get("state", "file"))
     sensitive = is_sensitive(entry)
-    return Wanted(
+    return DesiredFile(
         path=str(entry["path"]),
         state=state,
         content=_content(entry, source) if state in ("file", "block") else b"",

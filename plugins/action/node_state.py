@@ -7,28 +7,36 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible import context
 from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.filter.opensm import opensm_asked
-from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_wanted
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import notices
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import SecretError, SecretStore, directory_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected as of_machine
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.contents import Contents
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.role_variables import RoleVariables
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.release import RELEASE
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.kept_lines import notices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
+    SecretError,
+    SecretStore,
+    directory_of,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import managers
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of, role_result
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import controller_files
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.file_contents import Contents
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.host_variables import RoleVariables
 
 _MODULE = "bedplate.cluster.node_state"
+RECORDS_RELEASE = "__verify_records_release"
+"""The variable with which site.yml imports verify.yml; read here, since a template of it would be compiled for every host."""
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Ask the machine once, with the expectations of all roles."""
 
-    _VALID_ARGS = frozenset(("roles", "parts", "fail", "sysroot"))
+    _VALID_ARGS = frozenset(("roles", "parts", "fail", "record_release", "sysroot"))
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -45,21 +53,33 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             parts, findings = self._expected(roles)
         if "opensm" in roles and "parts" not in self._task.args and self._is_in("subnet_managers"):
             result["opensm"] = self._opensm()
-        compared, answered = self._compared(parts)
-        return self._judged({**result, "compared": answered}, [*findings, *compared])
+        whole = "roles" not in self._task.args and "parts" not in self._task.args
+        records = whole and self._records_release()
+        compared, told = self._compared(parts, records)
+        result.update(changed=bool(told.get("changed")), compared=told["compared"], release=told.get("release", ""))
+        if whole and not records:
+            compared += _older_release(result["release"])
+        return self._judged(result, [*findings, *compared])
+
+    def _records_release(self) -> bool:
+        """Return whether this is the end of a run of site.yml that left nothing out."""
+        variables = self._task_vars
+        parts = [*variables.get("ansible_run_tags", ["all"]), *variables.get("ansible_skip_tags", [])]
+        is_whole = parts == ["all"] and not context.CLIARGS.get("start_at_task")
+        return is_whole and boolean(self._task.args.get("record_release", variables.get(RECORDS_RELEASE, False)))
 
     def _roles(self) -> list[str]:
         """Return the roles to compare: those of the task, else those of the tags of this run, else all."""
         given = self._task.args.get("roles")
         if given is not None:
-            if unknown := [role for role in given if role not in of_machine.ROLES]:
-                allowed = ", ".join(of_machine.ROLES)
+            if unknown := [role for role in given if role not in expected.ROLES]:
+                allowed = ", ".join(expected.ROLES)
                 raise AnsibleActionFail(f"roles: {', '.join(map(str, unknown))}; allowed: {allowed}")
             return list(given)
         tags = list(self._task_vars.get("ansible_run_tags") or ["all"])
-        if set(tags) <= set(of_machine.TAGS):
-            return [role for tag in tags for role in of_machine.TAGS[tag]]
-        return list(of_machine.ROLES)
+        if set(tags) <= set(expected.TAGS):
+            return [role for tag in tags for role in expected.TAGS[tag]]
+        return list(expected.ROLES)
 
     def _is_in(self, group: str) -> bool:
         return group in self._task_vars.get("group_names", ())
@@ -67,8 +87,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _expected(self, roles: Iterable[str]) -> tuple[dict[str, Any], list[Finding]]:
         path, name = self._task_vars["bedplate_cluster_file"], self._task_vars["inventory_hostname"]
         kept = self._kept(path) if "slurm" in roles and self._is_in("slurm_controllers") else {}
-        host = of_machine.Host(cluster_of(path, "node_state"), path, name, self._variables, kept)
-        found = of_machine.expected(host, roles)
+        host = expected.ExpectedHost(cluster_of(path, "node_state"), name, self._variables, kept)
+        found = expected.expected(host, roles)
         contents, findings = self._contents(), [*found.findings, *notices(kept.get("changing", ()))]
 
         def row(role: str, entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -79,7 +99,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 findings.append(Finding("unread", f"file {entry['path']}", "to be compared", text, f"role {role}"))
                 return {"path": str(entry["path"]), "state": "unknown"}
 
-        parts = {**found.parts, **of_machine.rows(found.deployments, row)}
+        parts = {**found.parts, **expected.rows(found.deployments, row)}
         if self._task.check_mode and "slurm" in parts:
             parts["slurm"] = {**parts["slurm"], "wait": 0}  # nothing was restarted
         return parts, findings
@@ -96,7 +116,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Return what Slurm keeps for jobs beside the cluster file; nothing where it cannot be asked, which is found later."""
         told = self._execute_module(
             module_name="bedplate.cluster.slurm_in_use",
-            module_args=slurm_wanted(path, read_back=True),
+            module_args=controller_files.in_use_arguments(cluster_of(path, "node_state"), read_back=True),
             task_vars=self._task_vars,
         )
         return {} if told.get("failed") else told
@@ -106,8 +126,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         value = self._variables.value
         choices = value("opensm", "__opensm_choices")
         asked = {
-            "planes": opensm_asked(
-                self._task_vars["bedplate_cluster_file"], self._task_vars["inventory_hostname"], choices
+            "planes": role_result(
+                self._task_vars["bedplate_cluster_file"],
+                "node_state",
+                lambda cluster: managers.facts_request(cluster, self._task_vars["inventory_hostname"], choices or {}),
             ),
             "wait": value("opensm", "opensm_verify_timeout"),
             "errors_minutes": value("opensm", "opensm_verify_errors_minutes"),
@@ -117,17 +139,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         )
         return {**told, "choices": choices}
 
-    def _compared(self, parts: Mapping[str, Any]) -> tuple[list[Finding], list[str]]:
-        """Return what the module on the machine finds; a module that fails is a finding."""
-        arguments = {"parts": dict(parts), "sysroot": self._task.args.get("sysroot", "/")}
+    def _compared(self, parts: Mapping[str, Any], records: bool) -> tuple[list[Finding], dict[str, Any]]:
+        """Return what the module on the machine finds, and its result; a module that fails is a finding."""
+        arguments = {
+            "parts": dict(parts),
+            "record_release": records,
+            "sysroot": self._task.args.get("sysroot", "/"),
+        }
         told = self._execute_module(module_name=_MODULE, module_args=arguments, task_vars=self._task_vars)
         if told.get("failed") or "findings" not in told:
             text = " ".join(str(told.get("msg") or "no message").split())
             stderr = " ".join(str(told.get("module_stderr") or "").split()[-40:])
             found = f"{text} {stderr}".strip()
             remedy = "see that the machine runs Python 3.9 or newer and that the user may become root"
-            return [Finding("unread", "machine", "to be compared", found, remedy)], []
-        return finding.from_json(told["findings"]), told["compared"]
+            return [Finding("unread", "machine", "to be compared", found, remedy)], {"compared": []}
+        return finding.from_json(told["findings"]), told
 
     def _judged(self, result: dict[str, Any], findings: list[Finding]) -> dict[str, Any]:
         text = finding.table(finding.ordered(findings))
@@ -142,3 +168,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if finding.failed(findings):
             return {**result, "failed": True}
         return {**result, "warnings": [finding.table(others)]} if others else result
+
+
+def _older_release(recorded: str) -> list[Finding]:
+    """Return that a machine has files of another release of bedplate; nothing where bedplate has written none."""
+    if recorded in ("", RELEASE):
+        return []
+    remedy = "run playbooks/site.yml, all of it; docs/update.md"
+    return [Finding("release", "release of bedplate", RELEASE, recorded, remedy, severity=finding.WARNING)]

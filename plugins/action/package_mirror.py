@@ -11,12 +11,20 @@ from typing import Any, TypeVar
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import build, signing
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import MirrorError
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mirror, mirror_report
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import SecretError, SecretStore, directory_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
+    SecretError,
+    SecretStore,
+    directory_of,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import (
+    build_mirror,
+    cluster_mirror,
+    mirror_report,
+    signing,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import MirrorError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "cluster_file": {"type": "path", "required": True},
@@ -43,18 +51,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         _, arguments = self.validate_argument_spec(_OPTIONS)
         try:
             order = self._order(arguments)
-            report, listed = build.make(order, lambda: self._signer(order, task_vars or {}))
+            report, listed = build_mirror.make(order, lambda: self._signer(order, task_vars or {}))
         except (MirrorError, SecretError, ClusterFileError) as error:
             raise AnsibleActionFail(f"the mirror was not made.\n{error}") from None
         except OSError as error:
             raise AnsibleActionFail(f"the mirror was not made: {error.filename}: {error.strerror}") from None
         if self._task.diff:
             result["diff"] = [mirror_report.diff(report)]
-        return {**result, **mirror_report.told(order, report, listed)}
+        return {**result, **mirror_report.result_of(order, report, listed)}
 
-    def _order(self, arguments: dict[str, Any]) -> build.Order:
+    def _order(self, arguments: dict[str, Any]) -> build_mirror.Order:
         cluster = load(arguments["cluster_file"])
-        mistakes = mirror.unknown(self._task.get_variable_manager().extra_vars)
+        mistakes = cluster_mirror.unknown(self._task.get_variable_manager().extra_vars)
 
         def checked(made: Callable[[], _T], otherwise: _T) -> _T:
             try:
@@ -63,12 +71,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 mistakes.extend(error.mistakes)
                 return otherwise
 
-        order = build.Order(
+        order = build_mirror.Order(
             cluster=cluster.name,
-            directory=checked(lambda: mirror.directory_of(arguments["directory"], cluster), Path()),
-            cache=mirror.cache_of(arguments["cache"], cluster),
-            systems=checked(lambda: mirror.systems_of(cluster, arguments["packages"]), ()),
-            files=checked(lambda: mirror.files_of(arguments["files"]), ()),
+            directory=checked(lambda: cluster_mirror.directory_of(arguments["directory"], cluster), Path()),
+            cache=cluster_mirror.cache_of(arguments["cache"], cluster),
+            systems=checked(lambda: cluster_mirror.systems_of(cluster, arguments["packages"]), ()),
+            files=checked(lambda: cluster_mirror.files_of(arguments["files"]), ()),
             list_only=arguments["list_only"],
             prune=arguments["prune"],
             check=bool(self._task.check_mode),
@@ -77,10 +85,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             raise MirrorError(mistakes)
         return order
 
-    def _signer(self, order: build.Order, variables: dict[str, Any]) -> Signer | None:
+    def _signer(self, order: build_mirror.Order, variables: dict[str, Any]) -> Signer | None:
         """Return the mirror's key, made on first use; None where there is none and nothing is to be signed."""
         names = ("bedplate_secrets_dir", "bedplate_cluster")
         store = SecretStore(directory_of({name: self._templar.template(variables.get(name)) for name in names}))
         if order.check or order.list_only:
-            return signing.signer(store.text(mirror.SECRET)) if store.has(mirror.SECRET) else None
-        return signing.signer(store.keep(mirror.SECRET, lambda: signing.generate(order.cluster).encode()).decode())
+            return signing.signer(store.text(cluster_mirror.SECRET)) if store.has(cluster_mirror.SECRET) else None
+        return signing.signer(
+            store.keep(cluster_mirror.SECRET, lambda: signing.generate(order.cluster).encode()).decode()
+        )

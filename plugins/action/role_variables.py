@@ -16,12 +16,9 @@ from ansible.plugins.action import ActionBase
 from ansible.template import Templar
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils import role_choices
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack import key_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import arguments, verdict
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces import (
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import (
     NOT_AS_TEXT,
     has_template,
     hosts_to_read,
@@ -31,6 +28,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.role_interfaces i
     summary,
     unknown_variables,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import playbook_arguments
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import role_choices
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -60,26 +62,33 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         checker = _Checker(
             {name: option for found in specified.values() for name, option in found.items()}, self._templar.template
         )
-        for place, own in _Variables(inventory, self._loader, prefixes).own():
+        renamed = renamed_variables()
+        old_names: dict[str, list[str]] = {}
+        for place, own in _Variables(inventory, self._loader, (*prefixes, *renamed)).own():
             for name, value in own.items():
-                if name.startswith(prefixes):
+                if name in renamed:
+                    old_names.setdefault(name, []).append(place)
+                elif name.startswith(prefixes):
                     places.setdefault(name, []).append(place)
                     templated |= {name} if has_template(value) else set()
                     checker.look(place, name, value)
         # What the command line says outranks the inventory, so it is looked at even where the inventory has the name, too.
         extra = self._task.get_variable_manager().extra_vars
-        for name in (name for name in variables if name.startswith(prefixes)):
+        for name in (name for name in renamed if name in extra or (name in variables and name not in old_names)):
+            old_names.setdefault(name, []).append("this run")
+        for name in (name for name in variables if name.startswith(prefixes) and name not in renamed):
             if name in extra or name not in places:
                 places.setdefault(name, []).append("this run")
                 templated |= {name} if has_template(extra.get(name, variables[name])) else set()
                 checker.look("this run", name, extra.get(name, variables[name]))
         unknown = unknown_variables(places, known)
-        mistakes = [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
+        mistakes = [f"{summary(found)}: {name} {renamed[name].message}" for name, found in sorted(old_names.items())]
+        mistakes += [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         mistakes += self._choices(inventory, places, templated, specified)
-        mistakes += arguments.mistakes(self._given(variables), variables["bedplate_cluster_file"])
+        mistakes += playbook_arguments.mistakes(self._given(variables), variables["bedplate_cluster_file"])
         needed = boolean(self._task.args.get("fabric", False))
-        mistakes += verdict.mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
+        mistakes += buildable.fabric_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
         if boolean(self._task.args.get("gpu", False)):
             mistakes += key_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"))
         if told := notices(cluster_of(variables["bedplate_cluster_file"], "role_variables")):
@@ -121,7 +130,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables of the fabric's playbooks; one that only its own play can template is left out."""
         given = {}
-        for name in arguments.NAMES:
+        for name in playbook_arguments.NAMES:
             with suppress(AnsibleError):
                 given[name] = self._templar.template(variables.get(name))
         return given

@@ -11,10 +11,12 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.bedplate.cluster.plugins.action.node_state import RECORDS_RELEASE
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_opensm, report
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.update import update_report
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import collected, of_opensm
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -34,17 +36,25 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 "registered: not a name; allowed: the name that the task with bedplate.cluster.node_state registers"
             )
         hosts = variables["ansible_play_hosts_all"]
-        results = {host: variables["hostvars"].raw_get(host).get(name) for host in hosts}
+        raw = variables["hostvars"].raw_get
+        results = {host: raw(host).get(name) for host in hosts}
         findings, said = self._findings(variables["bedplate_cluster_file"], results)
         rows = finding.to_json(findings)
         if file := self._task.args.get("file"):
             self._write(Path(str(file)), rows)
+        if variables.get(RECORDS_RELEASE):
+            release = update_report.cluster_release((one or {}).get("release", "") for one in results.values())
+            cluster = cluster_of(variables["bedplate_cluster_file"], "verify_report")
+            lines = update_report.update_lines(
+                release, cluster, lambda: {host: raw(host) for host in hosts}, bool(self._task.check_mode)
+            )
+            result["warnings"] = ["\n".join(lines)] if lines else []
         return self._judged({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings, said)
 
     def _findings(self, path: str, results: dict[str, Any]) -> tuple[list[Finding], str]:
         """Return all findings, and what to say of the subnet managers where all is as planned."""
         services = cluster_of(path, "verify_report").services
-        found = report.collected(results, services.controllers) + report.unasked(results, services.controllers)
+        found = collected.collected(results, services.controllers) + collected.unasked(results, services.controllers)
         managers = {host: results[host] for host in services.subnet_managers if results.get(host)}
         if not any("opensm" in one for one in managers.values()):
             return finding.ordered(found), ""
@@ -60,18 +70,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             ) from error
 
     def _judged(self, result: dict[str, Any], findings: list[Finding], said: str) -> dict[str, Any]:
-        folded = report.folded(findings)
+        folded = collected.folded(findings)
         errors = [one for one in folded if one.severity == finding.ERROR]
         others = [one for one in folded if one.severity != finding.ERROR]
         if self._task.check_mode:
             # Nothing was applied, so what the run would change is no failure yet.
             errors, others = [], folded
         if others:
-            result["warnings"] = [report.lines(others)]
+            result["warnings"] = [*result.get("warnings", []), collected.lines(others)]
         if errors:
             count = f"{len(errors)} {'difference' if len(errors) == 1 else 'differences'}"
             machines = result["machines"]
-            return {**result, "failed": True, "msg": f"{count} on {machines} machines\n{report.lines(errors)}"}
+            return {**result, "failed": True, "msg": f"{count} on {machines} machines\n{collected.lines(errors)}"}
         text = f"{result['machines']} machines are as the cluster file has them"
         # Without this, nobody sees that all is well, nor which subnet manager is master.
         return {

@@ -7,14 +7,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import brought
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.container_runtime import deployment
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import wanted_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.container_part import deployment
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import role_result
 
 
 def container_runtime(path: object, host: str, choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the role brings to a host."""
-    return brought(path, "container_runtime", lambda cluster: deployment(wanted_of(cluster, host), choices))
+    return role_result(path, "container_runtime", lambda cluster: deployment(software_of(cluster, host), choices))
 
 
 class FilterModule:

@@ -12,21 +12,21 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import SavedError, Told
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import (
-    arguments,
-    artefacts,
-    compared,
-    proofs,
-    record,
-)
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import playbook_arguments
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare import comparison
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report import fabric_files
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report.finding_table import table
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import requested_proofs
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 
 Discoveries = Iterable[Mapping[str, Any]]
 
 
 @contextmanager
-def _said(name: str) -> Iterator[None]:
+def _filter_error(name: str) -> Iterator[None]:
     """Turn what is wrong with a plan or with what was discovered into the filter's error."""
     try:
         yield
@@ -34,7 +34,7 @@ def _said(name: str) -> Iterator[None]:
         raise AnsibleFilterError(f"{name}: {error}") from None
 
 
-def _told(discoveries: object) -> list[Told]:
+def _tool_outputs(discoveries: object) -> list[ToolOutput]:
     """Return the texts of what fabric_facts returned."""
     listed = discoveries if isinstance(discoveries, list | tuple) else [discoveries]
     found = []
@@ -43,18 +43,18 @@ def _told(discoveries: object) -> list[Told]:
             raise SavedError(
                 f"{str(one)[:60]!r} is nothing that was discovered; allowed: `discoveries` of what fabric_facts returned"
             )
-        found.append(Told(str(one.get("name", "")), str(one["text"])))
+        found.append(ToolOutput(str(one.get("name", "")), str(one["text"])))
     return found
 
 
 def fabric_artefacts(path: object, directory: str, slurm_version: str | None = None) -> dict[str, Any]:
     """Return the entries for bedplate.cluster.files, and what is odd in the plan."""
     cluster = cluster_of(path, "fabric_artefacts")
-    with _said("fabric_artefacts"):
-        work = artefacts.planned(cluster)
-        files, findings = artefacts.written(work, slurm_version)
-        table = compared.table(findings, artefacts.summary(work.plan, findings))
-        return {"files": artefacts.entries(files, directory), "table": table}
+    with _filter_error("fabric_artefacts"):
+        work = planned(cluster)
+        files, findings = fabric_files.written(work, slurm_version)
+        shown = table(findings, fabric_files.summary(work.plan, findings))
+        return {"files": fabric_files.entries(files, directory), "table": shown}
 
 
 def fabric_directory(path: object, directory: str = "") -> str:
@@ -62,7 +62,7 @@ def fabric_directory(path: object, directory: str = "") -> str:
     if not isinstance(path, str):
         raise AnsibleFilterError(f"fabric_directory takes the path of a cluster file, not {path!r}")
     try:
-        return arguments.directory_of(path, directory)
+        return playbook_arguments.directory_of(path, directory)
     except ValueError as error:
         raise AnsibleFilterError(f"fabric_directory: {error}.") from None
 
@@ -70,8 +70,8 @@ def fabric_directory(path: object, directory: str = "") -> str:
 def fabric_sources(path: object) -> list[dict[str, Any]]:
     """Return from which hosts to discover."""
     cluster = cluster_of(path, "fabric_sources")
-    with _said("fabric_sources"):
-        return compared.sources(cluster)
+    with _filter_error("fabric_sources"):
+        return comparison.discovery_sources(cluster)
 
 
 def fabric_comparison(
@@ -79,12 +79,12 @@ def fabric_comparison(
 ) -> dict[str, Any]:
     """Return the comparison of the plan with what was discovered."""
     cluster = cluster_of(path, "fabric_comparison")
-    if fail_on not in compared.FATAL:
-        raise AnsibleFilterError(f"fabric_comparison: fail_on is {fail_on!r}; allowed: {', '.join(compared.FATAL)}")
-    with _said("fabric_comparison"):
-        report = compared.compared(cluster, _told(discoveries), fail_on, int(port_step))
-    guids = {"path": str(record.path_of(cluster.path)), "content": report.guids}
-    return {**asdict(report), "files": artefacts.entries(report.files, directory), "guids": guids}
+    if fail_on not in comparison.FATAL:
+        raise AnsibleFilterError(f"fabric_comparison: fail_on is {fail_on!r}; allowed: {', '.join(comparison.FATAL)}")
+    with _filter_error("fabric_comparison"):
+        report = comparison.comparison_report(cluster, _tool_outputs(discoveries), fail_on, int(port_step))
+    guids = {"path": str(guid_record.path_of(cluster.path)), "content": report.guids}
+    return {**asdict(report), "files": fabric_files.entries(report.files, directory), "guids": guids}
 
 
 def fabric_discovered(
@@ -99,17 +99,17 @@ def fabric_discovered(
     allowed = ("host", "storage", "group")
     if unknown := sorted(set(patterns) - set(allowed)):
         raise AnsibleFilterError(f"fabric_discovered: {', '.join(unknown)} is no option; allowed: {', '.join(allowed)}")
-    with _said("fabric_discovered"):
+    with _filter_error("fabric_discovered"):
         given = {name: str(pattern) for name, pattern in patterns.items() if pattern}
-        found = compared.of_discovered(cluster, _told(discoveries), slurm_version, **given)
-    return {**asdict(found), "files": artefacts.entries(found.files, directory)}
+        found = comparison.discovered_topology(cluster, _tool_outputs(discoveries), slurm_version, **given)
+    return {**asdict(found), "files": fabric_files.entries(found.files, directory)}
 
 
-def fabric_proofs(path: object, slurm_version: str | None = None) -> dict[str, Any]:
-    """Return what is to be proved of the fabric."""
-    cluster = cluster_of(path, "fabric_proofs")
-    with _said("fabric_proofs"):
-        return proofs.proofs(cluster, slurm_version)
+def fabric_simulation_time(path: object) -> str:
+    """Return how much is simulated, and about how long that takes."""
+    cluster = cluster_of(path, "fabric_simulation_time")
+    with _filter_error("fabric_simulation_time"):
+        return requested_proofs.duration(planned(cluster).plan)
 
 
 class FilterModule:
@@ -121,7 +121,7 @@ class FilterModule:
             "fabric_artefacts": fabric_artefacts,
             "fabric_directory": fabric_directory,
             "fabric_sources": fabric_sources,
-            "fabric_proofs": fabric_proofs,
+            "fabric_simulation_time": fabric_simulation_time,
             "fabric_comparison": fabric_comparison,
             "fabric_discovered": fabric_discovered,
         }

@@ -9,15 +9,23 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.deploy_arguments import arguments
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import cuda, dcgm, driver, nvlink
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu.parts import Wanted, wanted_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.deploy_arguments import arguments
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import (
+    cuda_part,
+    dcgm_part,
+    driver_part,
+    nvlink_part,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import (
+    GpuSoftware,
+    software_of,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 
-_PARTS: dict[str, Callable[[Wanted], dict[str, Any]]] = {
-    "driver": driver.deployment,
-    "cuda": cuda.deployment,
-    "dcgm": dcgm.deployment,
+_PARTS: dict[str, Callable[[GpuSoftware], dict[str, Any]]] = {
+    "driver": driver_part.deployment,
+    "cuda": cuda_part.deployment,
+    "dcgm": dcgm_part.deployment,
 }
 
 
@@ -27,22 +35,22 @@ def gpu_part(path: object, host: str, part: str) -> dict[str, Any]:
         raise AnsibleFilterError(f"gpu_part: there is no part {part!r}. Allowed: {', '.join(_PARTS)}")
     cluster = cluster_of(path, "gpu_part")
     try:
-        wanted = wanted_of(cluster, host)
+        wanted = software_of(cluster, host)
         if wanted is None:
             return {}
         told = _PARTS[part](wanted)
-        return nvlink.added(told, wanted.stack, cluster, host) if part == "driver" else told
+        return nvlink_part.added(told, wanted.stack, cluster, host) if part == "driver" else told
     except (KeyError, ValueError) as error:
         raise AnsibleFilterError(f"gpu_part: {error.args[0]}") from None
 
 
 def gpu_driver_state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
     """Return units and the reason for a reboot, by what the host runs."""
-    found = driver.state(deployed, gpu)
-    found = {**found, "units": nvlink.units(found["units"], deployed.get("nodes_file", ""))}
+    found = driver_part.state(deployed, gpu)
+    found = {**found, "units": nvlink_part.units(found["units"], deployed.get("nodes_file", ""))}
     # Where Secure Boot may keep the module out, that is asked first, by bedplate.cluster.secure_boot, which then writes the note.
-    later = driver.firmware_decides(deployed, gpu)
-    files = [] if later else driver.reboot_files(found["reboot"])
+    later = driver_part.firmware_decides(deployed, gpu)
+    files = [] if later else driver_part.reboot_files(found["reboot"])
     brought = {
         **deployed,
         "sources": deployed["pins"],

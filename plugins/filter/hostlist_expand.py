@@ -50,7 +50,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError, expand
 
 
 def hostlist_expand(text: Any) -> list[str]:

@@ -59,7 +59,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError, fold
 
 
 def hostlist_fold(names: Any, suffixes: bool = True) -> str:

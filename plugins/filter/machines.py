@@ -9,8 +9,12 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import hosts_file, machine_facts, nodes_facts
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.machine_facts import (
+    hosts_file,
+    machine_facts,
+    nodes_facts,
+)
 
 
 def node(path: object, name: object) -> dict[str, Any]:

@@ -7,19 +7,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import brought
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma import node as of_rdma
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning import node as of_tuning
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import role_result
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma import rdma_part
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning import tuning_part
 
 
 def node_tuning(path: object, host: str, choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the role node_tuning brings to a host."""
-    return brought(path, "node_tuning", lambda cluster: of_tuning.deployment(cluster, host, choices))
+    return role_result(path, "node_tuning", lambda cluster: tuning_part.deployment(cluster, host, choices))
 
 
 def rdma(path: object, host: str, choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the role rdma brings to a host."""
-    return brought(path, "rdma", lambda cluster: of_rdma.deployment(cluster, host, choices))
+    return role_result(path, "rdma", lambda cluster: rdma_part.deployment(cluster, host, choices))
 
 
 class FilterModule:

@@ -11,16 +11,16 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, to_json
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.findings import counted, ordered
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_judge import Wanted, judge
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import compared, managers
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import managers
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report.finding_table import table
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_opensm
 
 Choices = Mapping[str, Any]
 
 
 @contextmanager
-def _said(name: str) -> Iterator[None]:
+def _opensm_filter_error(name: str) -> Iterator[None]:
     """Turn what is wrong with a plan or a choice into the filter's error."""
     try:
         yield
@@ -31,7 +31,7 @@ def _said(name: str) -> Iterator[None]:
 def opensm_files(path: object, host: str, choices: Choices | None = None) -> list[dict[str, Any]]:
     """Return OpenSM's files of a host, as entries of bedplate.cluster.files."""
     cluster = cluster_of(path, "opensm_files")
-    with _said("opensm_files"):
+    with _opensm_filter_error("opensm_files"):
         return managers.files(cluster, host, choices or {})
 
 
@@ -44,72 +44,35 @@ def opensm_units(
 ) -> list[dict[str, Any]]:
     """Return the units of a host, as bedplate.cluster.units takes them."""
     cluster = cluster_of(path, "opensm_units")
-    with _said("opensm_units"):
+    with _opensm_filter_error("opensm_units"):
         return managers.units(cluster, host, choices or {}, drop_ins or {}, enabled)
 
 
-def opensm_proof(path: object, choices: Choices | None = None) -> dict[str, Any]:
-    """Return what is to be proved before OpenSM's files may land."""
-    cluster = cluster_of(path, "opensm_proof")
-    with _said("opensm_proof"):
-        return managers.proof(cluster, choices or {})
+def opensm_proof_digest(path: object, choices: Choices | None = None) -> str:
+    """Return the digest of what is proved before OpenSM's files may land."""
+    cluster = cluster_of(path, "opensm_proof_digest")
+    with _opensm_filter_error("opensm_proof_digest"):
+        return managers.proof_digest(cluster, choices or {})
 
 
-def opensm_asked(path: object, host: str, choices: Choices | None = None) -> list[dict[str, Any]]:
-    """Return what to ask a host for."""
-    cluster = cluster_of(path, "opensm_asked")
-    with _said("opensm_asked"):
-        return managers.asked(cluster, host, choices or {})
+def opensm_facts_request(path: object, host: str, choices: Choices | None = None) -> list[dict[str, Any]]:
+    """Return what to read on a host."""
+    cluster = cluster_of(path, "opensm_facts_request")
+    with _opensm_filter_error("opensm_facts_request"):
+        return managers.facts_request(cluster, host, choices or {})
 
 
-def opensm_verdict(path: object, told: Mapping[str, Any], choices: Choices | None = None) -> dict[str, Any]:
-    """Return the comparison of what hosts told with the plan."""
+def opensm_verdict(path: object, facts: Mapping[str, Any], choices: Choices | None = None) -> dict[str, Any]:
+    """Return the comparison of the facts of hosts with the plan."""
     cluster = cluster_of(path, "opensm_verdict")
-    with _said("opensm_verdict"):
-        plan = managers.plan_of(cluster)
-        wanted = managers.wanted(cluster, choices or {}, plan)
-        findings = managers.absent(cluster, plan)
-    why = {host: text for host, result in told.items() if (text := _failure(result))}
-    lines = []
-    for plane in wanted:
-        found = judge(plane, {host: _of(plane.plane, result) for host, result in told.items()}, why)
-        findings += found
-        if not found:
-            lines.append(_line(plane, told))
-    if left := [host for host in cluster.services.subnet_managers if host not in told]:
-        lines.append(f"not asked in this run: {', '.join(left)}")
-    listed = ordered(findings)
-    if listed:
-        lines = [f"{counted(len(listed), 'finding')} on the subnet managers", *(lines[-1:] if left else [])]
-    summary = "; ".join(lines)
-    failed = any(one.severity == ERROR for one in listed)
+    with _opensm_filter_error("opensm_verdict"):
+        listed, summary = of_opensm.compared(cluster, facts, choices or {})
     return {
-        "failed": failed,
+        "failed": any(one.severity == ERROR for one in listed),
         "summary": summary,
-        "table": compared.table(listed, summary),
+        "table": table(listed, summary),
         "findings": to_json(listed),
     }
-
-
-def _line(plane: Wanted, told: Mapping[str, Any]) -> str:
-    """Return what to say of a plane that is as planned, as far as it was asked."""
-    master, *standbys = plane.managers
-    if not {one.host for one in plane.managers} & set(told):
-        return f"{plane.name}: nobody was asked"
-    engine = f" with {plane.engine}" if master.host in told else ""
-    return f"{plane.name}: {master.hca} is master{engine}, {len(standbys)} standby"
-
-
-def _failure(result: object) -> str:
-    """Return what the module said of its failure on a host; "" where it did not fail, or the host was not reached."""
-    failed = isinstance(result, Mapping) and result.get("failed") and not result.get("unreachable")
-    return str(result.get("msg") or "") if failed and isinstance(result, Mapping) else ""
-
-
-def _of(plane: str, result: object) -> Mapping[str, Any] | None:
-    """Return the facts of a plane of what opensm_facts returned on a host; None where it returned nothing."""
-    planes = result.get("planes") if isinstance(result, Mapping) else None
-    return next((facts for facts in planes or () if facts["plane"] == plane), None)
 
 
 class FilterModule:
@@ -120,7 +83,7 @@ class FilterModule:
         return {
             "opensm_files": opensm_files,
             "opensm_units": opensm_units,
-            "opensm_proof": opensm_proof,
-            "opensm_asked": opensm_asked,
+            "opensm_proof_digest": opensm_proof_digest,
+            "opensm_facts_request": opensm_facts_request,
             "opensm_verdict": opensm_verdict,
         }

@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.reboots import BATCH, RebootError, plan
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.reboot_order import BATCH, RebootError, plan
 
 
 def reboot_plan(

@@ -22,7 +22,6 @@ description:
   - All keys below these are in docs/cluster-file.md; docs/schema/cluster-file.schema.json is for editors.
   - Expressions in O(groups), O(keyed_groups) and O(compose) see what P(bedplate.cluster.node#filter) returns for each host.
 extends_documentation_fragment: [ansible.builtin.constructed]
-requirements: [netaddr]
 options:
   plugin:
     description: Always bedplate.cluster.racks.
@@ -119,18 +118,9 @@ from ansible.plugins.loader import action_loader, filter_loader
 from ansible.template import trust_as_template
 from ansible.utils.path import basedir
 
-try:
-    from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import (
-        Cluster,
-        ClusterFileError,
-        groups_of,
-        load,
-    )
-    from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import machine_facts
-except ImportError as error:  # netaddr or PyYAML
-    IMPORT_ERROR: ImportError | None = error
-else:
-    IMPORT_ERROR = None
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.groups import groups_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.machine_facts import machine_facts
 
 if TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
@@ -249,10 +239,6 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             sys.exit(1)
 
     def _parse(self, path: str) -> None:
-        if IMPORT_ERROR:
-            raise AnsibleParserError(
-                f"bedplate.cluster.racks needs a Python library on the control node: {IMPORT_ERROR}"
-            )
         with _uncollected():
             cluster = self._load(path)
             self._populate(cluster)

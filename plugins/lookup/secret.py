@@ -59,7 +59,7 @@ from typing import Any
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.secrets import (
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
     SecretError,
     SecretStore,
     directory_of,

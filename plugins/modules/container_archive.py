@@ -50,7 +50,8 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 from ansible.module_utils.urls import open_url
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_archives import ArchiveError, verify
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.archives import ArchiveError, verify
 
 _SECONDS = 60
 
@@ -81,8 +82,7 @@ def main() -> None:
         except Exception as error:
             module.fail_json(msg=f"{url}: {error}. {path} stays as it was")
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        new.chmod(0o644)
-        module.atomic_move(str(new), str(path))
+        atomic_write(path, new.read_bytes(), mode=0o644)
     module.exit_json(changed=True, changed_files=[str(path)])
 
 

@@ -45,8 +45,12 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_archives import ArchiveError
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_debs import DebsError, install, lacking
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.archives import ArchiveError
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.local_debs import (
+    DebsError,
+    install,
+    missing_packages,
+)
 
 
 def main() -> None:
@@ -61,7 +65,7 @@ def main() -> None:
     if absent and module.check_mode:
         module.exit_json(changed=True, installed=[], unchecked=[f"{path} is not there yet" for path in absent])
     try:
-        lacks = lacking(files)
+        lacks = missing_packages(files)
         if lacks and not module.check_mode:
             install([path for path, _ in files])
     except (ArchiveError, DebsError) as error:

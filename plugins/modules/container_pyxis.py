@@ -60,9 +60,9 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_pyxis import Pyxis, PyxisError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.pyxis_build import Pyxis, PyxisError
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import STATE_DIRECTORY
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def main() -> None:
     )
     asked = module.params
     pyxis = Pyxis(Path(asked["state_directory"]) / "pyxis.json", Path(asked["prefix"]))
-    slurmd = node_command.run(["systemctl", "is-active", "--quiet", "slurmd.service"]).code == 0
+    slurmd = command.run(["systemctl", "is-active", "--quiet", "slurmd.service"]).code == 0
     told = {"plugin": str(pyxis.plugin), "slurm": pyxis.slurm(), "slurmd": slurmd}
     if pyxis.is_built(asked["sha256"].lower()):
         module.exit_json(changed=False, message="", **told)

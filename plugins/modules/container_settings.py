@@ -68,16 +68,18 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import container_engines
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_settings import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command as node_command
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers import engines
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.engine_settings import (
     FORMATS,
     SettingsError,
+    edited_text,
     read,
-    wanted_text,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_applied import Applied
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives import reboot_notes
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import STATE_DIRECTORY
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.applied_files import Applied
 
 _SETTLE = 1.0  # seconds after which a daemon that was restarted is looked at
 
@@ -98,7 +100,7 @@ class Bringer:
             path = Path(entry["path"])
             try:
                 before = read(path)
-                after = wanted_text(path, entry["format"], entry["values"], before)
+                after = edited_text(path, entry["format"], entry["values"], before)
                 if after != before:
                     self.texts[entry["path"]] = (before, after)
                     self._judge(entry, after, number)
@@ -123,11 +125,7 @@ class Bringer:
         """Write what changed, each file as a whole."""
         for path, (_before, after) in self.texts.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-            new = Path(self.module.tmpdir) / f"new-{Path(path).name}"
-            new.write_text(after, encoding="utf-8")
-            new.chmod(0o644)
-            # It keeps owner and mode of a file that is there.
-            self.module.atomic_move(str(new), path)
+            atomic_write(Path(path), after)
 
     def restart(self) -> None:
         """Restart daemons that run on older settings and have no container."""
@@ -141,7 +139,7 @@ class Bringer:
                 changed += [path for path in paths if path in self.texts and path not in changed]
             if not changed:
                 continue
-            count = container_engines.running(engine)
+            count = engines.running(engine)
             if count:
                 several = f"{count} containers" if count > 1 else "a container"
                 self.waiting.append(
@@ -165,18 +163,10 @@ class Bringer:
 
     def note(self) -> None:
         """Say for others what waits; the file lies in memory, so that a reboot takes it away."""
-        note = Path(self.module.params["note"])
-        text = "".join(f"{line}\n" for line in self.waiting)
-        if text == read(note):
-            return
-        self.texts[str(note)] = (read(note), text)
-        if self.module.check_mode:
-            return
-        if not text:
-            note.unlink()
-            return
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.write_text(text, encoding="utf-8")
+        path = Path(self.module.params["note"])
+        before = read(path)
+        if reboot_notes.note(path, "\n".join(self.waiting), self.module.check_mode):
+            self.texts[str(path)] = (before, "".join(f"{line}\n" for line in self.waiting))
 
     def result(self) -> dict[str, Any]:
         """Return the result of the module."""

@@ -202,22 +202,32 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Wanted
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_plan import DesiredFile
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_writer import (
+    Keep,
+    Scratch,
+    apply,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import (
     STATE_DIRECTORY,
     NodeFilesError,
     load,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_packages import Held, Holds, HoldsError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_rpm import RpmError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Keep, Scratch, bring
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.deployed_packages import DeployedPackages
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.payload import unpack
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import settle
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.lock import changed_since, one_at_a_time
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.deployed_packages import (
+    DeployedPackages,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.dpkg import (
+    Held,
+    Holds,
+    HoldsError,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.rpm import RpmError
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.turn import changed_since, one_at_a_time
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.systemd import Systemd, UnitsError
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 
 
 class _PartError(Exception):
@@ -285,7 +295,7 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
         # Another version of the packages may need others of these.
         _lock(module, [])
         return {**read, **left}
-    done = _bring(module)
+    done = _apply(module)
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
         done[key] = [*read.get(key, []), *done[key]]
     return {**done, "changed": done["changed"] or read["changed"]}
@@ -324,7 +334,7 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
     return read
 
 
-def _bring(module: AnsibleModule) -> dict[str, Any]:
+def _apply(module: AnsibleModule) -> dict[str, Any]:
     """Bring files and units, one run after the other, if what the caller has read is still there."""
     directory, manifest = Path(module.params["state_directory"]), module.params["manifest"]
     with one_at_a_time(directory, manifest) if manifest and not module.check_mode else nullcontext():
@@ -418,14 +428,14 @@ def _nothing() -> dict[str, Any]:
     return {**none, "changed": False, "kept": {}}
 
 
-def _written(module: AnsibleModule, manifest: str, wanted: list[Wanted], **options: Any) -> dict[str, Any]:
+def _written(module: AnsibleModule, manifest: str, wanted: list[DesiredFile], **options: Any) -> dict[str, Any]:
     directory, check, diff = Path(module.params["state_directory"]), module.check_mode, module._diff
-    return bring(manifest, wanted, directory, check, diff, Scratch(module), **options)
+    return apply(manifest, wanted, directory, check, diff, Scratch(module), **options)
 
 
 def _held(module: AnsibleModule, files: dict[str, Any]) -> Held:
     try:
-        return _packages(module).bring_holds()
+        return _packages(module).apply_holds()
     except HoldsError as error:
         raise _PartError(str(error), files) from error
 
@@ -446,7 +456,7 @@ def _units(
     try:
         if mistakes:  # of which the action plugin has told before anything was sent
             raise UnitsError("\n".join(mistakes))
-        return systemd.bring(units, directory)
+        return systemd.apply(units, directory)
     except (NodeFilesError, UnitsError) as error:
         raise _PartError(str(error), files) from error
 

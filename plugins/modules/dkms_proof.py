@@ -83,10 +83,15 @@ message: {description: The outcome in a line., type: str, returned: success}
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms import DkmsError
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import PROOF, kernel_of, prover_of, work
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_build import DkmsError
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_steps import (
+    PROOF,
+    kernel_of,
+    prover_of,
+    work,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.next_kernel import BootError
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import STATE_DIRECTORY
 
 
 def main() -> None:

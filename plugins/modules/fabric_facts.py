@@ -31,7 +31,7 @@ options:
     type: bool
     default: false
   name:
-    description: The host's name in the plan, by default its own without the domain. Neighbours of LLDP are told under it.
+    description: The host's name in the plan, by default its own without the domain. Neighbours of LLDP are reported under it.
     type: str
   path:
     description:
@@ -57,20 +57,20 @@ EXAMPLES = r"""
 - name: Discover both planes of a rail-only fabric
   bedplate.cluster.fabric_facts:
     ports: [{plane: rail0, ca: mlx5_0}, {plane: rail1, ca: mlx5_1}]
-  register: fabric_told
-# => fabric_told.msg: rail0: 6 switches, 32 HCAs, 64 cables; rail1: 6 switches, 32 HCAs, 64 cables
+  register: fabric_found
+# => fabric_found.msg: rail0: 6 switches, 32 HCAs, 64 cables; rail1: 6 switches, 32 HCAs, 64 cables
 
 - name: Read what was saved
   bedplate.cluster.fabric_facts:
     path: [/tmp/monday.txt]
-  register: fabric_told
+  register: fabric_found
   delegate_to: localhost
 """
 
 RETURN = r"""
 msg: {description: How much was found where., type: str, returned: success}
 discoveries:
-  description: What was told, a text each.
+  description: What each tool printed.
   type: list
   elements: dict
   returned: success
@@ -83,7 +83,7 @@ discoveries:
       type: dict
       sample: {switches: 6, hcas: 32, cables: 64, unread: 0, troubles: 0}
     nodes:
-      description: What C(ibnetdiscover) told, in the order of GUIDs and without LIDs. With O(normalised) only.
+      description: What C(ibnetdiscover) reported, in the order of GUIDs and without LIDs. With O(normalised) only.
       type: list
       elements: dict
       sample: [{guid: 0002c90300a10001, kind: switch, description: leaf1, ports: 64, cables: []}]
@@ -95,25 +95,24 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import counts, normalised
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
     INFINIBAND,
     SavedError,
-    Told,
-    counts,
-    normalised,
+    ToolOutput,
 )
 
 _PACKAGES = {"ibnetdiscover": "infiniband-diags", "lldpctl": "lldpd"}
 
 
-class Reporter:
-    """Asks, and collects what is told and what goes wrong."""
+class FabricReader:
+    """Run discovery tools or read files, and collect their outputs and all mistakes."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.wrong: list[str] = []
 
-    def ask(self, name: str, *command: str) -> list[Told]:
+    def run(self, name: str, *command: str) -> list[ToolOutput]:
         """Return what a command says, its complaints at the end."""
         tool = self.module.get_bin_path(command[0])
         if not tool:
@@ -127,43 +126,43 @@ class Reporter:
             self.wrong.append(f"{' '.join(command)}: {err.strip() or out.strip() or silence}")
             return []
         tail = "\n".join(line for line in err.split("\n") if line.strip()) if command[0] == "ibnetdiscover" else ""
-        return [Told(name, f"{out.rstrip()}\n{tail}\n" if tail else out)]
+        return [ToolOutput(name, f"{out.rstrip()}\n{tail}\n" if tail else out)]
 
-    def live(self) -> list[Told]:
+    def live(self) -> list[ToolOutput]:
         """Ask the tools of this host."""
         if self.module.params["lldp"]:
             name = self.module.params["name"] or socket.gethostname().split(".")[0]
-            return self.ask(name, "lldpctl", "-f", "json")
+            return self.run(name, "lldpctl", "-f", "json")
         found = []
         for one in self.module.params["ports"]:
             more = [
                 *(["-C", one["ca"]] if one.get("ca") else []),
                 *(["-P", str(one["port"])] if one.get("port") else []),
             ]
-            found += self.ask(one.get("plane") or "", "ibnetdiscover", *more)
+            found += self.run(one.get("plane") or "", "ibnetdiscover", *more)
         return found
 
-    def saved(self) -> list[Told]:
+    def saved(self) -> list[ToolOutput]:
         """Read files."""
         found = []
         for path in map(Path, self.module.params["path"]):
             try:
-                found.append(Told(path.name.rpartition(".")[0] or path.name, path.read_text(errors="replace")))
+                found.append(ToolOutput(path.name.rpartition(".")[0] or path.name, path.read_text(errors="replace")))
             except OSError as error:
                 self.wrong.append(f"{path}: cannot be read: {error.strerror}")
         return found
 
-    def described(self, told: Told) -> dict[str, Any]:
+    def described(self, output: ToolOutput) -> dict[str, Any]:
         """Return a text with what is in it; what is of no use is said."""
-        result: dict[str, Any] = {"name": told.name, "kind": told.kind, "text": told.text}
+        result: dict[str, Any] = {"name": output.name, "kind": output.kind, "text": output.text}
         try:
-            if told.kind == INFINIBAND:
-                found = told.discovery()
+            if output.kind == INFINIBAND:
+                found = output.discovery()
                 result["counts"] = counts(found)
                 if self.module.params["normalised"]:
                     result["nodes"] = normalised(found)
             else:
-                result["counts"] = {"boxes": len(told.answers())}
+                result["counts"] = {"boxes": len(output.answers())}
         except SavedError as error:
             self.wrong.append(str(error))
         return result
@@ -183,11 +182,11 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    reporter = Reporter(module)
-    told = reporter.live() if module.params["path"] is None else reporter.saved()
-    found = [reporter.described(one) for one in told]
-    if reporter.wrong or not found:
-        module.fail_json(msg="\n".join(reporter.wrong) or "path is empty; allowed: files to read", discoveries=[])
+    reader = FabricReader(module)
+    outputs = reader.live() if module.params["path"] is None else reader.saved()
+    found = [reader.described(one) for one in outputs]
+    if reader.wrong or not found:
+        module.fail_json(msg="\n".join(reader.wrong) or "path is empty; allowed: files to read", discoveries=[])
     words = [
         f"{one['name'] or 'the fabric'}: "
         + ", ".join(f"{count} {what.replace('hcas', 'HCAs')}" for what, count in one["counts"].items() if count)

@@ -146,9 +146,12 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_writer import Scratch, bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_writer import Scratch, apply
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import (
+    STATE_DIRECTORY,
+    NodeFilesError,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.payload import unpack
 
 
 def main() -> None:
@@ -167,7 +170,7 @@ def main() -> None:
             msg="bedplate.cluster.files works as a task only, since the files are rendered on the control node"
         )
     try:
-        result = bring(
+        result = apply(
             module.params["manifest"],
             unpack(module.params["payload"]),
             Path(module.params["state_directory"]),

@@ -154,9 +154,9 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.dkms_work import PROOF, pending
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.facts import asker, gather
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_steps import PROOF, pending
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.gpu_inventory import nvidia_smi_query, read_facts
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import in_use
 
 
 def main() -> None:
@@ -175,8 +175,8 @@ def main() -> None:
     sysroot, seconds = module.params["sysroot"], module.params["timeout"]
     if seconds < 1:
         module.fail_json(msg=f"timeout: {seconds} is not a time to wait; give 1 second or more")
-    ask = asker(sysroot, module.params["query"])
-    gpu = gather(sysroot, seconds, ask, module.params["early_file"] or "")
+    ask = nvidia_smi_query(sysroot, module.params["query"])
+    gpu = read_facts(sysroot, seconds, ask, module.params["early_file"] or "")
     gpu["in_use"] = in_use(Path(sysroot) / "proc") if module.params["users"] else None
     gpu["unproven"] = pending(proof) if (proof := module.params["proof"]) and sysroot == "/" else None
     module.exit_json(changed=False, gpu=gpu)

@@ -77,9 +77,9 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import table, to_json
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import jobs
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import pages
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import jobs
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.memory import huge_page_pool
 
 
 def main() -> None:
@@ -96,7 +96,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     root, machine = Root(module.params["sysroot"]), module.params["machine"]
-    outcome = pages.bring_settings(root, module.params, lambda: jobs(root.find("proc")), module.check_mode)
+    outcome = huge_page_pool.apply_settings(root, module.params, lambda: jobs(root.find("proc")), module.check_mode)
     findings = [one.on(machine) for one in outcome.refused or outcome.waiting]
     result: dict[str, Any] = {"changed": bool(outcome.changed), "findings": to_json(findings)}
     if outcome.refused:

@@ -76,10 +76,13 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import NOTES, note
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline import CmdlineError
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline_bring import bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import (
+    STATE_DIRECTORY,
+    NodeFilesError,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import NOTES, note
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_change import apply_tokens
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import CmdlineError
 
 
 def main() -> None:
@@ -94,7 +97,9 @@ def main() -> None:
     )
     sysroot = Path(module.params["sysroot"])
     try:
-        result = bring(sysroot, module.params["tokens"], sysroot / STATE_DIRECTORY.lstrip("/"), module.check_mode)
+        result = apply_tokens(
+            sysroot, module.params["tokens"], sysroot / STATE_DIRECTORY.lstrip("/"), module.check_mode
+        )
     except (CmdlineError, NodeFilesError) as error:
         module.fail_json(msg="\n".join(error.problems))
     if name := module.params["note"]:

@@ -15,7 +15,7 @@ description:
   - Every difference is a finding, with what overrides bedplate's own setting where that is known. A part that cannot be read is a finding
     of kind V(unread); the other parts are still compared.
   - On a controller of Slurm it asks Slurm for its state, too; on a subnet manager OpenSM.
-  - Changes nothing.
+  - Changes nothing, but for O(record_release).
 options:
   roles:
     description: The roles to compare. Without it all that the cluster file gives to the machine.
@@ -31,13 +31,20 @@ options:
     description: Whether a finding that is an error fails the task. V(false) where M(bedplate.cluster.verify_report) collects findings.
     type: bool
     default: true
+  record_release:
+    description:
+      - Record this release of bedplate in C(/var/lib/bedplate/files.json) of the machine, as C(site.yml) does at its end.
+        docs/update.md says what the record is for.
+      - Nothing is recorded in a run with C(--tags), C(--skip-tags) or C(--start-at-task).
+    type: bool
+    default: false
   sysroot:
     description: The root of the machine's file system.
     type: path
     default: /
 author: The bedplate authors
 attributes:
-  check_mode: {support: full, description: "Differences are warnings there, since nothing was applied."}
+  check_mode: {support: full, description: "Differences are warnings there, since nothing was applied. Nothing is recorded."}
 """
 
 EXAMPLES = r"""
@@ -74,14 +81,29 @@ findings:
       description: The planned ports of a fabric in question, each a switch or an HCA and the number of its port; empty here.
       type: list
       elements: list
+release:
+  description: The release of bedplate on record before this task; empty where bedplate has written nothing.
+  type: str
+  returned: always
+  sample: 0.1.0
 compared: {description: The parts that were compared., type: list, elements: str, returned: always}
 """
 
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.release import RELEASE
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import (
+    STATE_DIRECTORY,
+    NodeFilesError,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.release_record import (
+    record_release,
+    recorded_release,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.verify.readers import read
 
 
@@ -90,6 +112,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "parts": {"type": "dict", "required": True},
+            "record_release": {"type": "bool", "default": False},
             "sysroot": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
@@ -97,7 +120,15 @@ def main() -> None:
     )
     parts: dict[str, Any] = module.params["parts"]
     rows = finding.to_json(read(parts, module.params["sysroot"]))
-    module.exit_json(changed=False, findings=rows, compared=list(parts), invocation={})
+    directory = Path(module.params["sysroot"]) / STATE_DIRECTORY.lstrip("/")
+    release = recorded_release(directory)
+    changed = module.params["record_release"] and release not in ("", RELEASE)
+    if changed and not module.check_mode:
+        try:
+            record_release(directory, RELEASE)
+        except NodeFilesError as error:
+            module.fail_json(msg=str(error))
+    module.exit_json(changed=changed, findings=rows, compared=list(parts), release=release, invocation={})
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ description:
   - Changes nothing. Needs root and the package infiniband-diags.
 options:
   planes:
-    description: What to ask for, as P(bedplate.cluster.opensm_asked#filter) returns it.
+    description: What to ask for, as P(bedplate.cluster.opensm_facts_request#filter) returns it.
     type: list
     elements: dict
     required: true
@@ -55,7 +55,7 @@ seealso:
 EXAMPLES = r"""
 - name: Ask for the subnet managers
   bedplate.cluster.opensm_facts:
-    planes: "{{ bedplate_cluster_file | bedplate.cluster.opensm_asked(inventory_hostname) }}"
+    planes: "{{ bedplate_cluster_file | bedplate.cluster.opensm_facts_request(inventory_hostname) }}"
   register: told
 # => told.planes[0].managers: [{guid: 021a63afd8682301, lid: 1, priority: 15, state: master}, ...]
 """
@@ -94,7 +94,7 @@ _DEADLINE, _BLOCK = 20, 1 << 16
 _SETTLED = (sm_log.MASTER, sm_log.STANDBY)
 
 
-class Asker:
+class ManagerReader:
     """Asks this host."""
 
     def __init__(self, module: AnsibleModule) -> None:
@@ -116,14 +116,14 @@ class Asker:
         active = found.get("ActiveState", "")
         return active if active in ("active", "inactive", "failed") else f"{active} ({found.get('SubState')})"
 
-    def log(self, path: str) -> sm_log.Said:
+    def log(self, path: str) -> sm_log.LogSummary:
         """Return what a log tells; the one before is read as well where this one does not go back to the start."""
         now, before = Path(path), Path(f"{path}.1")
         if any(sm_log.STARTED in block for block in _blocks(now)):
             return sm_log.scan(_blocks(now), datetime.now(), self.within)
         return sm_log.scan(chain(_blocks(before), _blocks(now)), datetime.now(), self.within)
 
-    def state(self, plane: Mapping[str, Any], log: sm_log.Said | None = None) -> str:
+    def state(self, plane: Mapping[str, Any], log: sm_log.LogSummary | None = None) -> str:
         """Return the state of this host's SM of a plane; "" when it does not run, or neither it nor its log tells."""
         if self.unit(plane["unit"]) != "active":
             return ""
@@ -177,14 +177,14 @@ def _blocks(path: Path) -> Iterator[bytes]:
         return
 
 
-def wait(asker: Asker, planes: list[dict[str, Any]], seconds: int, settled: bool) -> bool:
+def wait(reader: ManagerReader, planes: list[dict[str, Any]], seconds: int, settled: bool) -> bool:
     """Look until each SM has its state, at most so long; return whether each is master or standby."""
     deadline = time.monotonic() + seconds
     while True:
-        states = [asker.state(plane) for plane in planes]
+        states = [reader.state(plane) for plane in planes]
         wanted = [plane["expected"].upper() for plane in planes]
         is_settled = all(state in _SETTLED for state in states)
-        done = is_settled if settled else states == wanted and all(map(asker.led, planes))
+        done = is_settled if settled else states == wanted and all(map(reader.led, planes))
         if done or time.monotonic() >= deadline:
             return is_settled
         time.sleep(0.5)
@@ -209,12 +209,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    asker = Asker(module)
+    reader = ManagerReader(module)
     planes = module.params["planes"]
-    settled = wait(asker, planes, 0 if module.check_mode else module.params["wait"], module.params["settled"])
+    settled = wait(reader, planes, 0 if module.check_mode else module.params["wait"], module.params["settled"])
     if module.params["settled"]:
         if not settled and not module.check_mode:
-            texts = [asker.unsettled(plane, module.params["wait"]) for plane in planes]
+            texts = [reader.unsettled(plane, module.params["wait"]) for plane in planes]
             module.fail_json(msg="\n".join(text for text in texts if text), settled=False, planes=[])
         module.exit_json(changed=False, settled=settled, planes=[])
     if missing := [tool for tool in ("ibstat", "sminfo", "saquery", "smpquery") if not module.get_bin_path(tool)]:
@@ -225,8 +225,8 @@ def main() -> None:
         module.exit_json(
             changed=False, settled=False, planes=[], msg="not asked: infiniband-diags is not installed yet"
         )
-    local = sm_tools.local_ports(asker.run("ibstat"))
-    module.exit_json(changed=False, settled=settled, planes=[asker.facts(plane, local) for plane in planes])
+    local = sm_tools.local_ports(reader.run("ibstat"))
+    module.exit_json(changed=False, settled=settled, planes=[reader.facts(plane, local) for plane in planes])
 
 
 if __name__ == "__main__":

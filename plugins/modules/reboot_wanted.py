@@ -49,12 +49,12 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import (
     STATE_DIRECTORY,
     NodeFilesError,
     owners,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_reboot import in_use, reasons
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import in_use, reasons
 
 ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime")
 

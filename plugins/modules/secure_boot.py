@@ -59,9 +59,10 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils import node_command
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.boot import BootError, next_kernel
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.secure_boot import judge
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.next_kernel import BootError, next_kernel
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.secure_boot_state import judge
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import note
 
 _UNKNOWN = (
     "whether Secure Boot is on is not known (gpu_facts says why in `problems`), so nobody looked whether the firmware knows the driver's "
@@ -94,28 +95,14 @@ def main() -> None:
             module.fail_json(
                 msg=f"Secure Boot is on, and for which kernel the module is to be signed is not known: {error}"
             )
-    obstacle = judge(state, node_command.run, module=file, kernel=kernel)
+    obstacle = judge(state, command.run, module=file, kernel=kernel)
     if obstacle and not module.check_mode:
         module.fail_json(msg=obstacle.remedy)
     if obstacle:
         module.warn(obstacle.remedy)
-    changed = bool(not obstacle and _noted(Path(asked["note"]), asked["reboot"], module.check_mode))
+    changed = bool(not obstacle and note(Path(asked["note"]), asked["reboot"], module.check_mode))
     good = {"enabled": "Secure Boot is on, and the firmware knows the driver's key", None: _UNKNOWN}
     module.exit_json(changed=changed, msg=obstacle.remedy if obstacle else good.get(state, "Secure Boot is off"))
-
-
-def _noted(path: Path, reason: str, check: bool) -> bool:
-    """Write or remove the note on a reboot; return whether that changes something."""
-    wanted = f"{reason}\n" if reason else None
-    there = path.read_text(errors="replace") if path.exists() else None
-    if there == wanted:
-        return False
-    if not check and wanted is None:
-        path.unlink()
-    elif not check and wanted is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(wanted)
-    return True
 
 
 if __name__ == "__main__":

@@ -85,15 +85,20 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Found, Wanted, calls, found
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import drop_login_variables
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.unlisted import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting.accounts_plan import (
+    DesiredAccounts,
+    ListedAccounts,
+    calls,
+    found,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting.unlisted_accounts import (
     SQUEUE,
     Unlisted,
     jobs,
     removals,
     unlisted,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurm_commands import drop_login_variables
 
 _DEADLINE = 60
 
@@ -127,7 +132,7 @@ def _environment(module: AnsibleModule) -> dict[str, str]:
     return {"SLURM_CONF": str(conf)}
 
 
-def _ask_state(module: AnsibleModule, wanted: Wanted) -> Found:
+def _ask_state(module: AnsibleModule, wanted: DesiredAccounts) -> ListedAccounts:
     options = wanted.qos_options()
     qos = _sacctmgr(module, "--parsable2", "list", "qos", "format=" + ",".join(["Name", *options]))
     fields = "format=Account,User,ParentName,QOS,DefaultQOS"
@@ -135,7 +140,7 @@ def _ask_state(module: AnsibleModule, wanted: Wanted) -> Found:
     return found(qos, _sacctmgr(module, "--parsable2", "list", "associations", cluster, fields), options)
 
 
-def _ask_unlisted(module: AnsibleModule, wanted: Wanted, state: Found) -> list[Unlisted]:
+def _ask_unlisted(module: AnsibleModule, wanted: DesiredAccounts, state: ListedAccounts) -> list[Unlisted]:
     """Return what the wanted accounts lack; Slurm is only asked for jobs where there is something."""
     found = unlisted(wanted, state)
     if not found:
@@ -166,13 +171,13 @@ def _warn(module: AnsibleModule, found: list[Unlisted]) -> None:
     )
 
 
-def _predict(module: AnsibleModule, wanted: Wanted, why: str) -> None:
+def _predict(module: AnsibleModule, wanted: DesiredAccounts, why: str) -> None:
     """Leave check mode with what a database without any of the wanted objects needs."""
-    todo = [" ".join(call) for call in calls(module.params["cluster"], wanted, Found())]
+    todo = [" ".join(call) for call in calls(module.params["cluster"], wanted, ListedAccounts())]
     module.exit_json(changed=bool(todo), asked=False, calls=todo, msg=f"not asked: {why}")
 
 
-def _run(module: AnsibleModule, wanted: Wanted) -> None:
+def _run(module: AnsibleModule, wanted: DesiredAccounts) -> None:
     done: list[str] = []
     asked = False
     others: list[Unlisted] = []
@@ -212,7 +217,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     drop_login_variables()
-    wanted = Wanted(module.params["qos"], module.params["accounts"])
+    wanted = DesiredAccounts(module.params["qos"], module.params["accounts"])
     nothing: dict[str, Any] = {"changed": False, "asked": False, "calls": []}
     if problems := wanted.problems():
         module.fail_json(msg="\n".join(problems), **nothing)

@@ -52,17 +52,17 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import ask, environment
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, read
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import Conf, read
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence import (
     Closed,
     Fence,
     lift,
     lift_commands,
     runner,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import Live
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurm_commands import environment, query
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmctld_report import Live
 
 # slurmctld may be in the middle of a restart.
 _PATIENCE = 30
@@ -93,11 +93,11 @@ def main() -> None:
     slurm_conf, nodes = Path(module.params["directory"]) / "slurm.conf", module.params["nodes"]
     fence = Fence(expand(nodes) if nodes else [], module.params["partitions"])
     deadline = time.monotonic() + _PATIENCE
-    live = ask(module.run_command, slurm_conf)
+    live = query(module.run_command, slurm_conf)
     while live is None:
         if time.monotonic() < deadline:
             time.sleep(1)
-            live = ask(module.run_command, slurm_conf)
+            live = query(module.run_command, slurm_conf)
             continue
         module.fail_json(
             msg=f"slurmctld does not answer. Nodes {nodes or 'none'} stay drained with the reason `bedplate:edit:`, and partitions "
@@ -117,7 +117,7 @@ def main() -> None:
         if not failed or time.monotonic() >= deadline:
             break
         time.sleep(1)
-        live = ask(module.run_command, slurm_conf) or live
+        live = query(module.run_command, slurm_conf) or live
     if failed:
         remedy = "When the nodes answer, resume them, or run playbooks/scheduler.yml again after ten minutes."
         module.fail_json(msg="\n".join([*failed, f"What the run has changed stays. {remedy}"]), commands=commands)

@@ -185,165 +185,15 @@ changing:
     memory: {description: "RealMemory in force, in MiB.", type: int, sample: 1031000}
 """
 
-import hashlib
 import secrets
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand, fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import hardware
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.asking import ask, environment
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import Conf, parse, read
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.fence import (
-    OWNER,
-    Closed,
-    Fence,
-    lift,
-    of_others,
-    present,
-    raise_commands,
-    runner,
-    settled,
-    targets,
-    used_partitions,
-    without,
-)
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import Identity, find_problems
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.in_use import (
-    Answer,
-    changing_notes,
-    guarded_problems,
-    held_earlier,
-    holding,
-    leaving_notes,
-    other_run,
-    unasked_problems,
-)
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import (
-    Live,
-    leaving,
-    retain,
-)
-
-
-def _raise(
-    module: AnsibleModule, slurm_conf: Path, conf: Conf, fence: Fence, closed: Closed
-) -> tuple[Live | None, list[str]]:
-    """Put the fence up; return what slurmctld knows behind it, and what went wrong. What got a job meanwhile is given back."""
-    run, failed = runner(module.run_command, environment(slurm_conf)), ""
-    name, now = module.params["run"], datetime.now(UTC)
-    try:
-        if fence.partitions:
-            closed.add(fence.partitions, name, now)
-    except OSError as error:
-        return None, [
-            f"partitions {', '.join(fence.partitions)} are not closed, because {closed.path} cannot be written: {error}"
-        ]
-    for command in raise_commands(fence, name, now):
-        refusal = run(command)
-        if refusal:
-            failed = f"`{' '.join(command)}` failed, so a job could start on a node that changes: {refusal}"
-            break
-    live = ask(module.run_command, slurm_conf)
-    if live is None:
-        nodes = f" Nodes {fold(fence.nodes)} may be drained with the reason `{OWNER}`." if fence.nodes else ""
-        partitions = f" Partitions {', '.join(fence.partitions)} may be closed." if fence.partitions else ""
-        failed = failed or "slurmctld no longer answers. See that it runs, then run again."
-        return None, [failed + nodes + partitions + (" The next run gives them back." if nodes or partitions else "")]
-    if failed:
-        return None, [failed, *lift(run, live, conf, fence, closed)]
-    busy, used = live.jobs_by_node(), used_partitions(live)
-    late = Fence([name for name in fence.nodes if name in busy], [name for name in fence.partitions if name in used])
-    if late.nodes or late.partitions:
-        for left in lift(run, live, conf, late, closed):
-            module.warn(left)
-    fence.nodes = [name for name in fence.nodes if name not in busy]
-    fence.partitions = [name for name in fence.partitions if name not in used]
-    return live, []
-
-
-def _digests(directory: Path) -> dict[str, str]:
-    """Return the digest of each file of Slurm in a directory; keys are not read."""
-    found = sorted(path for path in directory.iterdir() if path.suffix in (".conf", ".lua") and path.is_file())
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
-
-
-def _find(module: AnsibleModule) -> tuple[Answer, list[str]]:
-    """Return what must stay, and what stands against the change."""
-    names = ("cluster", "state_save_location", "slurmd_spool_dir", "controllers")
-    cluster, state, spool, controllers = (module.params[name] for name in names)
-    identity = Identity(cluster, state, spool, tuple(controllers))
-    directory, unasked = Path(module.params["directory"]), module.params["unasked"]
-    slurm_conf, read_back = directory / "slurm.conf", module.params["read_back"]
-    nodes = expand(module.params["nodes"]) if module.params["nodes"] else []
-    if not slurm_conf.exists():
-        fresh = Answer(count=nodes, new=nodes, has_state=(Path(state) / "job_state").exists())
-        return fresh, find_problems(identity, Conf(), None, unasked=True)
-    # Before they are read: what is written in between differs from these, and is not overwritten.
-    files = _digests(directory)
-    conf, gres = read(slurm_conf), read(directory / "gres.conf")
-    live = ask(module.run_command, slurm_conf)
-    gone = leaving(conf, live, nodes, module.params["partitions"])
-    wanted = [parse("\n".join(module.params[name])) for name in ("node_lines", "gres_lines")]
-    plan = hardware.compare(conf, gres, live, *wanted) if wanted[0].lines else hardware.Plan()
-    answer = Answer(count=plan.to_count(), new=plan.new, files=files)
-    answer.has_state = live is not None or unasked or (Path(state) / "job_state").exists()
-    if not (answer.has_state or read_back):
-        answer.count = list(dict.fromkeys([*answer.count, *nodes]))
-    problems = find_problems(identity, conf, live, unasked)
-    if live is None and not unasked:
-        problems += unasked_problems(conf, *gone, list(plan.changes))
-    if live is not None or not unasked:
-        problems += guarded_problems(module.params["guarded"], conf, live)
-    if read_back:
-        problems = []  # nothing is about to change
-    if live is None:
-        return answer, problems
-    answer.up, answer.loaded = live.up, live.has_loaded_file
-    closed = Closed(Path(module.params["state_directory"]))
-    # Of a run that was killed, or that goes on.
-    on_record = [] if read_back else closed.names()
-    found = present(live, conf, on_record)
-    others = of_others(live, found, module.params["run"], closed.origin(), datetime.now(UTC))
-    answer.fence = without(found, others)
-    if not (module.check_mode or read_back):
-        closed.remove(settled(live, conf, on_record))
-    if problems:
-        if not (module.check_mode or read_back):
-            problems += lift(runner(module.run_command, environment(slurm_conf)), live, conf, answer.fence, closed)
-        return answer, problems
-    # What stays as it is needs no fence, whatever happens to its jobs.
-    kept, held = retain(conf, gres, *gone, live), holding(plan, live.jobs_by_node(), module.params["counted"])
-    free = [name for name in gone[0] if name not in kept.nodes] + [name for name in plan.changes if name not in held]
-    up = targets(live, free, gone[1])
-    answer.exposed = bool(up.nodes or up.partitions)
-    if answer.exposed and module.params["fence"] and (others.nodes or others.partitions):
-        return answer, [other_run(others)]
-    if (others.nodes or others.partitions) and not read_back:
-        module.warn(other_run(others))
-    if answer.exposed and module.params["fence"] and not module.check_mode:
-        behind, problems = _raise(module, slurm_conf, conf, up, closed)
-        if behind is None:
-            return Answer(), problems
-        # A job that has ended meanwhile keeps its node for this run: nothing keeps the next job off that node.
-        behind.jobs = list(dict.fromkeys([*behind.jobs, *live.jobs]))
-        live, answer.raised = behind, bool(up.nodes or up.partitions)
-        answer.fence = Fence([*answer.fence.nodes, *up.nodes], [*answer.fence.partitions, *up.partitions])
-    answer.kept = retain(conf, gres, *gone, live)
-    jobs = live.jobs_by_node()
-    waits = holding(plan, jobs, module.params["counted"])
-    if read_back:
-        waits = held_earlier(plan, jobs, slurm_conf.read_text(errors="replace"))
-    lines = hardware.kept_lines(plan, gres, waits)
-    answer.kept.slurm += lines[0]
-    answer.kept.gres += lines[1]
-    answer.changing = hardware.grouped(plan, waits, jobs)
-    for note in leaving_notes(answer.kept, live) + changing_notes(answer.changing):
-        module.warn(note)
-    return answer, []
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.jobs_in_use import find
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.kept_lines import Answer
 
 
 def main() -> None:
@@ -373,7 +223,7 @@ def main() -> None:
     )
     module.params["run"] = module.params["run"] or secrets.token_hex(4)
     try:
-        answer, problems = _find(module)
+        answer, problems = find(module)
     except (HostlistError, OSError) as error:
         answer, problems = Answer(), [f"the configuration in {module.params['directory']} cannot be read: {error}"]
     if problems:

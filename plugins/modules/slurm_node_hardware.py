@@ -102,8 +102,12 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import find, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding, to_json
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import find, run
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.replaced_controllers import (
+    Served,
+    jobs_of_others,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardware import (
     Promise,
     UnknownError,
@@ -112,7 +116,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardwa
     parse_slurmd,
     smaller,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.serving import Served, jobs_of_others
 
 
 def count(promise: Promise, new: bool) -> list[Finding]:

@@ -53,8 +53,8 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import read
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.script_check import findings_of, in_force
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import read
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.script_check import findings_of, in_force
 
 
 def main() -> None:

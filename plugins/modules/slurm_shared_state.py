@@ -75,7 +75,7 @@ def _leave(path: Path, name: str, user: str, in_force: bool, check: bool) -> dic
         return {"findings": [], "mark": "", "in_force": False}  # a package brings it
     mark, found = "", shared_state.check(path, user)
     if found is None and not check:
-        mark, found = shared_state.leave(path, name, user)
+        mark, found = shared_state.leave_mark(path, name, user)
     held = in_force and found is None and shared_state.holds_state(path, user)
     return {"findings": finding.to_json([found] if found else []), "mark": mark, "in_force": held}
 
@@ -98,7 +98,7 @@ def main() -> None:
         in_force = (Path(module.params["directory"]) / "slurm.conf").exists()
         module.exit_json(changed=False, **_leave(path, name, user, in_force, module.check_mode))
     if module.params["step"] == "look":
-        missing = shared_state.unseen(path, marks, user) if marks.get(name) else ()
+        missing = shared_state.unseen_machines(path, marks, user) if marks.get(name) else ()
         module.exit_json(changed=False, findings=finding.to_json(missing))
     if not module.check_mode:
         shared_state.remove(path, name, user)

@@ -143,9 +143,12 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import STATE_DIRECTORY, NodeFilesError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import read_units
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import (
+    STATE_DIRECTORY,
+    NodeFilesError,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.systemd import Systemd, UnitsError
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 
 
 def main() -> None:
@@ -173,7 +176,7 @@ def main() -> None:
         touched=module.params["touched"],
     )
     try:
-        result = systemd.bring(units, Path(module.params["state_directory"]))
+        result = systemd.apply(units, Path(module.params["state_directory"]))
     except (NodeFilesError, UnitsError) as error:
         module.fail_json(msg=str(error))
     for text in result.pop("problems"):

@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
-from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import digest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.machines import hosts_file, os_expected
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.node import deployment as rdma
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment as tuning
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.machine_facts import hosts_file, os_expected
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.rdma_part import deployment as rdma
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import deployment as tuning
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.expected import rows as shared_parts
 
 HERE = Path(__file__).parent
@@ -63,7 +63,9 @@ def _row(_role: str, entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def compared(run: Callable[[str, str], str], told: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
     """Make and take back each drift on a machine; `run` runs a command there with an input and returns its output."""
-    texts = {path.replace(shipped.LIBRARY, LIBRARY): text for path, text in shipped.files("verify.readers")}
+    texts = {
+        path.replace(shipped.library("verify.readers"), LIBRARY): text for path, text in shipped.files("verify.readers")
+    }
     texts[f"{LIBRARY}/compare.py"] = (HERE / "compare.py").read_text()
     run(f'python3 -c "{_UNPACK}"', json.dumps(texts))
     output = run(

@@ -13,29 +13,43 @@ from contextlib import suppress
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import dumps, lldp, partitions_reader
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovered import plan_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import (
+    DiscoveredNode,
     Discovery,
-    Node,
-    guid_of,
-    parse,
-)
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.names import is_aggregation
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import NetfileError, netfile, with_guids
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.rates import unreadable
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import (
-    LLDP,
-    SavedError,
-    Told,
     counts,
-    discoveries,
+    guid_of,
     normalised,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, leaf_spine
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import devices, smi
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
+    LLDP,
+    SavedError,
+    ToolOutput,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp import neighbours
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.devices import gpu_devices, nvidia_smi
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import comparison
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.lldp_discovery import (
+    read_discoveries,
+    short,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.plan_of_discovery import plan_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.link_rates import is_unreadable
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.node_descriptions import is_aggregation
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templates import (
+    FabricShape,
+    WiredHost,
+    WiredNic,
+    leaf_spine,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import opensm_dumps
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
+    NetfileError,
+    netfile,
+    with_guids,
+)
+from tests.kit import partitions_reader
 
 # A second reading of a line, looser than the reader's: what it says if the reader has read it.
 _PORT = re.compile(r'\[(\d+)\].*?"[SHR]-([0-9a-fA-F]+)"\[(\d+)\]')
@@ -49,8 +63,8 @@ _PASSED = re.compile(
 
 def fabric(technology: str = "infiniband") -> Plan:
     """Return the plan that texts are compared with: 8 hosts, 2 leaves, 2 spines."""
-    hosts = [Host(f"gpu{n}", [Nic("mlx5_0")], f"a{n // 4}") for n in range(8)]
-    shape = Shape(technology=technology, ports=12, speed="HDR", spines=["sp1", "sp2"], uplinks=4, spine_rack="s0")
+    hosts = [WiredHost(f"gpu{n}", [WiredNic("mlx5_0")], f"a{n // 4}") for n in range(8)]
+    shape = FabricShape(technology=technology, ports=12, speed="HDR", spines=["sp1", "sp2"], uplinks=4, spine_rack="s0")
     return with_guids(leaf_spine(hosts, shape))
 
 
@@ -63,7 +77,7 @@ def ibnetdiscover(text: str) -> None:
     lines = text.split("\n")
     found = parse(lines)
     told = {number for number, _ in (*found.unread, *found.troubles)}
-    nodes: dict[str, list[Node]] = {}
+    nodes: dict[str, list[DiscoveredNode]] = {}
     for one in (*found.nodes.values(), *found.twins):
         nodes.setdefault(one.guid, []).append(one)
     here = ""
@@ -83,7 +97,7 @@ def ibnetdiscover(text: str) -> None:
     assert counts(found)["unread"] == len(found.unread)
 
 
-def _tells(node: Node, match: re.Match[str], line: str) -> bool:
+def _tells(node: DiscoveredNode, match: re.Match[str], line: str) -> bool:
     cable = node.cables.get(int(match[1]))
     rate = _RATE.search(line.rstrip("\r\n"))
     if cable is None or rate is None:
@@ -115,7 +129,7 @@ def _judged(plan: Plan, found: Mapping[str, Discovery]) -> None:
     cables = [one for each in found.values() for node in each.nodes.values() for one in node.cables.values()]
     # Each of them is told of; and only a line, or a rate, that was not read is told of as such.
     assert "unread" in kinds or not lines
-    assert "unread" not in kinds or lines or any(unreadable((one.width, one.speed)) for one in cables)
+    assert "unread" not in kinds or lines or any(is_unreadable((one.width, one.speed)) for one in cables)
     if not result.findings:
         assert len(result.ok) == result.planned
         for discovery in found.values():
@@ -144,32 +158,32 @@ def _as_planned(plan: Plan, discovery: Discovery, names: Mapping[str, str]) -> N
             )
 
 
-def neighbours(text: str) -> None:
+def lldp_neighbours(text: str) -> None:
     """An answer of lldpctl is refused with SavedError, or each interface in it has a cable for each neighbour, or is told of."""
-    told = Told("leaf-a0", text if text.lstrip().startswith(("{", "[")) else "{" + text)
+    told = ToolOutput("leaf-a0", text if text.lstrip().startswith(("{", "[")) else "{" + text)
     try:
-        found = discoveries([told], ROCE)
+        found = read_discoveries([told], ROCE)
     except SavedError:
         return
     _judged(ROCE, found)
     discovery = found[LLDP]
     unread = [line for _, line in discovery.unread]
     for box, answer in told.answers().items():
-        name = lldp.short(box)
+        name = short(box)
         cables = [
             cable.description
             for node in discovery.nodes.values()
             for cable in node.cables.values()
             if node.description == name or node.description.startswith(f"{name} ")
         ]
-        seen = list(lldp.neighbours(answer))
+        seen = list(neighbours(answer))
         assert interfaces(answer) <= {one[0] for one in seen}, f"{box}: an interface is lost"
         for interface, far, port, mac in seen:
-            known = any(one.startswith(lldp.short(far) or mac) for one in cables)
+            known = any(one.startswith(short(far) or mac) for one in cables)
             # Of two neighbours at one port, the line names both.
             lines = [one for one in unread if one.startswith(f"{name} {interface} to ")]
             assert known or any(
-                f" to {far or mac} {port}: " in one or f"not {lldp.short(far) or mac}" in one for one in lines
+                f" to {far or mac} {port}: " in one or f"not {short(far) or mac}" in one for one in lines
             )
 
 
@@ -203,11 +217,11 @@ def tables(text: str) -> None:
     """Dumps of OpenSM, with a line `====` between them, are read or refused with DumpError; each cable is kept."""
     subnet, _, rest = text.partition("\n====\n")
     tables_text, _, order = rest.partition("\n====\n")
-    with suppress(dumps.DumpError):
-        assert len(dumps.ca_order(order)) == sum(bool(line.strip()) for line in order.split("\n"))
+    with suppress(opensm_dumps.DumpError):
+        assert len(opensm_dumps.ca_order(order)) == sum(bool(line.strip()) for line in order.split("\n"))
     try:
-        found = dumps.read(subnet, tables_text)
-    except dumps.DumpError:
+        found = opensm_dumps.read(subnet, tables_text)
+    except opensm_dumps.DumpError:
         return
     lines = {line.strip() for line in subnet.split("\n") if line.strip()}
     for line in lines:
@@ -219,8 +233,8 @@ def tables(text: str) -> None:
 def written(text: str) -> None:
     """A plan with any names is a netfile in which each line is whole, or is refused with NetfileError."""
     names = [*text.split("\n"), "a", "b"][:2]
-    hosts = [Host(name, [Nic("mlx5_0")], "a1") for name in names]
-    plan = leaf_spine(hosts, Shape(ports=4, speed="HDR", spines=["s1"], uplinks=1))
+    hosts = [WiredHost(name, [WiredNic("mlx5_0")], "a1") for name in names]
+    plan = leaf_spine(hosts, FabricShape(ports=4, speed="HDR", spines=["s1"], uplinks=1))
     try:
         lines = netfile(plan).split("\n")
     except NetfileError:
@@ -232,15 +246,15 @@ def written(text: str) -> None:
 
 def gpus(text: str) -> None:
     """Each line of nvidia-smi is a GPU's, a field that it does not know, or unread; a value is as it stands there, or unknown."""
-    told = smi.parse(text, smi.FIELDS)
+    told = nvidia_smi.parse(text, nvidia_smi.FIELDS)
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     assert len(told.rows) + len(told.lacking) + len(told.unread) == len(lines)
     # A line that is unread has its reason, unless it is no row at all.
     assert all(line in lines for line, _ in told.unread)
     written = {tuple(value.strip() for value in line.split(",")) for line in lines}
     for address, row in told.rows.items():
-        assert address == devices.address_of(row[smi.BUS_ID] or ""), address
-        assert list(row) == list(smi.FIELDS)
+        assert address == gpu_devices.address_of(row[nvidia_smi.BUS_ID] or ""), address
+        assert list(row) == list(nvidia_smi.FIELDS)
         known = {number: value for number, value in enumerate(row.values()) if value is not None}
         assert any(
             all(one[number] == value for number, value in known.items()) for one in written if len(one) == len(row)
@@ -252,7 +266,7 @@ def gpus(text: str) -> None:
 PROPERTIES: dict[str, Callable[[str], None]] = {
     "ibnetdiscover": ibnetdiscover,
     "compared": compared,
-    "neighbours": neighbours,
+    "neighbours": lldp_neighbours,
     "partitions": partitions,
     "tables": tables,
     "written": written,

@@ -8,7 +8,7 @@ import random
 import re
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import by_switch
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import by_switch
 from tests.fuzz.properties import PLAN, ROCE
 
 UNIT = Path(__file__).parents[1] / "unit" / "fabric"
@@ -59,7 +59,7 @@ def seeds() -> list[tuple[str, str]]:
     """Return properties and texts as they are in order."""
     captures = [path.read_text() for path in sorted((UNIT / "captures").glob("*.txt"))]
     found = [(name, text) for name in ("ibnetdiscover", "compared") for text in captures]
-    dumps = UNIT / "data" / "opensm"
+    dumps = UNIT / "simulate" / "data" / "opensm"
     order = "opensm-ftree-ca-order.dump"
     found += [("tables", _joined(path, "opensm.fdbs", order)) for path in sorted(dumps.iterdir())]
     found.append(("tables", _joined(dumps / "two", "opensm-lfts.dump", order)))

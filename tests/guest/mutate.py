@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding, to_json
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.state import units, written
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.state import drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.drift import running_units, written_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.tuning_drift import drift
 
 
 def shell(command: str) -> str:
@@ -22,8 +22,8 @@ def main() -> None:
 
     def compared() -> list[Finding]:
         root = Root("/")
-        found = [*drift(root, told["expected"]), *written.findings(root, told["files"])]
-        return [*found, *units.findings(root, told["units"])]
+        found = [*drift(root, told["expected"]), *written_files.findings(root, told["files"])]
+        return [*found, *running_units.findings(root, told["units"])]
 
     def lines(found: list[Finding]) -> list[str]:
         return [f"{one.where}: {one.found}" for one in found]

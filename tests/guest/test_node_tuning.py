@@ -173,7 +173,7 @@ def test_after_a_reboot_nobody_wants_another(node: TunedNode) -> None:
 def test_verify_is_content(node: TunedNode) -> None:
     run = node.play("verify")
     assert run.code == 0, run.told
-    assert "all settings as wanted" in run.text or run.counts["failed"] == 0, run.told
+    assert run.counts["failed"] == 0, run.told
 
 
 _NUMA = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
@@ -262,8 +262,8 @@ def test_the_role_itself_names_two_of_them(node: TunedNode) -> None:
     node.guest.run(f"echo 3 >{_NUMA.format(1)}; echo 'vm.swappiness = 60' >/etc/sysctl.d/99-site.conf")
     run = node.play("verify")
     assert run.code == 2, run.told
-    assert "huge pages of 2M on NUMA node 1: expected 8, found 3" in run.text
-    assert "sysctl vm.swappiness: expected 7, found 60, overridden by /etc/sysctl.d/99-site.conf:1" in run.text
+    assert "NUMA node 1: expected 8, found 3" in run.text
+    assert re.search(r"sysctl vm\.swappiness: expected 7, found 60, [a-z ]*/etc/sysctl\.d/99-site\.conf:1", run.text)
     node.guest.run(f"echo 8 >{_NUMA.format(1)}; rm /etc/sysctl.d/99-site.conf")
 
 
@@ -293,9 +293,7 @@ def test_pages_wait_while_a_job_runs_and_come_when_it_has_ended(node: TunedNode)
     for arguments in (["--check"], [], []):
         run = node.play("apply", *arguments)
         assert run.code == 0, run.told
-        assert re.search(r"node1: huge pages of 2M on NUMA node 0: expected 40, found 4; .*slurmstepd", _words(run)), (
-            run.told
-        )
+        assert re.search(r"node1: [^:]*NUMA node 0: expected 40, found 4; .*slurmstepd", _words(run)), run.told
         assert node.pages() == {0: 4, 1: 8}
     assert run.counts["changed"] == 0, run.told
     node.guest.run("systemctl stop job")
@@ -360,7 +358,7 @@ def test_the_playbook_reboots_a_node_that_runs_nothing_and_proves_it(node: Tuned
     before = node.guest.boot_id()
     run = node.play("reboot")
     assert run.code == 2, run.told
-    assert "slurmd runs and may get a job" in _words(run), run.told
+    assert re.search(r"\bslurmd runs\b", _words(run)), run.told
     assert node.guest.boot_id() == before
     node.guest.run("systemctl stop slurmd")
     run = node.play("reboot")

@@ -169,7 +169,7 @@ def test_after_a_reload_of_the_driver_it_is_all_there_again(node: RdmaNode) -> N
     assert node.devices() == {}
     run = node.play("verify")
     assert run.code == 2, run
-    assert "RDMA device rxe0: expected there, found not there; this machine has none" in run.text, run
+    assert "RDMA device rxe0: expected " in run.text, run
     node.guest.run(f"modprobe rdma_rxe && {_DEVICES}")
     node.settled()
     assert [node.tos(one) for one in ("rxe0", "rxe1")] == ["106", "106"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import digest
-from ansible_collections.bedplate.cluster.plugins.plugin_utils import shipped
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import digest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import deployment
 from lab.guest.machine import Guest, environment
 from lab.paths import ROOT
 from lab.scenario_run import recap
@@ -103,9 +103,10 @@ class TunedNode:
 
         Each row has `do` and `undo`, for a shell. All of it is one process on the guest, with the code that verify runs.
         """
-        parts = ("tuning.state", "state.written", "state.units")
-        texts = [entry for part in parts for entry in shipped.files(part)]
-        files = {path.replace(shipped.LIBRARY, _LIBRARY): text for path, text in texts}
+        parts = ("tuning.tuning_drift", "drift.written_files", "drift.running_units")
+        files = {
+            path.replace(shipped.library(part), _LIBRARY): text for part in parts for path, text in shipped.files(part)
+        }
         script = (Path(__file__).parent / "mutate.py").read_text()
         self.guest.run("python3 -c 'import json, pathlib, sys\n"
                        "for path, text in json.load(sys.stdin).items():\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import options
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables import options
 
 KEYS = Path(__file__).parent / "keys"
 VERSION = "24.11"

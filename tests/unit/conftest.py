@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tests that need a real tool, ``@pytest.mark.tools("scontrol")``, and tests that run only when they are asked for."""
+"""Tests that need a real tool, ``@pytest.mark.tools("scontrol")``, tests that run only when asked for, snapshots of messages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import os
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.kit import sentences
 from tests.kit.imports import needs_ansible_core
 
 # Minutes, or a download: not because somebody runs all tests, nor because -m leaves out something else.
@@ -51,3 +53,33 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if os.environ.get("CI") == "true" or os.environ.get("BEDPLATE_TOOLS") == "required":
         pytest.fail(f"{reason}, and the tools are required here (CI=true or BEDPLATE_TOOLS=required)", pytrace=False)
     pytest.skip(reason)
+
+
+# Checks of all processes of a run.
+SENTENCES = pytest.StashKey[list[tuple[str, str]]]()
+LEFT_OVER = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Keep the cases whose sentences a process of pytest-xdist has checked."""
+    node.config.stash.setdefault(SENTENCES, []).extend(getattr(node, "workeroutput", {}).get("sentences", []))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a whole run that is green where a snapshot has a case that no test has checked."""
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["sentences"] = sentences.checked()
+        return
+    done = [*config.stash.get(SENTENCES, []), *sentences.checked()]
+    if exitstatus == pytest.ExitCode.OK and sentences.is_whole(config):
+        config.stash[LEFT_OVER] = sentences.left_over(config.args, done)
+        if config.stash[LEFT_OVER]:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Say which cases are left over."""
+    for line in config.stash.get(LEFT_OVER, []):
+        terminalreporter.write_line(f"FAILED {line}", red=True)

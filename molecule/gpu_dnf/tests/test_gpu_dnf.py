@@ -213,7 +213,7 @@ def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(host, other)
     before, locks = installed(host), host.file(LOCKS).content_string
     done = play(other({OLD: BROKEN}))
     assert done.returncode != 0
-    assert f"nvidia {BROKEN} does not compile for kernel {KERNEL}.x86_64" in done.stdout
+    assert re.search(rf"nvidia {re.escape(BROKEN)} [a-z ]*{re.escape(KERNEL)}\.x86_64", done.stdout)
     assert "error:" in done.stdout
     assert (installed(host), host.file(LOCKS).content_string) == (before, locks)
     holds_exactly(host, OLD)

@@ -21,7 +21,7 @@ TOKENS = (
     "iommu=pt default_hugepagesz=2M hugepagesz=2M hugepages=0:16,1:8 transparent_hugepage=madvise "
     "isolcpus=managed_irq,domain,1,3 nohz_full=1,3 rcu_nocbs=1,3 audit=0"
 )
-LIBRARY = "/usr/local/lib/bedplate/lib"
+LIBRARIES = "/usr/local/lib/bedplate"
 UNITS = ("bedplate-tuning", "bedplate-rdma")
 
 
@@ -107,18 +107,21 @@ def test_the_units_are_sound_and_stay_away_from_another_machines_kernel(host, un
     assert (checked.rc, re.findall(f".*{unit}.*", checked.stderr)) == (0, [])
 
 
-@pytest.mark.parametrize(("module", "settings"), [("tuning.apply", "tuning.json"), ("rdma.apply", "rdma.json")])
+@pytest.mark.parametrize(
+    ("module", "settings"), [("tuning.apply_tuning", "tuning.json"), ("rdma.apply_rdma", "rdma.json")]
+)
 def test_the_code_that_the_units_run_runs_with_this_machines_python(host, module, settings):
     """On an empty tree, where nothing can be had: it says so of each setting."""
     host.check_output("mkdir -p /tmp/tree")
     done = host.run(
-        f"env PYTHONPATH={LIBRARY} PYTHONDONTWRITEBYTECODE=1 python3 -m ansible_collections.bedplate.cluster.plugins.module_utils."
+        f"env PYTHONPATH={LIBRARIES}/{module.partition('.')[0]} PYTHONDONTWRITEBYTECODE=1 "
+        f"python3 -m ansible_collections.bedplate.cluster.plugins.module_utils."
         f"{module} /etc/bedplate/{settings} /tmp/tree"
     )
     assert "Traceback" not in done.stderr
-    if module == "tuning.apply":
+    if module == "tuning.apply_tuning":
         assert done.rc == 1
-        assert "sysctl vm.swappiness: this kernel has no such key, and 7 is wanted" in done.stderr
+        assert re.search(r"sysctl vm\.swappiness: [a-z ]*, [a-z ]*\b7\b", done.stderr)
     else:
         # Devices that are not there yet start it again when they come.
         assert (done.rc, done.stderr) == (0, "")

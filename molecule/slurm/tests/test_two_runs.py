@@ -42,7 +42,7 @@ def test_a_run_that_is_refused_gives_back_nothing_of_another_that_goes_on(host, 
         while not running.done():
             done = refused.run()
             assert done.returncode != 0
-            assert "the cluster file says `cluster: other`" in output_of(done)
+            assert "`cluster: other`" in output_of(done)
     assert running.result().returncode == 0, running.result().stdout[-6000:]
 
 

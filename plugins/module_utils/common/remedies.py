@@ -17,12 +17,12 @@ PLAYBOOKS = {
 """Role -> name of its playbook, a file of playbooks/."""
 
 
-def again(role: str) -> str:
+def run_role_again(role: str) -> str:
     """Return the remedy that runs a role; `role` may be the manifest of one of its tasks.
 
-    >>> again("gpu_driver")
+    >>> run_role_again("gpu_driver")
     'run playbooks/gpu.yml again'
-    >>> again("slurm_compute")
+    >>> run_role_again("slurm_compute")
     'run playbooks/scheduler.yml again'
     """
     name = next((name for name in PLAYBOOKS if role == name or role.startswith(f"{name}_")), "")

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from functools import lru_cache
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.bulk import bulk
+from ..common.garbage import suspend_collection
+from .discovery import CA, ROUTER, SWITCH, Cable, DiscoveredNode, Discovery, guid_of
 
-SWITCH, CA, ROUTER = "switch", "ca", "router"
 _KINDS = {"Switch": SWITCH, "Ca": CA, "Rt": ROUTER}
 _LETTERS = {"S": SWITCH, "H": CA, "R": ROUTER}
 _GUID = r"[0-9a-fA-F]{1,16}"
@@ -39,86 +37,12 @@ _DUPLICATE = re.compile(
 _TROUBLE = re.compile(r"(?:ibwarn|ibpanic|ibdebug): |\S+\.c:\d+[:;] |discover failed|Failed to ")
 
 
-@dataclass
-class Cable:
-    """One end of a link as the node at that end tells it; the other end is `(guid, port)`."""
-
-    guid: str
-    port: int
-    width: str
-    speed: str
-    # NodeDescription, LID, kind and port's GUID of the node at the other end; a switch's port has no GUID.
-    description: str
-    lid: int
-    kind: str = SWITCH
-    port_guid: str = ""
-
-
-@dataclass
-class Node:
-    """A switch, HCA or router; `cables` by its own port, `port_guids` where the output has them."""
-
-    guid: str
-    kind: str
-    ports: int
-    description: str
-    line: int
-    system: str = ""
-    lid: int = 0
-    cables: dict[int, Cable] = field(default_factory=dict)
-    port_guids: dict[int, str] = field(default_factory=dict)
-    # The output breaks off in its ports.
-    cut: bool = False
-
-    def like(self, other: Node) -> bool:
-        """Tell whether both are one node told of twice, as -g does with the switches of a chassis."""
-        return (self.kind, self.description, self.cables) == (other.kind, other.description, other.cables)
-
-    def far(self) -> dict[int, tuple[str, int]]:
-        """Return port -> the end at the other side."""
-        return {port: (cable.guid, cable.port) for port, cable in self.cables.items()}
-
-
-@dataclass
-class Discovery:
-    """All that was seen, by node GUID of 16 hex digits; lines that fit no form as (number, text)."""
-
-    nodes: dict[str, Node] = field(default_factory=dict)
-    unread: list[tuple[int, str]] = field(default_factory=list)
-    # GUIDs under which two nodes told different things of themselves, with the lines; the later ones are `twins`.
-    twice: dict[str, list[int]] = field(default_factory=dict)
-    twins: list[Node] = field(default_factory=list)
-    # What the tool complained of: packets that were lost, nodes that did not answer.
-    troubles: list[tuple[int, str]] = field(default_factory=list)
-    # GUIDs of ports or nodes that the tool met at two places: it prints one of them, with the description of the other.
-    duplicates: dict[str, int] = field(default_factory=dict)
-    # GUID of the node from which the fabric was discovered, if the output says it.
-    origin: str = ""
-
-    @property
-    def switches(self) -> list[Node]:
-        """Return the switches."""
-        return [node for node in self.nodes.values() if node.kind == SWITCH]
-
-
-# Of a large fabric, each GUID is asked for many times.
-@lru_cache(maxsize=1 << 16)
-def guid_of(text: str) -> str:
-    """Return a GUID as 16 hex digits in lower case.
-
-    >>> guid_of("0x2C9000100D")
-    '0000002c9000100d'
-    """
-    text = text.lower()
-    return (text[2:] if text.startswith("0x") else text).zfill(16)
-
-
-@bulk
+@suspend_collection
 def parse(lines: Iterable[str]) -> Discovery:
     """Read the whole output; lines end at line feeds only, so split with `text.split(chr(10))` and not with `splitlines`."""
     found = Discovery()
-    told: list[Node] = []
-    node: Node | None = None
+    told: list[DiscoveredNode] = []
+    node: DiscoveredNode | None = None
     system = ""
     for number, raw in enumerate(lines, 1):
         if raw[:1] == "[" and node is not None and _port(raw, node):
@@ -153,23 +77,23 @@ def parse(lines: Iterable[str]) -> Discovery:
     return found
 
 
-def _keep(found: Discovery, node: Node) -> None:
+def _keep(found: Discovery, node: DiscoveredNode) -> None:
     known = found.nodes.setdefault(node.guid, node)
     if known is not node and not known.like(node):
         found.twice.setdefault(node.guid, [known.line]).append(node.line)
         found.twins.append(node)
 
 
-def _node(match: re.Match[str], number: int, system: str) -> Node | None:
+def _node(match: re.Match[str], number: int, system: str) -> DiscoveredNode | None:
     kind = _KINDS[match[1]]
     tail = (_SWITCH_TAIL if kind == SWITCH else _CA_TAIL).match(match[5])
     if not tail:
         return None
     lid = int(tail[1]) if kind == SWITCH else 0
-    return Node(guid_of(match[3]), kind, int(match[2]), match[4], number, system, lid)
+    return DiscoveredNode(guid_of(match[3]), kind, int(match[2]), match[4], number, system, lid)
 
 
-def _port(line: str, node: Node) -> bool:
+def _port(line: str, node: DiscoveredNode) -> bool:
     own: str | None = None
     if node.kind == SWITCH:
         if not (match := _OF_SWITCH.match(line)):

@@ -22,7 +22,7 @@ _SWEPT = ("SUBNET UP", "Errors during initialization")
 
 
 @dataclass
-class Said:
+class LogSummary:
     """What a log tells. `engine` is "" where it does not go back to the last routing, `state` where it does not go back to the start."""
 
     state: str = ""
@@ -54,19 +54,19 @@ _MARKS = tuple(
 STARTED = _MARKS[0]
 
 
-def read(text: str, now: datetime, within: timedelta) -> Said:
+def read(text: str, now: datetime, within: timedelta) -> LogSummary:
     """Return what a log tells of the OpenSM that wrote its end; errors count since it got its state, `within` some time."""
     return scan([text.encode()], now, within)
 
 
-def scan(blocks: Iterable[bytes], now: datetime, within: timedelta) -> Said:
+def scan(blocks: Iterable[bytes], now: datetime, within: timedelta) -> LogSummary:
     """Return what `read` returns of blocks of whole lines: nothing but the findings is kept of them."""
-    reader = _Reader(now, within)
+    reader = _LogReader(now, within)
     for block in blocks:
         for line in block.splitlines() if _matters(block) else [b""]:
             reader.take(line.decode(errors="replace") if line and _matters(line) else "")
     reader.take("")
-    return reader.said()
+    return reader.summary()
 
 
 def _matters(text: bytes) -> bool:
@@ -81,13 +81,13 @@ class _Sweep:
     reason: str = ""
 
 
-class _Reader:
+class _LogReader:
     def __init__(self, now: datetime, within: timedelta) -> None:
         self.now, self.within = now, within
         self._begin()
 
     def _begin(self) -> None:
-        self.found = Said()
+        self.found = LogSummary()
         # The sweep that has ended, and what came after it.
         self.sweeps = (_Sweep(), _Sweep())
         self.last = ""
@@ -123,7 +123,7 @@ class _Reader:
             self.found.errors[match[1]] = self.found.errors.get(match[1], 0) + 1
             self.found.last = match[0].strip()
 
-    def said(self) -> Said:
+    def summary(self) -> LogSummary:
         """Return what was told, when all lines were taken."""
         if any(sweep.dropped for sweep in self.sweeps):
             reasons = [sweep.reason for sweep in self.sweeps if sweep.reason]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of
+from .discovery import guid_of
 
 # `Sm.state` as SMInfo has it; SILENT is one that the master knows of and that does not answer.
 STATES = ("not active", "discovering", "standby", "master")

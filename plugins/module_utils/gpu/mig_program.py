@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring the MIG mode and the MIG instances of this machine's GPUs to a layout. bedplate-mig.service runs this file at every boot.
+"""Bring the MIG mode and the MIG instances of this machine's GPUs to a layout. bedplate-mig.service runs this at every boot.
 
-It is copied to nodes as it is, so it needs nothing but Python. Usage: mig.py LAYOUT. The layout is JSON, {"gpus": [["3g.40gb"], []]}:
-for each GPU in the order of PCI addresses the profiles of its instances in the order of creation; none of them is a whole GPU.
+Usage: python3 -m ...gpu.mig_program LAYOUT. The layout is JSON, {"gpus": [["3g.40gb"], []]}: for each GPU in the order of PCI addresses
+the profiles of its instances in the order of creation; none of them is a whole GPU.
 
 What is right stays as it is. A GPU that a process or a job uses is left alone, and a change of mode that the driver puts off waits for a
 reboot: both leave a note in /run/bedplate/reboot-wanted/mig, and end with 0. Anything else that fails ends with 1.
@@ -11,23 +11,20 @@ reboot: both leave a note in /run/bedplate/reboot-wanted/mig, and end with 0. An
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..common.command import run
+from ..common.processes import DAEMONS, STEP, is_step, target
+from ..primitives import reboot_notes
+
 NOTE = "run/bedplate/reboot-wanted/mig"
 QUERY = ("pci.bus_id", "uuid", "mig.mode.current", "mig.mode.pending")
 # nvidia-smi takes seconds for a GPU; one that hangs is not waited for.
 _SECONDS = 120.0
-STEP = "slurmstepd"
-# The argument of the process that slurmd keeps under cgroup v2 for as long as the node is up.
-_NO_STEP = b"infinity"
-# Of the driver; they hold every GPU and use none.
-DAEMONS = ("nvidia-persiste", "nv-hostengine", "nv-fabricmanage", "dcgm-exporter", "nvidia-smi")
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
 _GPU = re.compile(r"GPU\s+\d+:.*\(UUID: (GPU-[^)]+)\)\s*\Z")
 _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
@@ -81,14 +78,14 @@ def parse_listing(text: str) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def see(smi: Smi) -> list[Gpu]:
+def read_gpus(smi: Smi) -> list[Gpu]:
     """Return the GPUs of this machine with their instances."""
     gpus = parse_gpus(smi([f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader"]))
     listed = parse_listing(smi(["-L"]))
     return [Gpu(one.address, one.uuid, one.mode, one.pending, listed.get(one.uuid, ())) for one in gpus]
 
 
-class Node:
+class ProcFiles:
     """What /proc of this machine tells; `root` is another's for tests."""
 
     def __init__(self, root: Path = Path("/")) -> None:
@@ -124,30 +121,7 @@ class Node:
 
     def note(self, reasons: Sequence[str]) -> None:
         """Say why a reboot is wanted, or that none is."""
-        path = self.root / NOTE
-        if reasons:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("".join(f"{reason}\n" for reason in reasons))
-        else:
-            path.unlink(missing_ok=True)
-
-
-def is_step(process: Path, name: str) -> bool:
-    """Return whether a process of /proc with this name is a step of a job. One whose arguments cannot be read is."""
-    if name != STEP:
-        return False
-    try:
-        return (process / "cmdline").read_bytes().split(b"\0")[1:2] != [_NO_STEP]
-    except OSError:
-        return True
-
-
-def target(link: Path) -> str:
-    """Return where a link of /proc/PID/fd leads, "" where it has gone."""
-    try:
-        return str(link.readlink())
-    except OSError:
-        return ""  # closed meanwhile
+        reboot_notes.note(self.root / NOTE, "\n".join(reasons), check=False)
 
 
 def is_right(gpu: Gpu, wanted: Sequence[str], instances: int) -> bool:
@@ -158,9 +132,9 @@ def is_right(gpu: Gpu, wanted: Sequence[str], instances: int) -> bool:
     return modes and sorted(gpu.instances) == sorted(wanted) and instances == len(wanted)
 
 
-def bring(layouts: Sequence[Sequence[str]], smi: Smi, node: Node, say: Callable[[str], None]) -> list[str]:
+def apply(layouts: Sequence[Sequence[str]], smi: Smi, node: ProcFiles, say: Callable[[str], None]) -> list[str]:
     """Bring every GPU to its layout; return what waits for a reboot. MigError: what failed, after all others were tried."""
-    gpus = see(smi)
+    gpus = read_gpus(smi)
     if len(gpus) != len(layouts):
         raise MigError(
             f"the layout is for {len(layouts)} GPUs, and nvidia-smi has {len(gpus)} ({', '.join(one.address for one in gpus)}): nothing is "
@@ -169,7 +143,7 @@ def bring(layouts: Sequence[Sequence[str]], smi: Smi, node: Node, say: Callable[
     waiting, failed = [], []
     for gpu, wanted in zip(gpus, layouts):
         try:
-            reason = _bring_one(gpu, wanted, smi, node, say)
+            reason = _apply_one(gpu, wanted, smi, node, say)
         except MigError as error:
             failed.append(f"GPU {gpu.address}: {error}")
         else:
@@ -179,7 +153,7 @@ def bring(layouts: Sequence[Sequence[str]], smi: Smi, node: Node, say: Callable[
     return waiting
 
 
-def _bring_one(gpu: Gpu, wanted: Sequence[str], smi: Smi, node: Node, say: Callable[[str], None]) -> str:
+def _apply_one(gpu: Gpu, wanted: Sequence[str], smi: Smi, node: ProcFiles, say: Callable[[str], None]) -> str:
     """Return why this waits for a reboot; "": it does not."""
     if is_right(gpu, wanted, node.instances(gpu.address)[0]):
         return ""
@@ -217,13 +191,13 @@ def _switch(gpu: Gpu, on: bool, smi: Smi, say: Callable[[str], None]) -> bool:
 
 
 def _again(gpu: Gpu, smi: Smi) -> Gpu:
-    found = next((one for one in see(smi) if one.address == gpu.address), None)
+    found = next((one for one in read_gpus(smi) if one.address == gpu.address), None)
     if found is None:
         raise MigError("nvidia-smi does not list it any more; has it fallen off the bus? (journalctl -k)")
     return found
 
 
-def _destroy(gpu: Gpu, smi: Smi, node: Node, say: Callable[[str], None]) -> None:
+def _destroy(gpu: Gpu, smi: Smi, node: ProcFiles, say: Callable[[str], None]) -> None:
     whole, parts = node.instances(gpu.address)
     if whole:
         say(f"GPU {gpu.address}: destroy {_text(gpu.instances)}")
@@ -240,28 +214,15 @@ def _text(profiles: Iterable[str]) -> str:
     return ", ".join(f"{count} x {name}" for name, count in counted.items()) or "no instances"
 
 
-def ask(arguments: Sequence[str]) -> str:
-    """Run nvidia-smi. MigError: it failed, or did not answer; it is not waited for then, since that could hang as well."""
-    environment = {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+def run_nvidia_smi(arguments: Sequence[str]) -> str:
+    """Run nvidia-smi, and return all that it printed. MigError: it failed, or did not answer."""
+    done = run(["nvidia-smi", *arguments], _SECONDS)
+    if done.code == 0:
+        return done.stdout + done.stderr
     shown = " ".join(["nvidia-smi", *arguments])
-    try:
-        process = subprocess.Popen(
-            ["nvidia-smi", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=environment,
-            text=True,
-        )
-        said, _ = process.communicate(timeout=_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise MigError(f"{shown}: no answer within {_SECONDS:g} s; a GPU or the driver hangs (journalctl -k)") from None
-    except OSError as error:
-        raise MigError(f"{shown}: {error.strerror}") from None
-    if process.returncode:
-        raise MigError(f"{shown} ended with {process.returncode}: {' '.join(said.split())}")
-    return said
+    if done.code is None:
+        raise MigError(f"{shown}: no answer within {_SECONDS:g} s; a GPU or the driver hangs (journalctl -k)")
+    raise MigError(f"{shown} ended with {done.code}: {' '.join((done.stdout + done.stderr).split())}")
 
 
 def layouts_of(path: Path) -> list[list[str]]:
@@ -273,11 +234,11 @@ def layouts_of(path: Path) -> list[list[str]]:
         raise MigError(f"{path}: {error!r}; run playbooks/gpu.yml again") from None
 
 
-def main(arguments: Sequence[str], smi: Smi = ask, node: Node | None = None) -> int:
+def main(arguments: Sequence[str], smi: Smi = run_nvidia_smi, node: ProcFiles | None = None) -> int:
     """Bring this machine to the layout of a file."""
-    node = node or Node()
+    node = node or ProcFiles()
     try:
-        waiting = bring(layouts_of(Path(arguments[0])), smi, node, print)
+        waiting = apply(layouts_of(Path(arguments[0])), smi, node, print)
     except MigError as error:
         print(error, file=sys.stderr)
         return 1

@@ -17,24 +17,17 @@ import contextlib
 import errno
 import json
 import os
-import re
-import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils import node_manifest
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Current, Plan, probe
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError, Record
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.disk import write_problem
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.written_paths import (
-    Written,
-    difference,
-    is_changed_since,
-    path_now,
-    paths_written,
-)
+from ..common.files import atomic_link, atomic_write, sync_directory, temporaries_of
+from .files import manifest as node_manifest
+from .files.file_plan import Current, FilePlan, probe
+from .files.manifest import ManagedPath, NodeFilesError
+from .files.write_problem import write_problem
+from .files.written_paths import Written, difference, is_changed_since, path_now, paths_written
 
 DIRECTORY = "take_back"
 _VERSION = 2
@@ -49,10 +42,10 @@ class Kept:
     """A path as it was. `state` None: only its record changes; `record` None: bedplate had none of it."""
 
     state: Current | None
-    record: Record | None
+    record: ManagedPath | None
     # The states that the change leaves there: more than one where several killed runs wrote the path.
     written: tuple[Written, ...] = ()
-    new_record: Record | None = None
+    new_record: ManagedPath | None = None
 
     def followed_by(self, later: Kept) -> Kept:
         """Return what to keep when the path is changed once more before the first change was proved."""
@@ -62,7 +55,7 @@ class Kept:
         written = tuple(dict.fromkeys((*self.written, *later.written)))
         return replace(self, written=written, new_record=later.new_record)
 
-    def restored_record(self, now: Record | None) -> Record | None:
+    def restored_record(self, now: ManagedPath | None) -> ManagedPath | None:
         """Return the record as it was, less the manifests that have left the path since, and with those that have joined it."""
         before, written, there = (set(one.manifests) if one else set() for one in (self.record, self.new_record, now))
         manifests = (before - (written - there)) | (there - written)
@@ -83,7 +76,7 @@ class UnitBefore:
     file: str
 
 
-def kept_of(plan: Plan) -> dict[str, Kept]:
+def kept_of(plan: FilePlan) -> dict[str, Kept]:
     """Return every path that carrying out a plan changes, as it is now."""
     states: dict[str, Current | None] = {
         path: None
@@ -111,7 +104,7 @@ def settle(directory: Path, manifest: str, paths: Collection[str] | None) -> Non
         # A run that wrote every file of the manifest needs nothing of it; after any other, the next `take_back` reports it.
         if paths is None:
             journal.unlink()
-            _sync(journal.parent)
+            sync_directory(journal.parent)
 
 
 class Journal:
@@ -170,7 +163,7 @@ class Journal:
         if self.path.exists():
             self.path.unlink()
             # Otherwise a power failure could put it back, to be restored over what is proved.
-            _sync(self.path.parent)
+            sync_directory(self.path.parent)
         self.paths, self.units = {}, {}
 
     def _is_left_alone(self, path: str, kept: Kept, now: Current) -> bool:
@@ -187,8 +180,7 @@ class Journal:
             "units": {name: asdict(unit) for name, unit in sorted(self.units.items())},
         }
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        _write(self.path, json.dumps(document).encode(), 0o600)
-        _sync(self.path.parent)
+        atomic_write(self.path, json.dumps(document), mode=0o600)
 
     def restore(self) -> list[str]:
         """Bring every path and its record back to what it was, except those to leave alone; return what could not be."""
@@ -234,10 +226,8 @@ class Journal:
     def _remove_temporaries(self) -> None:
         """Remove what a killed run was about to rename over its target."""
         for path in self.paths:
-            target = Path(path)
-            pattern = re.compile(rf"\.{re.escape(target.name[:200])}\.[0-9a-f]{{8}}\.tmp\Z")
             with contextlib.suppress(OSError):
-                for entry in [one for one in target.parent.iterdir() if pattern.match(one.name)]:
+                for entry in temporaries_of(Path(path)):
                     entry.unlink()
 
     def _load(self) -> None:
@@ -277,59 +267,25 @@ def _restore_one(path: str, state: Current) -> None:
         if state.kind == "file":
             Path(path).chmod(state.mode)
         return
-    _replace(path, state, now)
+    _replace(Path(path), state, now)
 
 
-def _replace(path: str, state: Current, now: Current) -> None:
-    temporary = Path(path).with_name(f".{Path(path).name[:200]}.{secrets.token_hex(4)}.tmp")
+def _replace(path: Path, state: Current, now: Current) -> None:
     try:
         if state.kind == "link":
-            temporary.symlink_to(state.target)
+            atomic_link(path, state.target)
         else:
-            _create(temporary, state)
-        temporary.replace(path)
+            atomic_write(path, state.content, mode=state.mode, owner=(state.uid, state.gid))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) or state.kind != "file" or now.kind != "file":
             raise
         # There is no space for both: the old content takes the place of the new one.
-        with Path(path).open("wb") as stream:
+        with path.open("wb") as stream:
             stream.write(state.content)
             stream.flush()
             os.fsync(stream.fileno())
         os.chown(path, state.uid, state.gid)
-        Path(path).chmod(state.mode)
-
-
-def _create(path: Path, state: Current) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(state.content)
-        stream.flush()
-        if (state.uid, state.gid) != (os.geteuid(), os.getegid()):
-            os.fchown(descriptor, state.uid, state.gid)
-        os.fchmod(descriptor, state.mode)
-        os.fsync(descriptor)
-
-
-def _write(path: Path, data: bytes, mode: int) -> None:
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        _create(temporary, Current("file", data, "", os.geteuid(), os.getegid(), mode))
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        path.chmod(state.mode)
 
 
 def _row(kept: Kept) -> dict[str, Any]:
@@ -348,7 +304,7 @@ def _kept(row: Mapping[str, Any]) -> Kept:
     state, record, new_record = row["state"], row["record"], row["new_record"]
     return Kept(
         Current(**{**state, "content": base64.b64decode(state["content"])}) if state else None,
-        Record(**record) if record else None,
+        ManagedPath(**record) if record else None,
         tuple(Written(**one) for one in row["written"]),
-        Record(**new_record) if new_record else None,
+        ManagedPath(**new_record) if new_record else None,
     )

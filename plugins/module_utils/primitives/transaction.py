@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_files import Plan
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_manifest import NodeFilesError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_systemd import Systemd, UnitsError
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_units import Unit
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.journal import Journal, UnitBefore, kept_of
+from .files.file_plan import FilePlan
+from .files.manifest import NodeFilesError
+from .journal import Journal, UnitBefore, kept_of
+from .units.systemd import Systemd, UnitsError
+from .units.unit_plan import Unit
 
 _ENABLED = ("enabled", "enabled-runtime", "linked", "linked-runtime")
 
@@ -37,7 +37,7 @@ class Transaction:
             # The units as the killed run and those after it left them, before this run changes them.
             self._units_before()
 
-    def keep(self, plan: Plan) -> None:
+    def keep(self, plan: FilePlan) -> None:
         """Write to the journal what a plan is about to change."""
         self.journal.keep(kept_of(plan), self._units_before())
 
@@ -120,10 +120,10 @@ class Transaction:
             return
         systemd = self.systemd()
         try:
-            systemd.bring(units, self.directory)
+            systemd.apply(units, self.directory)
         except UnitsError:
             # A reload may fail because the daemon is stuck with the files of the failed change.
             systemd = self.systemd()
             systemd.force_restart([unit.name for unit in units if unit.reload_command])
-            systemd.bring(units, self.directory)
+            systemd.apply(units, self.directory)
         systemd.prove([unit for unit in units if unit.to_run])

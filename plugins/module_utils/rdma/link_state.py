@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import CLASS, Device, Nic, find
+from ..common.command import Runner
+from ..common.finding import Finding
+from ..common.sysfs import Root
+from .rdma_devices import CLASS, NicSettings, RdmaDevice, find
 
 _CABLE = "check cable, transceiver and switch port; {tool}"
 # What an interface has to carry before a RoCE packet of 4096 bytes fits into one frame.
@@ -17,7 +18,7 @@ _LARGE, _ACTIVE = 4200, "4096"
 
 
 def findings(
-    root: Root, devices: Sequence[Device], nics: Sequence[Nic], expected: dict[str, Any], run: Runner
+    root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], expected: dict[str, Any], run: Runner
 ) -> Iterator[Finding]:
     """Compare the links of all rails that are there; `expected` may state `rate` in Gbit/s, and `ethernet`."""
     for nic in nics:
@@ -26,7 +27,7 @@ def findings(
             yield from _link(root, nic, device, expected, run)
 
 
-def _link(root: Root, nic: Nic, device: Device, expected: dict[str, Any], run: Runner) -> Iterator[Finding]:
+def _link(root: Root, nic: NicSettings, device: RdmaDevice, expected: dict[str, Any], run: Runner) -> Iterator[Finding]:
     port = f"{CLASS}/{device.name}/ports/1"
     who = f"{nic.name} ({device.interface})" if device.interface else nic.name
     ethernet = device.layer == "Ethernet"
@@ -69,7 +70,7 @@ def _interface(root: Root, name: str, who: str, remedy: str, dead: bool) -> Iter
         yield Finding("link-carrier", f"state of {who}", "up", state, remedy)
 
 
-def _mtu(device: Device, who: str, run: Runner) -> Iterator[Finding]:
+def _mtu(device: RdmaDevice, who: str, run: Runner) -> Iterator[Finding]:
     """Compare the MTU that RDMA uses, which is not that of the interface and which no file of the kernel shows."""
     found = re.search(r"^\s*active_mtu:\s*(\d+)", run(["ibv_devinfo", "-d", device.name]).stdout, re.MULTILINE)
     if found and found[1] != _ACTIVE:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner, said
+from ..common.command import Runner
+from ..common.sysfs import Root
 
 _TOOLS = {
     "mlnx_qos": ("usr/bin/mlnx_qos", "usr/sbin/mlnx_qos"),
@@ -17,7 +18,7 @@ _TOOLS = {
 
 
 @dataclass(frozen=True)
-class Wanted:
+class QosSettings:
     """The DSCP of RDMA and its lossless priority, and those of congestion notifications."""
 
     dscp: int
@@ -50,12 +51,12 @@ class QosError(Exception):
     """What a tool said instead of an answer."""
 
 
-def wanted_from(data: Mapping[str, Any]) -> Wanted:
+def settings_of(data: Mapping[str, Any]) -> QosSettings:
     """Return what is wanted, of the settings under `roce`."""
-    return Wanted(data["dscp"], data["priority"], data["cnp_dscp"], data["cnp_priority"])
+    return QosSettings(data["dscp"], data["priority"], data["cnp_dscp"], data["cnp_priority"])
 
 
-def tool(root: Root) -> str:
+def qos_tool(root: Root) -> str:
     """Return the tool that this machine has: mlnx_qos, dcb, or "" for none."""
     return next((name for name, paths in _TOOLS.items() if any(map(root.exists, paths))), "")
 
@@ -63,12 +64,12 @@ def tool(root: Root) -> str:
 def read(name: str, interface: str, run: Runner) -> Qos:
     """Return what an interface has; QosError where the tool does not say."""
     if name == "mlnx_qos":
-        return of_mlnx_qos(_answer(run, ["mlnx_qos", "-i", interface]))
+        return parse_mlnx_qos(_answer(run, ["mlnx_qos", "-i", interface]))
     applications = _answer(run, ["dcb", "-N", "app", "show", "dev", interface, "dscp-prio"])
-    return of_dcb(applications, _answer(run, ["dcb", "pfc", "show", "dev", interface, "prio-pfc"]))
+    return parse_dcb(applications, _answer(run, ["dcb", "pfc", "show", "dev", interface, "prio-pfc"]))
 
 
-def of_mlnx_qos(text: str) -> Qos:
+def parse_mlnx_qos(text: str) -> Qos:
     """Read what `mlnx_qos -i INTERFACE` prints."""
     trust = re.search(r"^Priority trust state:\s*(\w+)", text, re.MULTILINE)
     pfc = re.search(r"^\s*enabled((?:\s+[01]){8})\s*$", text, re.MULTILINE)
@@ -84,7 +85,7 @@ def of_mlnx_qos(text: str) -> Qos:
     return Qos(trust[1], tuple(one == "1" for one in pfc[1].split()), mapping, firmware)
 
 
-def of_dcb(applications: str, pfc: str) -> Qos:
+def parse_dcb(applications: str, pfc: str) -> Qos:
     """Read what `dcb -N app show` and `dcb pfc show` print: nothing at all where no DSCP has a priority."""
     found = dict(re.findall(r"\b([0-7]):(on|off)\b", pfc))
     if len(found) != 8:
@@ -95,7 +96,7 @@ def of_dcb(applications: str, pfc: str) -> Qos:
     return Qos("dscp" if mapping else "pcp", tuple(found[str(one)] == "on" for one in range(8)), mapping)
 
 
-def differences(wanted: Wanted, there: Qos) -> Iterator[tuple[str, str, str]]:
+def differences(wanted: QosSettings, there: Qos) -> Iterator[tuple[str, str, str]]:
     """Yield (what, wanted, found) of what is not as it is to be."""
     if there.trust != "dscp":
         yield "trust", "dscp", there.trust
@@ -107,7 +108,7 @@ def differences(wanted: Wanted, there: Qos) -> Iterator[tuple[str, str, str]]:
             yield f"priority of DSCP {dscp}", str(priority), "none" if found is None else str(found)
 
 
-def commands(name: str, interface: str, wanted: Wanted, there: Qos) -> Iterator[list[str]]:
+def commands(name: str, interface: str, wanted: QosSettings, there: Qos) -> Iterator[list[str]]:
     """Yield what brings an interface from what it has to what is wanted."""
     pfc = there.pfc != wanted.pfc
     if name == "mlnx_qos":
@@ -130,7 +131,7 @@ def commands(name: str, interface: str, wanted: Wanted, there: Qos) -> Iterator[
         yield ["dcb", "pfc", "set", "dev", interface, "prio-pfc", "all:off", f"{wanted.priority}:on"]
 
 
-def bring(name: str, interface: str, wanted: Wanted, run: Runner) -> Iterator[str]:
+def apply(name: str, interface: str, wanted: QosSettings, run: Runner) -> Iterator[str]:
     """Bring an interface to what is wanted; yield what failed, also what a tool took and the NIC did not."""
     try:
         for command in commands(name, interface, wanted, read(name, interface, run)):
@@ -151,5 +152,5 @@ def _bits(values: tuple[bool, ...]) -> str:
 def _answer(run: Runner, command: list[str]) -> str:
     outcome = run(command)
     if outcome.code != 0:
-        raise QosError(f"{' '.join(command)}: {said(outcome)}")
+        raise QosError(f"{' '.join(command)}: {outcome.error_line}")
     return outcome.stdout

@@ -8,18 +8,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, Runner
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import qos
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Device, Nic, find
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import writes
+from ..common.command import Runner
+from ..common.finding import Finding
+from ..common.sysfs import Root
+from ..primitives.kernel import kernel_files
+from . import qos
+from .rdma_devices import NicSettings, RdmaDevice, find
 
 _CM = "sys/kernel/config/rdma_cm"
 _RESTART = "systemctl restart bedplate-rdma; who changed it?"
 _NO_TREE = "this driver shows neither ecn/ in sysfs (DOCA-OFED) nor cc_params in debugfs (the kernel's own)"
 
 
-def rails(devices: Sequence[Device], nics: Sequence[Nic]) -> Iterator[tuple[Nic, Device]]:
+def rails(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterator[tuple[NicSettings, RdmaDevice]]:
     """Yield the rails' NICs that are there."""
     for nic in nics:
         device = find(devices, nic) if nic.rail else None
@@ -27,33 +28,33 @@ def rails(devices: Sequence[Device], nics: Sequence[Nic]) -> Iterator[tuple[Nic,
             yield nic, device
 
 
-def bring(
-    root: Root, devices: Sequence[Device], nics: Sequence[Nic], roce: Mapping[str, Any], run: Runner
+def apply(
+    root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], roce: Mapping[str, Any], run: Runner
 ) -> Iterator[str]:
     """Bring the rails to what is wanted; yield what failed."""
-    wanted, name = qos.wanted_from(roce), qos.tool(root)
+    wanted, name = qos.settings_of(roce), qos.qos_tool(root)
     for nic, device in rails(devices, nics):
         if device.layer == "InfiniBand":
             yield f"{nic.name}: its port speaks InfiniBand, and the fabric is Ethernet: mlxconfig -d {device.pci} set LINK_TYPE_P1=2"
             continue
-        yield from _bring_tos(root, device.name, int(roce["tos"]))
+        yield from _apply_tos(root, device.name, int(roce["tos"]))
         # Soft RoCE sends through an interface of any kind.
         if device.pci and device.interface and name:
-            yield from qos.bring(name, device.interface, wanted, run)
+            yield from qos.apply(name, device.interface, wanted, run)
         elif device.pci and not name:
             yield f"{nic.name}: neither mlnx_qos nor dcb of iproute2 is installed"
         tree = _dcqcn(root, device, wanted)
         if tree is None:
             yield f"{nic.name}: DCQCN: {_NO_TREE}"
         else:
-            yield from writes.bring(root, tree)
+            yield from kernel_files.apply(root, tree)
 
 
 def drift(
-    root: Root, devices: Sequence[Device], nics: Sequence[Nic], roce: Mapping[str, Any], run: Runner
+    root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], roce: Mapping[str, Any], run: Runner
 ) -> Iterator[Finding]:
     """Compare the rails."""
-    wanted, name = qos.wanted_from(roce), qos.tool(root)
+    wanted, name = qos.settings_of(roce), qos.qos_tool(root)
     for nic, device in rails(devices, nics):
         if device.layer == "InfiniBand":
             fix = f"mlxconfig -d {device.pci} set LINK_TYPE_P1=2, and reboot"
@@ -76,11 +77,13 @@ def drift(
             yield Finding(
                 "dcqcn", f"DCQCN of {nic.name}", f"CNP with DSCP {wanted.cnp_dscp}", "no such setting", _NO_TREE
             )
-        for row in writes.drift(root, tree or []):
+        for row in kernel_files.drift(root, tree or []):
             yield replace(row, remedy=_RESTART)
 
 
-def _drift_of_qos(name: str, nic: Nic, device: Device, wanted: qos.Wanted, run: Runner) -> Iterator[Finding]:
+def _drift_of_qos(
+    name: str, nic: NicSettings, device: RdmaDevice, wanted: qos.QosSettings, run: Runner
+) -> Iterator[Finding]:
     setting = f"of {nic.name} ({device.interface})"
     if not name:
         yield Finding("roce", f"PFC {setting}", "readable", "neither mlnx_qos nor dcb is installed", "install iproute2")
@@ -116,7 +119,7 @@ def _configured(root: Root, device: str) -> Iterator[str]:
                 folder.rmdir()
 
 
-def _bring_tos(root: Root, device: str, tos: int) -> Iterator[str]:
+def _apply_tos(root: Root, device: str, tos: int) -> Iterator[str]:
     with _configured(root, device) as path:
         there = root.text(path, needed=False)
         if there is None:
@@ -128,17 +131,17 @@ def _bring_tos(root: Root, device: str, tos: int) -> Iterator[str]:
                 yield f"{device}: RDMA-CM does not take ToS {tos}: {error.strerror}"
 
 
-def _dcqcn(root: Root, device: Device, wanted: qos.Wanted) -> list[writes.Write] | None:
+def _dcqcn(root: Root, device: RdmaDevice, wanted: qos.QosSettings) -> list[kernel_files.Write] | None:
     """Return what is written to whichever tree of DCQCN there is; nothing for other NICs than mlx5, None where mlx5 shows none."""
     if device.driver != "mlx5_core":
         return []
     sysfs, debugfs = f"sys/class/net/{device.interface}/ecn", f"sys/kernel/debug/mlx5/{device.pci}/cc_params"
     if device.interface and root.exists(sysfs):
         return [
-            writes.Write(f"{sysfs}/roce_np/enable/{wanted.priority}", "1"),
-            writes.Write(f"{sysfs}/roce_rp/enable/{wanted.priority}", "1"),
-            writes.Write(f"{sysfs}/roce_np/cnp_dscp", str(wanted.cnp_dscp)),
+            kernel_files.Write(f"{sysfs}/roce_np/enable/{wanted.priority}", "1"),
+            kernel_files.Write(f"{sysfs}/roce_rp/enable/{wanted.priority}", "1"),
+            kernel_files.Write(f"{sysfs}/roce_np/cnp_dscp", str(wanted.cnp_dscp)),
         ]
     if root.exists(debugfs):
-        return [writes.Write(f"{debugfs}/np_cnp_dscp", str(wanted.cnp_dscp))]
+        return [kernel_files.Write(f"{debugfs}/np_cnp_dscp", str(wanted.cnp_dscp))]
     return None

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import pairs_of
+from ..common.finding import Finding
+from ..common.hostlist import fold
+from .live.slurmctld_report import pairs_of
 
 KIND = "node-hardware"
 

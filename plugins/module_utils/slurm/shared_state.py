@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ..common.finding import Finding
 
 KIND = "shared-state"
 _MARK = ".bedplate-seen-by-"
@@ -24,7 +24,7 @@ def check(path: Path, user: str) -> Finding | None:
     if uid is None:
         return Finding(KIND, f"user {user}", "slurmctld runs as this user (SlurmUser)", "no such user")
     try:
-        with As(uid):
+        with AsUser(uid):
             missing = _missing(path)
             owner = uid if missing else path.stat().st_uid
     except OSError as error:  # a parent that only root may enter
@@ -39,11 +39,11 @@ def check(path: Path, user: str) -> Finding | None:
     return None
 
 
-def leave(path: Path, name: str, user: str) -> tuple[str, Finding | None]:
+def leave_mark(path: Path, name: str, user: str) -> tuple[str, Finding | None]:
     """Leave the mark of this machine; return it, and why it could not be left."""
     token = secrets.token_hex(16)
     remove(path, name, user)  # that of a run which was killed
-    with As(uid_of(user)):
+    with AsUser(uid_of(user)):
         try:
             _mark(path, name, token).touch()
         except OSError as error:
@@ -52,10 +52,10 @@ def leave(path: Path, name: str, user: str) -> tuple[str, Finding | None]:
     return token, None
 
 
-def unseen(path: Path, marks: Mapping[str, str], user: str) -> Iterator[Finding]:
+def unseen_machines(path: Path, marks: Mapping[str, str], user: str) -> Iterator[Finding]:
     """Yield the machines, name -> mark, whose mark is not here."""
     # A name with a mark in it was never looked up: no cache of a network file system has an answer to it.
-    with As(uid_of(user)):
+    with AsUser(uid_of(user)):
         missing = [name for name, token in marks.items() if not _mark(path, name, token).exists()]
     for name in missing:
         remedy = "Mount the same storage on all controllers: a standby with a directory of its own would start without any job"
@@ -64,7 +64,7 @@ def unseen(path: Path, marks: Mapping[str, str], user: str) -> Iterator[Finding]
 
 def remove(path: Path, name: str, user: str) -> None:
     """Remove the marks of this machine, those of killed runs as well; what cannot be removed does no harm."""
-    with As(uid_of(user)):
+    with AsUser(uid_of(user)):
         for mark in path.glob(f"{_MARK}{name}@*"):
             try:
                 mark.unlink()
@@ -74,7 +74,7 @@ def remove(path: Path, name: str, user: str) -> None:
 
 def holds_state(path: Path, user: str) -> bool:
     """Return whether a slurmctld has kept its state there."""
-    with As(uid_of(user)):
+    with AsUser(uid_of(user)):
         try:
             return (path / "clustername").exists()
         except OSError:
@@ -102,7 +102,7 @@ def _finding(path: Path, expected: str, found: str, remedy: str) -> Finding:
     return Finding(KIND, f"{path} (StateSaveLocation)", expected, found, remedy)
 
 
-class As:
+class AsUser:
     """Work as another user; without the right to change it, as oneself."""
 
     def __init__(self, uid: int | None) -> None:

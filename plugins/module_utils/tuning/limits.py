@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
+from ..common.finding import Finding
+from ..common.sysfs import Root
 
 FILE = "etc/security/limits.d/60-bedplate.conf"
 # Our words to those of /proc/PID/limits, and what one of PAM's units is there.

@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import verify as gpu
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.container_checks import Checker
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root, run_detached
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import state as rdma
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import accounts_verify, conf_files, database
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import verify as slurm
-from ansible_collections.bedplate.cluster.plugins.module_utils.state import node_os, packages, units, written
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import state as tuning
+from ..common.finding import WARNING, Finding
+from ..common.sysfs import Root
+from ..drift import installed_packages, names_and_time, running_units, written_files
+from ..gpu import gpu_drift
+from ..gpu.containers.container_drift import Checker
+from ..rdma import rdma_drift
+from ..slurm.accounting import accounts_drift, database_settings
+from ..slurm.conf import conf_drift
+from ..slurm.live import live_drift
+from ..tuning import tuning_drift
 
 Reader = Callable[[str, Mapping[str, Any]], Iterable[Finding]]
 
@@ -39,36 +39,30 @@ def _of_tree(read: Callable[[Root, Mapping[str, Any]], Iterable[Finding]]) -> Re
 
 
 def _before_reboot(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
-    return gpu.findings(root, expected, running=False)
-
-
-def _bounded(command: list[str], seconds: float) -> Outcome:
-    """Run a command of a container engine; one that hangs in a driver is left behind."""
-    (done,) = run_detached([command], seconds)
-    return Outcome(done.code, done.stdout, done.stderr)
+    return gpu_drift.findings(root, expected, running=False)
 
 
 def _containers(root: str, expected: Mapping[str, Any]) -> Iterable[Finding]:
-    return Checker(Path(root), _bounded).findings(expected)
+    return Checker(Path(root)).findings(expected)
 
 
 READERS: dict[str, Reader] = {
-    "files": _of_tree(written.findings),
-    "units": _of_tree(units.findings),
-    "packages": _of_tree(packages.findings),
-    "node_os": _of_tree(node_os.findings),
-    "node_tuning": _of_tree(tuning.drift),
-    "rdma": _of_tree(rdma.drift),
-    "gpu_driver": gpu.findings,
+    "files": _of_tree(written_files.findings),
+    "units": _of_tree(running_units.findings),
+    "packages": _of_tree(installed_packages.findings),
+    "node_os": _of_tree(names_and_time.findings),
+    "node_tuning": _of_tree(tuning_drift.drift),
+    "rdma": _of_tree(rdma_drift.drift),
+    "gpu_driver": gpu_drift.findings,
     "gpu_driver_before_reboot": _before_reboot,
-    "cuda": gpu.findings,
-    "dcgm": gpu.findings,
-    "container_toolkit": gpu.findings,
+    "cuda": gpu_drift.findings,
+    "dcgm": gpu_drift.findings,
+    "container_toolkit": gpu_drift.findings,
     "containers": _containers,
-    "slurm_files": conf_files.findings,
-    "slurm": slurm.findings,
-    "slurm_accounts": accounts_verify.findings,
-    "slurm_database": database.findings,
+    "slurm_files": conf_drift.findings,
+    "slurm": live_drift.findings,
+    "slurm_accounts": accounts_drift.findings,
+    "slurm_database": database_settings.findings,
 }
 """Part -> its reader."""
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 
-from .build import build
-from .fields import Mistake, Mistakes, walk
-from .groups import groups_of
-from .model import (
+from .build_cluster import build
+from .cluster_model import (
     Cluster,
     Fabric,
     Gpus,
@@ -27,11 +25,12 @@ from .model import (
     Tenant,
 )
 from .reader import ClusterFileError, read
-from .schema import CLUSTER_FILE
+from .schema.cluster_file import CLUSTER_FILE
+from .schema.fields import Mistake, Mistakes, walk
 
 __all__ = [
     "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa",
-    "Partition", "Profile", "Rack", "Services", "Slurm", "Tenant", "groups_of", "load",
+    "Partition", "Profile", "Rack", "Services", "Slurm", "Tenant", "load",
 ]  # fmt: skip
 
 _loaded: dict[tuple[str, int, int, int], Cluster] = {}

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Interface
 from typing import Any
 
-from netaddr import AddrFormatError, IPAddress, IPNetwork
-from netaddr.strategy.ipv4 import int_to_str
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
-from .fields import Mistakes, Path, near
-from .model import Network
+from .cluster_model import Network
+from .schema.fields import Mistakes, Path
 
 
 def networks_of(data: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Network]:
@@ -24,7 +25,7 @@ def networks_of(data: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Networ
                     mistakes.add(("networks", name, "cidr"), f"{found.cidr} overlaps {other.name}, {other.cidr}.")
             networks[name] = found
     if data and "management" not in data:
-        hint = near("management", list(data))
+        hint = did_you_mean("management", list(data))
         mistakes.add(("networks",), f"'management' is missing: the network that Ansible and Slurm use.{hint}")
     return networks
 
@@ -34,8 +35,8 @@ def number_of(text: Any, path: Path, mistakes: Mistakes) -> int | None:
     if text is None:
         return None
     try:
-        return int(IPAddress(text, version=4))
-    except (AddrFormatError, ValueError, TypeError):
+        return int(IPv4Address(text))
+    except ValueError:
         mistakes.add(path, f"{text!r} is no IPv4 address. Allowed: such as 10.20.1.11.")
         return None
 
@@ -45,33 +46,43 @@ def _network(name: str, data: Mapping[str, Any], mistakes: Mistakes) -> Network 
     if data["cidr"] is None:
         return None
     try:
-        block = IPNetwork(data["cidr"], version=4)
-    except (AddrFormatError, ValueError, TypeError):
+        stated = _interface(data["cidr"])
+    except ValueError:
         mistakes.add((*path, "cidr"), f"{data['cidr']!r} is no IPv4 network. Allowed: such as 10.20.0.0/16.")
         return None
-    if block.ip != block.network:
-        mistakes.add((*path, "cidr"), f"{data['cidr']} is an address in a network; the network is {block.cidr}.")
-    if block.size < 4:
+    block = stated.network
+    first, last = int(block.network_address), int(block.broadcast_address)
+    if int(stated) != first:
+        mistakes.add((*path, "cidr"), f"{data['cidr']} is an address in a network; the network is {block}.")
+    if block.num_addresses < 4:
         mistakes.add((*path, "cidr"), f"{data['cidr']} has no room for machines. Allowed: /30 or larger.")
         return None
     gateway = number_of(data["gateway"], (*path, "gateway"), mistakes)
     start = number_of(data["start"], (*path, "start"), mistakes)
     for key, number in (("gateway", gateway), ("start", start)):
-        if number is not None and not block.first < number < block.last:
+        if number is not None and not first < number < last:
             mistakes.add(
-                (*path, key),
-                f"{data[key]} is outside {block.cidr}, or its first or last address. {_room(block.first, block.last)}",
+                (*path, key), f"{data[key]} is outside {block}, or its first or last address. {_room(first, last)}"
             )
     if data["start"] is None:
-        start = block.first + 1
-    elif start is None or not block.first < start < block.last:
+        start = first + 1
+    elif start is None or not first < start < last:
         # Counting from a wrong start, or from another one, would tell a mistake for every rack.
         return None
-    return Network(name, str(block.cidr), block.first, block.last, gateway, start)
+    return Network(name, str(block), first, last, gateway, start)
+
+
+def _interface(text: str) -> IPv4Interface:
+    """Return an address with the length of its network, such as 10.20.0.0/16. ValueError for anything else."""
+    address, _, length = text.partition("/")
+    # ipaddress refuses a length with a space beside it; cluster files may have one.
+    with suppress(ValueError):
+        return IPv4Interface((address, int(length)))
+    return IPv4Interface(text)
 
 
 def _room(first: int, last: int) -> str:
-    return f"Allowed: {int_to_str(first + 1)} to {int_to_str(last - 1)}."
+    return f"Allowed: {address_text(first + 1)} to {address_text(last - 1)}."
 
 
 class Book:
@@ -91,7 +102,7 @@ class Book:
         if number is None:
             return None
         self._enter([number], [name], path)
-        return _text(number)
+        return address_text(number)
 
     def run(
         self, names: list[str], stated: Mapping[str, str | None], start: Any, where: tuple[Path, Path]
@@ -117,7 +128,7 @@ class Book:
             self._enter(numbers, names, path)
         else:
             self._enter([one for one, _ in counted], [name for _, name in counted], path)
-        return [stated.get(name) or _text(one) for one, name in zip(numbers, names, strict=True)]
+        return [stated.get(name) or address_text(one) for one, name in zip(numbers, names, strict=True)]
 
     def _enter(self, numbers: list[int], names: list[str], path: Path) -> None:
         network, owner = self.network, self.owner
@@ -127,23 +138,26 @@ class Book:
             room = _room(network.first, network.last)
             whose = f"{names[at]} and {left - 1} more" if left > 1 else names[at]
             self.mistakes.add(
-                path, f"{_text(numbers[at])}, for {whose}, is outside {network.name} ({network.cidr}). {room}"
+                path, f"{address_text(numbers[at])}, for {whose}, is outside {network.name} ({network.cidr}). {room}"
             )
         elif network.gateway is not None and numbers == [network.gateway]:
-            self.mistakes.add(path, f"{_text(numbers[0])} is the gateway of {network.name}; {names[0]} cannot have it.")
+            self.mistakes.add(
+                path, f"{address_text(numbers[0])} is the gateway of {network.name}; {names[0]} cannot have it."
+            )
         taken = [(one, name) for one, name in zip(numbers, names, strict=True) if owner.setdefault(one, name) != name]
         if taken:
             number, name = taken[0]
             more = f", and {len(taken) - 1} more are" if len(taken) > 1 else ""
             hint = "State another address, or a `start` or `address` that leaves room."
-            self.mistakes.add(path, f"{_text(number)} of {name} is {owner[number]}'s already{more}. {hint}")
+            self.mistakes.add(path, f"{address_text(number)} of {name} is {owner[number]}'s already{more}. {hint}")
 
 
-def _text(number: int) -> str:
+def address_text(number: int) -> str:
+    """Return an IPv4 address that is given as a number, such as 10.20.1.11."""
     return f"{_block(number >> 8)}{number & 255}" if number < 2**32 else "an address after 255.255.255.255"
 
 
 @lru_cache(maxsize=1024)
 def _block(number: int) -> str:
-    """Return what 256 addresses have in common, such as 10.20.1. with its dot; netaddr is asked once for all of them."""
-    return str(int_to_str(number << 8)).removesuffix("0")
+    """Return the text that 256 addresses have in common, such as 10.20.1. with its dot."""
+    return str(IPv4Address(number << 8)).removesuffix("0")

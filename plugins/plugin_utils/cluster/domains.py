@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from .model import Cluster, Node
+from .cluster_model import Cluster, Node
 
 _T = TypeVar("_T")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .fields import Mistakes, Path
 from .reader import ClusterFileError, read
+from .schema.fields import Mistakes, Path
 
 
 @dataclass
-class Wrong:
+class MistakeCollector:
     """Collects mistakes, each with the key to correct. The file is read once more for the line numbers."""
 
     path: str

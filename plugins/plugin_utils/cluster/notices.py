@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 
-from .model import Cluster
+from .cluster_model import Cluster
 
 
 def notices(cluster: Cluster) -> list[str]:

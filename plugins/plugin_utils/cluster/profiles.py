@@ -6,11 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import HostlistError, expand
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.floor import MEBIBYTES, Pages, excesses
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError, expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.memory.memory_floor import (
+    MEBIBYTES,
+    Pages,
+    excesses,
+)
 
-from .fields import Mistakes, Path
-from .model import Gpus, Nic, Numa, Profile
+from .cluster_model import Gpus, Nic, Numa, Profile
+from .schema.fields import Mistakes, Path
 
 # Hardware threads that cores have.
 _THREADS = (1, 2, 4, 8, 16)

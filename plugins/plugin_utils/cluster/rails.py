@@ -8,11 +8,10 @@ from dataclasses import replace
 from ipaddress import IPv4Address
 from typing import Any
 
-from netaddr.strategy.ipv4 import int_to_str
-
-from .fields import Mistakes, Path
-from .model import Cluster, Network, Nic, Node, Profile
+from .addresses import address_text
+from .cluster_model import Cluster, Network, Nic, Node, Profile
 from .profiles import numbers
+from .schema.fields import Mistakes, Path
 
 _OWN = ("management", "bmc")
 
@@ -59,7 +58,7 @@ def addresses(cluster: Cluster, node: Node) -> Iterator[tuple[Nic, str, str]]:
         if network is not None and nic.rail is not None:
             number = _number(network, nic.rail, _offset(node, cluster.networks["management"]))
             length = network.cidr.partition("/")[2]
-            yield nic, f"{int_to_str(number)}/{length}", network.name
+            yield nic, f"{address_text(number)}/{length}", network.name
 
 
 def _offset(node: Node, management: Network) -> int:
@@ -89,6 +88,6 @@ def _check_room(network: Network, management: Network, nodes: Iterable[Node], pa
             if number in never and any(nic.rail == rail for nic in node.profile.nics):
                 mistakes.add(
                     path,
-                    f"{node.name} would have {int_to_str(number)} on rail {rail}, which is {never[number]} of {network.name}. "
+                    f"{node.name} would have {address_text(number)} on rail {rail}, which is {never[number]} of {network.name}. "
                     "Choose another, or give the node another place in `management`.",
                 )

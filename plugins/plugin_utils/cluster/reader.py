@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from .fields import Mistake, Path, dotted
+from .schema.fields import Mistake, Path, dotted
 
 # libyaml where PyYAML has it: ten times faster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -6,11 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import options
-
-from .fields import Mistakes, Path
-from .model import Cluster, Node, Partition, Profile, Services
-from .racks import Floor, hostlist, more
+from ..slurm.tables import options
+from .cluster_model import Cluster, Node, Partition, Profile, Services
+from .rack_layout import Floor, hostlist, more
+from .schema.fields import Mistakes, Path
 
 SACKD = "24.05"
 _SELECTORS = "Allowed: all, a hostlist, rack:NAME, profile:NAME, model:NAME."

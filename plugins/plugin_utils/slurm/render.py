@@ -8,16 +8,19 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import parse
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.identity import DEFAULT_STATE, IDENTITY
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.option_effects import ending_jobs
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import canonical, restart_needed
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.retain import gres_types
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, mig
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.cluster_identity import (
+    DEFAULT_STATE,
+    IDENTITY,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.removed_records import gres_types
 
-from . import nodes, scripts, topology
-from .conf import HEADER, defaults, file_of, line_of, merge, text_of
+from ..cluster import Cluster, Node, mig_split
+from . import cluster_topology, record_lines, scripts
+from .tables.conf_text import HEADER, defaults, file_of, line_of, merge, text_of
+from .tables.option_effects import ending_jobs
+from .tables.options import canonical, restart_needed
 
 JWT = {"AuthAltTypes": "auth/jwt", "AuthAltParameters": "jwt_key=/etc/slurm/jwt_hs256.key"}
 SLURMCTLD_PORT = "6817"
@@ -34,7 +37,7 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
     if "gpu" in kept or any(profile.gpus for profile in cluster.profiles.values()):
         implied["GresTypes"] = "gpu"
         # Instances have limits and weights of their own; whole GPUs are counted as before.
-        split = [kind for one in cluster.profiles.values() if one.gpus for kind in mig.types(one.gpus)]
+        split = [kind for one in cluster.profiles.values() if one.gpus for kind in mig_split.types(one.gpus)]
         kinds = dict.fromkeys([*split, *_kept_instances(slurm_extra)])
         implied["AccountingStorageTRES"] = ",".join(["gres/gpu", *(f"gres/gpu:{kind}" for kind in kinds)])
     if cluster.services.database:
@@ -42,7 +45,7 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
         implied["AccountingStorageHost"] = cluster.machine(cluster.services.database[0]).address
     if cluster.services.database and cluster.slurm.accounts:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
-    implied |= topology.options(cluster, topology_conf)
+    implied |= cluster_topology.options(cluster, topology_conf)
     options = merge({**implied, **defaults("slurm")}, merge(cluster.slurm.options, scripts.options(cluster)))
     key = next((name for name in options if name.lower() == "grestypes"), "GresTypes")
     types = [name for name in text_of(options.get(key, "")).split(",") if name]
@@ -88,17 +91,17 @@ def slurm_files(
     kept = kept_names(slurm_extra)
     lines = [
         *_controller_lines(cluster),
-        *nodes.node_lines(cluster, kept),
-        *nodes.nodeset_lines(cluster),
-        *nodes.partition_lines(cluster),
+        *record_lines.node_lines(cluster, kept),
+        *record_lines.nodeset_lines(cluster),
+        *record_lines.partition_lines(cluster),
         *slurm_extra,
     ]
     beside = scripts.beside(cluster)
     return {
         "slurm.conf": file_of(slurm_options(cluster, slurm_extra, topology_conf), lines),
-        "gres.conf": file_of({}, [*nodes.gres_lines(cluster, kept), *gres_extra]),
+        "gres.conf": file_of({}, [*record_lines.gres_lines(cluster, kept), *gres_extra]),
         "cgroup.conf": file_of(merge(defaults("cgroup"), cluster.slurm.cgroup)),
-        "topology.conf": file_of({}, topology_conf.splitlines() or topology.lines(cluster)),
+        "topology.conf": file_of({}, topology_conf.splitlines() or cluster_topology.lines(cluster)),
         **beside,
         # Debian's own plugstack.conf has an include with a glob, which a configless Slurm cannot serve.
         "plugstack.conf": HEADER + beside.get("plugstack.conf", ""),
@@ -131,7 +134,7 @@ def restart_key(cluster: Cluster, daemon: str, slurm_extra: Sequence[str] = ()) 
     fixed = restart_needed(cluster.slurm.version, {}, options, daemon)
     if "NodeName" in fixed:
         # Rendered only where the release needs them: every node of a run has this fingerprint.
-        options["NodeName"] = [*nodes.node_lines(cluster, kept_names(kept)), *kept]
+        options["NodeName"] = [*record_lines.node_lines(cluster, kept_names(kept)), *kept]
     return hashlib.sha256(json.dumps({name: options[name] for name in fixed}).encode()).hexdigest()[:12]
 
 
@@ -162,7 +165,7 @@ def daemon_files(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str,
     }
 
 
-def wanted(cluster: Cluster) -> dict[str, object]:
+def desired_state(cluster: Cluster) -> dict[str, object]:
     """Return what the cluster file wants Slurm to have, for the question which jobs the change would lose."""
     return {
         "nodes": fold(node.name for node in cluster.nodes),
@@ -171,8 +174,8 @@ def wanted(cluster: Cluster) -> dict[str, object]:
         "state_save_location": _option(cluster, "StateSaveLocation", DEFAULT_STATE),
         "slurmd_spool_dir": _option(cluster, "SlurmdSpoolDir", "/var/spool/slurmd"),
         "controllers": cluster.services.controllers,
-        "node_lines": nodes.node_lines(cluster),
-        "gres_lines": nodes.gres_lines(cluster),
+        "node_lines": record_lines.node_lines(cluster),
+        "gres_lines": record_lines.gres_lines(cluster),
         "guarded": guarded(cluster),
     }
 
@@ -215,7 +218,7 @@ def node_hardware(cluster: Cluster, name: str) -> dict[str, object]:
         "conf_servers": conf_servers(cluster),
         "devices": list(gpus.devices) if gpus and gpus.detect == "explicit" else [],
         "gpus": gpus.count if gpus and gpus.detect in ("nvidia", "nvml") else 0,
-        **({} if overrides else {**shape, "memory": nodes.real_memory(profile)}),
+        **({} if overrides else {**shape, "memory": record_lines.real_memory(profile)}),
     }
 
 
@@ -232,9 +235,9 @@ def expected(cluster: Cluster, topology_conf: str = "", kept: Iterable[Mapping[s
     return {
         "version": cluster.slurm.version,
         "node_count": len(cluster.nodes),
-        "nodes": nodes.expected_nodes(cluster, kept),
-        "partitions": nodes.expected_partitions(cluster),
-        "topology": topology.switches(cluster, topology_conf),
+        "nodes": record_lines.expected_nodes(cluster, kept),
+        "partitions": record_lines.expected_partitions(cluster),
+        "topology": cluster_topology.switches(cluster, topology_conf),
     }
 
 

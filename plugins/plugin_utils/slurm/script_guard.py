@@ -8,11 +8,11 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, reader
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 
+from ..cluster import Cluster, reader
 from . import scripts
-from .script_table import by_option
+from .tables.script_table import by_option
 
 # Nodes that the cluster file plans without jobs.
 _IDLE = ("down", "future")

@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .conf import HEADER, text_of
-from .script_table import CLIENTS, CONTROLLERS, NODES, ScriptOption, by_option, files_beside, script_options
+from .tables.conf_text import HEADER, text_of
+from .tables.script_table import CLIENTS, CONTROLLERS, NODES, ScriptOption, by_option, files_beside, script_options
 
 if TYPE_CHECKING:  # the cluster's groups are made with this module
-    from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.model import Cluster
+    from ..cluster.cluster_model import Cluster
 
 DIRECTORY = "/etc/slurm/scripts"
 
@@ -54,7 +54,7 @@ def files(cluster: Cluster, host: str) -> list[dict[str, str]]:
 
 
 def expected(cluster: Cluster, host: str) -> list[dict[str, Any]]:
-    """Return the scripts that a machine has to be able to run, as module_utils/slurm/script_check.py takes them.
+    """Return the scripts that a machine has to be able to run, as module_utils/slurm/conf/script_check.py takes them.
 
     Of a script that bedplate installs, `path` is the file on this machine, and `first_line` names its interpreter.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.shared_state import KIND
 
 Answers = Mapping[str, Any]

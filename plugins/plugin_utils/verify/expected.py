@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 
-from ..machines import os_expected
+from ..cluster import Cluster
+from ..hosts.machine_facts import os_expected
 from . import of_slurm
-from .role_variables import RoleVariables
+from .host_variables import RoleVariables
 
 Deployments = Iterable[tuple[str, Mapping[str, Any]]]
 """Role and arguments of each of its tasks with bedplate.cluster.deploy."""
@@ -51,17 +51,16 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Host:
+class ExpectedHost:
     """A machine of the cluster file, the variables of its roles, and what its controller keeps for jobs."""
 
     cluster: Cluster
-    path: str
     name: str
     variables: RoleVariables
     kept: Mapping[str, Any]
 
 
-def expected(host: Host, roles: Iterable[str]) -> Expected:
+def expected(host: ExpectedHost, roles: Iterable[str]) -> Expected:
     """Return what is expected of a machine. A role whose expectations cannot be made is a finding; the others are there."""
     found = Expected()
     for role in roles:
@@ -105,7 +104,7 @@ def _package(role: str, text: str, held: Iterable[str]) -> dict[str, Any]:
     return {"role": role, "name": name, "version": version, "held": name in held}
 
 
-def _node_os(host: Host, found: Expected) -> None:
+def _node_os(host: ExpectedHost, found: Expected) -> None:
     value = host.variables.value
     told = {
         "manifest": "node_os",
@@ -119,8 +118,8 @@ def _node_os(host: Host, found: Expected) -> None:
     found.parts["node_os"] = os_expected(host.cluster, host.name, servers, hosts)
 
 
-def _settings(role: str) -> Callable[[Host, Expected], None]:
-    def parts(host: Host, found: Expected) -> None:
+def _settings(role: str) -> Callable[[ExpectedHost, Expected], None]:
+    def parts(host: ExpectedHost, found: Expected) -> None:
         wanted = host.variables.value(role, f"__{role}_wanted")
         if wanted:
             found.parts[role] = wanted["expected"]
@@ -129,7 +128,7 @@ def _settings(role: str) -> Callable[[Host, Expected], None]:
     return parts
 
 
-def _gpu_driver(host: Host, found: Expected) -> None:
+def _gpu_driver(host: ExpectedHost, found: Expected) -> None:
     wanted = host.variables.value("gpu_driver", "__gpu_driver_wanted")
     if wanted:
         found.parts["gpu_driver"] = wanted["expected"]
@@ -138,8 +137,8 @@ def _gpu_driver(host: Host, found: Expected) -> None:
         found.deployments += [("gpu_driver", {**wanted["prepare"], "units": []}), ("gpu_driver", install)]
 
 
-def _gpu(role: str) -> Callable[[Host, Expected], None]:
-    def parts(host: Host, found: Expected) -> None:
+def _gpu(role: str) -> Callable[[ExpectedHost, Expected], None]:
+    def parts(host: ExpectedHost, found: Expected) -> None:
         wanted = host.variables.value(role, f"__{role}_wanted")
         if wanted and wanted.get("packages"):
             found.parts[role] = wanted["expected"]
@@ -148,7 +147,7 @@ def _gpu(role: str) -> Callable[[Host, Expected], None]:
     return parts
 
 
-def _containers(host: Host, found: Expected) -> None:
+def _containers(host: ExpectedHost, found: Expected) -> None:
     wanted = host.variables.value("container_runtime", "__container_runtime_wanted")
     if wanted["packages"]:
         found.parts["container_toolkit"] = wanted["expected"]
@@ -156,13 +155,13 @@ def _containers(host: Host, found: Expected) -> None:
         found.deployments.append(("container_runtime", wanted["deploy"]))
 
 
-def _slurm(host: Host, found: Expected) -> None:
-    parts, deployments = of_slurm.expected(host.cluster, host.path, host.name, host.variables, host.kept)
+def _slurm(host: ExpectedHost, found: Expected) -> None:
+    parts, deployments = of_slurm.expected(host.cluster, host.name, host.variables, host.kept)
     found.parts.update(parts)
     found.deployments += deployments
 
 
-_PARTS: dict[str, Callable[[Host, Expected], None]] = {
+_PARTS: dict[str, Callable[[ExpectedHost, Expected], None]] = {
     "node_os": _node_os,
     "node_tuning": _settings("node_tuning"),
     "rdma": _settings("rdma"),

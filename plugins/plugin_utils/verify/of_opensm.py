@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict on the subnet managers as findings."""
+"""Compare what subnet managers report with the plan."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.filter.opensm import opensm_verdict
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding, from_json
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+
+from ..cluster import Cluster
+from ..fabric.core.places import counted, ordered
+from ..fabric.opensm import managers
+from ..fabric.opensm.manager_drift import PlannedManagers, manager_findings
+from ..hosts.filter_input import role_result
 
 
 def verdict(path: str, results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Finding], str]:
@@ -18,5 +23,49 @@ def verdict(path: str, results: Mapping[str, Mapping[str, Any]]) -> tuple[list[F
     """
     told = {host: result.get("opensm") or {"unreachable": True} for host, result in results.items()}
     choices: dict[str, Any] = next((one["choices"] for one in told.values() if "choices" in one), {})
-    judged = opensm_verdict(path, told, choices)
-    return [replace(one, kind=f"opensm-{one.kind}") for one in from_json(judged["findings"])], judged["summary"]
+    findings, summary = role_result(path, "opensm_verdict", lambda cluster: compared(cluster, told, choices))
+    return [replace(one, kind=f"opensm-{one.kind}") for one in findings], summary
+
+
+def compared(cluster: Cluster, told: Mapping[str, Any], choices: Mapping[str, Any]) -> tuple[list[Finding], str]:
+    """Return all differences, the gravest first, and a summary; `told` is host -> result of bedplate.cluster.opensm_facts.
+
+    ValueError: the plan or the choices cannot be.
+    """
+    plan = managers.infiniband_plan(cluster)
+    planned = managers.planned_managers(cluster, choices, plan)
+    findings = managers.missing_managers(cluster, plan)
+    why = {host: text for host, result in told.items() if (text := _failure(result))}
+    lines = []
+    for plane in planned:
+        found = manager_findings(plane, {host: _of(plane.plane, result) for host, result in told.items()}, why)
+        findings += found
+        if not found:
+            lines.append(_line(plane, told))
+    if left := [host for host in cluster.services.subnet_managers if host not in told]:
+        lines.append(f"not asked in this run: {', '.join(left)}")
+    listed = ordered(findings)
+    if listed:
+        lines = [f"{counted(len(listed), 'finding')} on the subnet managers", *(lines[-1:] if left else [])]
+    return listed, "; ".join(lines)
+
+
+def _line(plane: PlannedManagers, told: Mapping[str, Any]) -> str:
+    """Return what to say of a plane that is as planned, as far as it was asked."""
+    master, *standbys = plane.managers
+    if not {one.host for one in plane.managers} & set(told):
+        return f"{plane.name}: nobody was asked"
+    engine = f" with {plane.engine}" if master.host in told else ""
+    return f"{plane.name}: {master.hca} is master{engine}, {len(standbys)} standby"
+
+
+def _failure(result: object) -> str:
+    """Return what the module said of its failure on a host; "" where it did not fail, or the host was not reached."""
+    failed = isinstance(result, Mapping) and result.get("failed") and not result.get("unreachable")
+    return str(result.get("msg") or "") if failed and isinstance(result, Mapping) else ""
+
+
+def _of(plane: str, result: object) -> Mapping[str, Any] | None:
+    """Return the facts of a plane of what opensm_facts returned on a host; None where it returned nothing."""
+    planes = result.get("planes") if isinstance(result, Mapping) else None
+    return next((facts for facts in planes or () if facts["plane"] == plane), None)

@@ -8,13 +8,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_daemons, slurm_expected, slurm_files
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import line_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.once import once_a_run
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import packages, render, runtime
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import line_of
 
-from .role_variables import RoleVariables
+from ..cluster import Cluster
+from ..common.once import once_a_run
+from ..slurm import controller_files, live_expectations, render, slurm_packages
+from .host_variables import RoleVariables
 
 ROLE = "slurm"
 # Seconds that nodes may take to register after a restart.
@@ -22,7 +21,7 @@ WAIT = 30
 
 
 def expected(
-    cluster: Cluster, path: str, host: str, variables: RoleVariables, kept: Mapping[str, Any]
+    cluster: Cluster, host: str, variables: RoleVariables, kept: Mapping[str, Any]
 ) -> tuple[dict[str, dict[str, Any]], list[tuple[str, Mapping[str, Any]]]]:
     """Return parts and deployments of Slurm on a machine; `kept` is the answer of bedplate.cluster.slurm_in_use on a controller."""
     names = render.parts(cluster, host)
@@ -31,19 +30,19 @@ def expected(
     topology = variables.value(ROLE, "__slurm_topology")
     more: dict[str, Any] = {}
     if "controller" in names:
-        files = slurm_files(path, kept or None, topology)
-        more = {"__slurm_files": files, "__slurm_daemons": slurm_daemons(path, kept or None)}
+        files = controller_files.files(cluster, kept or None, topology)
+        more = {"__slurm_files": files, "__slurm_daemons": controller_files.daemons(cluster, kept or None)}
     else:
-        files = _given(cluster, path, topology)
+        files = _given(cluster, topology)
     deployed: list[tuple[str, Mapping[str, Any]]] = [
         (ROLE, _deployed(cluster, name, variables, more)) for name in names
     ]
-    return _parts(cluster, path, names, files, topology, kept) | _once(cluster, host, names), deployed
+    return _parts(cluster, names, files, topology, kept) | _once(cluster, host, names), deployed
 
 
 def _deployed(cluster: Cluster, part: str, variables: RoleVariables, more: Mapping[str, Any]) -> Mapping[str, Any]:
     told = variables.value(ROLE, f"__slurm_parts['{part}']", more)
-    software = packages.deployment(cluster, told["packages"], variables.value(ROLE, "slurm_package_version"))
+    software = slurm_packages.deployment(cluster, told["packages"], variables.value(ROLE, "slurm_package_version"))
     return {"manifest": f"slurm_{part}", **told, **software}
 
 
@@ -58,12 +57,12 @@ def _once(cluster: Cluster, host: str, names: list[str]) -> dict[str, dict[str, 
     return found
 
 
-def _given(cluster: Cluster, path: str, topology: str) -> dict[str, str]:
+def _given(cluster: Cluster, topology: str) -> dict[str, str]:
     """Return the options of what a controller gives to nodes and login nodes; the same for all of them, so made once a run."""
 
     def make() -> bytes:
-        files = slurm_files(path, None, topology)
-        options = runtime.options(files["slurm.conf"]).items()
+        files = controller_files.files(cluster, None, topology)
+        options = live_expectations.options(files["slurm.conf"]).items()
         text = "".join(f"{line_of({name: value})}\n" for name, value in options)
         return json.dumps({"slurm.conf": text, "cgroup.conf": files["cgroup.conf"]}).encode()
 
@@ -73,17 +72,17 @@ def _given(cluster: Cluster, path: str, topology: str) -> dict[str, str]:
 
 
 def _parts(
-    cluster: Cluster, path: str, names: list[str], files: Mapping[str, str], topology: str, kept: Mapping[str, Any]
+    cluster: Cluster, names: list[str], files: Mapping[str, str], topology: str, kept: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Return what is asked of Slurm itself: on a controller all of it, elsewhere the configuration that the machine was given."""
     if "controller" in names:
         return {
             "slurm_files": {"directory": "/etc/slurm", "files": dict(files), "records": True},
             "slurm": {
-                **slurm_expected(path, topology, kept),
-                "options": runtime.options(files["slurm.conf"]),
-                "partition_options": runtime.partitions(cluster),
-                "features": runtime.features(cluster),
+                **controller_files.expected(cluster, topology, kept),
+                "options": live_expectations.options(files["slurm.conf"]),
+                "partition_options": live_expectations.partitions(cluster),
+                "features": live_expectations.features(cluster),
                 "wait": WAIT,
             },
         }

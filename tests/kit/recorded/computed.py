@@ -9,10 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery, Node
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of, ibnetdiscover_text
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import DiscoveredNode, Discovery
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import managers
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import managers
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
+    discovery_of,
+    ibnetdiscover_text,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
 
 Answers = list[dict[str, Any]]
@@ -20,7 +23,7 @@ Answers = list[dict[str, Any]]
 
 def opensm_proved(folder: Path) -> Answers:
     """Return the answer of hosts that have the digest of what was proved."""
-    digest = managers.proof(_cluster(folder), {"routing_engines": [], "no_fallback": False, "options": {}})["digest"]
+    digest = managers.proof_digest(_cluster(folder), {"routing_engines": [], "no_fallback": False, "options": {}})
     content = base64.b64encode(f"{digest}\n".encode()).decode()
     return [{"module": "slurp", "result": {"changed": False, "content": content, "encoding": "base64"}}]
 
@@ -58,10 +61,10 @@ def slurm_files_in_force(folder: Path) -> Answers:
 
 
 def _seen(folder: Path) -> Discovery:
-    return discovery_of(managers.plan_of(_cluster(folder)))
+    return discovery_of(managers.infiniband_plan(_cluster(folder)))
 
 
-def _node(seen: Discovery, name: str) -> Node:
+def _node(seen: Discovery, name: str) -> DiscoveredNode:
     return next(one for one in seen.nodes.values() if one.description == name)
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_payload import unpack
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.payload import unpack
 
 ANSWERS, CALLS = "answers.json", "calls.jsonl"
 _PREFIXES = ("bedplate.cluster.", "ansible.builtin.", "ansible.legacy.")

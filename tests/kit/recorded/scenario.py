@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
 from tests.kit.recorded import computed
 from tests.kit.recorded.recording import differences, short
 from tests.kit.recorded.stage import Run, Stage

@@ -13,7 +13,11 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, groups_of, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.groups import groups_of
+from tests.kit import sentences
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
 
 BASE = yaml.safe_load(Path(__file__).with_name("base.yml").read_text(encoding="utf-8"))
 BASE["hosts"]["ctl1"]["nics"] = [{"name": "mlx5_0", "rail": 1, "purpose": "storage", "leaf": "leaf-r1", "port": 9}]
@@ -89,9 +93,9 @@ def test_unchanged_it_is_right(tmp_path):
 @pytest.mark.parametrize(
     ("content", "line", "says"),
     [
-        (b"plugin: bedplate.cluster.racks\n# K\xf6ln\n", 2, "byte 0xf6 is not UTF-8"),
-        ("plugin: bedplate.cluster.racks\n".encode("utf-16"), 1, "is not UTF-8"),
-        (b"plugin: bedplate.cluster.racks\nracks:\n\tr1: {}\n", 3, "a tab is not allowed"),
+        (b"plugin: bedplate.cluster.racks\n# K\xf6ln\n", 2, " 0xf6 "),
+        ("plugin: bedplate.cluster.racks\n".encode("utf-16"), 1, "UTF-8"),
+        (b"plugin: bedplate.cluster.racks\nracks:\n\tr1: {}\n", 3, " tab "),
     ],
     ids=["latin-1", "utf-16", "tab"],
 )
@@ -105,6 +109,8 @@ def test_a_file_that_cannot_be_read_names_the_line_and_what_is_allowed(
     ((found),) = caught.value.mistakes
     assert found.line == line
     assert says in found.message
+    if line == 2:
+        sentences.check(SENTENCES, "a file that is not UTF-8", [found.message])
 
 
 def bomb(depth: int, width: int, merge: bool = False) -> str:

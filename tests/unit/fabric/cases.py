@@ -5,26 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovered import plan_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import CA, Discovery, Node
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import STORAGE, Domain, Hca, Plan, Switch
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import connect, discovery_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
-    Host,
-    Nic,
-    Shape,
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, DiscoveredNode, Discovery
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.plan_of_discovery import plan_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import (
+    STORAGE,
+    Domain,
+    Hca,
+    Plan,
+    Switch,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templates import (
+    FabricShape,
+    WiredHost,
+    WiredNic,
     dragonfly,
     leaf_spine,
     rail_only,
     rail_optimised,
     three_tier,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import connect, discovery_of
 
 
-def hosts(count: int, rails: int = 1, each: int = 1000, units: str = "su0") -> list[Host]:
+def hosts(count: int, rails: int = 1, each: int = 1000, units: str = "su0") -> list[WiredHost]:
     """Return hosts with so many HCAs, `each` of them in a rack and unit."""
-    nics = [Nic(f"mlx5_{rail}", rail) for rail in range(rails)]
-    return [Host(f"gpu{n}", nics, f"r{n // each}", f"{units}{n // each}") for n in range(count)]
+    nics = [WiredNic(f"mlx5_{rail}", rail) for rail in range(rails)]
+    return [WiredHost(f"gpu{n}", nics, f"r{n // each}", f"{units}{n // each}") for n in range(count)]
 
 
 def standing(plan: Plan) -> Plan:
@@ -37,7 +44,7 @@ def standing(plan: Plan) -> Plan:
 
 
 def rails(count: int = 4, each: int = 1000, spines: Sequence[str] = ("spine0", "spine1")) -> Plan:
-    return rail_optimised(hosts(count, 2, each), Shape(ports=16, spines=spines, uplinks=4))
+    return rail_optimised(hosts(count, 2, each), FabricShape(ports=16, spines=spines, uplinks=4))
 
 
 def without(plan: Plan, *ends: tuple[str, int]) -> Plan:
@@ -57,13 +64,15 @@ def rail_partial_planned() -> Plan:
 
 
 def planes() -> Plan:
-    shape = Shape(ports=16, spines=["s0", "s1", "s2", "s3"], uplinks=2, oversubscription=2)
+    shape = FabricShape(ports=16, spines=["s0", "s1", "s2", "s3"], uplinks=2, oversubscription=2)
     return rail_only(hosts(8, 2, 4), shape)
 
 
 def compute_storage(purpose: str = STORAGE) -> Plan:
-    nics = [Nic("mlx5_0", 0)]
-    plan = leaf_spine([Host(name, nics, rack) for name, rack in zip("abcd", "1122", strict=True)], Shape(spines=["s"]))
+    nics = [WiredNic("mlx5_0", 0)]
+    plan = leaf_spine(
+        [WiredHost(name, nics, rack) for name, rack in zip("abcd", "1122", strict=True)], FabricShape(spines=["s"])
+    )
     plan.add(Switch("sw-storage", 64, 1))
     for host in "abcd":
         plan.add(Hca(host, "mlx5_1", purpose=purpose))
@@ -73,7 +82,7 @@ def compute_storage(purpose: str = STORAGE) -> Plan:
 
 
 def storage_ufm() -> Plan:
-    plan = leaf_spine(hosts(8, 1, 4), Shape(spines=["spine0", "spine1"], uplinks=4))
+    plan = leaf_spine(hosts(8, 1, 4), FabricShape(spines=["spine0", "spine1"], uplinks=4))
     plan.add(Switch("leaf-oss", 64, 1))
     for host, leaf in (("oss0", "leaf-oss"), ("oss1", "leaf-oss"), ("ufm01", "spine0")):
         plan.add(Hca(host, "mlx5_0", purpose=STORAGE))
@@ -84,30 +93,30 @@ def storage_ufm() -> Plan:
 
 
 def three_level() -> Plan:
-    shape = Shape(ports=16, spines=["p0s0", "p0s1", "p1s0", "p1s1"], cores=["c0", "c1"], uplinks=4)
+    shape = FabricShape(ports=16, spines=["p0s0", "p0s1", "p1s0", "p1s1"], cores=["c0", "c1"], uplinks=4)
     return three_tier([replace(host, leaf=f"l{n // 2}") for n, host in enumerate(hosts(8, 1, 4, "pod"))], shape)
 
 
 def three_groups() -> Plan:
     found = [replace(host, leaf=f"g{n // 4}-r{n // 2 % 2}") for n, host in enumerate(hosts(12, 1, 4, "g"))]
-    return dragonfly(found, Shape(ports=16))
+    return dragonfly(found, FabricShape(ports=16))
 
 
 def mixed_depth() -> Plan:
-    plan = leaf_spine(hosts(8, 1, 4), Shape(spines=["spine0", "spine1"], uplinks=4))
+    plan = leaf_spine(hosts(8, 1, 4), FabricShape(spines=["spine0", "spine1"], uplinks=4))
     plan.add(Hca("gpu9", "mlx5_0"))
     plan.join("gpu9 mlx5_0", "spine0", "host")
     return plan
 
 
 def miswire() -> Plan:
-    plan = without(leaf_spine(hosts(12, 1, 4), Shape(spines=["spine0", "spine1"], uplinks=4)), ("leaf-r2", 61))
+    plan = without(leaf_spine(hosts(12, 1, 4), FabricShape(spines=["spine0", "spine1"], uplinks=4)), ("leaf-r2", 61))
     plan.join("leaf-r2", "leaf-r0", "leaf-spine")
     return plan
 
 
 def dual_port() -> Plan:
-    plan = leaf_spine(hosts(4), Shape(spines=["spine0", "spine1"], uplinks=4))
+    plan = leaf_spine(hosts(4), FabricShape(spines=["spine0", "spine1"], uplinks=4))
     plan.add(Switch("leaf-r0b", 64, 1))
     for host in range(4):
         plan.used[f"gpu{host} mlx5_0"] = 1
@@ -128,8 +137,10 @@ def ring() -> Plan:
 
 
 def two_fabrics() -> Plan:
-    plan = leaf_spine(hosts(4, 1, 2), Shape(spines=["a"], uplinks=2))
-    other = leaf_spine([Host(f"cpu{n}", [Nic("mlx5_0", 0)], f"q{n // 2}") for n in range(4)], Shape(spines=["b"]))
+    plan = leaf_spine(hosts(4, 1, 2), FabricShape(spines=["a"], uplinks=2))
+    other = leaf_spine(
+        [WiredHost(f"cpu{n}", [WiredNic("mlx5_0", 0)], f"q{n // 2}") for n in range(4)], FabricShape(spines=["b"])
+    )
     plan.add(*other.switches.values(), *other.hcas.values())
     plan.links += other.links
     return plan
@@ -137,35 +148,39 @@ def two_fabrics() -> Plan:
 
 def named() -> Plan:
     """Return hosts of which one has a name that is none of Slurm's hostlists."""
-    nics = [Nic("mlx5_0")]
-    return leaf_spine([Host(name, nics, "r0") for name in ("gpu0", "gpu1", "gpu2", "o'brien")], Shape(spines=["s"]))
+    nics = [WiredNic("mlx5_0")]
+    return leaf_spine(
+        [WiredHost(name, nics, "r0") for name in ("gpu0", "gpu1", "gpu2", "o'brien")], FabricShape(spines=["s"])
+    )
 
 
 def oversubscribed() -> Plan:
-    return leaf_spine(hosts(16, 1, 8), Shape(ports=16, spines=["s0", "s1"], uplinks=4, oversubscription=2))
+    return leaf_spine(hosts(16, 1, 8), FabricShape(ports=16, spines=["s0", "s1"], uplinks=4, oversubscription=2))
 
 
 def roce() -> Plan:
-    nics = [Nic(f"enp{n}s0f0", n) for n in range(2)]
-    shape = Shape(technology="ethernet", speed="400G", width="", ports=32, spines=["sw-agg1", "sw-agg2"], uplinks=8)
-    return leaf_spine([Host(f"gpu{n}", nics, f"r{n // 4}", leaf=f"tor{n // 4}") for n in range(8)], shape)
+    nics = [WiredNic(f"enp{n}s0f0", n) for n in range(2)]
+    shape = FabricShape(
+        technology="ethernet", speed="400G", width="", ports=32, spines=["sw-agg1", "sw-agg2"], uplinks=8
+    )
+    return leaf_spine([WiredHost(f"gpu{n}", nics, f"r{n // 4}", leaf=f"tor{n // 4}") for n in range(8)], shape)
 
 
 def cores_by_rail() -> Plan:
     """Return four units of two rails; each rail has spines of its own, and only cores join the rails."""
-    shape = Shape(ports=16, spines=[f"s{n}" for n in range(8)], cores=["c0", "c1"], uplinks=4)
+    shape = FabricShape(ports=16, spines=[f"s{n}" for n in range(8)], cores=["c0", "c1"], uplinks=4)
     return rail_optimised(hosts(16, 2, 4), shape)
 
 
 def dragonfly_plus() -> Plan:
-    return dragonfly(hosts(12, 1, 4, "g"), Shape(ports=16, spines=[f"s{n}" for n in range(6)], uplinks=4))
+    return dragonfly(hosts(12, 1, 4, "g"), FabricShape(ports=16, spines=[f"s{n}" for n in range(6)], uplinks=4))
 
 
 def nvlink_racks() -> Plan:
     """Return four racks of 18 hosts, each an NVLink domain, and a leaf for each rack and rail."""
-    nics = [Nic(f"mlx5_{rail}", rail) for rail in range(4)]
-    listed = [Host(f"n{n:03}", nics, f"r{n // 18}", f"nvl{n // 18}") for n in range(72)]
-    plan = rail_optimised(listed, Shape(ports=64, spines=[f"s{n}" for n in range(6)], uplinks=18))
+    nics = [WiredNic(f"mlx5_{rail}", rail) for rail in range(4)]
+    listed = [WiredHost(f"n{n:03}", nics, f"r{n // 18}", f"nvl{n // 18}") for n in range(72)]
+    plan = rail_optimised(listed, FabricShape(ports=64, spines=[f"s{n}" for n in range(6)], uplinks=18))
     plan.domains = [Domain(f"nvl{k}", tuple(f"n{n:03}" for n in range(18 * k, 18 * k + 18))) for k in range(4)]
     return plan
 
@@ -180,7 +195,7 @@ def one_leaf() -> Plan:
 
 def damaged() -> Plan:
     """Return four units of four rails, two hosts with rails 2 and 3 swapped, and every ninth uplink absent: as a real one was."""
-    plan = rail_optimised(hosts(32, 4, 8), Shape(ports=32, spines=[f"spine{n}" for n in range(4)], uplinks=8))
+    plan = rail_optimised(hosts(32, 4, 8), FabricShape(ports=32, spines=[f"spine{n}" for n in range(4)], uplinks=8))
     far = {link.a: number for number, link in enumerate(plan.links) if link.kind == "host"}
     for host in ("gpu9", "gpu17"):
         one, other = far[f"{host} mlx5_2"], far[f"{host} mlx5_3"]
@@ -192,7 +207,7 @@ def damaged() -> Plan:
 
 @dataclass
 class Case:
-    """A plan, and the tree: Slurm's switch -> hostlist of nodes, or of switches after a `+`; `found` are words of each finding."""
+    """A plan, and the tree: Slurm's switch -> hostlist of nodes, or of switches after a `+`; `found` is the place of each finding."""
 
     plan: Callable[[], Plan]
     tree: dict[str, str]
@@ -230,7 +245,7 @@ CASES = {
     "compute_storage_untagged": Case(
         lambda: compute_storage("compute"),
         {"leaf-1": "a,b", "leaf-2": "c,d", "top": "+leaf-[1-2]"},
-        ["sw-storage: a,b,c,d are on other leaves too: taken for a rail of storage"],
+        ["sw-storage"],
     ),
     "storage_ufm": Case(storage_ufm, POD, storage="^(oss|ufm)"),
     "three_level": Case(
@@ -267,7 +282,7 @@ CASES = {
     "mixed_depth": Case(
         mixed_depth,
         {**POD, "spine0": "gpu9", "top": "+leaf-r[0-1],spine0"},
-        ["spine0: holds the hosts gpu9 and stands above leaves"],
+        ["spine0"],
     ),
     "names": Case(
         named,
@@ -333,8 +348,8 @@ CASES = {
 INFINIBAND = {name: case for name, case in CASES.items() if name != "roce"}
 
 
-def discovered(case: Case) -> tuple[Plan, list[str]]:
-    """Return the case as a plan made of its discovery, with SHARP's node on every switch, and what was told."""
+def discovered(case: Case) -> tuple[Plan, list[Finding]]:
+    """Return the case as a plan made of its discovery, with SHARP's node on every switch, and the findings."""
     plan = case.plan()
     found = {plane: discovery_of(plan, plane) for plane in plan.planes}
     for discovery in found.values():
@@ -342,12 +357,12 @@ def discovered(case: Case) -> tuple[Plan, list[str]]:
         for node in discovery.nodes.values():
             node.description = case.told.get(node.description, node.description)
     made, findings = plan_of(found, storage=case.storage, group=case.group)
-    return made, [str(one) for one in findings]
+    return made, findings
 
 
 def aggregation(discovery: Discovery) -> None:
     """Add the node that SHARP has at the last port of every switch."""
     for number, switch in enumerate(discovery.switches):
-        node = Node(f"a0{number:014x}", CA, 1, "Mellanox Technologies Aggregation Node", 0)
+        node = DiscoveredNode(f"a0{number:014x}", CA, 1, "Mellanox Technologies Aggregation Node", 0)
         discovery.nodes[node.guid] = node
         connect(node, 1, switch, switch.ports + 1, "4x", "HDR")

@@ -10,16 +10,23 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import Discovery
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Plan
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import Discovery
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
+from ansible_collections.bedplate.cluster.plugins.modules import fabric_facts
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.lldp_discovery import read_discoveries
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Plan
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templates import (
+    FabricShape,
+    WiredHost,
+    WiredNic,
+    rail_only,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
     discovery_of,
     ibnetdiscover_text,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.saved import SavedError, Told, discoveries
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, rail_only
-from ansible_collections.bedplate.cluster.plugins.modules import fabric_facts
-from tests.unit.fabric.simulation import simulated
+from tests.unit.fabric.messages import check_messages
+from tests.unit.fabric.simulate.simulation import simulated
 
 Run = Callable[..., dict[str, Any]]
 DEFAULTS = {"ports": [{}], "lldp": False, "name": None, "path": None, "normalised": False, "timeout": 9}
@@ -27,8 +34,8 @@ SEEN = '{"lldp": {"interface": []}}'
 
 
 def planes() -> Plan:
-    hosts = [Host(f"gpu{n}", [Nic("mlx5_0", 0), Nic("mlx5_1", 1)], "r1", "su0") for n in range(4)]
-    return rail_only(hosts, replace(Shape(ports=16, spines=["s0", "s1", "s2", "s3"], uplinks=2), speed="HDR"))
+    hosts = [WiredHost(f"gpu{n}", [WiredNic("mlx5_0", 0), WiredNic("mlx5_1", 1)], "r1", "su0") for n in range(4)]
+    return rail_only(hosts, replace(FabricShape(ports=16, spines=["s0", "s1", "s2", "s3"], uplinks=2), speed="HDR"))
 
 
 def told(plane: str | None = None) -> str:
@@ -75,28 +82,31 @@ def test_one_question_for_each_plane(run: Run):
     }
     ports = [{"plane": first, "ca": "mlx5_0"}, {"plane": second, "ca": "mlx5_1", "port": 2}]
     found = run(answers, ports=ports)
-    assert found["msg"] == ("rail0: 3 switches, 4 HCAs, 6 cables; rail1: 3 switches, 4 HCAs, 6 cables, 1 troubles")
+    counts = {"switches": 3, "hcas": 4, "cables": 6, "unread": 0, "troubles": 0}
+    assert [one["counts"] for one in found["discoveries"]] == [counts, {**counts, "troubles": 1}]
+    check_messages("fabric_facts: two planes", [found["msg"]])
     assert [one["name"] for one in found["discoveries"]] == [first, second]
     assert found["changed"] is False
 
 
-@pytest.mark.parametrize(
-    ("answer", "said"),
-    [
-        ((1, "", "ibpanic: can't open UMAD port"), "ibnetdiscover: ibpanic: can't open UMAD port"),
-        ((124, "", ""), "ibnetdiscover: no answer in 9 s"),
-        ((0, "#\n# Topology file\n", ""), "the fabric: has no switch and no HCA in it and is empty"),
-    ],
-)
-def test_silence_is_no_fabric(run: Run, answer: tuple[int, str, str], said: str):
-    found = run({"ibnetdiscover": answer})
+SILENT = {
+    "no port": (1, "", "ibpanic: can't open UMAD port"),
+    "no answer": (124, "", ""),
+    "no node": (0, "#\n# Topology file\n", ""),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_silence_is_no_fabric(run: Run, name: str):
+    found = run({"ibnetdiscover": SILENT[name]})
     assert found["failed"]
-    assert said in found["msg"]
+    check_messages(f"fabric_facts: {name}", [found["msg"]])
 
 
 def test_what_is_not_installed_is_named_with_its_package(run: Run):
-    assert "install the package infiniband-diags" in run(None)["msg"]
-    assert "install the package lldpd" in run(None, lldp=True)["msg"]
+    assert run(None)["msg"].endswith("infiniband-diags")
+    assert run(None, lldp=True)["msg"].endswith("lldpd")
+    check_messages("fabric_facts: no tool", [run(None)["msg"], run(None, lldp=True)["msg"]])
 
 
 def test_neighbours_are_told_under_the_name_of_the_plan(run: Run):
@@ -136,12 +146,13 @@ def test_two_runs_over_one_fabric_are_the_same_when_normalised(run: Run, tmp_pat
 
 def test_texts_of_one_name_do_not_hide_each_other_and_boxes_are_one_discovery():
     plan = planes()
-    both = [Told("x", told("rail0")), Told("x", told("rail1"))]
-    assert len(discoveries(both)) == 2
-    asked = Told("boxes", json.dumps({"gpu0": json.loads(SEEN), "gpu1": json.loads(SEEN)}))
-    assert list(discoveries([*both, asked, Told("gpu2", SEEN)], plan)) == ["x", "x 1", "lldp"]
-    with pytest.raises(SavedError, match="so a plan is needed"):
-        discoveries([asked])
+    both = [ToolOutput("x", told("rail0")), ToolOutput("x", told("rail1"))]
+    assert len(read_discoveries(both)) == 2
+    asked = ToolOutput("boxes", json.dumps({"gpu0": json.loads(SEEN), "gpu1": json.loads(SEEN)}))
+    assert list(read_discoveries([*both, asked, ToolOutput("gpu2", SEEN)], plan)) == ["x", "x 1", "lldp"]
+    with pytest.raises(SavedError) as error:
+        read_discoveries([asked])
+    check_messages("lldp: without a plan", error.value)
 
 
 @pytest.mark.tools("ibsim", "ibsim-run", "ibnetdiscover")

@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import (
-    CA,
-    ROUTER,
-    SWITCH,
-    Discovery,
-    parse,
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, ROUTER, SWITCH, Discovery
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import parse
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templates import (
+    FabricShape,
+    WiredHost,
+    WiredNic,
+    rail_optimised,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import discovery_of, ibnetdiscover_text
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import Host, Nic, Shape, rail_optimised
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
+    discovery_of,
+    ibnetdiscover_text,
+)
 
 CAPTURES = Path(__file__).parent / "captures"
 LEAF = "fc6a1c0300d00100"
@@ -148,7 +151,7 @@ def test_port_that_is_told_twice_is_not_taken_twice():
 @given(DESCRIPTION, DESCRIPTION, st.booleans())
 @settings(max_examples=80, deadline=None)
 def test_any_description_comes_back(one: str, other: str, full: bool):
-    plan = rail_optimised([Host("g1", [Nic("mlx5_0", 0)])], Shape(spines=["s"], uplinks=1, speed="HDR"))
+    plan = rail_optimised([WiredHost("g1", [WiredNic("mlx5_0", 0)])], FabricShape(spines=["s"], uplinks=1, speed="HDR"))
     discovery = discovery_of(plan)
     for node in discovery.nodes.values():
         node.description = one if node.kind == SWITCH else other
@@ -180,9 +183,9 @@ def test_port_below_no_node_is_not_read():
 
 @pytest.mark.simulation
 def test_4096_hcas_are_read_in_a_moment():
-    nics = [Nic(f"mlx5_{n}", n) for n in range(8)]
-    hosts = [Host(f"gpu{n:04}", nics, unit=f"su{n // 32}") for n in range(512)]
-    plan = rail_optimised(hosts, Shape(ports=256, uplinks=32, speed="HDR", spines=[f"s{n}" for n in range(16)]))
+    nics = [WiredNic(f"mlx5_{n}", n) for n in range(8)]
+    hosts = [WiredHost(f"gpu{n:04}", nics, unit=f"su{n // 32}") for n in range(512)]
+    plan = rail_optimised(hosts, FabricShape(ports=256, uplinks=32, speed="HDR", spines=[f"s{n}" for n in range(16)]))
     lines = ibnetdiscover_text(discovery_of(plan)).split("\n")
     start = time.process_time()
     found = parse(lines)

@@ -8,25 +8,32 @@ from dataclasses import replace
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import dumps, partitions, partitions_reader
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.compare import comparison
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import guid_of, parse
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.model import Partition, Plan, by_switch
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.netfile import (
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import parse
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import comparison
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import (
+    Plan,
+    TenantPartition,
+    by_switch,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import partitions
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templates import (
+    TEMPLATES,
+    FabricShape,
+    TemplateError,
+    WiredHost,
+    WiredNic,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import opensm_dumps
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
     discovery_of,
     ibnetdiscover_text,
     netfile,
     with_guids,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.templates import (
-    TEMPLATES,
-    Host,
-    Nic,
-    Shape,
-    TemplateError,
-)
 from tests.fuzz.properties import PROPERTIES
 from tests.fuzz.seeds import change, seeds
+from tests.kit import partitions_reader
 
 quickly = settings(derandomize=True, deadline=None, max_examples=60)
 PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=64)
@@ -36,12 +43,12 @@ PRINTABLE = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size
 def plans(draw: st.DrawFn) -> Plan:
     kind = draw(st.sampled_from(sorted(TEMPLATES)))
     rails, spines = draw(st.sampled_from((1, 2, 4))), draw(st.sampled_from((1, 2, 4)))
-    nics = [Nic(f"mlx5_{rail}", rail) for rail in range(rails)]
-    listed = [Host(f"gpu{n}", nics, f"a{n // 2}", f"u{n // 4}") for n in range(draw(st.integers(2, 12)))]
+    nics = [WiredNic(f"mlx5_{rail}", rail) for rail in range(rails)]
+    listed = [WiredHost(f"gpu{n}", nics, f"a{n // 2}", f"u{n // 4}") for n in range(draw(st.integers(2, 12)))]
     names = [f"s{n}" for n in range(spines)] if kind != "dragonfly" else []
     cores = [f"c{n}" for n in range(rails)] if kind == "three-tier" else []
     lanes, uplinks = draw(st.sampled_from((1, 2))), draw(st.sampled_from((4, 8)))
-    shape = Shape(ports=64, speed="HDR", spines=names, cores=cores, uplinks=uplinks, lanes=lanes)
+    shape = FabricShape(ports=64, speed="HDR", spines=names, cores=cores, uplinks=uplinks, lanes=lanes)
     try:
         return TEMPLATES[kind](listed, shape)
     except TemplateError:
@@ -109,16 +116,20 @@ def test_netfile_has_every_cable_from_both_ends(plan: Plan):
     assert cables == {ends for link in plan.present for ends in (link.ends, link.ends[::-1])}
 
 
-@given(st.lists(st.tuples(st.sampled_from(partitions.MEMBERSHIPS), st.sets(st.integers(0, 7), min_size=1)), max_size=5))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(partitions_reader.MEMBERSHIPS), st.sets(st.integers(0, 7), min_size=1)), max_size=5
+    )
+)
 @quickly
 def test_partitions_that_are_written_are_read_as_they_are_planned(wanted: list[tuple[str, set[int]]]):
-    hosts = [Host(f"gpu{n}", [Nic("mlx5_0", 0)], "a1", "u1") for n in range(8)]
-    plan = with_guids(TEMPLATES["rail-only"](hosts, Shape(ports=16, speed="HDR", spines=["s1"], uplinks=8)))
+    hosts = [WiredHost(f"gpu{n}", [WiredNic("mlx5_0", 0)], "a1", "u1") for n in range(8)]
+    plan = with_guids(TEMPLATES["rail-only"](hosts, FabricShape(ports=16, speed="HDR", spines=["s1"], uplinks=8)))
     plan.partitions = [
-        Partition(f"tenant{n}", n + 1, {f"gpu{host}": membership for host in members})
+        TenantPartition(f"tenant{n}", n + 1, {f"gpu{host}": membership for host in members})
         for n, (membership, members) in enumerate(wanted)
     ]
-    entries, problems = partitions_reader.parse(partitions.text_of(plan), plan, both=True)
+    entries, problems = partitions_reader.parse(partitions.partitions_conf(plan), plan, both=True)
     assert [one for one in problems if one.severity == "error"] == []
     read = {entry.name: {member.name: member.membership for member in entry.members} for entry in entries}
     ports = {hca.host: guid_of(hca.port_guid) for hca in plan.hcas.values()}
@@ -137,7 +148,7 @@ def test_any_name_in_a_dump_comes_back(one: str, other: str, lid: int, port: int
     table = f"dump_ucast_routes: Switch 0x{'b' * 16}\nLID    : Port : Hops : Optimal\n0x{lid:04X} : {port:03}  : 01   : yes\n"
     if " LID:" in one or " LID:" in other:
         return
-    found = dumps.read(f"{' '.join(ends)} PHY=4x LOG=ACT SPD=50\n", table)
+    found = opensm_dumps.read(f"{' '.join(ends)} PHY=4x LOG=ACT SPD=50\n", table)
     assert (found.nodes[lid].name, found.nodes[lid + 1].name) == (one, other)
     assert found.cables == {(lid, 1): (lid + 1, port), (lid + 1, port): (lid, 1)}
     assert found.tables == {lid + 1: {lid: port}}

@@ -6,17 +6,27 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
+from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
-FILTERS = Path(__file__).parents[3] / "plugins/filter"
+ROOT = Path(__file__).parents[3]
+FILTERS = ROOT / "plugins/filter"
 
 
 def template(expression: str, path: object, **variables: Any) -> Any:
     """Return what an expression is, with a cluster file."""
     templar = Templar(DataLoader(), variables={"bedplate_cluster_file": path, **variables})
     return templar.template(trust_as_template("{{ " + expression + " }}"))
+
+
+def refusal(expression: str, path: object, **variables: Any) -> str:
+    """Return what a filter says when it refuses, without what Ansible says before it and without the repository's place."""
+    with pytest.raises(AnsibleError) as caught:
+        template(expression, path, **variables)
+    return str(caught.value).partition(" failed: ")[2].replace(f"{ROOT}/", "")
 
 
 def names(module: str) -> list[str]:

@@ -16,9 +16,10 @@ from ansible_collections.bedplate.cluster.plugins.filter.machines import node
 from ansible_collections.bedplate.cluster.plugins.filter.node_settings import node_tuning, rdma
 from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_daemons, slurm_parts
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import cluster as clusters
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Node, groups_of, load
-from tests.unit.gpu.test_container_filter import CHOICES as OF_CONTAINERS
-from tests.unit.gpu.test_nvlink import KEY
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Node, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.groups import groups_of
+from tests.unit.gpu.test_nvlink_drift import KEY
+from tests.unit.gpu_stack.parts.test_container_filter import CHOICES as OF_CONTAINERS
 from tests.unit.rdma.machine import CHOICES as OF_RDMA
 from tests.unit.tuning.node import CHOICES as OF_TUNING
 

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible.errors import AnsibleError
 
+from tests.kit import sentences
 from tests.unit.filters import documented
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
 
 ROOT = Path(__file__).parents[3]
 POD = ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml"
@@ -19,10 +21,13 @@ CALLS = {
     "fabric_comparison": "([{'name': 'x', 'text': 'x'}])",
     "fabric_directory": "('/srv')",
     "fabric_discovered": "([{'name': 'x', 'text': 'x'}])",
-    "fabric_proofs": "",
+    "fabric_simulation_time": "",
     "fabric_sources": "",
 }
-NOTHING = "has no switch and no HCA in it; line 1 is 'x'; allowed: what ibnetdiscover prints"
+
+
+def refusal(expression: str, path: object = str(POD), **variables: Any) -> str:
+    return documented.refusal(expression, path, **variables)
 
 
 def template(expression: str, path: object = str(POD), **variables: Any) -> Any:
@@ -44,46 +49,56 @@ def test_the_examples_of_the_documentation(name: str):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_no_path_is_said(name: str):
-    with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
-        call(name, 7)
+    said = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}{CALLS[name]}", 7)
+    assert said.startswith(f"{name} ")
+    assert said.endswith(" 7")
     if name == "fabric_directory":  # does not look into it
+        sentences.check(SENTENCES, "no path for a directory", [said])
         return
-    with pytest.raises(AnsibleError, match="cannot be read"):
-        call(name, "/none.bedplate.yml")
+    sentences.check(SENTENCES, "no path", [said.replace(name, "FILTER")])
+    said = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}{CALLS[name]}", "/none.bedplate.yml")
+    assert said.startswith(f"{name}: /none.bedplate.yml:1: ")
+    sentences.check(SENTENCES, "no such file", [said.replace(name, "FILTER")])
 
 
 @pytest.mark.parametrize("name", ["fabric_artefacts", "fabric_comparison"])
 def test_a_cluster_without_a_fabric_has_no_plan(name: str):
-    with pytest.raises(AnsibleError, match=f"{name}: .*rack-4.bedplate.yml:5: the file: there is no section `fabric`"):
-        call(name, str(RACK))
+    said = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}{CALLS[name]}", str(RACK))
+    assert said.startswith(f"{name}: {RACK.relative_to(ROOT)}:5: the file: ")
+    assert "`fabric`" in said
+    sentences.check(SENTENCES, "a cluster without a fabric", [said.replace(name, "FILTER")])
 
 
 @pytest.mark.parametrize("name", ["fabric_comparison", "fabric_discovered"])
 def test_a_text_without_a_fabric_is_no_fabric_with_everything_missing(name: str):
-    with pytest.raises(AnsibleError, match=re.escape(NOTHING)):
-        call(name, str(POD))
-    with pytest.raises(AnsibleError, match="is nothing that was discovered"):
-        template(f"bedplate_cluster_file | bedplate.cluster.{name}(['text'])")
-    with pytest.raises(AnsibleError, match="nothing was discovered: no text was given"):
-        template(f"bedplate_cluster_file | bedplate.cluster.{name}([])")
+    nothing = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}([{{'name': 'x', 'text': 'x'}}])")
+    assert [value for value in (f"{name}: x: ", " line 1 ", "'x'", "ibnetdiscover") if value not in nothing] == []
+    text = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}(['text'])")
+    assert text.startswith(f"{name}: 'text' ")
+    empty = refusal(f"bedplate_cluster_file | bedplate.cluster.{name}([])")
+    assert empty.startswith(f"{name}: ")
+    said = [one.replace(name, "FILTER") for one in (nothing, text, empty)]
+    sentences.check(SENTENCES, "texts without a fabric", said)
 
 
 def test_a_site_without_a_plan_has_a_source_and_may_ask_for_its_topology():
     assert [source["lldp"] for source in call("fabric_sources", str(RACK))] == [False]
-    with pytest.raises(AnsibleError, match="LLDP tells no switch from a host, so a plan is needed"):
-        template(
-            "bedplate_cluster_file | bedplate.cluster.fabric_discovered(found)",
-            str(RACK),
-            found=[{"name": "gpu01", "text": '{"lldp": {"interface": []}}'}],
-        )
+    said = refusal(
+        "bedplate_cluster_file | bedplate.cluster.fabric_discovered(found)",
+        str(RACK),
+        found=[{"name": "gpu01", "text": '{"lldp": {"interface": []}}'}],
+    )
+    assert "LLDP" in said
+    sentences.check(SENTENCES, "LLDP without a plan", [said])
 
 
 @pytest.mark.parametrize("inside", ["", "foo", "foo/fabric", "fabric-2", "group_vars"])
 def test_files_of_the_fabric_are_not_put_where_ansible_reads_an_inventory(inside: str):
-    with pytest.raises(
-        AnsibleError, match=f"is inside the directory of the inventory, {POD.parent}: .*{POD.parent}/fabric"
-    ):
-        template("bedplate_cluster_file | bedplate.cluster.fabric_directory(where)", where=f"{POD.parent}/{inside}")
+    said = refusal("bedplate_cluster_file | bedplate.cluster.fabric_directory(where)", where=f"{POD.parent}/{inside}")
+    place = POD.parent.relative_to(ROOT)
+    assert [value for value in (f"{place}/{inside} ", f" {place}: ", f" {place}/fabric") if value not in said] == []
+    if inside == "foo":
+        sentences.check(SENTENCES, "a directory in the inventory", [said])
 
 
 def test_files_of_the_fabric_go_beside_the_cluster_file_or_elsewhere(tmp_path: Path):
@@ -96,9 +111,10 @@ def test_files_of_the_fabric_go_beside_the_cluster_file_or_elsewhere(tmp_path: P
 
 def test_wrong_options_are_said():
     found = [{"name": "x", "text": "x"}]
-    with pytest.raises(AnsibleError, match="fail_on is 'warn'; allowed: error, warning, notice, never"):
-        template("bedplate_cluster_file | bedplate.cluster.fabric_comparison(found, fail_on='warn')", found=found)
-    with pytest.raises(AnsibleError, match="hosts is no option; allowed: host, storage, group"):
-        template("bedplate_cluster_file | bedplate.cluster.fabric_discovered(found, hosts='x')", found=found)
-    with pytest.raises(AnsibleError, match="is no version of Slurm"):
-        template("bedplate_cluster_file | bedplate.cluster.fabric_artefacts('/srv', 'new')")
+    value = refusal("bedplate_cluster_file | bedplate.cluster.fabric_comparison(found, fail_on='warn')", found=found)
+    assert [one for one in ("fail_on", "'warn'", "error", "warning", "notice", "never") if one not in value] == []
+    option = refusal("bedplate_cluster_file | bedplate.cluster.fabric_discovered(found, hosts='x')", found=found)
+    assert [one for one in (": hosts ", " host,", "storage", "group") if one not in option] == []
+    version = refusal("bedplate_cluster_file | bedplate.cluster.fabric_artefacts('/srv', 'new')")
+    assert re.search(r"'new' .*Slurm", version)
+    sentences.check(SENTENCES, "wrong options", [value, option, version])

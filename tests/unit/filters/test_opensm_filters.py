@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_opensm
+from tests.kit import sentences
 from tests.unit.filters import documented
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
 
 ROOT = Path(__file__).parents[3]
 SCENARIO = ROOT / "molecule/opensm/opensm.bedplate.yml"
@@ -20,8 +23,8 @@ RACK = ROOT / "inventories/examples/rack-4/rack-4.bedplate.yml"
 CALLS = {
     "opensm_files": "('sm1')",
     "opensm_units": "('sm1')",
-    "opensm_proof": "",
-    "opensm_asked": "('sm1')",
+    "opensm_proof_digest": "",
+    "opensm_facts_request": "('sm1')",
     "opensm_verdict": "({})",
 }
 SM1, SM2 = "021d6a2cd3704201", "02d6019952577601"
@@ -46,10 +49,13 @@ def test_the_examples_of_the_documentation(name: str):
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_is_wrong_is_said_with_the_name_of_the_filter(name: str):
-    with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
-        call(name, 7)
-    with pytest.raises(AnsibleError, match=f"{name}: .*rack-4.bedplate.yml:5: the file: there is no section `fabric`"):
-        call(name, str(RACK))
+    expression = f"bedplate_cluster_file | bedplate.cluster.{name}{CALLS[name]}"
+    said = documented.refusal(expression, 7)
+    assert said.startswith(f"{name} ")
+    sentences.check(SENTENCES, "no path", [said.replace(name, "FILTER")])
+    said = documented.refusal(expression, str(RACK))
+    assert said.startswith(f"{name}: {RACK.relative_to(documented.ROOT)}:5: the file: ")
+    sentences.check(SENTENCES, "a cluster without a fabric", [said.replace(name, "FILTER")])
 
 
 def facts(state: str, **changed: Any) -> dict[str, Any]:
@@ -74,29 +80,36 @@ def verdict(told: dict[str, Any]) -> Any:
 def test_the_verdict_on_what_is_as_planned():
     found = verdict({"sm1": facts("MASTER"), "sm2": facts("STANDBY")})
     assert (found["failed"], found["findings"]) == (False, [])
-    assert found["table"] == found["summary"] == "molecule: sm1 mlx5_0 is master with ftree, 1 standby"
+    assert found["table"] == found["summary"]
+    assert re.search(r"molecule: sm1 mlx5_0 .*ftree, 1 standby$", found["summary"])
+    sentences.check(SENTENCES, "subnet managers as planned", [found["summary"]])
 
 
 def test_the_verdict_on_a_host_that_was_not_reached():
     for sm2 in ({"unreachable": True}, {}):
         found = verdict({"sm1": facts("MASTER"), "sm2": sm2})
         assert found["failed"]
-        assert "ERROR    host  sm2, molecule: the host was not reached" in found["table"]
+        (finding,) = [one for one in found["findings"] if one["kind"] == "host"]
+        assert (finding["where"], finding["severity"]) == ("sm2, molecule", "error")
+        sentences.check(SENTENCES, "a host that was not reached", [found["table"]])
 
 
 def test_the_verdict_on_a_host_where_the_module_failed():
     found = verdict({"sm1": facts("MASTER"), "sm2": {"failed": True, "msg": "smpquery not installed on this host"}})
-    assert "sm2, molecule: its subnet manager could not be asked: smpquery not installed" in found["table"]
-    assert "not reached" not in found["table"]
+    (finding,) = [one for one in found["findings"] if one["kind"] == "host"]
+    assert finding["where"] == "sm2, molecule"
+    assert "smpquery" in finding["found"]
+    sentences.check(SENTENCES, "a host where the module failed", [found["table"]])
 
 
 def test_hosts_that_a_limit_leaves_out_are_named_and_not_judged():
     found = verdict({"sm2": facts("STANDBY")})
     assert (found["failed"], found["findings"]) == (False, [])
-    assert found["summary"] == "molecule: sm1 mlx5_0 is master, 1 standby; not asked in this run: sm1"
-    found = verdict({"sm1": facts("MASTER", unit="failed")})
-    assert found["failed"]
-    assert found["summary"] == "1 finding on the subnet managers; not asked in this run: sm2"
+    assert re.search(r"molecule: sm1 mlx5_0 .* 1 standby; .*: sm1$", found["summary"])
+    failed = verdict({"sm1": facts("MASTER", unit="failed")})
+    assert failed["failed"]
+    assert re.search(r"^1 .*: sm2$", failed["summary"])
+    sentences.check(SENTENCES, "hosts that a limit leaves out", [found["summary"], failed["summary"]])
 
 
 def test_a_warning_fails_nothing():

@@ -15,7 +15,10 @@ from ansible.template import Templar, trust_as_template
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
+from tests.kit import sentences
 from tests.unit.filters import documented
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventories/lab/lab.bedplate.yml"
@@ -115,10 +118,11 @@ WITHOUT_PATH = (*OF_HOSTVARS, "slurm_changed_files", "slurm_file_entries", "slur
 @pytest.mark.parametrize("name", [name for name in FILTERS if name not in WITHOUT_PATH])
 def test_what_is_no_path_is_said(name):
     argument = ARGUMENTS.get(name, "")
-    with pytest.raises(AnsibleError, match=f"{name} takes the path of a cluster file"):
-        template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", 7)
-    with pytest.raises(AnsibleError, match="cannot be read"):
-        template(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", "/none.bedplate.yml")
+    said = documented.refusal(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", 7)
+    assert said.startswith(f"{name} ")
+    sentences.check(SENTENCES, "no path", [said.replace(name, "FILTER")])
+    said = documented.refusal(f"bedplate_cluster_file | bedplate.cluster.{name}{argument}", "/none.bedplate.yml")
+    assert said.startswith(f"{name}: /none.bedplate.yml:1: ")
 
 
 def test_a_topology_that_is_older_than_the_cluster_file_is_told_with_the_way_to_renew_it(monkeypatch):
@@ -160,7 +164,7 @@ def test_what_stays_comes_from_one_controller_or_from_many(in_use, kept):
 
 @pytest.mark.parametrize("answers", [[{}, {"configured": False}], [{"configured": False}, {"unreachable": True}]])
 def test_a_new_controller_alone_does_not_guess_what_the_others_keep(answers):
-    with pytest.raises(AnsibleError, match="1 of 2 controllers were not asked what their jobs need"):
+    with pytest.raises(AnsibleError, match="slurm_files: 1 of 2 controllers"):
         template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=answers)
     fresh = [{"configured": False}, {"configured": False}]
     assert template("bedplate_cluster_file | bedplate.cluster.slurm_files(in_use)", in_use=fresh)
@@ -171,17 +175,21 @@ def test_a_new_controller_alone_does_not_guess_what_the_others_keep(answers):
 @pytest.mark.parametrize("name", ["slurm_files", "slurm_daemons"])
 @pytest.mark.parametrize("answers", [[], {}, [{}], [{"skipped": True, "changed": False}], [{"unreachable": True}]])
 def test_a_controller_that_was_not_asked_is_no_controller_without_jobs(name, answers):
-    with pytest.raises(AnsibleError, match="were not asked what their jobs need"):
-        template(f"bedplate_cluster_file | bedplate.cluster.{name}(in_use)", in_use=answers)
+    said = documented.refusal(f"bedplate_cluster_file | bedplate.cluster.{name}(in_use)", str(LAB), in_use=answers)
+    asked = len(answers) if isinstance(answers, list) else 1
+    assert said.startswith(f"{name}: {asked} of {asked} controllers ")
+    if answers == [{}]:
+        sentences.check(SENTENCES, "a controller that was not asked", [said.replace(name, "FILTER")])
 
 
 @pytest.mark.parametrize("name", ["slurm_files", "slurm_daemons"])
 def test_a_controller_that_cannot_say_what_its_jobs_need_stops_the_others(name):
-    with pytest.raises(AnsibleError, match=f"{name}: a controller cannot say what its jobs need: slurmctld is down"):
-        template(
-            f"bedplate_cluster_file | bedplate.cluster.{name}(in_use)",
-            in_use=[KEPT, {"failed": True, "msg": "slurmctld is down"}],
-        )
+    down = "slurmctld is down"
+    answers = [KEPT, {"failed": True, "msg": down}]
+    said = documented.refusal(f"bedplate_cluster_file | bedplate.cluster.{name}(in_use)", str(LAB), in_use=answers)
+    assert said.startswith(f"{name}: ")
+    assert said.endswith(f": {down}")
+    sentences.check(SENTENCES, "a controller that cannot say what its jobs need", [said.replace(name, "FILTER")])
 
 
 def test_the_release_is_looked_at_before_anything_changes():

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import MigError, Node, main
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import MigError, ProcFiles, main
 
 ON, OFF = "Enabled", "Disabled"
 
@@ -104,7 +104,7 @@ class Machine:
         path = self.root / "layout.json"
         path.write_text(text)
         self.changes = []
-        return main([str(path)], self.smi, Node(self.root)), self.changes
+        return main([str(path)], self.smi, ProcFiles(self.root)), self.changes
 
     @property
     def note(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import processes
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import mig_program
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program import (
     Gpu,
@@ -17,7 +19,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.mig_program i
     parse_gpus,
     parse_listing,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
+from tests.kit import sentences
 from tests.unit.gpu.mig_machine import OFF, ON, Card, Machine
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
 
 # Two GPUs: the first in two halves, the second whole.
 HALVES = '{"gpus": [["3g.40gb", "3g.40gb"], []]}'
@@ -65,7 +71,9 @@ def test_a_whole_gpu_loses_its_instances_and_its_mode(tmp_path: Path) -> None:
 def test_a_mode_that_needs_a_reset_leaves_a_note_and_the_next_boot_goes_on(tmp_path: Path) -> None:
     there = machine(tmp_path, resets=False)
     assert there.run(HALVES) == (0, [f"-i {A} -mig 1"])
-    assert there.note == f"GPU {A} is to have MIG mode on, which the driver puts off until a reboot\n"
+    (note,) = there.note.splitlines()
+    assert f"GPU {A} " in note
+    sentences.check(SENTENCES, "the note on a MIG mode that waits for a reboot", [note])
     there.cards[0].mode = ON
     assert there.run(HALVES) == (0, [f"mig -i {A} -cgi 3g.40gb,3g.40gb -C"])
     assert there.note == ""
@@ -77,7 +85,7 @@ def test_a_daemon_that_holds_the_gpu_is_a_reason_for_a_reboot_and_another_failur
     there = machine(tmp_path)
     there.fails = {"-mig": "nvidia-smi -mig ended with 3: Unable to enable MIG Mode: In use by another client"}
     assert there.run(HALVES)[0] == 0
-    assert "puts off until a reboot" in there.note
+    assert f"GPU {A} " in there.note
     there.fails = {"-mig": "nvidia-smi -mig ended with 4: Insufficient Permissions"}
     assert there.run(HALVES)[0] == 1
     assert capsys.readouterr().err == f"GPU {A}: nvidia-smi -mig ended with 4: Insufficient Permissions\n"
@@ -93,10 +101,9 @@ def test_a_gpu_that_a_process_uses_is_left_alone_and_the_others_are_not(tmp_path
     there.process(4711, "python", "/dev/null", "/dev/nvidia1")
     code, changes = there.run('{"gpus": [["3g.40gb", "3g.40gb"], ["7g.80gb"]]}')
     assert (code, changes) == (0, [f"-i {B} -mig 1", f"mig -i {B} -cgi 7g.80gb -C"])
-    assert (
-        there.note
-        == f"GPU {A} is to have 2 x 3g.40gb, has 1 x 7g.80gb, and is in use: python (4711)\n"
-    )  # fmt: skip
+    (note,) = there.note.splitlines()
+    assert all(value in note for value in (f"GPU {A} ", "2 x 3g.40gb", "1 x 7g.80gb", "python (4711)"))
+    sentences.check(SENTENCES, "the note on a GPU that a process uses", [note])
 
 
 def test_a_job_anywhere_on_the_node_outranks_every_change(tmp_path: Path) -> None:
@@ -115,7 +122,7 @@ def test_the_process_that_slurmd_keeps_for_cgroups_is_no_job(tmp_path: Path) -> 
 
 def test_the_drivers_own_daemons_use_no_gpu(tmp_path: Path) -> None:
     there = machine(tmp_path)
-    for number, name in enumerate(mig_program.DAEMONS, 10):
+    for number, name in enumerate(processes.DAEMONS, 10):
         assert len(name) <= 15, "a process's name as the kernel keeps it"
         there.process(number, name, "/dev/nvidia0", "/dev/nvidia1")
     assert len(there.run(HALVES)[1]) == 2
@@ -124,9 +131,9 @@ def test_the_drivers_own_daemons_use_no_gpu(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("layout", "told"),
     [
-        ('{"gpus": [[]]}', "the layout is for 1 GPUs, and nvidia-smi has 2 (0000:0f:00.0, 0000:3b:00.0): nothing is"),
-        ('{"gpus": 7}', "run playbooks/gpu.yml again"),
-        ("{", "run playbooks/gpu.yml again"),
+        ('{"gpus": [[]]}', "2 (0000:0f:00.0, 0000:3b:00.0)"),
+        ('{"gpus": 7}', "playbooks/gpu.yml"),
+        ("{", "playbooks/gpu.yml"),
     ],
 )
 def test_a_layout_for_other_gpus_changes_nothing(
@@ -134,7 +141,10 @@ def test_a_layout_for_other_gpus_changes_nothing(
 ) -> None:
     there = machine(tmp_path)
     assert there.run(layout) == (1, [])
-    assert told in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert told in said
+    if told.startswith("2 "):
+        sentences.check(SENTENCES, "a layout of MIG for other GPUs", [said.strip()])
 
 
 def test_one_gpu_that_fails_does_not_keep_the_others_from_theirs(
@@ -143,7 +153,9 @@ def test_one_gpu_that_fails_does_not_keep_the_others_from_theirs(
     there = machine(tmp_path, Card("0f", "[N/A]"))
     code, changes = there.run('{"gpus": [["7g.80gb"], ["7g.80gb"]]}')
     assert (code, len(changes)) == (1, 2)
-    assert capsys.readouterr().err == f"GPU {A}: it has no MIG mode, and the layout has instances on it\n"
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"GPU {A}: ")
+    sentences.check(SENTENCES, "a layout of MIG on a GPU that has no MIG mode", [said])
 
 
 def test_an_nvidia_smi_that_says_done_and_does_nothing_is_a_failure(
@@ -154,17 +166,23 @@ def test_an_nvidia_smi_that_says_done_and_does_nothing_is_a_failure(
     path.write_text(HALVES)
     real = there.smi
     code = mig_program.main(
-        [str(path)], lambda words: "All done.\n" if "-cgi" in words else real(words), mig_program.Node(tmp_path)
+        [str(path)], lambda words: "All done.\n" if "-cgi" in words else real(words), mig_program.ProcFiles(tmp_path)
     )
     assert code == 1
-    assert "and it has no instances instead of 2 x 3g.40gb" in capsys.readouterr().err
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"GPU {A}: nvidia-smi ")
+    assert "2 x 3g.40gb" in said
+    sentences.check(SENTENCES, "an nvidia-smi that says done and does nothing", [said])
 
 
 def test_a_gpu_whose_minor_is_unknown_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     there = machine(tmp_path)
     (tmp_path / f"proc/driver/nvidia/gpus/{A}/information").write_text("Model: x\n")
     assert there.run(HALVES) == (1, [])
-    assert "nobody can tell who uses it" in capsys.readouterr().err
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith(f"GPU {A}: ")
+    assert "/proc/driver/nvidia/gpus" in said
+    sentences.check(SENTENCES, "a GPU whose minor is unknown", [said])
 
 
 def test_the_guides_own_listing_is_read() -> None:
@@ -186,16 +204,21 @@ def test_gpus_are_read_in_the_order_of_addresses() -> None:
 
 
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="has an nvidia-smi")
-def test_the_file_runs_by_itself_with_nothing_but_python(tmp_path: Path) -> None:
-    copy = tmp_path / "mig.py"
-    copy.write_text(Path(mig_program.__file__).read_text())
+def test_a_node_runs_what_is_shipped_with_nothing_else_of_ours(tmp_path: Path) -> None:
+    entries = shipped.files("gpu.mig_program")
+    assert 3 <= len(entries) < 10
+    for path, text in entries:
+        file = tmp_path / path.lstrip("/")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
     (tmp_path / "l.json").write_text('{"gpus": []}')
+    module = shipped.command("gpu.mig_program").split()[-1]
+    library = tmp_path / shipped.library("gpu.mig_program").lstrip("/")
     done = subprocess.run(
-        [sys.executable, "-I", str(copy), str(tmp_path / "l.json")], capture_output=True, text=True, check=False,
-        env={"PATH": os.defpath},
+        [sys.executable, "-S", "-m", module, str(tmp_path / "l.json")], capture_output=True, text=True, check=False, cwd=tmp_path,
+        env={"PATH": os.defpath, "PYTHONPATH": str(library), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     # Here is no nvidia-smi, which is told instead of a traceback.
-    assert (done.returncode, done.stderr.strip().splitlines()[-1]) == (
-        1,
-        "nvidia-smi --query-gpu=pci.bus_id,uuid,mig.mode.current,mig.mode.pending --format=csv,noheader: No such file or directory",
-    )
+    query = f"nvidia-smi --query-gpu={','.join(mig_program.QUERY)} --format=csv,noheader"
+    why = f"ended with 127: nvidia-smi: {os.strerror(errno.ENOENT)}"
+    assert (done.returncode, done.stderr.strip().splitlines()[-1]) == (1, f"{query} {why}")

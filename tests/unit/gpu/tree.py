@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.facts import Asked, gather
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.gpu_inventory import Asked, read_facts
 
 OPEN = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04  Release Build  (dvs-builder@U22-I3-H04-01-5)\n"
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.309.01  Mon Mar  2 10:10:10 UTC 2026\n"
@@ -75,4 +75,4 @@ class Tree:
         self.link(f"usr/lib/{triplet}/{name}", f"/etc/alternatives/nvidia--{name}-{triplet}")
 
     def facts(self, ask: Asked | None = None, seconds: float = 10.0) -> dict[str, Any]:
-        return gather(str(self.top), seconds, ask)
+        return read_facts(str(self.top), seconds, ask)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.joining import TemplateError
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import options
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.fields import rows
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema import CLUSTER_FILE
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.cluster_file import CLUSTER_FILE
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import rows
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.wiring import TemplateError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.render import slurm_files
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables import options
 from tests.kit import ROOT
 from tests.kit.edits import SIZE, VERSION, Edit, batches, bisect, edited, edits, fits, place_of, table
 

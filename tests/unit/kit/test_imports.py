@@ -28,7 +28,7 @@ def test_files_that_reach_ansible_core(name: str):
     assert needs_ansible_core(UNIT / name)
 
 
-@pytest.mark.parametrize("name", ["hostlist/test_hostlist.py", "slurm/test_render.py", "cluster/test_cluster.py"])
+@pytest.mark.parametrize("name", ["common/test_hostlist.py", "slurm/test_render.py", "cluster/test_cluster.py"])
 def test_files_that_do_not(name: str):
     assert not needs_ansible_core(UNIT / name)
 
@@ -39,7 +39,7 @@ def test_files_that_do_not(name: str):
         ("import ansible", True),
         ("from ansible.module_utils.basic import AnsibleModule", True),
         ("import ansible_runner", False),
-        ("from ansible_collections.bedplate.cluster.plugins.module_utils import hostlist", False),
+        ("from ansible_collections.bedplate.cluster.plugins.module_utils.common import hostlist", False),
         ("from ansible_collections.bedplate.cluster.plugins.modules import units", True),
         ("subprocess.run(['ansible-playbook', 'x'])", True),
         ("import (", True),

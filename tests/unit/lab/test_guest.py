@@ -11,6 +11,9 @@ import pytest
 
 from lab.guest import disk, image, machine, qemu, recipe
 from lab.shell import LabError
+from tests.kit import sentences
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
 
 BOOT = bytes(range(92)) + struct.pack("<Q", 1) + bytes(412)
 
@@ -31,18 +34,22 @@ def test_the_sectors_before_the_partition_are_grubs_and_its_table_has_one_that_b
 
 
 @pytest.mark.parametrize(
-    ("boot", "image_of_core", "told"),
+    ("case", "boot", "image_of_core", "values"),
     [
-        (BOOT[:100], core(3), "boot.img has 100 bytes"),
-        (BOOT, core(2048), "at most 1048064"),
-        (BOOT[:92] + struct.pack("<Q", 7) + BOOT[100:], core(3), "loads sector 7"),
-        (BOOT, core(3, start=5), "wants 2 sectors from 5 on"),
-        (BOOT, core(3, length=1), "wants 1 sectors from 2 on; it has 2"),
+        ("a short boot.img", BOOT[:100], core(3), [" 100 ", " 512;"]),
+        ("a long core.img", BOOT, core(2048), [" 1048576", " 1048064"]),
+        ("another sector", BOOT[:92] + struct.pack("<Q", 7) + BOOT[100:], core(3), [" 7;"]),
+        ("another start", BOOT, core(3, start=5), [" 2 ", " 5 "]),
+        ("another length", BOOT, core(3, length=1), [" 1 ", " 2,"]),
     ],
 )
-def test_stages_that_would_not_find_each_other_are_refused(boot: bytes, image_of_core: bytes, told: str) -> None:
-    with pytest.raises(LabError, match=told):
+def test_stages_that_would_not_find_each_other_are_refused(
+    case: str, boot: bytes, image_of_core: bytes, values: list[str]
+) -> None:
+    with pytest.raises(LabError, match="GRUB") as caught:
         disk.head(boot, image_of_core, 1 << 20)
+    sentences.check(SENTENCES, f"stages of GRUB: {case}", [caught.value])
+    assert [value for value in values if value not in str(caught.value)] == []
 
 
 def test_the_recipe_names_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:

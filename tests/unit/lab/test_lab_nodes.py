@@ -4,6 +4,7 @@ import io
 import ipaddress
 import tarfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,9 @@ from lab.machines import Machine, Plan
 from lab.paths import ROOT
 from lab.podman import LABEL
 from lab.shell import LabError
+from tests.kit import sentences
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
 
 PLAN = Plan(
     ipaddress.IPv4Network("10.99.7.0/24"),
@@ -75,15 +79,17 @@ def test_another_checkouts_lab_is_refused_by_name_of_its_folder(podman: Any, tmp
     nodes.create(podman, "lab", PLAN)
     for box in podman.boxes.values():
         box["Labels"][f"{LABEL}.checkout"] = str(tmp_path)
-    with pytest.raises(LabError, match=f"belongs to another checkout: {tmp_path}"):
+    with pytest.raises(LabError, match=rf"lab.*: {tmp_path}") as caught:
         nodes.create(podman, "lab", PLAN)
+    sentences.check(SENTENCES, "a lab of another checkout", [str(caught.value).replace(str(tmp_path), "/checkout")])
     assert nodes.labs_here(podman) == ["lab"]  # its state folder is here
 
 
 def test_a_network_that_overlaps_a_route_is_refused(podman: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host, "clash", lambda *_: "10.99.0.0/16 dev eth0")
-    with pytest.raises(LabError, match=r"10\.99\.7\.0/24 overlaps a route of this machine: 10\.99\.0\.0/16 dev eth0"):
+    with pytest.raises(LabError, match=r"10\.99\.7\.0/24 .*: 10\.99\.0\.0/16 dev eth0") as caught:
         nodes.create(podman, "lab", PLAN)
+    sentences.check(SENTENCES, "a network that overlaps a route", [caught.value])
     assert podman.boxes == {}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.stack import Request, Stack, resolve
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.resolve import Request, Stack, resolve
 from lab.vendor import repository, rpms
 from lab.vendor.repository import Repository
 from lab.vendor.standins import StandIn

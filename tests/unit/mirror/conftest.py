@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import signing
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import signing
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
 from tests.unit.mirror.origins import Archive, Deb
 
 

@@ -14,8 +14,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import Origin
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import MirrorOrigin
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
 
 NOWHERE = "http://127.0.0.1:9/"
 
@@ -66,8 +66,8 @@ class Archive:
             )
             (dists / "InRelease").write_text(self.signer.sign(text))
 
-    def origin(self, url: str, **more: str) -> Origin:
-        return Origin(more.get("name", "a"), url, ("stable",), ("main",), more.get("key", self.signer.public))
+    def origin(self, url: str, **more: str) -> MirrorOrigin:
+        return MirrorOrigin(more.get("name", "a"), url, ("stable",), ("main",), more.get("key", self.signer.public))
 
     def _control(self, deb: Deb) -> str:
         depends = f"Depends: {deb.depends}\n" if deb.depends else ""

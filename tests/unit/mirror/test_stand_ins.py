@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_part
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import table
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror import build
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.model import Report
-from ansible_collections.bedplate.cluster.plugins.module_utils.mirror.signing import Signer
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu import mirror
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import build_mirror, cluster_mirror
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import MirrorReport
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
 from lab.vendor import repository
 from lab.vendor.repository import Repository
 from tests.unit.mirror.origins import Archive, Deb, Node, served, what_apt_reads
@@ -54,7 +53,7 @@ class Site:
     def origins(self) -> str:
         keys: dict[str, Path] = {}
         urls: dict[str, Path] = {}
-        toolkit = next(row.name for row in table.default().repositories if row.part == "toolkit")
+        toolkit = next(row.name for row in stack_table.default().repositories if row.part == "toolkit")
         for name, part in (("nvidia", repository.PARTS[0]), (toolkit, repository.PARTS[1])):
             keys[name], urls[name] = self.vendor.key(part), self.vendor.part("debian-13", part)
         for name in ("debian", "debian-security"):
@@ -63,10 +62,12 @@ class Site:
         told = [f"    {name}: {path}\n" for name, path in keys.items()]
         return f"  urls:\n{''.join(said)}  keys:\n{''.join(told)}"
 
-    def make(self, driver: str) -> tuple[Report, dict[str, object]]:
+    def make(self, driver: str) -> tuple[MirrorReport, dict[str, object]]:
         cluster = load(self.file(driver, self.origins()))
-        order = build.Order("away", self.directory / "mirror", self.directory / "cache", mirror.systems_of(cluster))
-        return build.make(order, lambda: self.key)
+        order = build_mirror.Order(
+            "away", self.directory / "mirror", self.directory / "cache", cluster_mirror.systems_of(cluster)
+        )
+        return build_mirror.make(order, lambda: self.key)
 
     def node(self, name: str, driver: str, url: str) -> tuple[Node, list[str]]:
         """Return a machine with what the roles bring to it, and the packages that they install."""

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome, Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.node import deployment
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.rdma_part import deployment
 
 FILE = """\
 plugin: bedplate.cluster.racks

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import devices, link_state
-from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.devices import Nic
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import link_state, rdma_devices
+from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.rdma_devices import NicSettings
 
 from .machine import FILE, Machine, deployed, found
 
-RAIL = Nic("mlx5_0", pci="0000:3b:00.0", rail=True, mtu=9000)
+RAIL = NicSettings("mlx5_0", pci="0000:3b:00.0", rail=True, mtu=9000)
 RIGHT = {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)", "link_layer": "Ethernet"}
 EXPECTED: dict[str, Any] = {"ethernet": True, "rate": 400.0}
 
@@ -29,8 +29,8 @@ def machine(tmp_path: Path) -> Machine:
     return one
 
 
-def rail(machine: Machine) -> devices.Device:
-    device = devices.find(devices.read_devices(machine.root), RAIL)
+def rail(machine: Machine) -> rdma_devices.RdmaDevice:
+    device = rdma_devices.find(rdma_devices.read_devices(machine.root), RAIL)
     assert device is not None
     return device
 
@@ -39,8 +39,8 @@ def port(machine: Machine, name: str, text: str) -> None:
     machine.put(f"sys/class/infiniband/{rail(machine).name}/ports/1/{name}", f"{text}\n")
 
 
-def read(machine: Machine, nic: Nic = RAIL) -> list[tuple[str, str, str]]:
-    there = devices.read_devices(machine.root)
+def read(machine: Machine, nic: NicSettings = RAIL) -> list[tuple[str, str, str]]:
+    there = rdma_devices.read_devices(machine.root)
     rows = link_state.findings(machine.root, there, [nic], EXPECTED, machine.run)
     return [(one.kind, one.expected, one.found) for one in rows]
 
@@ -76,12 +76,12 @@ def test_what_a_port_lacks_is_named_alone(machine: Machine, name: str, text: str
 def test_rdma_may_use_a_smaller_mtu_than_the_interface(machine: Machine) -> None:
     machine.active_mtu = 1024
     assert read(machine) == [("link-mtu", "4096", "1024")]
-    assert read(machine, Nic("mlx5_0", pci=RAIL.pci, rail=True, mtu=1500)) == []
+    assert read(machine, NicSettings("mlx5_0", pci=RAIL.pci, rail=True, mtu=1500)) == []
 
 
 def test_a_nic_of_no_rail_is_left_alone(machine: Machine) -> None:
     port(machine, "state", "1: DOWN")
-    assert read(machine, Nic("mlx5_0", pci=RAIL.pci)) == []
+    assert read(machine, NicSettings("mlx5_0", pci=RAIL.pci)) == []
 
 
 @pytest.mark.parametrize(("fabric", "rate"), [("infiniband, speed: HDR", 200), ("infiniband", 400), ("ethernet", None)])

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import qos
 
-WANTED = qos.Wanted(dscp=26, priority=3, cnp_dscp=48, cnp_priority=6)
+WANTED = qos.QosSettings(dscp=26, priority=3, cnp_dscp=48, cnp_priority=6)
 # Published with a ConnectX-4 at work: att/netarbiter, nvmf/OUTPUTSAMPLE.setup-nic-lossless-layer3.sh.md.
 RECORDED = """\
 DCBX mode: OS controlled
@@ -48,7 +48,7 @@ PFC = "prio-pfc 0:off 1:on 2:off 3:off 4:off 5:off 6:off 7:on \n"
 
 
 def test_a_recorded_port_is_as_wanted() -> None:
-    there = qos.of_mlnx_qos(RECORDED)
+    there = qos.parse_mlnx_qos(RECORDED)
     assert (there.trust, there.firmware, there.mapping[26], there.mapping[48], len(there.mapping)) == (
         "dscp",
         False,
@@ -61,7 +61,7 @@ def test_a_recorded_port_is_as_wanted() -> None:
 
 
 def test_a_port_as_it_comes_differs_in_trust_and_pfc() -> None:
-    there = qos.of_mlnx_qos(FACTORY)
+    there = qos.parse_mlnx_qos(FACTORY)
     assert [what for what, _want, _found in qos.differences(WANTED, there)] == ["trust", "PFC of priorities 0 to 7"]
     assert list(qos.commands("mlnx_qos", "eth4", WANTED, there)) == [
         ["mlnx_qos", "-i", "eth4", "--dcbx=os"],
@@ -71,8 +71,8 @@ def test_a_port_as_it_comes_differs_in_trust_and_pfc() -> None:
 
 
 def test_another_dscp_than_its_eighth_says_is_mapped() -> None:
-    wanted = qos.Wanted(dscp=10, priority=3, cnp_dscp=48, cnp_priority=6)
-    last = list(qos.commands("mlnx_qos", "eth4", wanted, qos.of_mlnx_qos(FACTORY)))[2]
+    wanted = qos.QosSettings(dscp=10, priority=3, cnp_dscp=48, cnp_priority=6)
+    last = list(qos.commands("mlnx_qos", "eth4", wanted, qos.parse_mlnx_qos(FACTORY)))[2]
     assert last == ["mlnx_qos", "-i", "eth4", "--dscp2prio=set,10,3"]
 
 
@@ -81,7 +81,7 @@ def test_another_dscp_than_its_eighth_says_is_mapped() -> None:
     [("", {}), ("dscp-prio 0:0 26:3 48:6 \n", {0: 0, 26: 3, 48: 6}), ("dscp-prio 26:3 26:4 \n", {26: 4})],
 )
 def test_dcb_is_read_and_trusts_dscp_from_the_first_entry_on(text: str, mapping: dict[int, int]) -> None:
-    there = qos.of_dcb(text, PFC)
+    there = qos.parse_dcb(text, PFC)
     assert there.pfc == (False, True, False, False, False, False, False, True)
     assert (there.mapping, there.trust) == (mapping, "dscp" if mapping else "pcp")
 
@@ -91,14 +91,14 @@ def test_dcb_is_read_and_trusts_dscp_from_the_first_entry_on(text: str, mapping:
 )
 def test_an_answer_without_what_is_asked_is_none(text: str) -> None:
     with pytest.raises(qos.QosError, match="mlnx_qos prints no"):
-        qos.of_mlnx_qos(text)
+        qos.parse_mlnx_qos(text)
     with pytest.raises(qos.QosError, match="dcb prints no"):
-        qos.of_dcb("", text)
+        qos.parse_dcb("", text)
 
 
 def test_a_port_without_priorities_is_told_in_the_tools_words() -> None:
     def run(_command: object) -> Outcome:
         return Outcome(1, "", "Attribute read: Operation not supported\n")
 
-    said = list(qos.bring("dcb", "eth4", WANTED, run))
+    said = list(qos.apply("dcb", "eth4", WANTED, run))
     assert said == ["eth4: dcb -N app show dev eth4 dscp-prio: Attribute read: Operation not supported"]

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import node_hardware
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.replaced_controllers import Served
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardware import (
     Promise,
     UnknownError,
@@ -20,10 +21,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardwa
     parse_slurmd,
     smaller,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.serving import Served
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_node_hardware
+from tests.kit import sentences
 from tests.kit.module import Module, result_of
 
+SENTENCES = Path(__file__).with_name("sentences.txt")
 # As slurmd 24.11.5 prints it.
 SLURMD = "NodeName=gpu01 CPUs=8 Boards=1 SocketsPerBoard=2 CoresPerSocket=2 ThreadsPerCore=2 RealMemory=24105\nUpTime=0-00:23:16\n"
 
@@ -62,13 +64,16 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["/dev/nvidia0", "/dev/nvidia1"], []),
         (
             ["/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia3"],
-            [("gpus.devices", "/dev/nvidia[2-3] missing or not a character device")],
+            [("gpus.devices", "/dev/nvidia[2-3]")],
         ),
-        (["/dev/plain"], [("gpus.devices", "/dev/plain missing or not a character device")]),
+        (["/dev/plain"], [("gpus.devices", "/dev/plain")]),
     ],
 )
 def test_device_files(root: Path, devices: list[str], found: list[tuple[str, str]]):
-    assert fields(missing_devices(promise(devices=devices), root)) == found
+    rows = list(missing_devices(promise(devices=devices), root))
+    assert [(where, text.split()[0]) for where, text in fields(rows)] == found
+    if devices == ["/dev/plain"]:
+        sentences.check(SENTENCES, "a path that is no device", rows)
 
 
 @pytest.mark.parametrize(("count", "found"), [(0, []), (1, []), (2, []), (3, [("gpus.count", "2 GPUs")])])
@@ -106,6 +111,7 @@ def test_findings_of_like_nodes_are_one_line():
     for part in ("site.bedplate.yml: profiles.sim", "9 cores", "n[1-2]", "4 cores", "slurmd -C"):
         assert part in text
     assert by_node([finding]) == text.replace(" for n[1-2]", "")
+    sentences.check(SENTENCES, "nodes with less than their lines", [text])
     assert finding.kind == node_hardware.KIND
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.options import check
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import conf, render, topology
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import cluster_topology, render
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables import conf_text
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables.options import check
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventories/lab/lab.bedplate.yml"
@@ -61,8 +62,8 @@ def slurm_conf(cluster: Cluster, *first: str) -> list[str]:
 
 
 def body(text: str) -> list[str]:
-    assert text.startswith(conf.HEADER)
-    return text.removeprefix(conf.HEADER).splitlines()
+    assert text.startswith(conf_text.HEADER)
+    return text.removeprefix(conf_text.HEADER).splitlines()
 
 
 LINES = ("SlurmctldHost", "NodeName", "NodeSet", "PartitionName")
@@ -195,9 +196,9 @@ def test_the_topology_is_that_of_the_planned_fabric(lab: Variant):
     ]
     assert slurm_conf(dragonfly, "Topology") == ["TopologyPlugin=topology/tree", "TopologyParam=dragonfly"]
     for cluster in (lab(), without, dragonfly, load(str(POD))):
-        planned = topology.topology_of(cluster)
-        assert topology.options(cluster) == planned.options
-        assert {name: int(one["level"]) for name, one in topology.switches(cluster).items()} == {
+        planned = cluster_topology.topology_of(cluster)
+        assert cluster_topology.options(cluster) == planned.options
+        assert {name: int(one["level"]) for name, one in cluster_topology.switches(cluster).items()} == {
             one.name: one.level for one in planned.switches
         }
 

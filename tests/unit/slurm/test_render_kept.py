@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.hostlist import expand
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import config_test
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import nodes_of, parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import nodes_of, parse
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
 
@@ -86,7 +86,7 @@ def test_dropping_a_node_that_stayed_restarts_what_a_reconfigure_cannot_do(
 def test_what_jobs_belong_to_is_what_slurm_conf_will_say(
     tmp_path: Path, options: dict[str, Any], cluster: str, state: str
 ):
-    wanted = render.wanted(lab(tmp_path, **options))
+    wanted = render.desired_state(lab(tmp_path, **options))
     assert (wanted["cluster"], wanted["state_save_location"]) == (cluster, state)
 
 

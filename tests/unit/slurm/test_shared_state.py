@@ -12,27 +12,29 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.shared_state import (
     check,
     holds_state,
-    leave,
+    leave_mark,
     remove,
-    unseen,
+    unseen_machines,
 )
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_shared_state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.state_guard import marks, refuse
+from tests.kit import sentences
 from tests.kit.module import Module, result_of
 
+SENTENCES = Path(__file__).with_name("sentences.txt")
 ME = getpass.getuser()
 OTHER = "nobody" if ME != "nobody" else "daemon"
 
 
 def left(path: Path, name: str) -> str:
-    token, found = leave(path, name, ME)
+    token, found = leave_mark(path, name, ME)
     assert found is None
     return token
 
 
 def test_controllers_that_share_a_directory_see_each_other_and_leave_nothing(tmp_path: Path):
     tokens = {name: left(tmp_path, name) for name in ("c1", "c2")}
-    assert list(unseen(tmp_path, tokens, ME)) == []
+    assert list(unseen_machines(tmp_path, tokens, ME)) == []
     for name in tokens:
         remove(tmp_path, name, ME)
     assert list(tmp_path.iterdir()) == []
@@ -42,25 +44,26 @@ def test_a_directory_of_its_own_is_told(tmp_path: Path):
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     tokens = {"c1": left(tmp_path / "a", "c1"), "c2": left(tmp_path / "b", "c2")}
-    (on_c1,) = unseen(tmp_path / "a", tokens, ME)
-    (on_c2,) = unseen(tmp_path / "b", tokens, ME)
+    (on_c1,) = unseen_machines(tmp_path / "a", tokens, ME)
+    (on_c2,) = unseen_machines(tmp_path / "b", tokens, ME)
     assert ("c2" in on_c1.expected, "c1" in on_c2.expected) == (True, True)
     assert {on_c1.kind, on_c2.kind} == {"shared-state"}
+    sentences.check(SENTENCES, "a controller with a directory of its own", [str(on_c1).replace(str(tmp_path), "")])
 
 
 def test_a_mark_of_an_earlier_run_proves_nothing_and_goes_with_the_next(tmp_path: Path):
     old = left(tmp_path, "c1")
-    assert len(list(unseen(tmp_path, {"c1": f"{old}x"}, ME))) == 1
+    assert len(list(unseen_machines(tmp_path, {"c1": f"{old}x"}, ME))) == 1
     new = left(tmp_path, "c1")
-    assert len(list(unseen(tmp_path, {"c1": old}, ME))) == 1
-    assert list(unseen(tmp_path, {"c1": new}, ME)) == []
+    assert len(list(unseen_machines(tmp_path, {"c1": old}, ME))) == 1
+    assert list(unseen_machines(tmp_path, {"c1": new}, ME)) == []
 
 
 def test_the_marks_of_another_controller_stay(tmp_path: Path):
     tokens = {name: left(tmp_path, name) for name in ("c1", "c11")}
     remove(tmp_path, "c1", ME)
-    assert [one.expected for one in unseen(tmp_path, tokens, ME)] == [
-        one.expected for one in unseen(tmp_path, {"c1": tokens["c1"]}, ME)
+    assert [one.expected for one in unseen_machines(tmp_path, tokens, ME)] == [
+        one.expected for one in unseen_machines(tmp_path, {"c1": tokens["c1"]}, ME)
     ]
 
 
@@ -70,8 +73,11 @@ def test_the_first_directory_that_is_missing_is_named(tmp_path: Path, made: str)
     missing = {"": "srv", "srv": "srv/slurm", "srv/slurm": "srv/slurm/state"}[made]
     found = check(tmp_path / "srv/slurm/state", ME)
     assert found is not None
-    assert found.found == f"{tmp_path / missing} does not exist"
+    assert found.found.split()[0] == str(tmp_path / missing)
     assert "install -d" in found.remedy
+    if made == "srv":
+        text = str(found).replace(str(tmp_path), "").replace(f" {ME} ", " USER ")
+        sentences.check(SENTENCES, "a directory that is missing", [text])
 
 
 def test_a_directory_of_somebody_else_is_refused():
@@ -133,7 +139,9 @@ def test_all_that_is_wrong_is_told_at_once_with_its_controller():
 def test_a_controller_that_was_not_asked_stops_a_first_start_only(silent: Any):
     names = ["c1", "c2", "c3"]
     first = {"c1": answer(), "c2": answer(), "c3": silent}
-    assert "c3" in refuse(names, first, {"c1": SEEN, "c2": SEEN, "c3": silent})
+    refused = refuse(names, first, {"c1": SEEN, "c2": SEEN, "c3": silent})
+    assert "c3" in refused
+    sentences.check(SENTENCES, "a controller that was not asked", [refused])
     running = {**first, "c2": answer(in_force=True)}
     assert refuse(names, running, {"c1": SEEN, "c2": SEEN, "c3": silent}) == ""
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.machine import read_machine
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.model import Machine
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.machine_topology import read_machine
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.topology_model import Machine
 from tests.unit.tuning.trees import MachineTree, description
 
 Machines = Callable[[str], Machine]

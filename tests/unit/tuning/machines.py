@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.node_command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import boot_grub
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cmdline_bring import bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot import grub_scripts
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_change import apply_tokens
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import CmdlineError
 
 SETTINGS = 'GRUB_DEFAULT=0\nGRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX=""\n'
 ROOT = "root=UUID=6f0c ro"
@@ -41,8 +42,8 @@ class Machine:
     def boots(self, text: str) -> None:
         self.put("proc/cmdline", f"BOOT_IMAGE=/vmlinuz {text}\n")
 
-    def bring(self, *tokens: str, check: bool = False) -> dict:
-        return bring(self.root, tokens, self.root / "var/lib/bedplate", check, self.run)
+    def apply(self, *tokens: str, check: bool = False) -> dict:
+        return apply_tokens(self.root, tokens, self.root / "var/lib/bedplate", check, self.run)
 
     def run(self, argv: list[str]) -> Outcome:
         """Stand in for update-grub: the settings are read by the real sh, and the lines are those of 10_linux."""
@@ -50,7 +51,7 @@ class Machine:
         if self.fails:
             return Outcome(1, "", self.fails)
         own = self.root / "etc/default/grub.d/60-bedplate.cfg"
-        line = boot_grub.evaluated(boot_grub.settings(self.root, own)).replace(self.drops or "\0", "")
+        line = grub_scripts.evaluated(grub_scripts.settings(self.root, own)).replace(self.drops or "\0", "")
         entry = f"\tlinux\t/vmlinuz-6.12 {ROOT} {line}\n"
         self.put(
             "boot/grub/grub.cfg",
@@ -58,6 +59,10 @@ class Machine:
             "### BEGIN /etc/grub.d/30_os-prober ###\nlinux /other iommu=off\n### END /etc/grub.d/30_os-prober ###\n",
         )
         return Outcome(0, "", "done")
+
+    def said_of(self, error: CmdlineError) -> list[str]:
+        """Return the problems without the place of this tree."""
+        return [text.replace(str(self.root), "") for text in error.problems]
 
     def tree(self) -> dict[str, bytes]:
         return {

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import cmdline_bring
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot import cmdline_change
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.node import deployment
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import deployment
 
 FILE = """\
 plugin: bedplate.cluster.racks
@@ -159,7 +159,7 @@ def as_wanted(top: Path, told: dict[str, Any]) -> Node:
     wants.mkdir(parents=True)
     (wants / "bedplate-tuning.service").symlink_to("/etc/systemd/system/bedplate-tuning.service")
     node.put(ENTRY, "title Linux\nlinux /vmlinuz\noptions root=/dev/vda1 quiet\n")
-    cmdline_bring.bring(top, told["tokens"], top / "var/lib/bedplate", check=False)
+    cmdline_change.apply_tokens(top, told["tokens"], top / "var/lib/bedplate", check=False)
     limits = (
         "Limit                     Soft Limit           Hard Limit           Units\n"
         "Max open files            1048576              1048576              files\n"

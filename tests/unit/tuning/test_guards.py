@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import boot_files, sysctl
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.kernel import sysctl
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot import boot_files
 from tests.unit.rdma import machine as rdma
 from tests.unit.tuning.node import FILE, deployed
 
@@ -65,12 +66,14 @@ def test_a_boot_file_is_on_disk_before_it_has_its_name(tmp_path: Path, monkeypat
     path, synced = tmp_path / "grub.cfg", []
 
     def fsync(descriptor: int) -> None:
-        synced.append((Path(f"/proc/self/fd/{descriptor}").read_bytes(), path.read_text()))
+        file = Path(f"/proc/self/fd/{descriptor}")
+        synced.append((b"" if file.is_dir() else file.read_bytes(), path.read_text()))
 
     path.write_text("old\n")
     monkeypatch.setattr(os, "fsync", fsync)
     boot_files.Writer().write({path: "new\n"})
-    assert synced == [(b"new\n", "old\n")]
+    # The content first; then the directory, which has the name.
+    assert synced == [(b"new\n", "old\n"), (b"", "new\n")]
     assert path.read_text() == "new\n"
 
 

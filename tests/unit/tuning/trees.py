@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpulists import fold, parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import fold, parse
 
 DESCRIPTIONS = Path(__file__).with_name("machines")
 MACHINES = sorted(path.stem for path in DESCRIPTIONS.glob("*.yml"))

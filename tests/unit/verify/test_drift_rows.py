@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding, to_json
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.reading import Outcome, Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import state
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting import Found, Wanted
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounts_verify import compare
-from ansible_collections.bedplate.cluster.plugins.module_utils.state import apt, node_os
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.drift import apt, names_and_time
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting.accounts_drift import compare
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting.accounts_plan import (
+    DesiredAccounts,
+    ListedAccounts,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import live_state
 from tests.drift.node import KINDS, fields, judge
 from tests.drift.slurm import ROWS, is_of, missed, others
 from tests.kit import ROOT
@@ -43,13 +48,11 @@ def test_the_page_on_tests_has_these_numbers() -> None:
     page = " ".join((ROOT / "docs/testing.md").read_text().split())
     new = len([row for row in COUNTING if not row["in_trial"]])
     nodes = len([row for row in KINDS if row["counts"]])
-    assert (
-        f"`tests/drift/node.yml` has {len(KINDS)} rows for nodes, `tests/drift/slurm.yml` {len(ROWS)} for Slurm" in page
-    )
-    assert (
-        f"{len(COUNTING)} rows count as kinds: {nodes} of nodes, {len(COUNTING) - nodes} of Slurm; {new} of them"
-        in page
-    )
+    rows = re.search(r"tests/drift/node\.yml`\D*(\d+)\D*tests/drift/slurm\.yml`\D*(\d+)\D*(.*)", page)
+    assert rows
+    assert [int(rows[1]), int(rows[2])] == [len(KINDS), len(ROWS)]
+    counting = [int(number) for number in re.findall(r"\d+", rows[3])[:4]]
+    assert counting == [len(COUNTING), nodes, len(COUNTING) - nodes, new]
 
 
 def test_a_row_that_does_not_count_says_why() -> None:
@@ -96,8 +99,8 @@ def test_what_is_neither_of_a_row_nor_beside_one_is_another() -> None:
 
 def test_a_qos_that_sacctmgr_changed() -> None:
     row = by_id("a QOS has another priority")
-    found = Found(qos={"urgent": {"name": "urgent", "priority": "5"}})
-    findings = on(row, compare("molecule", Wanted(qos={"urgent": {"Priority": 100}}), found, ""))
+    found = ListedAccounts(qos={"urgent": {"name": "urgent", "priority": "5"}})
+    findings = on(row, compare("molecule", DesiredAccounts(qos={"urgent": {"Priority": 100}}), found, ""))
     assert (missed([row], findings), others([row], findings)) == ([], [])
 
 
@@ -112,9 +115,11 @@ def test_a_hold_that_is_released(tmp_path: Path) -> None:
 def test_a_node_that_is_drained() -> None:
     row = by_id("a node is drained")
     line = "gpu02|gpu:sim:2|2|1024|drain|24.11.5|root(0)|2026-01-01T00:00:00|disk"
-    live, unread = state.parse_nodes(line)
+    live, unread = live_state.parse_nodes(line)
     wanted = [{"names": "gpu02", "gres": "gpu:sim:2", "cpus": 2, "memory": 1024, "state": ""}]
-    findings = on(row, state.compare_nodes(wanted, live, {"SlurmUser": "slurm(64030)", "SLURM_VERSION": "24.11.5"}))
+    findings = on(
+        row, live_state.compare_nodes(wanted, live, {"SlurmUser": "slurm(64030)", "SLURM_VERSION": "24.11.5"})
+    )
     assert (unread, missed([row], findings), others([row], findings)) == ([], [], [])
 
 
@@ -124,6 +129,6 @@ def test_a_name_that_was_changed_live(tmp_path: Path) -> None:
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     expected = {"hostname": "node1", "names": {}, "time_servers": []}
-    found = fields(to_json(node_os.findings(Root(str(tmp_path)), expected)))
+    found = fields(to_json(names_and_time.findings(Root(str(tmp_path)), expected)))
     assert judge(row, set(), found) == (found, set())
     assert len(found) == 1

@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.contents import Contents
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.file_contents import Contents
 
 LAB = Path(__file__).parents[3] / "inventories/lab/lab.bedplate.yml"
 
@@ -24,7 +24,7 @@ class Variables:
 
 
 def test_a_role_whose_expectations_cannot_be_made_hides_no_other() -> None:
-    host = expected.Host(load(LAB), str(LAB), "gpu01", Variables(), {})  # type: ignore[arg-type]
+    host = expected.ExpectedHost(load(LAB), "gpu01", Variables(), {})  # type: ignore[arg-type]
     found = expected.expected(host, ["rdma", "cuda"])
     assert [(one.kind, one.where, one.found) for one in found.findings] == [
         ("unread", "role rdma", "rdma_mtu: 17; allowed: 256 to 4096")

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from ansible import constants
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf_reader import parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import parse
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import controller_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_slurm
 
 CLUSTER = """
@@ -33,19 +34,19 @@ def test_nodes_are_given_the_options_once_and_no_line_of_a_node(
     cluster = load(path)
     monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path))
     rendered = []
-    real = of_slurm.slurm_files
+    real = controller_files.files
 
     def counted(*arguments: object) -> dict[str, str]:
         rendered.append(arguments)
         return real(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(of_slurm, "slurm_files", counted)
-    given = [of_slurm._given(cluster, str(path), "") for _node in range(2)]
+    monkeypatch.setattr(controller_files, "files", counted)
+    given = [of_slurm._given(cluster, "") for _node in range(2)]
     assert len(rendered) == 1
     assert given[0] == given[1]
     conf = parse(given[0]["slurm.conf"])
     assert conf.option("MessageTimeout") == "30"
-    assert parse(real(str(path))["slurm.conf"]).option("MailProg") == conf.option("MailProg")
+    assert parse(real(cluster)["slurm.conf"]).option("MailProg") == conf.option("MailProg")
     assert not {"NodeName", "PartitionName", "SlurmctldHost", "NodeSet"} & {next(iter(pairs)) for pairs in conf.lines}
     assert parse(given[0]["cgroup.conf"]).option("ConstrainDevices") == "yes"
 
@@ -63,6 +64,6 @@ def test_what_one_machine_answers_for_all_is_expected_of_it_alone(tmp_path: Path
 def test_lines_that_controllers_keep_for_jobs_are_not_compared_on_nodes(tmp_path: Path) -> None:
     path = tmp_path / "t.bedplate.yml"
     path.write_text(CLUSTER)
-    files = of_slurm.slurm_files(str(path), None, "")
-    part = of_slurm._parts(load(path), str(path), ["compute"], files, "", {})["slurm_files"]
+    files = controller_files.files(load(path))
+    part = of_slurm._parts(load(path), ["compute"], files, "", {})["slurm_files"]
     assert (part["records"], set(part["files"])) == (False, {"slurm.conf", "cgroup.conf"})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import verify as gpu
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.verify import readers
 
 FIRST, LAST = Finding("a", "first", "1", "2"), Finding("b", "last", "1", "2")
@@ -38,8 +38,8 @@ def test_a_file_that_cannot_be_read_is_a_warning_and_hides_nothing(tmp_path: Pat
 @pytest.mark.parametrize(("part", "running"), [("gpu_driver_before_reboot", False), ("gpu_driver", True)])
 def test_before_a_reboot_what_runs_is_not_compared(monkeypatch: pytest.MonkeyPatch, part: str, running: bool) -> None:
     calls: list[bool] = []
-    monkeypatch.setattr(gpu, "findings", lambda root, expected, running=True: calls.append(running) or [])
-    monkeypatch.setitem(readers.READERS, "gpu_driver", gpu.findings)
+    monkeypatch.setattr(gpu_drift, "findings", lambda root, expected, running=True: calls.append(running) or [])
+    monkeypatch.setitem(readers.READERS, "gpu_driver", gpu_drift.findings)
     assert list(readers.read({part: {}})) == []
     assert calls == [running]
 

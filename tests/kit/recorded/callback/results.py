@@ -56,7 +56,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             "place": task.get_path(),
             "status": status,
             "changed": bool(data.get("changed")),
-            "msg": str(data.get("msg", "")),
+            "msg": "\n".join(map(str, [data.get("msg", ""), *data.get("warnings", ())])),
         }
         with (Path(self.get_option("folder")) / "results.jsonl").open("a") as stream:
             stream.write(json.dumps(line) + "\n")

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Prove the files of a fabric on a simulated one; documented in plugins/modules/fabric_simulation.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import to_json
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.places import counted
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import requested_proofs
+
+_CHOICES: dict[str, dict[str, Any]] = {
+    "routing_engines": {"type": "list", "elements": "str"},
+    "no_fallback": {"type": "bool"},
+    "options": {"type": "dict"},
+}
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "cluster_file": {"type": "path", "required": True},
+    "opensm": {"type": "dict", "options": _CHOICES},
+    "slurm_version": {"type": "str"},
+    "timeout": {"type": "int"},
+}
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """The action; it runs on the control node alone, where the cluster file and the tools are, and connects to nobody."""
+
+    TRANSFERS_FILES = False
+    _requires_connection = False
+    _VALID_ARGS = frozenset(_OPTIONS)
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Simulate, in check mode as well; a failure has all findings."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        _, arguments = self.validate_argument_spec(_OPTIONS)
+        try:
+            cluster = load(arguments["cluster_file"])
+            if arguments["opensm"] is None:
+                request = requested_proofs.of_plan(cluster, arguments["slurm_version"])
+            else:
+                request = requested_proofs.of_managers(cluster, arguments["opensm"])
+        except (ClusterFileError, ValueError) as error:
+            raise AnsibleActionFail(str(error)) from None
+        report = requested_proofs.run(request, arguments["timeout"] or request.seconds)
+        result.update(changed=False, findings=to_json(report.findings), planes=report.planes)
+        if report.findings:
+            head = f"{counted(len(report.findings), 'finding')}:"
+            return {**result, "failed": True, "msg": "\n".join([head, *map(str, report.findings)])}
+        return {**result, "msg": "; ".join(report.lines) or "nothing was to be simulated"}

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run a command of this machine, with an end to the waiting."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+# A module started over SSH may come without the sbin directories, where visudo, sshd and nginx are.
+SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"])
+NOT_STARTED = 127
+"""`Outcome.code` of a command that cannot be started, as a shell has it."""
+_QUICK = 30.0  # seconds
+# A command that ends closes its output, which wakes us. One that has closed it before is looked at after an eighth of the time
+# since then, and at most fifty times a second.
+_PAUSES, _PART = (0.0005, 0.02), 8
+_GRACE = 0.5
+_PIPE = 1 << 20  # bytes; one read takes all that a pipe holds
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended. `code` is None when it had to be stopped."""
+
+    code: int | None
+    stdout: str
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        """Return all that it printed, the end of it if it printed much."""
+        return "\n".join(part.strip() for part in (self.stdout, self.stderr) if part.strip())[-4000:]
+
+    @property
+    def error_line(self) -> str:
+        """Return on one line why the command failed: what it printed, or how it ended."""
+        if self.code is None:
+            return ", ".join(["no answer", *self.stderr.splitlines()[-1:]])
+        return " ".join((self.stderr or self.stdout).split()) or f"ended with {self.code}"
+
+
+Runner = Callable[[Sequence[str]], Outcome]
+"""Runs a command; the tests have one that answers with what was recorded."""
+
+
+@dataclass(eq=False)
+class _Started:
+    """A command under way, and what it has printed so far."""
+
+    process: subprocess.Popen[bytes]
+    stdout: bytearray = field(default_factory=bytearray)
+    stderr: bytearray = field(default_factory=bytearray)
+
+    def pipes(self) -> list[tuple[IO[bytes], bytearray]]:
+        """Return each pipe of the command, and where what comes out of it goes."""
+        pairs = ((self.process.stdout, self.stdout), (self.process.stderr, self.stderr))
+        return [(pipe, text) for pipe, text in pairs if pipe]
+
+
+def find(program: str) -> str | None:
+    """Return the path of a program of this machine."""
+    return shutil.which(program, path=SEARCH_PATH)
+
+
+def run(
+    argv: Sequence[str],
+    timeout: float = 120.0,
+    *,
+    cwd: str | os.PathLike[str] = "/",
+    environment: Mapping[str, str | None] | None = None,
+    enter: Callable[[], object] | None = None,
+) -> Outcome:
+    """Run a command without a shell, in English, with nothing to read; one that hangs in a driver is left behind.
+
+    `environment` is added to that of this process; None removes a variable. `enter` is called in the new process before the command.
+    """
+    return _finish([_start(argv, cwd, environment, enter)], timeout)[0]
+
+
+def run_quick(argv: Sequence[str]) -> Outcome:
+    """Run a command that takes a moment, 30 s at most."""
+    return run(argv, _QUICK)
+
+
+def run_together(commands: Sequence[Sequence[str]], seconds: float) -> list[Outcome]:
+    """Run commands side by side, and stop those that do not end within so many seconds altogether."""
+    return _finish([_start(command, "/", None, None) for command in commands], seconds)
+
+
+class Daemon:
+    """A program that stays up while it is tested, in a session of its own, with its output in a file."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        output: Path,
+        *,
+        cwd: Path,
+        environment: Mapping[str, str | None] | None = None,
+        enter: Callable[[], object] | None = None,
+    ) -> None:
+        """Start it. OSError, SubprocessError: it cannot be started."""
+        with output.open("wb") as stream:
+            self.process = _popen(argv, stream, subprocess.STDOUT, cwd, environment, enter)
+
+    def __enter__(self) -> Daemon:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop it and all that it has started: a second after SIGTERM with SIGKILL."""
+        for number, patience in ((signal.SIGTERM, 1.0), (signal.SIGKILL, 10.0)):
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, number)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(patience)
+                return
+
+
+def _start(
+    argv: Sequence[str],
+    cwd: str | os.PathLike[str],
+    environment: Mapping[str, str | None] | None,
+    enter: Callable[[], object] | None,
+) -> _Started | Outcome:
+    try:
+        started = _Started(_popen(argv, subprocess.PIPE, subprocess.PIPE, cwd, environment, enter))
+    except (OSError, subprocess.SubprocessError) as error:
+        return Outcome(NOT_STARTED, "", f"{argv[0]}: {getattr(error, 'strerror', '') or error}")
+    for pipe, _text in started.pipes():
+        os.set_blocking(pipe.fileno(), False)
+    return started
+
+
+def _popen(
+    argv: Sequence[str],
+    out: IO[bytes] | int,
+    err: int,
+    cwd: str | os.PathLike[str],
+    environment: Mapping[str, str | None] | None,
+    enter: Callable[[], object] | None,
+) -> subprocess.Popen[bytes]:
+    own = {"PATH": SEARCH_PATH, "LC_ALL": "C.UTF-8", "SYSTEMD_COLORS": "0", "SYSTEMD_PAGER": ""}
+    variables = {**os.environ, **own, **(environment or {})}
+    return subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        bufsize=0,
+        env={name: value for name, value in variables.items() if value is not None},
+        cwd=cwd,
+        start_new_session=True,
+        preexec_fn=enter,
+    )
+
+
+def _finish(commands: Sequence[_Started | Outcome], seconds: float) -> list[Outcome]:
+    """Wait for commands, and leave those behind that do not end in time.
+
+    A process in uninterruptible sleep takes no signal, and whoever waits for it hangs as well (so does timeout(1)).
+    Each has its own session and holds nothing of this process: neither the caller nor SSH waits for one left behind. Nor is what a
+    command has started waited for, as a daemon that keeps its output open.
+    """
+    started = [one for one in commands if isinstance(one, _Started)]
+    try:
+        stopped = _wait(started, seconds)
+    except BaseException:
+        _stop(started)
+        raise
+    _stop(stopped)
+    return [one if isinstance(one, Outcome) else _outcome(one, one in stopped, seconds) for one in commands]
+
+
+def _wait(running: Sequence[_Started], seconds: float) -> list[_Started]:
+    """Read until all have ended, or it is time; return those that have not ended."""
+    start = last = time.monotonic()
+    with selectors.DefaultSelector() as selector:
+        for one in running:
+            for pipe, text in one.pipes():
+                selector.register(pipe, selectors.EVENT_READ, text)
+        while True:
+            running = [one for one in running if one.process.poll() is None]
+            now = time.monotonic()
+            if not running or now - start >= seconds:
+                return list(running)
+            pause = min(max((now - last) / _PART, _PAUSES[0]), _PAUSES[1], seconds - (now - start))
+            for key, _events in selector.select(pause):
+                last = time.monotonic()
+                if not _read(key.fd, key.data):
+                    selector.unregister(key.fileobj)
+
+
+def _read(pipe: int, text: bytearray) -> bool:
+    """Add what is in a pipe; return whether there may be more later."""
+    try:
+        data = os.read(pipe, _PIPE)
+    except BlockingIOError:
+        return True
+    text += data
+    return bool(data)
+
+
+def _stop(commands: Sequence[_Started]) -> None:
+    """Kill those that run; one that no signal ends is left behind."""
+    running = [one for one in commands if one.process.poll() is None]
+    for one in running:
+        with suppress(OSError):
+            os.killpg(one.process.pid, signal.SIGKILL)
+    for one in _wait(running, _GRACE):
+        one.process.returncode = -signal.SIGKILL  # nobody is to ask again for one that is left behind
+
+
+def _outcome(one: _Started, stopped: bool, seconds: float) -> Outcome:
+    for pipe, text in one.pipes():
+        _read(pipe.fileno(), text)
+        pipe.close()
+    stdout, stderr = one.stdout.decode("utf-8", "replace"), one.stderr.decode("utf-8", "replace")
+    if stopped:
+        return Outcome(None, stdout, "\n".join([*stderr.splitlines(), f"stopped after {round(seconds, 1):g} s"]))
+    return Outcome(one.process.returncode, stdout, stderr)

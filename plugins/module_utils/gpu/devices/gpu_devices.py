@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GPUs and NVSwitches of a machine, by PCI address, and what the driver's files tell of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ...common.sysfs import Root
+
+PCI, PROC = "sys/bus/pci/devices", "proc/driver/nvidia"
+GPUS, CAPABILITIES = f"{PROC}/gpus", f"{PROC}/capabilities"
+_NVIDIA = "0x10de"
+# Display controllers (3D, VGA), and the bridges that NVSwitches are.
+_KINDS = {"0x0302": "gpu", "0x0300": "gpu", "0x0680": "nvswitch"}
+# A device that has fallen off the bus reads as all ones, which is a width of 63 or 255.
+_WIDTHS = (1, 2, 4, 8, 12, 16, 32)
+_SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s")
+_ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
+
+Facts = dict[str, Any]
+
+
+def address_of(text: str) -> str | None:
+    """Return a PCI address as sysfs writes it, 0000:3b:00.0, for nvidia-smi's 00000000:3B:00.0 too; None for no address."""
+    match = _ADDRESS.match(text.strip())
+    if not match:
+        return None
+    domain, bus, slot, function = match.groups()
+    return f"{int(domain, 16):04x}:{bus}:{slot}.{function}".lower()
+
+
+def read_devices(root: Root) -> tuple[list[Facts], list[Facts]]:
+    """Return the GPUs and the NVSwitches in the order of their PCI addresses."""
+    found: dict[str, list[Facts]] = {"gpu": [], "nvswitch": []}
+    for address in root.names(PCI):
+        base = f"{PCI}/{address}"
+        if root.text(f"{base}/vendor") != _NVIDIA:
+            continue
+        kind = _KINDS.get((root.text(f"{base}/class") or "")[:6])
+        if kind:
+            found[kind].append(pci_facts(root, address))
+    return found["gpu"], found["nvswitch"]
+
+
+def pci_facts(root: Root, address: str) -> Facts:
+    """Return what sysfs tells of any PCI device: ids, driver, NUMA node, and its link in GT/s and lanes; None what it does not."""
+    base = f"{PCI}/{address}"
+    return {
+        "address": address,
+        "device": _id(root, f"{base}/device"),
+        "subsystem_vendor": _id(root, f"{base}/subsystem_vendor"),
+        "subsystem_device": _id(root, f"{base}/subsystem_device"),
+        "driver": root.link(f"{base}/driver"),
+        "numa_node": _numa_node(root, f"{base}/numa_node"),
+        "link_speed": _speed(root, f"{base}/current_link_speed"),
+        "max_link_speed": _speed(root, f"{base}/max_link_speed"),
+        "link_width": _width(root, f"{base}/current_link_width"),
+        "max_link_width": _width(root, f"{base}/max_link_width"),
+    }
+
+
+def _id(root: Root, path: str) -> str | None:
+    text = root.text(path)
+    return None if text is None else text.lower()
+
+
+def _numa_node(root: Root, path: str) -> int | None:
+    """Return the node; -1 is the kernel's word for not knowing it."""
+    text = root.text(path)
+    if text is None or text == "-1":
+        return None
+    if not text.isdecimal():
+        root.problems.append(f"/{path}: {text!r} is no NUMA node")
+        return None
+    return int(text)
+
+
+def _speed(root: Root, path: str) -> float | None:
+    text = root.text(path)
+    if text is None:
+        return None
+    match = _SPEED.match(text)
+    if not match:
+        root.problems.append(f"/{path}: {text!r} is no link speed in GT/s")
+        return None
+    return float(match[1])
+
+
+def _width(root: Root, path: str) -> int | None:
+    text = root.text(path)
+    if text is None:
+        return None
+    if not text.isdecimal() or int(text) not in _WIDTHS:
+        root.problems.append(f"/{path}: {text!r} is no width of a PCIe link; is the device still on the bus?")
+        return None
+    return int(text)
+
+
+def add_driver_facts(root: Root, gpus: list[Facts], texts: Mapping[str, str], hung: list[str], loaded: bool) -> None:
+    """Add to each GPU what the driver's files tell of it; `texts` and `hung` are the `information` files by address."""
+    known = {gpu["address"] for gpu in gpus}
+    root.problems += [
+        f"/{GPUS}/{other}: the driver has this GPU and /{PCI} has not"
+        for other in (*texts, *hung)
+        if other not in known
+    ]
+    for gpu in gpus:
+        gpu.update(minor=None, model=None, uuid=None, excluded=None, mig_instances=None)
+        address = gpu["address"]
+        if address in texts:
+            gpu.update(parse_information(texts[address], f"/{GPUS}/{address}/information", root.problems))
+            gpu["mig_instances"] = _mig_instances(root, gpu["minor"])
+        elif loaded and gpu["driver"] == "nvidia" and address not in hung:
+            root.problems.append(f"/{GPUS}/{address}: the driver holds this GPU and has no facts of it")
+
+
+def parse_information(text: str, where: str, problems: list[str]) -> Facts:
+    """Return minor, model, uuid and excluded as a GPU's `information` file tells them; None what it does not."""
+    told = {}
+    for line in text.splitlines():
+        key, colon, value = line.partition(":")
+        if colon:
+            told[key.strip()] = value.strip()
+        elif line.strip():
+            problems.append(f"{where}: {line.strip()!r} is not read")
+    found: Facts = {
+        "minor": _minor(told.get("Device Minor")),
+        "model": told.get("Model") or None,
+        "uuid": told.get("GPU UUID") or None,
+        "excluded": {"Yes": True, "No": False}.get(told.get("GPU Excluded", "")),
+    }
+    # A GPU that the driver has not set up (yet) has a UUID of question marks.
+    if "?" in (found["uuid"] or ""):
+        found["uuid"] = None
+    keys = {"minor": "Device Minor", "model": "Model", "uuid": "GPU UUID", "excluded": "GPU Excluded"}
+    for name, key in keys.items():
+        if found[name] is None:
+            said = f"is {told[key]!r}" if key in told else "is not in it"
+            problems.append(f"{where}: {key} {said}")
+    return found
+
+
+def _minor(text: str | None) -> int | None:
+    return int(text) if text is not None and re.fullmatch(r"[0-9]{1,10}", text) else None
+
+
+def _mig_instances(root: Root, minor: int | None) -> list[Facts] | None:
+    """Return the GPU instances with their compute instances; their directories go by the minor number."""
+    if minor is None:
+        return None
+    if not root.exists(CAPABILITIES):
+        root.problems.append(f"/{CAPABILITIES}: not there, so MIG instances of GPU minor {minor} are unknown")
+        return None
+    base = f"{CAPABILITIES}/gpu{minor}/mig"
+    return [{"gi": gi, "ci": _numbered(root, f"{base}/gi{gi}", "ci")} for gi in _numbered(root, base, "gi")]
+
+
+def _numbered(root: Root, path: str, prefix: str) -> list[int]:
+    found = (re.fullmatch(rf"{prefix}([0-9]+)", name) for name in root.names(path))
+    return sorted(int(match[1]) for match in found if match)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a package with a module's sources is fetched and unpacked beside the machine's own packages, by apt or by dnf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...common.command import Outcome
+from ...primitives.packages.rpm import spec
+
+Run = Callable[[list[str], float], Outcome]
+FETCH, UNPACK, ASK = 300.0, 120.0, 60.0
+
+
+class PackageError(Exception):
+    """A package that cannot be had; the text says why."""
+
+
+@dataclass(frozen=True)
+class Packages:
+    """What a package manager does here.
+
+    `headers` is the name of a kernel's headers; `remove` takes a kernel away, and `choose` has GRUB boot one.
+    """
+
+    headers: str
+    # What prints whether a package is installed, and its version.
+    state: tuple[str, ...]
+    remove: str
+    choose: str
+    # With the folder to fetch into as $1, and the package as $2.
+    fetch: str
+    suffix: str
+    # With the file and the folder to unpack into after it.
+    unpack: tuple[str, ...]
+    named: Callable[[str, str], str]
+    # What reads the lists of repositories; none where fetching does that itself.
+    update: tuple[str, ...] = ()
+    # Where a kernel's headers are, when the kernel itself has the link to them, and so comes after them; below the root.
+    tree: str = ""
+    # What installs a kernel's headers, with their name after it; none where a kernel's headers set nothing off.
+    install: tuple[str, ...] = ()
+
+    def headers_state(self, kernel: str, run: Run) -> tuple[str, str]:
+        """Return whether the package of a kernel's headers is "installed", and its version; "unknown" where no package has them."""
+        said = run([*self.state, self.headers.format(kernel=kernel)], ASK)
+        state, _, version = said.stdout.strip().partition(" ")
+        return (state, version) if said.code == 0 and version else ("unknown", "unknown")
+
+    def fetched(self, package: str, version: str, into: Path, run: Run) -> Path:
+        """Fetch a package and return where it is unpacked. PackageError: it is not there, or the archive is broken."""
+        fetched, unpacked = into / "fetched", into / "unpacked"
+        fetched.mkdir()
+        unpacked.mkdir()
+        wanted = self.named(package, version)
+        _step(run, ["sh", "-c", self.fetch, "sh", str(fetched), wanted], FETCH, f"{wanted} cannot be fetched")
+        archives = sorted(fetched.glob(f"*.{self.suffix}"))
+        if len(archives) != 1:
+            raise PackageError(f"{wanted}: {len(archives)} packages were fetched, and one was expected")
+        _step(run, [*self.unpack, str(archives[0]), str(unpacked)], UNPACK, f"{wanted} cannot be unpacked")
+        return unpacked
+
+
+def _step(run: Run, argv: list[str], timeout: float, what: str) -> None:
+    outcome = run(argv, timeout)
+    if outcome.code != 0:
+        raise PackageError(f"{what}: {outcome.text or argv[0] + ' said nothing'}")
+
+
+_UNPACK_RPM = 'rpm2cpio "$1" >"$2.cpio" && cd "$2" && exec cpio --extract --make-directories --quiet --no-absolute-filenames <"$2.cpio"'
+APT = Packages(
+    headers="linux-headers-{kernel}",
+    state=("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}"),
+    remove="apt-get purge linux-image-{kernel}",
+    choose="GRUB_DEFAULT in /etc/default/grub, with the id of its entry in /boot/grub/grub.cfg; then update-grub",
+    # The directory is root's alone, and apt gives up root to fetch.
+    fetch='cd "$1" && exec apt-get --quiet -o APT::Sandbox::User=root download "$2"',
+    suffix="deb",
+    unpack=("dpkg-deb", "--extract"),
+    named=lambda package, version: f"{package}={version}",
+    update=("apt-get", "--quiet", "update", "--error-on=any"),
+    install=(
+        "env",
+        "DEBIAN_FRONTEND=noninteractive",
+        "apt-get",
+        "--quiet",
+        "--yes",
+        "--no-remove",
+        "--no-install-recommends",
+        "-o",
+        "DPkg::Lock::Timeout=300",
+        "install",
+    ),
+)
+DNF = Packages(
+    headers="kernel-devel-{kernel}",
+    state=("rpm", "-q", "--queryformat", "installed %{VERSION}-%{RELEASE}"),
+    remove="dnf remove kernel-core-{kernel}",
+    choose="grubby --set-default /boot/vmlinuz-{kernel}",
+    # `dnf download` looks at no package's signature, so only where that of the list is checked, which has every package's digest. The
+    # locks and the stream are those of the driver that runs until another one is proven.
+    fetch='cd "$1" && exec dnf --quiet --assumeyes --disableplugin=versionlock --disablerepo="*" --enablerepo="bedplate-*" '
+    '--setopt="bedplate-*.module_hotfixes=1" --setopt="bedplate-*.repo_gpgcheck=1" download "$2"',
+    suffix="rpm",
+    tree="usr/src/kernels/{kernel}",
+    unpack=("sh", "-c", _UNPACK_RPM, "sh"),
+    named=spec,
+)
+MANAGERS = {"apt": APT, "dnf": DNF}

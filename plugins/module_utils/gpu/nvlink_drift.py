@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a machine has what its NVLink takes beside packages: IMEX's list of nodes, and modules for the fabric manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..common.finding import Finding
+from ..common.remedies import run_role_again
+from .gpu_packages_drift import Run
+
+
+def findings(wanted: Mapping[str, Any], kernel: str, run: Run, root: Path = Path("/")) -> Iterator[Finding]:
+    """Compare with `nodes_file`, `nodes` (addresses in order) and `modules`; `kernel` is the one that boots next, "" where not known."""
+    if wanted.get("nodes_file"):
+        yield from nodes(wanted["nodes_file"], wanted["nodes"], root)
+    if kernel:
+        yield from modules(wanted.get("modules", ()), kernel, run)
+
+
+def nodes(path: str, wanted: Sequence[str], root: Path) -> Iterator[Finding]:
+    """Compare the list of the nodes of an NVLink domain, which has to be the same on all of them."""
+    try:
+        found = (root / path.lstrip("/")).read_text(encoding="utf-8").split()
+    except OSError as error:
+        found, said = [], error.strerror or "unreadable"
+    else:
+        said = _difference(wanted, found)
+    if found != list(wanted):
+        whole = f"the {len(wanted)} nodes of the NVLink domain"
+        fix = (
+            run_role_again("gpu_driver")
+            + ", on all nodes of the domain; IMEX refuses to start where they have different lists"
+        )
+        yield Finding("imex-nodes", path, whole, said, fix)
+
+
+def _difference(wanted: Sequence[str], found: Sequence[str]) -> str:
+    lacking = [one for one in wanted if one not in found]
+    others = [one for one in found if one not in wanted]
+    said = [f"{word} {', '.join(names)}" for word, names in (("none of", lacking), ("also", others)) if names]
+    return "; ".join(said) or "the same in another order, or twice"
+
+
+def modules(names: Sequence[str], kernel: str, run: Run) -> Iterator[Finding]:
+    """Look for kernel modules on disk, for the kernel that boots next."""
+    for name in names:
+        if run(["modinfo", "--set-version", kernel, "--field", "filename", name]).code != 0:
+            fix = f"install the package that has it: linux-modules-extra-{kernel} on Ubuntu, the whole linux-image elsewhere"
+            yield Finding(
+                "module",
+                f"module {name} for kernel {kernel}",
+                "there",
+                "none",
+                f"{fix}; the fabric manager waits for it",
+            )

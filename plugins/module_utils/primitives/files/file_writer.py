@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Carry out a plan of `node_files`: validate everything, then write every file beside its target, then rename them all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shlex
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ...common import command as node_command
+from ...common.files import create, temporary_of
+from . import manifest as node_manifest
+from .file_plan import DesiredFile, FileChange, FilePlan, Removal, mounted_problem, plan
+from .manifest import NodeFilesError, Records
+from .plan_diff import diffs
+from .write_problem import write_problem
+
+
+class Scratch:
+    """A module's temporary directory, which is made when its path is asked for."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+
+    def __fspath__(self) -> str:
+        return str(self._module.tmpdir)
+
+
+# Is given a plan before it is carried out.
+Keep = Callable[[FilePlan], None]
+
+
+def apply(
+    manifest: str,
+    wanted: list[DesiredFile],
+    directory: Path,
+    check: bool,
+    diff: bool,
+    scratch: str | os.PathLike[str],
+    *,
+    keep: Keep | None = None,
+    prune: bool = True,
+    keep_below: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Bring the files of a manifest to the wanted state, and return the result of an Ansible module.
+
+    `scratch` is a private directory in which files are validated before anything is touched. It is asked for its path
+    only when a file is to be validated, so that a run with no change need not make one. `keep` is called with the plan
+    before the first write. Without `prune`, what the manifest has on record and `wanted` lacks stays; otherwise
+    that below the directories `keep_below` does.
+    """
+    with node_manifest.locked(directory, create=bool(wanted) and not check):
+        decided = plan(manifest, wanted, node_manifest.load(directory), check, prune, keep_below)
+        _validate(decided, check, scratch)
+        if decided.problems:
+            raise NodeFilesError(decided.problems)
+        if decided.changed and not check:
+            if keep:
+                keep(decided)
+            _FileWriter(decided, directory).write()
+    return _result(decided, diff)
+
+
+def _result(decided: FilePlan, diff: bool) -> dict[str, Any]:
+    notify = {name for change in decided.changes for name in change.wanted.notify}
+    notify |= {name for removal in decided.removals for name in removal.record.notify}
+    result: dict[str, Any] = {
+        "changed": decided.changed,
+        "changed_files": [*sorted(decided.parents), *(change.wanted.path for change in decided.changes)],
+        "removed": [removal.path for removal in decided.removals],
+        "kept": decided.kept,
+        "unchecked": decided.unchecked,
+        "notify": sorted(notify),
+        "problems": decided.warnings,
+    }
+    if diff:
+        result["diff"] = diffs(decided)
+    return result
+
+
+def _validate(decided: FilePlan, check: bool, scratch: str | os.PathLike[str]) -> None:
+    for number, change in enumerate(decided.changes):
+        if change.content and change.wanted.validate:
+            _validate_one(decided, change, check, Path(scratch) / f"bedplate-{number}")
+
+
+def _validate_one(decided: FilePlan, change: FileChange, check: bool, directory: Path) -> None:
+    entry = change.wanted
+    argv = shlex.split(entry.validate)
+    # A script of several lines would hide what it says.
+    command = textwrap.shorten(entry.validate, 60, placeholder="...")
+    if not node_command.find(argv[0]):
+        if check:
+            decided.unchecked.append(f"{entry.path}: {argv[0]}, which validates it, is not installed yet")
+        else:
+            decided.problems.append(
+                f"{entry.path}: cannot be validated by {entry.validate!r}: there is no {argv[0]} on this machine. "
+                "Install it first, or take out validate"
+            )
+        return
+    # Under its own name: some commands look at the ending, or print it.
+    copy = directory / Path(entry.path).name
+    try:
+        directory.mkdir(mode=0o700)
+        _write_new(copy, change)
+        outcome = node_command.run([word.replace("%s", str(copy)) for word in argv])
+    except OSError as error:
+        decided.problems.append(f"{entry.path}: cannot be validated: {write_problem(copy, error)}")
+        return
+    finally:
+        with contextlib.suppress(OSError):  # there may be no directory yet
+            copy.unlink(missing_ok=True)
+            directory.rmdir()
+    if outcome.code == 0:
+        return
+    said = "its output is not shown, since the file is sensitive" if change.hidden else (outcome.text or "no output")
+    ending = "did not end" if outcome.code is None else f"ended with {outcome.code}"
+    if change.incomplete:
+        decided.unchecked.append(f"{entry.path}: {command!r} {ending}, before its owner or directory exist: {said}")
+        return
+    decided.problems.append(
+        f"{entry.path}: {command!r} refused the new content ({ending}): {said.replace(str(copy), entry.path)}\n"
+        "Nothing of this task was written; the machine still has the files it had"
+    )
+
+
+def _write_new(path: Path, change: FileChange, context_of: Path | None = None) -> None:
+    owner = None if change.uid is None or change.gid is None else (change.uid, change.gid)
+    create(path, change.wanted.content, int(change.wanted.mode, 8), owner=owner, context_of=context_of)
+
+
+class _FileWriter:
+    def __init__(self, decided: FilePlan, directory: Path) -> None:
+        self.plan = decided
+        self.directory = directory
+        self.done: Records = dict(decided.before)
+        self.on_disk: Records = decided.before
+        self.staged: list[tuple[Path, FileChange]] = []
+
+    def write(self) -> None:
+        """Write the manifest ahead, so that a run cut short leaves nothing behind that nobody remembers."""
+        gone = {path: record for path, record in self.plan.before.items() if path not in self.plan.records}
+        self._save({**gone, **self.plan.records})
+        path = ""
+        try:
+            directories = {
+                change.wanted.path: change for change in self.plan.changes if change.wanted.state == "directory"
+            }
+            # From the top down: a directory of the list may be in one that is missing, and the other way round.
+            for path in sorted([*self.plan.parents, *directories]):
+                if path in directories:
+                    self._make_directory(directories[path])
+                else:
+                    self._make_parent(path)
+            for change in self.plan.changes:
+                path = change.wanted.path
+                self._stage(change)
+            for temporary, change in list(self.staged):
+                path = change.wanted.path
+                temporary.replace(path)
+                self.staged.remove((temporary, change))
+                self._remember(path)
+            for removal in self.plan.removals:
+                path = removal.path
+                self._remove(removal)
+            self.done = dict(self.plan.records)
+        except OSError as error:
+            raise NodeFilesError([_explain(path, error)]) from error
+        finally:
+            for temporary, _change in self.staged:
+                with contextlib.suppress(OSError):
+                    temporary.unlink()
+            self._save(self.done)
+
+    def _save(self, records: Records) -> None:
+        if records != self.on_disk:
+            node_manifest.save(self.directory, records)
+            self.on_disk = records
+
+    def _remember(self, path: str) -> None:
+        if path in self.plan.records:
+            self.done[path] = self.plan.records[path]
+        else:  # the last block was taken out of somebody else's file
+            self.done.pop(path, None)
+
+    def _make_parent(self, path: str) -> None:
+        Path(path).mkdir(exist_ok=True)
+        Path(path).chmod(0o755)  # whatever the umask is
+        self._remember(path)
+
+    def _make_directory(self, change: FileChange) -> None:
+        entry = change.wanted
+        if change.before.kind == "absent":
+            Path(entry.path).mkdir(mode=0o700)
+            self._remember(entry.path)
+        self._own(change)
+
+    def _own(self, change: FileChange) -> None:
+        assert change.uid is not None  # a missing user or group is a problem long before
+        assert change.gid is not None
+        os.chown(change.wanted.path, change.uid, change.gid)
+        Path(change.wanted.path).chmod(int(change.wanted.mode, 8))
+        self._remember(change.wanted.path)
+
+    def _stage(self, change: FileChange) -> None:
+        entry = change.wanted
+        if entry.state == "directory":
+            return
+        if not change.content:
+            self._own(change)
+            return
+        target = Path(entry.path)
+        temporary = temporary_of(target)
+        if entry.state == "link":
+            temporary.symlink_to(entry.target)
+        else:
+            _write_new(temporary, change, target)
+        self.staged.append((temporary, change))
+
+    def _remove(self, removal: Removal) -> None:
+        try:
+            if removal.record.type == "directory":
+                Path(removal.path).rmdir()
+            else:
+                Path(removal.path).unlink()
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            # Somebody put a file there while we worked: then it stays, like any directory that is not empty.
+            if error.errno != errno.ENOTEMPTY:
+                raise
+        self.done.pop(removal.path, None)
+
+
+def _explain(path: str, error: OSError) -> str:
+    if error.errno == errno.EBUSY:
+        return mounted_problem(path)
+    return (
+        f"{write_problem(path, error)}. Files before it in this task may be written already; correct it and run again"
+    )

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide which packages a task of bedplate.cluster.deploy installs, and keep their versions by holds of apt or locks of dnf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...common import command
+from ...common.command import Outcome
+from ..files.file_plan import DesiredFile
+from . import dpkg, rpm
+from .dpkg import Held, Holds
+
+
+@dataclass(frozen=True)
+class DeployedPackages:
+    """The packages of one task. The arguments are those of bedplate.cluster.deploy, which documents them."""
+
+    manager: str
+    manifest: str | None
+    packages: Sequence[str]
+    hold: Sequence[str]
+    follow: Sequence[str]
+    state_directory: Path
+    check: bool
+    run: Callable[[list[str]], Outcome] = command.run
+
+    def other_versions(self, patterns: Sequence[str], version: str) -> dict[str, str]:
+        """Return name -> version of the installed packages that match a pattern and have another version."""
+        return dpkg.of_other_versions(patterns, version, self.run)
+
+    def to_install(self) -> dict[str, Any]:
+        """Return what the package manager installs or changes; empty when there is nothing to do. RpmError: no records of rpm."""
+        if not self.packages:
+            return {}
+        records = rpm if self._on_dnf else dpkg
+        found = records.missing_packages(self.packages, self.run)
+        others = records.mismatched(self.follow, self.run)
+        if not (found.missing or found.passing or others):
+            return {}
+        to_install = [*found.missing, *others]
+        unknown = [] if self._on_dnf else dpkg.unknown(to_install, self.run)
+        # dnf finds out itself what it has not read yet, but for a while it asks nobody.
+        outdated = not self._on_dnf and (bool(unknown) or dpkg.outdated())
+        if self._on_dnf and not self.check and any("=" in one for one in to_install):
+            rpm.expire_lists(self.run)
+        return {
+            "missing": found.missing,
+            "passing": found.passing,
+            "astray": others,
+            "outdated": outdated,
+            "unknown": unknown,
+        }
+
+    def before_sources(self, sources: Sequence[DesiredFile]) -> list[str]:
+        """Return the packages to install before the sources are written: the plugin of dnf into whose file they put lines."""
+        locked = self._on_dnf and rpm.LOCKS in {entry.path for entry in sources}
+        if locked and not self.check and not Path(rpm.LOCKS).exists():
+            return [rpm.LOCKS_PLUGIN]
+        return []
+
+    def apply_holds(self) -> Held:
+        """Hold the packages by apt, and release those that this manifest no longer names. HoldsError: apt-mark failed."""
+        if not self.manifest or self._on_dnf:
+            return Held([], [])
+        # A pattern may match a package that is named as well.
+        wanted = dict.fromkeys([*self.hold, *dpkg.installed_names(self.follow, self.run)])
+        return Holds(self.state_directory, self.run).apply(self.manifest, [*wanted], self.check)
+
+    def locks(self, followers: Sequence[str]) -> list[DesiredFile] | None:
+        """Return the lines that keep the followers by dnf as they are; None where apt does it. RpmError: no records of rpm."""
+        if not self.manifest or not self._on_dnf:
+            return None
+        lines = rpm.followers_locks(followers, self.run)
+        text = "".join(f"{line}\n" for line in ("# what came with it, as it came", *lines))
+        return [DesiredFile(rpm.LOCKS, state="block", content=text.encode())] if lines else []
+
+    @property
+    def _on_dnf(self) -> bool:
+        return self.manager == "dnf"

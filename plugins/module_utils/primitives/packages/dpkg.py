@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which packages a machine lacks, from dpkg's own records: one read, where apt opens its whole cache to say the same."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ...common import command
+from ...common.command import Outcome
+from ...common.files import atomic_write
+from ...common.versions import matches, without_epoch
+
+EXTENDED_STATES = Path("/var/lib/apt/extended_states")
+# name, name:architecture, name=version, name=version*, name=*; apt alone understands the rest, such as name/release.
+_PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?:=(?P<version>[^*?\[\s]+\*?|\*))?\Z")
+_FORMAT = "${Package}\\t${Architecture}\\t${db:Status-Status}\\t${Version}\\n"
+
+
+@dataclass(frozen=True)
+class MissingPackages:
+    """What apt is to do: install `missing`, and keep `passing`, which are there for others only and would go with them."""
+
+    missing: list[str]
+    passing: list[str]
+
+
+def missing_packages(
+    wanted: Sequence[str],
+    run: Callable[[list[str]], Outcome] = command.run,
+    states: Path = EXTENDED_STATES,
+) -> MissingPackages:
+    """Return the packages of which dpkg's records do not show that they are installed for good, as they were asked for.
+
+    What only apt can tell, a virtual package for one, counts as missing.
+    """
+    parsed = {entry: _PLAIN.match(entry) for entry in wanted}
+    names = sorted({found["name"] for found in parsed.values() if found})
+    if not names:
+        return MissingPackages(list(wanted), [])
+    # dpkg itself is asked for with them, for its architecture is this machine's.
+    said = run(["dpkg-query", "--show", f"--showformat={_FORMAT}", "--", "dpkg", *names])
+    versions = dict(_installed(said.stdout))
+    native = next((arch for name, arch in versions if name == "dpkg"), "")
+    there = {entry: _place(found, native, versions) for entry, found in parsed.items() if found}
+    automatic = _automatic(states)
+    # apt records what serves every architecture under the machine's own.
+    passing = [entry for entry, at in there.items() if at and automatic & {at, (at[0], native)}]
+    return MissingPackages([entry for entry in parsed if not there.get(entry)], passing)
+
+
+def mismatched(followers: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> list[str]:
+    """Return name=version of what is installed of the followers in another version; one that is a name alone is never astray."""
+    return strayed(_followers(followers, run), matches)
+
+
+def installed_names(followers: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> list[str]:
+    """Return the names of what is installed of the followers, in whichever version."""
+    return [name for there in _followers(followers, run).values() for name in there]
+
+
+def _followers(followers: Sequence[str], run: Callable[[list[str]], Outcome]) -> dict[str, dict[str, list[str]]]:
+    if not followers:
+        return {}
+    # dpkg takes patterns as they are.
+    said = run(["dpkg-query", "--show", f"--showformat={_FORMAT}", "--", *map(name_of, followers)])
+    there: dict[str, list[str]] = {}
+    for (name, _arch), version in _installed(said.stdout):
+        there.setdefault(name, []).append(version)
+    return followed(followers, there)
+
+
+def of_other_versions(
+    patterns: Sequence[str], version: str, run: Callable[[list[str]], Outcome] = command.run
+) -> dict[str, str]:
+    """Return name -> version of the installed packages that match a pattern and are of another version, epochs aside."""
+    found = _followers(patterns, run)
+    return {
+        name: one
+        for there in found.values()
+        for name, versions in there.items()
+        for one in versions
+        if not matches(without_epoch(one), version)
+    }
+
+
+def offered(names: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> dict[str, list[str]]:
+    """Return name -> versions that apt's lists have, newest first."""
+    return versions_of(run(["apt-cache", "madison", *names]).stdout, names)
+
+
+def versions_of(text: str, names: Sequence[str]) -> dict[str, list[str]]:
+    """Read `apt-cache madison NAMES`.
+
+    >>> versions_of(" slurmd | 24.11.5-4 | http://deb.debian.org/debian trixie/main amd64 Packages", ["slurmd", "munge"])
+    {'slurmd': ['24.11.5-4'], 'munge': []}
+    """
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for row in (line.split("|") for line in text.splitlines()):
+        if len(row) > 1 and row[1].strip() not in found.setdefault(row[0].strip(), []):
+            found[row[0].strip()].append(row[1].strip())
+    return found
+
+
+def name_of(entry: str) -> str:
+    """Return name, or pattern of names, of name=version."""
+    return entry.partition("=")[0]
+
+
+def followed(followers: Sequence[str], there: Mapping[str, Sequence[str]]) -> dict[str, dict[str, list[str]]]:
+    """Return entry -> name -> versions of what is there of name=version or name, where a name may be a pattern.
+
+    Each package is of one entry: the one with its name, or else the first whose pattern it matches.
+
+    >>> followed(["*-12-9", "libcublas-12-9=1"], {"libcublas-12-9": ["1"], "cuda-nvcc-12-9": ["2"]})
+    {'*-12-9': {'cuda-nvcc-12-9': ['2']}, 'libcublas-12-9=1': {'libcublas-12-9': ['1']}}
+    """
+    entries = {name_of(entry): entry for entry in followers}
+    found: dict[str, dict[str, list[str]]] = {entry: {} for entry in followers}
+    for name, versions in sorted(there.items()):
+        entry = entries.get(name) or next((entries[one] for one in entries if fnmatchcase(name, one)), "")
+        if entry:
+            found[entry][name] = list(versions)
+    return found
+
+
+def strayed(found: Mapping[str, Mapping[str, Sequence[str]]], is_version: Callable[[str, str], bool]) -> list[str]:
+    """Return name=version of those that `followed` found of which one is not of the version that its entry wants."""
+    return [
+        f"{name}={version}"
+        for entry, there in found.items()
+        for name, versions in there.items()
+        if (version := entry.partition("=")[2]) and not all(is_version(one, version) for one in versions)
+    ]
+
+
+class HoldsError(Exception):
+    """Packages that could not be held."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What was done, or is to be done: packages that are held now, and those that are no longer."""
+
+    hold: list[str]
+    unhold: list[str]
+
+    @property
+    def changes(self) -> list[str]:
+        """Return a line a package, as `libcuda1: held`."""
+        return [*(f"{name}: held" for name in self.hold), *(f"{name}: no longer held" for name in self.unhold)]
+
+
+class Holds:
+    """The packages that apt is not to change by itself, and which of them are held by whose wish."""
+
+    def __init__(self, directory: Path, run: Callable[[list[str]], Outcome] = command.run) -> None:
+        self.record = directory / "holds.json"
+        self.run = run
+
+    def of(self, manifest: str) -> list[str]:
+        """Return what a manifest wants held."""
+        return self._recorded().get(manifest, [])
+
+    def apply(self, manifest: str, wanted: Sequence[str], check: bool) -> Held:
+        """Hold the packages of a manifest, and let go those that it alone once wanted held."""
+        recorded = self._recorded()
+        before = recorded.get(manifest, [])
+        if not wanted and not before:
+            return Held([], [])
+        others = {name for owner, names in recorded.items() if owner != manifest for name in names}
+        held = set(self._mark("showhold").split())
+        done = Held(
+            [name for name in wanted if name not in held],
+            [name for name in before if name in held and name not in {*wanted, *others}],
+        )
+        if not check:
+            for verb, names in (("hold", done.hold), ("unhold", done.unhold)):
+                if names:
+                    self._mark(verb, *names)
+            if before != list(wanted):
+                self._write({**recorded, manifest: list(wanted)})
+        return done
+
+    def _mark(self, verb: str, *names: str) -> str:
+        outcome = self.run(["apt-mark", verb, *names])
+        if outcome.code != 0:
+            raise HoldsError(f"apt-mark {verb} {' '.join(names)}: {outcome.text or 'nothing was said'}")
+        return outcome.stdout
+
+    def _recorded(self) -> dict[str, list[str]]:
+        try:
+            return dict(json.loads(self.record.read_text()))
+        except FileNotFoundError:
+            return {}
+
+    def _write(self, recorded: Mapping[str, Sequence[str]]) -> None:
+        self.record.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        text = json.dumps({owner: names for owner, names in recorded.items() if names}, indent=1) + "\n"
+        atomic_write(self.record, text)
+
+
+def outdated(apt: Path = Path("/etc/apt"), lists: Path = Path("/var/lib/apt/lists")) -> bool:
+    """Return whether apt read its lists before its sources were last changed, by whom and in which run ever."""
+    sources = [apt / "sources.list", apt / "sources.list.d", *sorted((apt / "sources.list.d").glob("*"))]
+    stamps = [path.stat().st_mtime for path in sources if path.exists()]
+    # Of one moment: the clock of a file system has steps.
+    return not lists.exists() or max(stamps, default=0.0) >= lists.stat().st_mtime
+
+
+def unknown(wanted: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> list[str]:
+    """Return those of name=version of which apt's lists have no such version, as when a site has added it since they were read."""
+    parsed = {entry: found for entry in wanted if (found := _PLAIN.match(entry)) and found["version"]}
+    if not parsed:
+        return []
+    has = offered(sorted({entry.partition("=")[0] for entry in parsed}), run)
+    versions = {(name.partition(":")[0], version) for name, listed in has.items() for version in listed}
+    return [
+        entry
+        for entry, found in parsed.items()
+        if not any(name == found["name"] and matches(version, found["version"]) for name, version in versions)
+    ]
+
+
+def _place(found: re.Match[str], native: str, versions: Mapping[tuple[str, str], str]) -> tuple[str, str] | None:
+    """Return name and architecture under which a package is installed as asked."""
+    for at in ((found["name"], found["arch"] or native), (found["name"], "all")):
+        if at in versions and matches(versions[at], found["version"] or ""):
+            return at
+    return None
+
+
+def _installed(text: str) -> Iterator[tuple[tuple[str, str], str]]:
+    for line in text.splitlines():
+        name, arch, status, version = line.split("\t")
+        if status == "installed":
+            yield (name, arch), version
+
+
+def _automatic(states: Path) -> set[tuple[str, str]]:
+    """Return (name, architecture) of what apt would remove with the packages that need it."""
+    try:
+        stanzas = states.read_text().split("\n\n")
+    except FileNotFoundError:
+        return set()
+    found = set()
+    for stanza in stanzas:
+        fields = dict(line.partition(": ")[::2] for line in stanza.splitlines())
+        if fields.get("Auto-Installed") == "1":
+            found.add((fields.get("Package", ""), fields.get("Architecture", "")))
+    return found

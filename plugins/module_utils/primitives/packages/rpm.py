@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which packages a machine of rpm lacks, how dnf is asked for a version, and which packages its versionlock keeps as they are."""
+
+from __future__ import annotations
+
+import configparser
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ...common import command
+from ...common.command import Outcome
+from ...common.text import matches_any
+from ...common.versions import matches, without_epoch
+from .dpkg import MissingPackages, followed, name_of, strayed
+
+Run = Callable[[list[str]], Outcome]
+LOCKS = "/etc/dnf/plugins/versionlock.list"
+LOCKS_PLUGIN = "python3-dnf-plugin-versionlock"
+"""It brings the file, and with it the plugins' core, of which `dnf download` is."""
+NONE = "!"
+"""In the place of a version: dnf is to take none, neither another one."""
+LOCKS_CONFIGURATION = Path("/etc/dnf/plugins/versionlock.conf")
+_FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
+
+
+class RpmError(Exception):
+    """rpm's records cannot be read."""
+
+
+def spec(name: str, version: str = "*") -> str:
+    """Return how dnf is asked for a version, which may be a pattern; without an epoch it is of any.
+
+    >>> spec("libnvidia-ml", "3:1.2-*"), spec("cuda-toolkit", "12.9.*"), spec("nvlsm")
+    ('libnvidia-ml-3:1.2-*', 'cuda-toolkit-12.9.*-*', 'nvlsm')
+    """
+    if version in ("", "*"):
+        return name
+    return f"{name}-{version}" if "-" in version else f"{name}-{version}-*"
+
+
+def lock(name: str, version: str) -> str:
+    """Return the line of versionlock's list that leaves of a package this version alone, on every architecture.
+
+    >>> lock("kernel-core", "5.14.0-1.el9")
+    'kernel-core-5.14.0-1.el9.*'
+    """
+    return f"{spec(name, version)}.*"
+
+
+def is_version(installed: str, asked: str) -> bool:
+    """Return whether epoch:version-release is what was asked for; without an epoch that of any, with a * at the end whatever follows.
+
+    >>> [is_version("3:1.2-1.el9", one) for one in ("", "3:1.2-*", "1.2-1.el9", "2:1.2-*", "1.2.*")]
+    [True, True, True, False, False]
+    """
+    if asked in ("", "*"):
+        return True
+    there = installed if ":" in asked else without_epoch(installed)
+    if "-" not in asked and not asked.endswith("*"):
+        return there.rpartition("-")[0] == asked
+    return matches(there, asked)
+
+
+def installed(names: Sequence[str], run: Run = command.run) -> dict[str, list[str]]:
+    """Return name -> epoch:version-release of all that is installed of names, or of patterns of them, by one call.
+
+    RpmError: there is no rpm, or no records.
+    """
+    found: dict[str, list[str]] = {}
+    if not names:
+        return found
+    # With rpm itself, so that a machine whose records are empty is no machine without these packages. Only with --all does it take
+    # patterns, and then those of its own, in which a set of characters is another thing.
+    patterns = any(set(name) & set("*?[") for name in names)
+    asked = ["--all", *(re.sub(r"\[[^]]*\]", "*", name) for name in names)] if patterns else ["--", *names]
+    said = run(["rpm", "-q", "--queryformat", _FORMAT, *asked])
+    if said.code in (None, 127) or "error:" in said.stderr:
+        raise RpmError(
+            f"rpm -q: {said.text or 'nothing was said'}. The packages of this machine are to be dnf's; if it has another system, "
+            "name that one in the cluster file (gpu_stack.os)"
+        )
+    for line in said.stdout.splitlines():
+        name, tab, version = line.partition("\t")
+        if tab and matches_any(name, names):
+            found.setdefault(name, []).append(version)
+    return found
+
+
+def missing_packages(wanted: Sequence[str], run: Run = command.run) -> MissingPackages:
+    """Return the packages, as name or name=version, of which none is installed as asked. rpm knows of none that is there for others."""
+    parsed = _parsed(wanted)
+    there = installed([*parsed], run)
+    return MissingPackages(
+        [
+            _joined(name, version)
+            for name, version in parsed.items()
+            if not any(is_version(one, version) for one in there.get(name, ()))
+        ],
+        [],
+    )
+
+
+def mismatched(followers: Sequence[str], run: Run = command.run) -> list[str]:
+    """Return name=version of what is installed of the followers in another version; one that is a name alone is never astray."""
+    return strayed(followed(followers, installed([*map(name_of, followers)], run)), is_version)
+
+
+def installed_names(followers: Sequence[str], run: Run = command.run) -> list[str]:
+    """Return the names of what is installed of the followers, in whichever version."""
+    there = followed(followers, installed([*map(name_of, followers)], run))
+    return [name for versions in there.values() for name in versions]
+
+
+def followers_locks(followers: Sequence[str], run: Run = command.run) -> list[str]:
+    """Return the lines that keep what is installed of the followers without a version as it is.
+
+    Those with a version are locked to that one by whoever states it, before they are installed.
+    """
+    there = followed(followers, installed([*map(name_of, followers)], run))
+    return [
+        lock(name, version)
+        for entry, found in there.items()
+        if "=" not in entry
+        for name, versions in found.items()
+        for version in versions
+    ]
+
+
+def specs(packages: Sequence[str]) -> list[str]:
+    """Return packages as dnf is asked for them.
+
+    >>> specs(["dkms", "libnvidia-ml=3:1.2-*"])
+    ['dkms', 'libnvidia-ml-3:1.2-*']
+    """
+    return [spec(name, version) for name, version in _parsed(packages).items()]
+
+
+def expire_lists(run: Run = command.run) -> None:
+    """Have dnf ask its repositories at its next start, however new its lists are: a site may just have added a version."""
+    run(["dnf", "--quiet", "clean", "expire-cache"])
+
+
+def locks(configuration: Path = LOCKS_CONFIGURATION) -> frozenset[str]:
+    """Return the lines by which versionlock keeps packages; none where it is not installed or off. It reads them at every start of dnf."""
+    settings = configparser.ConfigParser(interpolation=None)
+    try:
+        settings.read_string(configuration.read_text())
+        if not settings.getboolean("main", "enabled", fallback=False):
+            return frozenset()
+        lines = Path(settings.get("main", "locklist", fallback=LOCKS)).read_text().splitlines()
+    except (OSError, ValueError, configparser.Error):
+        return frozenset()
+    return frozenset(line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#"))
+
+
+def held(wanted: Mapping[str, str], lines: frozenset[str]) -> frozenset[str]:
+    """Return those of name -> version that are locked to this version, or of which dnf is to take none, which NONE asks for.
+
+    Any version, "*", needs no lock.
+    """
+    return frozenset(
+        name
+        for name, version in wanted.items()
+        if version in ("", "*") or {lock(name, version), f"{NONE}{name}"} & lines
+    )
+
+
+def kept(followers: Sequence[str], lines: frozenset[str], run: Run = command.run) -> frozenset[str]:
+    """Return the names of what is installed of the followers, which have no version, and locked as it is."""
+    found = followed(followers, installed(followers, run))
+    return frozenset(
+        name
+        for there in found.values()
+        for name, versions in there.items()
+        if {lock(name, one) for one in versions} <= lines
+    )
+
+
+def _parsed(packages: Sequence[str]) -> dict[str, str]:
+    return {name: version for name, _equals, version in (entry.partition("=") for entry in packages)}
+
+
+def _joined(name: str, version: str) -> str:
+    return f"{name}={version}" if version else name

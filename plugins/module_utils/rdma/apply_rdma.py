@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring names, addresses and lossless priorities to this machine's RDMA devices.
+
+bedplate-rdma.service runs it at every boot, after each change, and whenever a device comes, as after the reload of a driver. Usage:
+python3 -m ansible_collections.bedplate.cluster.plugins.module_utils.rdma.apply_rdma SETTINGS [ROOT]. SETTINGS is JSON, as
+`plugins/plugin_utils/rdma` writes it. What is right stays as it is; what cannot be had is told, a line each, and the exit code is 1.
+A device that is not there yet is no failure: it starts this again when it comes, and `verify` tells of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..common.command import Runner, run_quick
+from ..common.sysfs import Root
+from ..primitives.kernel import settings_unit
+from . import device_names, nccl_topology_file, rail_interfaces, rdma_devices, rdma_software, roce
+
+
+def apply(root: Root, settings: Mapping[str, Any], run: Runner = run_quick) -> Iterator[str]:
+    """Bring a machine to its settings; yield what failed, after all has been tried."""
+    nics = rdma_devices.nics_from(settings["nics"])
+    rdma_software.note(root, settings["doca"])
+    there = rdma_devices.read_devices(root)
+    if device_names.renames(there, nics):
+        yield from device_names.rename_devices(there, nics, run)
+        there = rdma_devices.read_devices(root)
+    yield from rail_interfaces.configure(root, there, nics, settings["management"], run)
+    if settings["roce"]:
+        yield from roce.apply(root, there, nics, settings["roce"], run)
+    if settings["topology"]:
+        nccl_topology_file.write(root, nics)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Bring this machine to the settings of a file."""
+    return settings_unit.main(arguments, apply, "rdma")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

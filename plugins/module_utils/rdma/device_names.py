@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of RDMA devices as the cluster file has them, whatever order the kernel found them in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from ..common.command import Runner
+from ..common.finding import Finding
+from ..common.sysfs import Root
+from .rdma_devices import NicSettings, RdmaDevice, find
+
+_PCI = "sys/bus/pci/devices"
+
+
+def renames(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> list[tuple[str, str]]:
+    """Return (from, to) in an order in which no name is ever taken: what is in the way goes aside first.
+
+    >>> one, other = RdmaDevice("mlx5_0", "b", "", "", "", ""), RdmaDevice("mlx5_1", "a", "", "", "", "")
+    >>> renames([one, other], [NicSettings("mlx5_0", "a"), NicSettings("mlx5_1", "b")])
+    [('mlx5_0', 'bedplate_b'), ('mlx5_1', 'mlx5_0'), ('bedplate_b', 'mlx5_1')]
+    """
+    names = {one.name: one for one in devices}
+    pending = {}
+    for nic in nics:
+        device = find(devices, nic) if nic.is_fixed else None
+        if device is not None and device.name != nic.name:
+            pending[device.name] = nic.name
+    moves = []
+    while pending:
+        old = next((one for one, new in pending.items() if new not in names), "")
+        if old:
+            new = pending.pop(old)
+        else:
+            # All names are taken: whoever has the first one goes aside, and stays there if the file has no name for it.
+            old = next(iter(pending.values()))
+            new = "bedplate_" + re.sub(r"\W", "_", names[old].pci or names[old].guid or old)
+            if old in pending:
+                pending[new] = pending.pop(old)
+        names[new] = names.pop(old)
+        moves.append((old, new))
+    return moves
+
+
+def rename_devices(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], run: Runner) -> Iterator[str]:
+    """Rename devices; yield what failed."""
+    for old, new in renames(devices, nics):
+        outcome = run(["rdma", "dev", "set", old, "name", new])
+        if outcome.code != 0:
+            yield f"RDMA device {old}: cannot be renamed to {new}: {outcome.error_line}"
+
+
+def drift(root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterator[Finding]:
+    """Compare: NICs that are not there, or have another name."""
+    for nic in nics:
+        device = find(devices, nic)
+        if device is None:
+            yield _missing(root, devices, nic)
+        elif device.name != nic.name:
+            yield Finding(
+                "rdma-name",
+                f"name of the RDMA device {_whose(nic)}",
+                nic.name,
+                device.name,
+                "systemctl restart bedplate-rdma",
+            )
+
+
+def _whose(nic: NicSettings) -> str:
+    return f"at {nic.pci}" if nic.pci else f"with the GUID {nic.guid}"
+
+
+def _missing(root: Root, devices: Sequence[RdmaDevice], nic: NicSettings) -> Finding:
+    there = ", ".join(one.name for one in devices) or "none"
+    if not nic.is_fixed:
+        fix = "see `lspci -d 15b3:` and `dmesg | grep mlx5`; give the NIC its `pci` in the cluster file if it has another name"
+        return Finding("rdma-device", f"RDMA device {nic.name}", "there", f"not there; this machine has {there}", fix)
+    setting = f"RDMA device {nic.name} {_whose(nic)}"
+    if nic.pci and not root.exists(f"{_PCI}/{nic.pci}"):
+        return Finding(
+            "rdma-device",
+            setting,
+            "there",
+            "no such PCI device",
+            "lspci; a NIC that is away is a matter of slot, riser or firmware",
+        )
+    if nic.pci:
+        driver = root.link(f"{_PCI}/{nic.pci}/driver")
+        found = f"a PCI device with the driver {driver}, without RDMA" if driver else "a PCI device without a driver"
+        return Finding(
+            "rdma-device", setting, "there", found, "modprobe mlx5_ib; dmesg says why the driver did not take it"
+        )
+    return Finding(
+        "rdma-device",
+        setting,
+        "there",
+        f"not there; this machine has {there}",
+        "a NIC that was replaced: record its GUID, or give its `pci`",
+    )

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Network interfaces of the rails: their addresses, their MTU, and whose questions for addresses they answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ..common.command import Runner
+from ..common.files import atomic_write
+from ..common.finding import Finding
+from ..common.sysfs import Root
+from ..primitives.kernel import kernel_files, sysctl
+from .rdma_devices import NicSettings, RdmaDevice, find
+
+OURS = "run/bedplate/rdma-addresses.json"
+# Several interfaces in one network: each answers for its own address alone, asks with its own, and takes what the others would.
+_SHARED = {"rp_filter": "2", "arp_ignore": "1", "arp_announce": "2"}
+_RESTART = "systemctl restart bedplate-rdma; who changed it?"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface: its IPv4 addresses with their length, whether it is up, its MTU in bytes."""
+
+    addresses: tuple[str, ...]
+    up: bool
+    mtu: int
+
+
+class LinkError(Exception):
+    """An interface that could not be read; why."""
+
+
+def read_link(interface: str, run: Runner) -> Interface:
+    """Return what `ip` says of an interface; LinkError where it says nothing."""
+    outcome = run(["ip", "-j", "addr", "show", "dev", interface])
+    try:
+        data = next(one for one in json.loads(outcome.stdout or "[]") if one)
+        found = [f"{one['local']}/{one['prefixlen']}" for one in data["addr_info"] if one["family"] == "inet"]
+        return Interface(tuple(found), "UP" in data["flags"], int(data["mtu"]))
+    except (ValueError, KeyError, TypeError, StopIteration):
+        raise LinkError(f"interface {interface}: {outcome.error_line}") from None
+
+
+def interfaces(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterator[tuple[NicSettings, str]]:
+    """Yield the NICs with a wish for their interface, and that; "" where the device is away or has none."""
+    for nic in nics:
+        if nic.address or nic.mtu:
+            device = find(devices, nic)
+            yield nic, device.interface if device else ""
+
+
+def shared(interface: str) -> list[kernel_files.Write]:
+    """Return the settings of an interface that shares its network with others of the machine."""
+    return [kernel_files.Write(f"proc/sys/net/ipv4/conf/{interface}/{key}", value) for key, value in _SHARED.items()]
+
+
+def configure(
+    root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], management: str, run: Runner
+) -> Iterator[str]:
+    """Give the rails' interfaces what is wanted; yield what failed. One with the address of Ansible and Slurm is left alone."""
+    before, now = _ours(root), {}
+    for nic, interface in interfaces(devices, nics):
+        if not interface:
+            print(f"{nic.name}: no network interface yet; it gets its address when it comes")
+            continue
+        try:
+            link = read_link(interface, run)
+        except LinkError as error:
+            yield str(error)
+            continue
+        if management in [one.partition("/")[0] for one in link.addresses]:
+            yield f"{nic.name}: its interface {interface} has the address {management} of `management`: it was left as it is"
+            continue
+        old = [one for one in before.get(interface, ()) if one in link.addresses and one != nic.address]
+        for command in _commands(nic, interface, link, old):
+            outcome = run(command)
+            if outcome.code != 0:
+                yield f"{nic.name}: {' '.join(command)}: {outcome.error_line}"
+        if nic.shared:
+            yield from kernel_files.apply(root, shared(interface))
+        now[interface] = [nic.address] if nic.address else []
+    _remember(root, before, now)
+
+
+def _commands(nic: NicSettings, interface: str, link: Interface, old: Sequence[str]) -> Iterator[list[str]]:
+    """Yield what takes an interface from what it is to what is wanted; `old` are addresses that an earlier run gave it."""
+    if nic.mtu and link.mtu != nic.mtu:
+        yield ["ip", "link", "set", "dev", interface, "mtu", str(nic.mtu)]
+    for address in old:
+        yield ["ip", "addr", "del", address, "dev", interface]
+    if nic.address and nic.address not in link.addresses:
+        yield ["ip", "addr", "add", nic.address, "dev", interface]
+    if not link.up:
+        yield ["ip", "link", "set", "dev", interface, "up"]
+
+
+def drift(root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], run: Runner) -> Iterator[Finding]:
+    """Compare the rails' interfaces; a device that is away is told of by its name."""
+    for nic, interface in interfaces(devices, nics):
+        if not interface:
+            if find(devices, nic):
+                yield Finding(
+                    "interface",
+                    f"network interface of {nic.name}",
+                    "there",
+                    "none",
+                    "modprobe ib_ipoib on InfiniBand; dmesg",
+                )
+            continue
+        try:
+            link = read_link(interface, run)
+        except LinkError as error:
+            yield Finding("interface", f"network interface of {nic.name}", "there", str(error), "ip link")
+            continue
+        setting = f"of {nic.name} ({interface})"
+        if nic.address and nic.address not in link.addresses:
+            yield Finding("address", f"address {setting}", nic.address, ", ".join(link.addresses) or "none", _RESTART)
+        if nic.mtu and link.mtu != nic.mtu:
+            yield Finding("mtu", f"MTU {setting}", str(nic.mtu), str(link.mtu), _RESTART)
+        if not link.up:
+            yield Finding("interface", f"interface {setting}", "up", "down", _RESTART)
+        if nic.shared:
+            for row in kernel_files.drift(root, shared(interface)):
+                yield replace(row, remedy=_RESTART)
+            # systemd-sysctl sets them anew whenever the interface comes.
+            keys = {sysctl.dotted(one.path[len("proc/sys/") :]): one.value for one in shared(interface)}
+            for row in sysctl.conflicts(root, keys):
+                yield replace(row, remedy=f"leave {interface} out there: a line with a dash and the key alone does")
+
+
+def _ours(root: Root) -> dict[str, list[str]]:
+    """Return interface -> addresses that an earlier run of this boot gave it."""
+    try:
+        found = json.loads(root.text(OURS, needed=False) or "{}")
+        return {str(key): [str(one) for one in value] for key, value in found.items()}
+    except (ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _remember(root: Root, before: Mapping[str, list[str]], now: Mapping[str, list[str]]) -> None:
+    if any(now.values()) or before:
+        file = root.find(OURS)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        atomic_write(file, json.dumps({**before, **now}) + "\n", sync=False)  # in memory

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All that the role rdma manages on a machine, read back and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..common.command import Runner, run_quick
+from ..common.finding import Finding
+from ..common.remedies import run_role_again
+from ..common.sysfs import Root
+from ..drift import modprobe
+from . import device_names, link_state, nccl_topology_file, rail_interfaces, rdma_devices, rdma_software, roce
+
+NCCL = "etc/nccl.conf"
+
+
+def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
+    """Yield every difference. `expected` is that of the filter rdma."""
+    settings = expected["settings"]
+    nics = rdma_devices.nics_from(settings["nics"])
+    yield from rdma_software.drift(root, expected, run)
+    there = rdma_devices.read_devices(root)
+    yield from device_names.drift(root, there, nics)
+    yield from rail_interfaces.drift(root, there, nics, run)
+    yield from link_state.findings(root, there, nics, expected["links"], run)
+    if settings["roce"]:
+        yield from roce.drift(root, there, nics, settings["roce"], run)
+    if settings["topology"]:
+        yield from nccl_topology_file.drift(root, nics)
+    yield from _nccl(root, expected["nccl"])
+    yield from modprobe.findings(root, expected, run)
+
+
+def _nccl(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
+    """Compare what NCCL reads: of several lines with a key the last one counts."""
+    lines = (root.text(NCCL, needed=False) or "").splitlines() if wanted else []
+    there = dict(line.partition("=")[::2] for line in lines if "=" in line and not line.startswith("#"))
+    for key, value in wanted.items():
+        if there.get(key) != value:
+            yield Finding(
+                "nccl", f"{key} in /{NCCL}", value, there.get(key, "none"), f"{run_role_again('rdma')}; who changed it?"
+            )

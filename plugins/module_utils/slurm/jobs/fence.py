@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep new jobs off nodes and partitions in the seconds between the last list of jobs and the reconfigure that changes them.
+
+A free node whose line changes, or that leaves, is drained with a reason of bedplate's own. A partition that leaves takes no new job. Then
+the list of jobs is read again: what got a job meanwhile keeps its line and is given back at once, all else once the change is in force
+or was taken back. A run that was killed in between leaves the reason of the nodes and the record of the partitions. Only their age tells
+such a run from one that goes on: what is older than ten minutes is given back by the next run, and what is younger stays.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from ...common.files import atomic_write
+from ...common.hostlist import fold
+from ..conf.conf_reader import Conf, partitions_of
+from ..live.slurmctld_report import Live
+
+# A reason that does not begin so is somebody else's.
+OWNER = "bedplate:edit:"
+# No run keeps nodes free of jobs for longer: the proof ends after a minute, and daemons have two to start or to read their files.
+LONGEST = timedelta(minutes=10)
+_VERSION = 1
+_CLOSED = "DRAIN"
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
+
+
+@dataclass
+class Fence:
+    """Nodes that are drained, and partitions that take no new job, by bedplate."""
+
+    nodes: list[str] = field(default_factory=list)
+    partitions: list[str] = field(default_factory=list)
+
+    def facts(self) -> dict[str, object]:
+        """Return the fence as plain data."""
+        return {"nodes": fold(self.nodes), "partitions": self.partitions}
+
+
+class Closed:
+    """Record on the controller of the partitions that bedplate has closed: Slurm keeps no reason for a partition.
+
+    A partition is on record from before it is closed until after it is open again.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Use the record in bedplate's state directory."""
+        self.path = directory / "slurm_fence.json"
+
+    def origin(self) -> tuple[str, datetime | None]:
+        """Return the run that closed them, and when; nothing without a record, or with one of an earlier bedplate."""
+        document = self._read()
+        try:
+            since = datetime.strptime(document["since"], _TIME).replace(tzinfo=timezone.utc)
+        except (KeyError, TypeError, ValueError):
+            return "", None
+        return str(document.get("run", "")), since
+
+    def names(self) -> list[str]:
+        """Return the partitions. OSError: the record cannot be read."""
+        names: list[str] = self._read()["partitions"]
+        return names
+
+    def _read(self) -> dict[str, Any]:
+        try:
+            document = json.loads(self.path.read_text(encoding="utf-8"))
+            return {**document, "partitions": list(document["partitions"])}
+        except FileNotFoundError:
+            return {"partitions": []}
+        except (ValueError, KeyError, TypeError) as error:
+            remedy = "Open the partitions that bedplate has closed (`scontrol show partitions`), and remove the file"
+            raise OSError(f"{self.path} is not a record of closed partitions: {error}. {remedy}.") from error
+
+    def add(self, partitions: Iterable[str], run: str, now: datetime) -> None:
+        """Put partitions on record for a run. OSError: they are not."""
+        self._write([*self.names(), *partitions], {"run": run, "since": now.strftime(_TIME)})
+
+    def remove(self, partitions: Collection[str]) -> None:
+        """Take partitions off the record."""
+        before = self.names()
+        after = [name for name in before if name not in partitions]
+        if after != before:
+            self._write(after, {key: value for key, value in self._read().items() if key in ("run", "since")})
+
+    def _write(self, partitions: Iterable[str], origin: dict[str, str]) -> None:
+        names = list(dict.fromkeys(partitions))
+        if not names:
+            self.path.unlink(missing_ok=True)
+            return
+        self.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        text = json.dumps({"version": _VERSION, "partitions": names, **origin}) + "\n"
+        atomic_write(self.path, text, mode=0o600)
+
+
+def active(live: Live, conf: Conf, closed: Iterable[str]) -> Fence:
+    """Return what bedplate has taken out of service and not given back; `closed` are the partitions on record.
+
+    A partition that a person has opened, or given another state, is not bedplate's any more. One that the file closes or no longer has
+    stays closed.
+    """
+    nodes = [name for name, pairs in live.nodes.items() if pairs.get("Reason", "").startswith(OWNER)]
+    stated = partitions_of(conf)
+    names = [name for name in closed if _state(live, name) == _CLOSED and name in stated and _is_open(stated[name])]
+    return Fence(nodes, names)
+
+
+def raised_by_others(live: Live, found: Fence, run: str, record: tuple[str, datetime | None], now: datetime) -> Fence:
+    """Return what of a fence another run has put up, so lately that it may go on.
+
+    `run` is this run, `record` the run and the time of the partitions' record. A reason without a time is of an earlier bedplate.
+    """
+    nodes = [name for name in found.nodes if _may_go_on(*_origin(live.nodes[name].get("Reason", "")), run, now)]
+    return Fence(nodes, found.partitions if _may_go_on(*record, run, now) else [])
+
+
+def without_others(found: Fence, others: Fence) -> Fence:
+    """Return a fence without what is another run's."""
+    return Fence(
+        [name for name in found.nodes if name not in others.nodes],
+        [name for name in found.partitions if name not in others.partitions],
+    )
+
+
+def reason(run: str, now: datetime) -> str:
+    """Return the reason for which a run drains a node.
+
+    >>> reason("3f2a9c1b", datetime(2026, 11, 22, 22, 18, 50, tzinfo=timezone.utc))
+    'bedplate:edit:3f2a9c1b:2026-11-22T22:18:50Z the line of this node is about to change'
+    """
+    return f"{OWNER}{run}:{now.strftime(_TIME)} the line of this node is about to change"
+
+
+def _origin(word: str) -> tuple[str, datetime | None]:
+    """Return the run and the time in the first word of a reason."""
+    run, _, time = word.removeprefix(OWNER).partition(":")
+    try:
+        return run, datetime.strptime(time, _TIME).replace(tzinfo=timezone.utc)
+    except ValueError:
+        return "", None
+
+
+def _may_go_on(run: str, since: datetime | None, own: str, now: datetime) -> bool:
+    # A clock that was set back makes a time of the future: that run may go on, too, for as long.
+    return run != own and since is not None and abs(now - since) < LONGEST
+
+
+def settled(live: Live, conf: Conf, closed: Iterable[str]) -> list[str]:
+    """Return the partitions on record that are not bedplate's to open any more."""
+    stated = partitions_of(conf)
+    return [name for name in closed if _state(live, name) != _CLOSED or (name in stated and not _is_open(stated[name]))]
+
+
+def _state(live: Live, partition: str) -> str:
+    return live.partitions.get(partition, {}).get("State", "")
+
+
+def _is_open(pairs: dict[str, str]) -> bool:
+    return pairs.get("State", "UP").upper() == "UP"
+
+
+def targets(live: Live, nodes: Iterable[str], partitions: Iterable[str]) -> Fence:
+    """Return what of these may get a job at any moment: no job is there now, and nobody has taken it out of service."""
+    busy = live.jobs_by_node()
+    used = used_partitions(live)
+    return Fence(
+        [name for name in nodes if name not in busy and _takes_jobs(live.nodes.get(name, {}).get("State", ""))],
+        [name for name in partitions if name not in used and _state(live, name) == "UP"],
+    )
+
+
+def used_partitions(live: Live) -> set[str]:
+    """Return the partitions in which jobs run or wait."""
+    return {name for job in live.jobs for name in job.partitions}
+
+
+def _takes_jobs(state: str) -> bool:
+    """Return whether a node may get a job; one that a person has marked FAIL, or that reboots, is left as it is.
+
+    A node that power saving has switched off may: slurmctld allocates it and then resumes it.
+
+    >>> [_takes_jobs(state) for state in ("IDLE+POWERED_DOWN", "DOWN+POWERED_DOWN", "DOWN*", "IDLE+POWERING_DOWN")]
+    [True, False, False, False]
+    """
+    state = state.replace("+POWERED_DOWN", "")
+    closed = ("DOWN", "FUTURE", "UNKNOWN", "DRAIN", "FAIL", "REBOOT")
+    return bool(state) and not any(word in state for word in closed)
+
+
+def raise_commands(fence: Fence, run: str, now: datetime) -> list[list[str]]:
+    """Return the commands with which a run puts a fence up."""
+    drain = [["scontrol", "update", f"NodeName={fold(fence.nodes)}", "State=DRAIN", f"Reason={reason(run, now)}"]]
+    close = [["scontrol", "update", f"PartitionName={name}", f"State={_CLOSED}"] for name in fence.partitions]
+    return (drain if fence.nodes else []) + close
+
+
+def lift_commands(live: Live, conf: Conf, fence: Fence) -> list[list[str]]:
+    """Return the commands that give back what is still fenced: a reason or a state that a person has set since is theirs."""
+    still, asked = active(live, conf, fence.partitions), set(fence.nodes)
+    own = [name for name in still.nodes if name in asked]
+    resume = [["scontrol", "update", f"NodeName={fold(own)}", "State=RESUME"]]
+    return (resume if own else []) + [
+        ["scontrol", "update", f"PartitionName={name}", "State=UP"] for name in still.partitions
+    ]
+
+
+def lift(run: Callable[[list[str]], str], live: Live, conf: Conf, fence: Fence, closed: Closed) -> list[str]:
+    """Give back what is still fenced; return what could not be given back. `run` returns the error of a command."""
+    failed = {}
+    for command in lift_commands(live, conf, fence):
+        error = run(command)
+        if error:
+            failed[command[2]] = f"`{' '.join(command)}`: {error}"
+    opened = [name for name in active(live, conf, fence.partitions).partitions if f"PartitionName={name}" not in failed]
+    closed.remove([*opened, *settled(live, conf, fence.partitions)])
+    return list(failed.values())
+
+
+def runner(run_command: Callable[..., Any], environment: dict[str, str]) -> Callable[[list[str]], str]:
+    """Return a function that runs a command of Slurm and returns its error; empty when it succeeded."""
+
+    def run(command: list[str]) -> str:
+        rc, out, err = run_command(["timeout", "30", *command], environ_update=environment)
+        return "" if rc == 0 else str(err or out).strip() or f"exit status {rc}"
+
+    return run

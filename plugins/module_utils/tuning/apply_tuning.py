@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring the settings of this machine that a boot forgets. bedplate-tuning.service runs it: early in every boot, and after each change.
+
+Usage: python3 -m ansible_collections.bedplate.cluster.plugins.module_utils.tuning.apply_tuning SETTINGS [ROOT]. SETTINGS is JSON, as
+`plugins/plugin_utils/tuning` writes it. What is right stays as it is; what cannot be had is told, a line each, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..common.cpulists import cpu_numbers
+from ..common.sysfs import Root
+from ..primitives.kernel import kernel_files, settings_unit, sysctl
+from ..primitives.reboot_notes import jobs
+from .cpu import irq_plan
+from .memory import huge_page_pool
+from .pci import pci_config_space
+from .pci.machine_topology import read_machine
+
+
+def apply(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
+    """Bring a machine to its settings; yield what failed, after all has been tried."""
+    yield from sysctl.apply(root, settings["sysctl"])
+    yield from _pages(root, settings)
+    yield from kernel_files.apply(root, [*kernel_files.writes_from(settings["writes"]), *idle(root, settings)])
+    yield from pci_config_space.apply(root, settings["acs_off"], settings["read_request"])
+    yield from _interrupts(root, settings)
+
+
+def _pages(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
+    outcome = huge_page_pool.apply_settings(root, settings, lambda: jobs(root.find("proc")))
+    for finding in outcome.waiting:
+        print(finding)
+    yield from map(str, outcome.refused)
+
+
+def idle(root: Root, settings: Mapping[str, Any]) -> list[kernel_files.Write]:
+    """Return the switches of idle states; none where nobody says anything of them."""
+    return kernel_files.idle_states(root, settings["idle_us"]) if "idle_us" in settings else []
+
+
+def interrupts(root: Root, settings: Mapping[str, Any]) -> irq_plan.IrqPlan:
+    """Return where the interrupts of the fabric's NICs go."""
+    machine = read_machine(str(root.top))
+    there = {nic.address: irq_plan.interrupts(root, nic) for nic in machine.nics}
+    # By the numbers that Slurm gives to cores: Linux may count otherwise.
+    kept = cpu_numbers(machine.cores, settings["irqs"]["cores"])
+    return irq_plan.plan(machine, there, kept, settings["irqs"]["nics"])
+
+
+def _interrupts(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
+    if "irqs" not in settings:
+        return
+    moved = irq_plan.move(root, interrupts(root, settings))
+    if moved.managed:
+        print(f"{len(moved.managed)} interrupts are managed by their driver, which spreads them itself")
+    for number, reason in moved.failed.items():
+        yield f"interrupt {number} cannot be moved: {reason}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Bring this machine to the settings of a file."""
+    return settings_unit.main(arguments, apply, "node_tuning")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

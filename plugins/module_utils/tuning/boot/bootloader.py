@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The boot loader of a machine: which one it is, and what it would change for wanted tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from . import boot_entries, cmdline_tokens, grub_scripts
+from .boot_entries import CMDLINE, ENTRY, GRUBENV, CommandLines, FileLines
+from .boot_files import BootRecord, inside, read
+from .cmdline_tokens import CmdlineError, Token
+
+SUPPORTED = (
+    "supported are GRUB with update-grub, as on Debian and Ubuntu, and boot loader entries (/boot/loader/entries/*.conf), "
+    "as EL and systemd-boot have them"
+)
+_ENTRIES = ("boot/loader/entries", "efi/loader/entries", "boot/efi/loader/entries")
+_PROGRAMS = ("usr/sbin", "sbin", "usr/bin", "usr/local/sbin")
+_DROP_IN = "etc/default/grub.d/60-bedplate.cfg"
+
+
+@dataclass
+class BootPlan:
+    """What is to be done: texts of files (None: no file), a command after them, and what the next boot gets."""
+
+    loader: str
+    texts: dict[Path, str | None] = field(default_factory=dict)
+    seen: dict[str, CommandLines] = field(default_factory=dict)
+    gave_way: dict[str, None] = field(default_factory=dict)
+    # Command lines of the next boot, for GRUB in GRUB's words.
+    lines: list[str] = field(default_factory=list)
+    grub: bool = True
+    command: list[str] = field(default_factory=list)
+    # Tokens of ours that must no longer be in what the command makes.
+    unwanted: list[Token] = field(default_factory=list)
+    config: Path | None = None
+
+
+def find(sysroot: Path) -> str:
+    """Return `grub` or `entries`, or ``""`` where there is no boot loader at all, as in a container.
+
+    Raises CmdlineError for a boot loader that is not supported.
+    """
+    entries = _entries(sysroot)
+    debian = (sysroot / "boot/grub").is_dir() and bool(_program(sysroot, "update-grub", "grub-mkconfig"))
+    if (sysroot / "etc/zipl.conf").exists():
+        raise _unsupported(sysroot, "zipl (/etc/zipl.conf)")
+    if entries and debian:
+        where = entries[0].parent.relative_to(sysroot)
+        raise _unsupported(
+            sysroot,
+            f"both GRUB (/boot/grub) and boot loader entries (/{where}), and so not which one boots this machine",
+        )
+    configs = _grub_configs(sysroot)
+    if entries and configs and not any("blscfg" in (read(path) or "") for path in configs):
+        raise _unsupported(
+            sysroot, f"a GRUB that does not read boot loader entries: there is no blscfg in {configs[0]}"
+        )
+    if entries:
+        return "entries"
+    if debian:
+        return "grub"
+    if configs or (sysroot / "boot/grub2").is_dir() or _program(sysroot, "grub2-mkconfig"):
+        raise _unsupported(sysroot, "GRUB 2 without update-grub and without boot loader entries")
+    images = [*sysroot.glob("boot/efi/EFI/Linux/*.efi"), *sysroot.glob("efi/EFI/Linux/*.efi")]
+    if images:
+        raise _unsupported(sysroot, f"a unified kernel image, which has its command line inside ({images[0]})")
+    return ""
+
+
+def _unsupported(sysroot: Path, found: str) -> CmdlineError:
+    return CmdlineError(
+        [
+            f"the boot loader of {sysroot} is not one whose kernel command line bedplate can change: found {found}; {SUPPORTED}"
+        ]
+    )
+
+
+def plan(sysroot: Path, loader: str, wanted: Sequence[Token], record: BootRecord) -> BootPlan:
+    """Return what is to be done for exactly these tokens; everything that stands in the way in one CmdlineError."""
+    return _grub(sysroot, wanted, record) if loader == "grub" else _with_entries(sysroot, wanted, record)
+
+
+def _grub(sysroot: Path, wanted: Sequence[Token], record: BootRecord) -> BootPlan:
+    drop_in, config = sysroot / _DROP_IN, sysroot / "boot/grub/grub.cfg"
+    text = grub_scripts.shell(wanted) if wanted else None
+    decided = BootPlan("grub", config=config, lines=grub_scripts.kernel_lines(read(config) or ""))
+    before = cmdline_tokens.others([*record.own, *record.past], wanted)
+    changes = read(drop_in) != text
+    stale = grub_scripts.mismatched_line(decided.lines, wanted) or (wanted and not decided.lines)
+    if not (changes or stale or before):
+        return decided
+    line = grub_scripts.judged(sysroot, drop_in, text, wanted)
+    there = {token.same for token in cmdline_tokens.tokens(line, grub=True)}
+    decided.unwanted = [token for token in before if token.same not in there]
+    if changes:
+        decided.texts[drop_in] = text
+        theirs = grub_scripts.judged(sysroot, drop_in, None, [])
+        decided.gave_way.update(dict.fromkeys(cmdline_tokens.displaced(theirs, wanted, grub=True)))
+    if changes or stale or grub_scripts.mismatched_line(decided.lines, [], decided.unwanted):
+        decided.lines = [line]
+        decided.command = _command(sysroot)
+    return decided
+
+
+def _command(sysroot: Path) -> list[str]:
+    update = _program(sysroot, "update-grub")
+    argv = [update] if update else [_program(sysroot, "grub-mkconfig"), "-o", "/boot/grub/grub.cfg"]
+    return argv if sysroot == Path("/") else ["chroot", str(sysroot), *argv]
+
+
+def _with_entries(sysroot: Path, wanted: Sequence[Token], record: BootRecord) -> BootPlan:
+    odd = [str(token) for token in wanted if not token.plain]
+    if odd:
+        raise CmdlineError(
+            [f"{', '.join(odd)}: boot loader entries are read differently by GRUB and systemd-boot; allowed are letters, digits, "
+             "blanks in quotes and _ . , : = / + @ % ~ ! ^ -"]
+        )  # fmt: skip
+    decided = BootPlan("entries", grub=bool(_grub_configs(sysroot)) or (sysroot / "boot/grub2").is_dir())
+    own = cmdline_tokens.known(record.own)
+    _settings(sysroot, decided, wanted)
+    problems: list[str] = []
+    for path, lines in _files(sysroot, decided.grub):
+        try:
+            _planned(decided, path, lines, wanted, record.files.get(str(path)), own)
+        except CmdlineError as error:
+            problems += [f"{path}: {problem}" for problem in error.problems]
+    if problems:
+        raise CmdlineError(problems)
+    return decided
+
+
+def _planned(
+    decided: BootPlan,
+    path: Path,
+    lines: FileLines,
+    wanted: Sequence[Token],
+    seen: CommandLines | None,
+    own: Sequence[Token],
+) -> None:
+    base = boot_entries.original_lines(lines, seen, own)
+    after, back = boot_entries.planned_lines(lines, base, wanted)
+    if list(wanted) == list(own) and boot_entries.has_tokens(lines, wanted):
+        # Somebody put other tokens after ours, or a new kernel came with ours: nothing to be put right.
+        after, back = lines.values, seen.back if seen else []
+    text = lines.with_values(after)
+    if text != lines.text:
+        decided.texts[path] = text
+        decided.gave_way.update(dict.fromkeys(back))
+    if wanted:
+        decided.seen[str(path)] = CommandLines(base, FileLines(lines.kind, text, lines.grub).values, back)
+    if lines.kind == ENTRY:
+        decided.lines += after
+
+
+def _settings(sysroot: Path, decided: BootPlan, wanted: Sequence[Token]) -> None:
+    """Plan the settings of GRUB, from which grub2-mkconfig makes command lines anew."""
+    path = inside(sysroot, sysroot / "etc/default/grub")
+    text = read(path)
+    if text is None or not decided.grub:
+        return
+    after = boot_entries.with_block(text, grub_scripts.shell(wanted) if wanted else "")
+    if after != text:
+        grub_scripts.judged(sysroot, path, after, wanted)
+        decided.texts[path] = after
+
+
+def _files(sysroot: Path, grub: bool) -> list[tuple[Path, FileLines]]:
+    """Return what has command lines; of what later kernels get, /etc/kernel/cmdline only where there is one."""
+    entries = [(path, read(path) or "") for path in _entries(sysroot)]
+    environment = inside(sysroot, sysroot / "boot/grub2/grubenv")
+    common = FileLines(GRUBENV, read(environment) or "", grub) if grub else None
+    found = []
+    for path, text in entries:
+        lines = FileLines(ENTRY, text, grub)
+        elsewhere = bool(common and common.values) and any("$kernelopts" in value.split() for value in lines.values)
+        found.append((path, FileLines(ENTRY, text, grub, elsewhere)))
+    if common and common.values:
+        found.append((environment, common))
+    later = inside(sysroot, sysroot / "etc/kernel/cmdline")
+    text = read(later) or ""
+    return [*found, (later, FileLines(CMDLINE, text, grub))] if text.strip() else found
+
+
+def _entries(sysroot: Path) -> list[Path]:
+    for directory in _ENTRIES:
+        found = sorted((sysroot / directory).glob("*.conf"))
+        if found:
+            return found
+    return []
+
+
+def _grub_configs(sysroot: Path) -> list[Path]:
+    """Return what EL's grub2-mkconfig made; Debian's and newer EL's files on the EFI partition only point to another."""
+    efi = [path for path in sorted(sysroot.glob("boot/efi/EFI/*/grub.cfg")) if "10_linux" in (read(path) or "")]
+    return [path for path in [sysroot / "boot/grub2/grub.cfg"] if path.exists()] + efi
+
+
+def _program(sysroot: Path, *names: str) -> str:
+    for name in names:
+        for directory in _PROGRAMS:
+            if (sysroot / directory / name).exists():
+                return f"/{directory}/{name}"
+    return ""

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tokens of a kernel command line: read, put in and taken out, with all others left as they are, byte for byte."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_BLANKS = " \t\n\v\f\r"  # what the kernel takes for the end of a token
+_END = "--"  # what follows is for init, not for the kernel
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
+# Characters that mean nothing to a shell, to GRUB and to the kernel's own parser.
+_SAFE = re.compile(r"[A-Za-z0-9_.,:=/+@%~!^-]*\Z")
+# A size is in force for the number after it, so one cannot be ours and the other somebody else's.
+_FAMILIES = {"hugepagesz": "hugepages"}
+_QUOTED = re.compile(r'(?:[^"]*|[^"=]*="[^"]*"|"[^"]*")\Z')
+_BOOT_LOADERS = frozenset(["root", "ro", "rw", "init", "rdinit", "initrd", "BOOT_IMAGE"])
+
+
+class CmdlineError(Exception):
+    """What stands in the way; `problems` are whole sentences."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        """Keep every problem, so that one run reports them all."""
+        super().__init__("\n".join(problems))
+        self.problems = list(problems)
+
+
+@dataclass(frozen=True)
+class Token:
+    """One token: `value` is None where there is no equals sign, and has no quotes."""
+
+    key: str
+    value: str | None = None
+
+    @property
+    def family(self) -> str:
+        """Return what tokens are owned by. To the kernel, dashes in a key are underscores."""
+        name = self.key.replace("-", "_")
+        return _FAMILIES.get(name, name)
+
+    @property
+    def same(self) -> tuple[str, str | None]:
+        """Return what two tokens have in common that mean the same."""
+        return self.key.replace("-", "_"), self.value
+
+    def __str__(self) -> str:
+        """Return it as the kernel reads it."""
+        if self.value is None:
+            return self.key
+        quoted = any(blank in self.value for blank in _BLANKS)
+        return f'{self.key}="{self.value}"' if quoted else f"{self.key}={self.value}"
+
+    @property
+    def for_grub(self) -> str:
+        """Return it as a word of a GRUB script, which the text of a `linux` line is."""
+        if self.value is None or _SAFE.match(self.value):
+            return str(self)
+        if any(blank in self.value for blank in _BLANKS):
+            escaped = self.value.replace("$", r"\$")
+            return f'{self.key}="{escaped}"'
+        return f"{self.key}=" + "".join(char if _SAFE.match(char) else f"\\{char}" for char in self.value)
+
+    @property
+    def plain(self) -> bool:
+        """Say whether it has only characters that mean the same to every boot loader; blanks in quotes are among them."""
+        return self.value is None or bool(_SAFE.match(re.sub("[ \t]", "", self.value)))
+
+
+@dataclass(frozen=True)
+class PlacedToken:
+    """One token as it stands in a text: the blanks before it, its bytes, and what is left without quotes."""
+
+    gap: str
+    raw: str
+    bare: str
+
+    @property
+    def token(self) -> Token:
+        """Return what it says."""
+        key, equals, value = self.bare.partition("=")
+        return Token(key, value if equals else None)
+
+
+def split(text: str, grub: bool = False) -> list[PlacedToken]:
+    r"""Return the words of a command line; `grub` says whether GRUB reads it, with its own quotes and backslashes.
+
+    Raises CmdlineError for a quote that does not end, or a backslash with nothing after it.
+
+    >>> [word.raw for word in split('quiet  dyndbg="file a.c +p" x')]
+    ['quiet', 'dyndbg="file a.c +p"', 'x']
+    """
+    words: list[PlacedToken] = []
+    gap = raw = bare = quote = ""
+    skip = False
+    for char in text:
+        if skip or (quote and char != quote and not (grub and quote == '"' and char == "\\")):
+            raw, bare, skip = raw + char, bare + char, False
+        elif char in _BLANKS:
+            if raw:
+                words.append(PlacedToken(gap, raw, bare))
+                gap = raw = bare = ""
+            gap += char
+        else:
+            raw += char
+            if grub and char == "\\" and quote != "'":
+                skip = True
+            elif char == '"' or (grub and char == "'"):
+                quote = "" if quote else char
+            else:
+                bare += char
+    if quote or skip:
+        what = f"the quote {quote} does not end" if quote else "a backslash is the last character"
+        raise CmdlineError([f"{what}: {text!r}"])
+    if raw:
+        words.append(PlacedToken(gap, raw, bare))
+    return words
+
+
+def tokens(text: str, grub: bool = False) -> list[Token]:
+    """Return the tokens that are for the kernel."""
+    found = []
+    for word in split(text, grub):
+        if word.bare == _END:
+            break
+        found.append(word.token)
+    return found
+
+
+def parse(texts: Iterable[str]) -> list[Token]:
+    """Return tokens that somebody wants, or raise CmdlineError with everything that is wrong with them."""
+    found: list[Token] = []
+    problems: list[str] = []
+    for text in texts:
+        try:
+            found.append(_parsed(text))
+        except CmdlineError as error:
+            problems += error.problems
+    sized = False
+    for token in found:
+        sized = sized or token.same[0] == "hugepagesz"
+        if token.same[0] == "hugepages" and not sized:
+            problems.append(f"{token}: which size? Put hugepagesz=2M or hugepagesz=1G before it")
+            break
+    if problems:
+        raise CmdlineError(problems)
+    return found
+
+
+def known(texts: Iterable[str]) -> list[Token]:
+    """Return tokens that were written as `str` of a token."""
+    return [word.token for text in texts for word in split(text)]
+
+
+def others(texts: Iterable[str], wanted: Sequence[Token]) -> list[Token]:
+    """Return the tokens, written as `str` of a token, that are not among the wanted ones."""
+    own = {token.same for token in wanted}
+    return [token for token in known(texts) if token.same not in own]
+
+
+def _parsed(text: str) -> Token:
+    if not text.isascii() or not text.isprintable() or not text:
+        raise CmdlineError([f"{text!r} is no token: allowed are printable ASCII characters in one line"])
+    words = split(text)
+    if len(words) != 1 or words[0].gap or words[0].raw != text:
+        raise CmdlineError([f'{text!r} is not one token; blanks are allowed in double quotes: key="a b"'])
+    token = words[0].token
+    if not _KEY.match(token.key):
+        raise CmdlineError([f"{text!r}: {token.key!r} is no key; allowed: letters, digits, _ . and -"])
+    if token.key in _BOOT_LOADERS:
+        raise CmdlineError([f"{text!r}: {token.key} belongs to the boot loader and to the installation"])
+    if not _QUOTED.match(text):
+        raise CmdlineError([f'{text!r}: double quotes are allowed around the whole value: key="a b"'])
+    if token.value is not None and re.search(r"['\\]", token.value):
+        raise CmdlineError([f"{text!r}: GRUB puts a backslash before ' and \\, so the kernel would read another value"])
+    return token
+
+
+def owned(wanted: Iterable[Token]) -> set[str]:
+    """Return the families that belong to whoever wants these tokens."""
+    return {token.family for token in wanted}
+
+
+def of_families(found: Iterable[Token], families: set[str]) -> list[Token]:
+    """Return the tokens of some families, in their order."""
+    return [token for token in found if token.family in families]
+
+
+def placed(text: str, wanted: Sequence[Token], grub: bool = False) -> str:
+    """Return a command line with exactly these tokens of their families, at the end of what is for the kernel.
+
+    >>> placed("ro iommu=soft quiet -- s", parse(["iommu=pt"]))
+    'ro quiet iommu=pt -- s'
+    """
+    families = owned(wanted)
+    kept, rest = _halves(text, grub)
+    body = "".join(word.gap + word.raw for word in kept if word.token.family not in families)
+    own = " ".join(str(token) for token in wanted)
+    return _joined(body, own, "".join(word.gap + word.raw for word in rest))
+
+
+def cleared(text: str, families: set[str], grub: bool = False) -> str:
+    """Return a command line without the tokens of some families."""
+    kept, rest = _halves(text, grub)
+    words = [word for word in kept if word.token.family not in families]
+    if len(words) == len(kept):
+        return text
+    return "".join(word.gap + word.raw for word in [*words, *rest])
+
+
+def displaced(text: str, wanted: Sequence[Token], grub: bool = False) -> list[str]:
+    """Return the words of a command line that `placed` takes out, other than those that are wanted themselves."""
+    families, own = owned(wanted), {token.same for token in wanted}
+    kept = _halves(text, grub)[0]
+    return [word.raw for word in kept if word.token.family in families and word.token.same not in own]
+
+
+def without_tokens(text: str, own: Sequence[Token], back: Sequence[str], grub: bool = False) -> str:
+    """Return a command line that somebody changed since `placed`, without our tokens and with those that gave way."""
+    ours = [token.same for token in own]
+    kept, rest = _halves(text, grub)
+    left: list[PlacedToken] = []
+    for word in reversed(kept):  # ours came last
+        if word.token.same in ours:
+            ours.remove(word.token.same)
+        else:
+            left.insert(0, word)
+    there = {word.token.family for word in left}  # somebody set the key anew
+    missing = [raw for raw in back if split(raw, grub)[0].token.family not in there]
+    if len(left) == len(kept) and not missing:
+        return text
+    body = "".join(word.gap + word.raw for word in left)
+    return _joined(body, " ".join(missing), "".join(word.gap + word.raw for word in rest))
+
+
+def _halves(text: str, grub: bool) -> tuple[list[PlacedToken], list[PlacedToken]]:
+    words = split(text, grub)
+    end = next((number for number, word in enumerate(words) if word.bare == _END), len(words))
+    return words[:end], words[end:]
+
+
+def _joined(body: str, own: str, rest: str) -> str:
+    if own:
+        body = f"{body} {own}" if body else own
+    return f"{body}{rest}" if not body or not rest or rest[0] in _BLANKS else f"{body} {rest}"

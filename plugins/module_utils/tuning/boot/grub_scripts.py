@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tokens for GRUB's own scripts: shell that grub-mkconfig reads, and what it made of it in grub.cfg."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ...common import command
+from .cmdline_tokens import CmdlineError, Token, of_families, owned, split, tokens
+
+# Sourced by grub-mkconfig with `set -e`, by whatever /bin/sh is, and by kernel-install's plugin with bash: no command, no
+# pipe, no word splitting, nothing left behind but the two variables. It reads them as GRUB will: quotes, backslashes.
+# No line begins with a variable's name, for grubby and others rewrite such lines with sed.
+_SHELL = r"""bedplate_word() {
+    case $bedplate_bare in
+        '') [ -n "$bedplate_raw" ] || return 0 ;;
+        --) bedplate_end=$bedplate_raw$bedplate_rest bedplate_rest= ;;
+    esac
+    case $bedplate_bare in
+        --) ;;
+        @KEYS@) ;;
+        *) bedplate_kept=$bedplate_kept$bedplate_gap$bedplate_raw ;;
+    esac
+    bedplate_gap= bedplate_raw= bedplate_bare=
+}
+bedplate_read() {
+    bedplate_rest=$1 bedplate_kept= bedplate_end= bedplate_gap= bedplate_raw= bedplate_bare= bedplate_quote=
+    while [ -n "$bedplate_rest" ]; do
+        bedplate_run=${bedplate_rest%%[ @TAB@\"\'\\]*}
+        bedplate_rest=${bedplate_rest#"$bedplate_run"}
+        bedplate_raw=$bedplate_raw$bedplate_run bedplate_bare=$bedplate_bare$bedplate_run
+        bedplate_char=${bedplate_rest%"${bedplate_rest#?}"}
+        bedplate_rest=${bedplate_rest#?}
+        case $bedplate_quote$bedplate_char in
+            '') ;;
+            ' ' | '@TAB@')
+                bedplate_rest=$bedplate_char$bedplate_rest
+                bedplate_word
+                if [ -n "$bedplate_rest" ]; then
+                    bedplate_rest=${bedplate_rest#?} bedplate_gap=$bedplate_gap$bedplate_char
+                fi
+                ;;
+            \\ | \"\\)
+                bedplate_char=${bedplate_rest%"${bedplate_rest#?}"}
+                bedplate_rest=${bedplate_rest#?}
+                bedplate_raw=$bedplate_raw\\$bedplate_char bedplate_bare=$bedplate_bare$bedplate_char
+                ;;
+            \"\" | \'\') bedplate_raw=$bedplate_raw$bedplate_char bedplate_quote= ;;
+            \" | \') bedplate_raw=$bedplate_raw$bedplate_char bedplate_quote=$bedplate_char ;;
+            *) bedplate_raw=$bedplate_raw$bedplate_char bedplate_bare=$bedplate_bare$bedplate_char ;;
+        esac
+    done
+    bedplate_word
+}
+if :; then
+    bedplate_own='@OWN@'
+    bedplate_read "${GRUB_CMDLINE_LINUX-}"
+    GRUB_CMDLINE_LINUX="$bedplate_kept${bedplate_kept:+ }$bedplate_own${bedplate_end:+ }$bedplate_end"
+    if [ -z "$bedplate_end" ]; then
+        bedplate_read "${GRUB_CMDLINE_LINUX_DEFAULT-}"
+        GRUB_CMDLINE_LINUX_DEFAULT="$bedplate_kept${bedplate_end:+ }$bedplate_end"
+    fi
+fi
+unset -f bedplate_word bedplate_read
+unset bedplate_own bedplate_rest bedplate_kept bedplate_end bedplate_gap bedplate_raw bedplate_bare bedplate_quote
+unset bedplate_run bedplate_char
+"""
+_NOTE = """# bedplate's tokens of the kernel command line. Whatever else sets the same keys gives way, and comes back when this is gone.
+"""
+# Both lines of a machine: what it would boot without us, and with us.
+_EVALUATE = """for bedplate_file do if [ -e "$bedplate_file" ]; then . "$bedplate_file" >&2; fi; done
+printf '%s\\n%s\\n' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"
+"""
+_SECTION = re.compile(r"### BEGIN \S*/10_linux\S* ###$(.*?)^### END ", re.MULTILINE | re.DOTALL)
+_LINUX = re.compile(r"^\s*linux(?:16|efi)?[ \t]+\S+(.*)$", re.MULTILINE)
+
+
+def shell(wanted: Sequence[Token]) -> str:
+    """Return the shell text that puts tokens into GRUB_CMDLINE_LINUX and takes those that give way out of both variables."""
+    names: dict[str, None] = {}
+    for family in sorted(owned(wanted)):
+        names.update(dict.fromkeys([family, "hugepagesz"] if family == "hugepages" else [family]))
+    patterns = [name.replace("_", "[-_]") for name in names]
+    keys = " | ".join(f"{pattern} | {pattern}=*" for pattern in patterns)
+    own = " ".join(token.for_grub for token in wanted)  # no token has a single quote
+    return _NOTE + _SHELL.replace("@KEYS@", keys).replace("@OWN@", own).replace("@TAB@", "\t")
+
+
+def evaluated(files: Sequence[Path]) -> str:
+    """Return what grub-mkconfig would give kernels, in GRUB's words, from its settings in this order.
+
+    Raises CmdlineError with what the shell said when it cannot read them, or with what GRUB could not read.
+    """
+    outcome = command.run(["sh", "-ec", _EVALUATE, "sh", *map(str, files)], 60.0)
+    if outcome.code != 0:
+        raise CmdlineError([f"the settings of GRUB cannot be read by sh, as grub-mkconfig would: {outcome.text}"])
+    line = " ".join(part for part in outcome.stdout.split("\n") if part)
+    try:
+        split(line, grub=True)
+    except CmdlineError as error:
+        where = "; ".join(places(files, set())) or ", ".join(map(str, files))
+        raise CmdlineError(
+            [f"the settings of GRUB give kernels what it could not read: {error}. They are set here: {where}"]
+        ) from error
+    return line
+
+
+def judged(sysroot: Path, path: Path, text: str | None, wanted: Sequence[Token]) -> str:
+    """Return what GRUB's settings would give kernels with this text at a path; None stands for no file there.
+
+    Raises CmdlineError where the wanted tokens would not come out of it, naming file and line of what is in the way.
+    """
+    order = settings(sysroot, path)
+    with tempfile.TemporaryDirectory(prefix="bedplate-") as scratch:
+        planned = Path(scratch) / path.name
+        if text is not None:
+            planned.write_bytes(text.encode("utf-8", "surrogateescape"))
+        try:
+            line = evaluated([planned if one == path else one for one in order])
+        except CmdlineError as error:
+            raise CmdlineError([problem.replace(str(planned), str(path)) for problem in error.problems]) from error
+    if mismatched_line([line], wanted):
+        later = order[order.index(path) + 1 :]
+        found = places(later, owned(wanted)) or [str(one) for one in order]
+        raise CmdlineError(
+            [
+                f"{path} would not bring {' '.join(map(str, wanted))}: kernels would get {line.strip()!r}. What is read after it "
+                f"has the last word: {'; '.join(found)}. Take that out; nothing was changed"
+            ]
+        )
+    return line
+
+
+def kernel_lines(text: str) -> list[str]:
+    """Return what the kernels of this system get in a grub.cfg: each line in GRUB's words, without the kernel's path."""
+    return [line for section in _SECTION.findall(text) for line in _LINUX.findall(section)]
+
+
+def mismatched_line(lines: Iterable[str], wanted: Sequence[Token], unwanted: Iterable[Token] = ()) -> str:
+    """Return the first line that has not exactly the wanted tokens of their families, or has unwanted ones; else ``""``."""
+    families, own = owned(wanted), [token.same for token in wanted]
+    gone = {token.same for token in unwanted}
+    for line in lines:
+        try:
+            found = tokens(line, grub=True)
+        except CmdlineError:
+            return line.strip()
+        if [token.same for token in of_families(found, families)] != own or any(token.same in gone for token in found):
+            return line.strip()
+    return ""
+
+
+def settings(sysroot: Path, own: Path) -> list[Path]:
+    """Return the files that grub-mkconfig reads, in its order, with ours among them whether it is there or not."""
+    directory = sysroot / "etc/default"
+    # A shell's * sorts by the locale, but what a name begins with decides nearly always.
+    drop_ins = set((directory / "grub.d").glob("*.cfg")) | ({own} - {directory / "grub"})
+    return [directory / "grub", *sorted(drop_ins)]
+
+
+def places(files: Iterable[Path], families: set[str]) -> list[str]:
+    """Return where settings name keys of some families or set the variables: ``file:line: the line``."""
+    found = []
+    for path in files:
+        try:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            continue
+        for number, line in enumerate(lines, 1):
+            bare = line.strip()
+            words = re.findall(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", bare.split("#")[0])
+            if any(word.startswith("GRUB_CMDLINE_LINUX") or Token(word).family in families for word in words):
+                found.append(f"{path}:{number}: {bare}")
+    return found

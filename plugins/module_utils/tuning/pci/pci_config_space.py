@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two settings of PCI Express that decide how GPUs and NICs reach each other, in the configuration space of each function.
+
+ACS makes switches and root ports send what one device writes to another up to the root complex first; NICs read more at once when their
+largest read request allows it. A reset of the device and every boot bring the firmware's values back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from ...common.finding import Finding
+from ...common.sysfs import Root
+from ...gpu.devices.gpu_devices import PCI
+
+BRIDGE, ETHERNET, INFINIBAND = "0x0604", "0x0200", "0x0207"
+# The capability of PCI Express, its control word, and the bits there of the read request; ACS among the extended ones.
+_EXPRESS, _CONTROL, _REQUEST = 0x10, 8, 12
+_ACS, _ACS_CONTROL = 0x000D, 6
+_FIX = "systemctl restart bedplate-tuning"
+
+
+class Function:
+    """The configuration space of a PCI function; sysfs shows all of it to root only."""
+
+    def __init__(self, root: Root, address: str) -> None:
+        self.address = address
+        self._path = root.find(f"{PCI}/{address}/config")
+        self._config = self._path.read_bytes()
+
+    def _word(self, at: int) -> int:
+        return int.from_bytes(self._config[at : at + 2], "little")
+
+    def _capability(self, wanted: int) -> int:
+        """Return where a capability is, 0 for nowhere. As many steps as there is room for: a broken chain may be a circle."""
+        at = self._config[0x34] & ~3 if len(self._config) > 0x40 and self._word(6) & 0x10 else 0
+        for _ in range(48):
+            if not at or at + 2 > len(self._config) or self._config[at] == 0xFF:
+                return 0
+            if self._config[at] == wanted:
+                return at
+            at = self._config[at + 1] & ~3
+        return 0
+
+    def _extended(self, wanted: int) -> int:
+        at = 0x100
+        for _ in range(480):
+            head = int.from_bytes(self._config[at : at + 4], "little")
+            if at < 0x100 or head in (0, 0xFFFFFFFF):
+                return 0
+            if head & 0xFFFF == wanted:
+                return at
+            at = head >> 20
+        return 0
+
+    @property
+    def acs(self) -> int | None:
+        """The control word of ACS, 0 where it does nothing; None: the function has no ACS."""
+        at = self._extended(_ACS)
+        return self._word(at + _ACS_CONTROL) if at else None
+
+    @property
+    def read_request(self) -> int | None:
+        """The largest read request in bytes; None: the function is not of PCI Express."""
+        at = self._capability(_EXPRESS)
+        return 128 << (self._word(at + _CONTROL) >> _REQUEST & 7) if at else None
+
+    def switch_acs_off(self) -> None:
+        """Write the control word of ACS."""
+        self._write(self._extended(_ACS) + _ACS_CONTROL, 0)
+
+    def request(self, count: int) -> None:
+        """Write the largest read request."""
+        at = self._capability(_EXPRESS) + _CONTROL
+        bits = (count // 128).bit_length() - 1
+        self._write(at, self._word(at) & ~(7 << _REQUEST) | bits << _REQUEST)
+
+    def _write(self, at: int, value: int) -> None:
+        with self._path.open("r+b", buffering=0) as file:
+            file.seek(at)
+            file.write(value.to_bytes(2, "little"))
+        self._config = self._path.read_bytes()
+
+
+def is_virtual(root: Root) -> bool:
+    """Return whether this is a virtual machine, of whose PCI the hypervisor decides."""
+    lines = (root.text("proc/cpuinfo", needed=False) or "").splitlines()
+    return any("hypervisor" in line.split() for line in lines if line.startswith("flags"))
+
+
+def _functions(root: Root, kinds: Sequence[str]) -> Iterator[Function]:
+    for address in root.names(PCI):
+        if (root.text(f"{PCI}/{address}/class", needed=False) or "")[:6] in kinds:
+            yield Function(root, address)
+
+
+def bridges(root: Root) -> list[Function]:
+    """Return the ports of switches and of the root complex that have ACS."""
+    return [one for one in _functions(root, (BRIDGE,)) if one.acs is not None]
+
+
+def nics(root: Root) -> list[Function]:
+    """Return the NICs with RDMA."""
+    found = _functions(root, (ETHERNET, INFINIBAND))
+    return [one for one in found if one.read_request and root.names(f"{PCI}/{one.address}/infiniband")]
+
+
+def apply(root: Root, acs_off: bool, read_request: int) -> list[str]:
+    """Switch ACS off, and set the read requests (0: as they are); return what did not work. Nothing in a virtual machine."""
+    if is_virtual(root):
+        return []
+    failed: list[str] = []
+    if acs_off:
+        failed += _mend(bridges(root), lambda one: one.acs == 0, Function.switch_acs_off, "ACS stays on")
+    if read_request:
+        text = f"does not take a read request of {read_request} bytes"
+        failed += _mend(
+            nics(root), lambda one: one.read_request == read_request, lambda one: one.request(read_request), text
+        )
+    return failed
+
+
+def _mend(
+    found: Sequence[Function], is_right: Callable[[Function], bool], mend: Callable[[Function], None], text: str
+) -> Iterator[str]:
+    for one in found:
+        if not is_right(one):
+            mend(one)
+            if not is_right(one):
+                yield f"PCI function {one.address}: {text}"
+
+
+def drift(root: Root, acs_off: bool, read_request: int) -> Iterator[Finding]:
+    """Compare what the functions have."""
+    if is_virtual(root):
+        return
+    for one in bridges(root) if acs_off else ():
+        if one.acs:
+            yield Finding("acs", f"ACS of the PCI port {one.address}", "off", f"on (control word {one.acs:#06x})", _FIX)
+    for one in nics(root) if read_request else ():
+        if one.read_request != read_request:
+            setting = f"PCIe read request of the NIC {one.address}"
+            yield Finding("read-request", setting, f"{read_request} bytes", f"{one.read_request} bytes", _FIX)

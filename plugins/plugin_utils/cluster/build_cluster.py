@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From checked data to the cluster; whatever more than one key decides is checked on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .addresses import networks_of
+from .cluster_model import Cluster
+from .fabric_checks import fabric_of
+from .gpu_stack_checks import with_gpu_stacks
+from .mig_split import with_mig
+from .name_clashes import check_names
+from .needed_options import check_needed
+from .profiles import profiles_of
+from .rack_layout import Floor
+from .rails import with_rails
+from .schema.fields import Mistakes
+from .services import check_clients, partitions_of, services_of
+from .slurm_checks import check_options, slurm_of
+
+_CONSTRUCTED = ("groups", "keyed_groups", "compose")
+
+
+def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
+    """Return the cluster; with any mistake, it is only good for finding more of them."""
+    networks = networks_of(data["networks"], mistakes)
+    rails = data["fabric"]["rails"] if data["fabric"] else None
+    profiles = with_gpu_stacks(profiles_of(data["profiles"], rails, mistakes), data, path, mistakes)
+    profiles = with_mig(profiles, data, mistakes)
+    floor = Floor(networks, profiles, mistakes)
+    floor.build(data["hosts"], data["racks"])
+    networks = with_rails(networks, data["networks"], profiles, floor.nodes, mistakes)
+    services = services_of(data["services"], floor, mistakes)
+    # Without services at all, that is the mistake.
+    slurm = slurm_of(data["slurm"], bool(services.database) or not data["services"], mistakes, path)
+    check_options(slurm, data["partitions"], profiles, bool(services.database), mistakes)
+    partitions = partitions_of(data["partitions"], floor, profiles, mistakes)
+    cluster = Cluster(
+        path=path,
+        site=data["site"] or "",
+        name=data["cluster"] or "",
+        domain=data["domain"],
+        networks=networks,
+        profiles=profiles,
+        racks=floor.racks,
+        nodes=floor.nodes,
+        hosts=floor.hosts,
+        services=services,
+        partitions=partitions,
+        slurm=slurm,
+        fabric=fabric_of(data["fabric"], floor, profiles, partitions, mistakes),
+        constructed=any(data[key] for key in _CONSTRUCTED),
+    )
+    check_names(cluster, mistakes)
+    check_needed(cluster, mistakes)
+    check_clients(data["services"], cluster, mistakes)
+    return cluster

@@ -1,0 +1,356 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cluster as objects. What is not asked for is not computed: every ansible command pays for this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+
+# The release of Slurm from which on topology/block is as it is written here.
+BLOCKS = "24.05"
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A network; addresses are numbers, so that ten thousand of them cost nothing."""
+
+    name: str
+    cidr: str
+    first: int
+    last: int
+    gateway: int | None
+    start: int
+    # Whose NICs have their addresses here; several have equal parts of it, in this order.
+    rails: tuple[int, ...] = ()
+
+    @property
+    def part(self) -> int:
+        """Return how many addresses the part of a rail has."""
+        size = (self.last - self.first + 1) // len(self.rails)
+        return 1 << (size.bit_length() - 1) if size else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Gpus:
+    """The GPUs of a profile; `cores` has Slurm's core ids per GPU, empty where the profile has no NUMA map."""
+
+    model: str
+    count: int
+    devices: tuple[str, ...]
+    cores: tuple[str, ...]
+    detect: str
+    # The MIG profiles on each GPU in the order of PCI addresses, large ones first; () is a whole GPU. Empty: nobody looks at MIG.
+    mig: tuple[tuple[str, ...], ...] = ()
+    # Of profiles: name and the GRES type that slurmd finds for it, where that is another.
+    mig_types: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Nic:
+    """A NIC of a profile; `rail` is None for what is no compute rail."""
+
+    name: str
+    rail: int | None
+    # Its PCI address; "": the name is whatever the kernel, or a rule of the distribution, makes of it.
+    pci: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HostNic:
+    """A NIC of a host, and where it plugs in; no leaf, port or rail means that the plan chooses."""
+
+    name: str
+    rail: int | None
+    purpose: str
+    leaf: str | None
+    port: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Numa:
+    """A NUMA node of a profile: logical core ids, indices of its GPUs, names of its NICs, huge pages by size."""
+
+    cores: str
+    gpus: tuple[int, ...]
+    nics: tuple[str, ...]
+    hugepages: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GpuMirror:
+    """A repository with all of the GPU software: its address, and the path of the armored public key that signs it."""
+
+    url: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class GpuStack:
+    """What the file wants of the GPU software of a profile's nodes; `plugin_utils/gpu_stack/resolve.py` makes packages of it."""
+
+    os: str
+    source: str
+    # A branch, whose latest known version is meant, or an exact version.
+    driver: str
+    # open, proprietary, or "" for what fits the GPUs.
+    module: str = ""
+    # hgx, nvl72, pcie, or "" for what the GPUs tell.
+    platform: str = ""
+    # A GPU model of the table; "": the profile's is one.
+    model: str = ""
+    # The kernel that is to run; "": the newest that is installed.
+    kernel: str = ""
+    cuda: tuple[str, ...] = ()
+    toolkit: str = ""
+    dcgm: str = ""
+    nccl: str = ""
+    # Of the kernel module: name and value.
+    module_options: tuple[tuple[str, str], ...] = ()
+    mirror: GpuMirror | None = None
+    # Of repositories: name and address, name and path of the armored public key.
+    urls: tuple[tuple[str, str], ...] = ()
+    keys: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """A kind of node. Memory in MiB."""
+
+    name: str
+    gpus: Gpus | None
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mib: int
+    reserved_memory_mib: int
+    hugepages: dict[str, int]
+    numa: tuple[Numa, ...]
+    nics: tuple[Nic, ...]
+    features: tuple[str, ...]
+    # Cores of each NUMA node that are kept from jobs.
+    system_cores: int = 0
+    # Nodes of one NVLink domain; None where NVLink does not leave a node.
+    nvlink_domain: int | None = None
+    # What its nodes get of GPU software: the cluster's, with what the profile says instead.
+    gpu_stack: GpuStack | None = None
+
+    @property
+    def cpus(self) -> int:
+        """Return the number of logical CPUs."""
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+    @property
+    def numa_cores(self) -> tuple[tuple[int, ...], ...]:
+        """Return the logical cores of each NUMA node with CPUs; of each socket where the file has no `numa`."""
+        if self.numa:
+            return tuple(tuple(map(int, expand(f"[{node.cores}]"))) for node in self.numa)
+        each = self.cores_per_socket
+        return tuple(tuple(range(first * each, (first + 1) * each)) for first in range(self.sockets))
+
+    @property
+    def kept_cores(self) -> tuple[int, ...]:
+        """Return the logical cores that are kept from jobs: the first of each NUMA node."""
+        if not self.system_cores:
+            return ()
+        return tuple(core for cores in self.numa_cores for core in sorted(cores)[: self.system_cores])
+
+    def node_pages(self, size: str) -> tuple[int, ...]:
+        """Return the huge pages of a size (2M, 1G) on each NUMA node with CPUs; one node a socket where the file has no `numa`."""
+        if any(node.hugepages for node in self.numa):
+            return tuple(dict(node.hugepages).get(size, 0) for node in self.numa)
+        count = len(self.numa) or self.sockets
+        return (self.hugepages.get(size, 0) // count,) * count
+
+    @property
+    def hugepages_mib(self) -> int:
+        """Return the memory that huge pages take."""
+        return sum(self.node_pages("2M")) * 2 + sum(self.node_pages("1G")) * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Rack:
+    """A rack and where it stands."""
+
+    name: str
+    row: str | None
+    column: int | None
+    leaf: str
+    pod: str | None = None
+    nvlink_domain: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of a rack."""
+
+    name: str
+    rack: Rack
+    profile: Profile
+    address: str
+    bmc_address: str | None
+    state: str | None
+    reason: str | None
+
+    @property
+    def nvlink_domain(self) -> int | None:
+        """Return how many nodes its NVLink domain is to have; what the rack says goes for nodes with GPUs."""
+        of_profile, of_rack = self.profile.nvlink_domain, self.rack.nvlink_domain
+        return of_rack if of_rack and (of_profile or self.profile.gpus) else of_profile
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A machine that is no rack node."""
+
+    name: str
+    address: str
+    bmc_address: str | None
+    rack: str | None
+    nics: tuple[HostNic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Names of the hosts of each service, in order."""
+
+    controllers: tuple[str, ...]
+    database: tuple[str, ...]
+    login: tuple[str, ...]
+    rest: tuple[str, ...]
+    subnet_managers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition: its selectors as written, and the names of its nodes in file order."""
+
+    name: str
+    selectors: tuple[str, ...]
+    nodes: tuple[str, ...]
+    default: bool
+    max_time: str | None
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Slurm:
+    """Slurm's release and the user's options, checked."""
+
+    version: str
+    options: dict[str, Any]
+    cgroup: dict[str, Any]
+    slurmdbd: dict[str, Any]
+    qos: dict[str, Any]
+    accounts: dict[str, dict[str, Any]]
+    # Kind -> scripts in order, each a `file` of the control node or a `path` of the machines.
+    scripts: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A partition of InfiniBand: names of nodes and hosts -> full, limited or both."""
+
+    name: str
+    pkey: int
+    members: dict[str, str]
+    ipoib: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fabric:
+    """The fabric as the file states it; `plugin_utils/fabric` makes the plan of it."""
+
+    spines: tuple[str, ...]
+    top: str
+    rails: int | None
+    kind: str = "leaf-spine"
+    technology: str = "infiniband"
+    speed: str = "NDR"
+    switch_ports: int = 64
+    cage_ports: int = 1
+    uplinks: int | None = None
+    cores: tuple[str, ...] = ()
+    global_links: int = 1
+    oversubscription: int = 1
+    # Of each, which entry of the file names it, switch and port.
+    missing: tuple[tuple[int, str, int], ...] = ()
+    spare: tuple[tuple[int, str, int], ...] = ()
+    leaves: tuple[str, ...] = ()
+    partitions: tuple[Tenant, ...] = ()
+    # Of each, which key of the file names it, switch and rack.
+    switch_racks: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass
+class Cluster:
+    """A whole cluster file, checked."""
+
+    path: str
+    site: str
+    name: str
+    domain: str | None
+    networks: dict[str, Network]
+    profiles: dict[str, Profile]
+    racks: dict[str, Rack]
+    nodes: list[Node]
+    hosts: dict[str, Host]
+    services: Services
+    partitions: dict[str, Partition]
+    slurm: Slurm
+    fabric: Fabric | None
+    # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
+    constructed: bool = False
+    # Path, inode, time and size of the file that was read; two clusters with one stamp are alike.
+    stamp: tuple[str, int, int, int] | None = None
+
+    @cached_property
+    def machines(self) -> dict[str, Node | Host]:
+        """Every machine by name: hosts, then nodes in file order."""
+        return {**self.hosts, **{node.name: node for node in self.nodes}}
+
+    @cached_property
+    def nodes_by_rack(self) -> dict[str, list[Node]]:
+        """Return the nodes of each rack by its name, in file order."""
+        found: dict[str, list[Node]] = {}
+        for node in self.nodes:
+            found.setdefault(node.rack.name, []).append(node)
+        return found
+
+    @cached_property
+    def has_domains(self) -> bool:
+        """Whether there is an NVLink domain of several nodes."""
+        of_profile = any(profile.nvlink_domain for profile in self.profiles.values())
+        stated = of_profile or any(rack.nvlink_domain for rack in self.racks.values())
+        return stated and any(node.nvlink_domain for node in self.nodes)
+
+    @cached_property
+    def has_blocks(self) -> bool:
+        """Whether Slurm is told NVLink domains as blocks, and no tree: it takes them, and no node is outside."""
+        takes = self.fabric is not None and self.slurm.version >= BLOCKS and self.has_domains
+        return takes and all(node.nvlink_domain for node in self.nodes)
+
+    @cached_property
+    def sackd_hosts(self) -> tuple[str, ...]:
+        """The hosts of Slurm's clients for which sackd fetches the configuration: elsewhere slurmctld or slurmd has it."""
+        clients = dict.fromkeys([*self.services.login, *self.services.rest])
+        served = {*self.services.controllers, *(name for name in clients if isinstance(self.machines.get(name), Node))}
+        return tuple(name for name in clients if name not in served)
+
+    def machine(self, name: str) -> Node | Host:
+        """Return a machine by name; KeyError says which is the nearest there is."""
+        try:
+            return self.machines[name]
+        except KeyError:
+            hint = did_you_mean(name, list(self.machines))
+            raise KeyError(f"{name!r} is no machine of {self.path}.{hint}") from None
+
+    def node(self, name: str) -> Node:
+        """Return a node of a rack by name; KeyError says what is wrong with it."""
+        machine = self.machine(name)
+        if isinstance(machine, Node):
+            return machine
+        raise KeyError(f"{name!r} is a host of {self.path}, not a node of a rack.")

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fabric as the file states it: switches, ports and InfiniBand's partitions, checked as far as that needs no plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+
+from .cluster_model import Fabric, Partition, Profile, Tenant
+from .rack_layout import Floor, hostlist, more
+from .schema.cluster_file import SWITCH
+from .schema.fields import Mistakes, Path, allowed
+from .services import Selecting, once
+
+# Kinds in which NICs without a rail are not of the fabric: there, a leaf is a rail's.
+BY_UNIT = ("rail-optimised", "rail-only")
+_PLAIN = ("kind", "technology", "speed", "switch_ports", "cage_ports", "uplinks", "global_links", "oversubscription")
+_TIERS = ("spines", "cores", "leaves")
+
+
+def fabric_of(
+    data: Mapping[str, Any] | None,
+    floor: Floor,
+    profiles: Mapping[str, Profile],
+    partitions: Mapping[str, Partition],
+    mistakes: Mistakes,
+) -> Fabric | None:
+    """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
+    if not data or not any(path[:1] == ("fabric",) and len(path) == 2 for path in mistakes.lines):
+        data = None
+    _check_domains(profiles, floor, data["kind"] if data else None, mistakes)
+    if data is None:
+        return None
+    switches = {tier: _switches(data[tier], tier, mistakes) for tier in _TIERS}
+    for name in switches["cores"]:
+        if name in switches["spines"]:
+            mistakes.add(("fabric", "cores"), f"{name} is a spine already. A switch has one name and one tier.")
+    top = data["top"] or "spine"
+    for rack in floor.racks.values():
+        if rack.leaf == top:
+            mistakes.add(("fabric", "top"), f"{top!r} is the leaf of rack {rack.name} already. A switch has one name.")
+            break
+    _check_leaves(switches, floor, mistakes)
+    return Fabric(
+        tuple(switches["spines"]),
+        top,
+        data["rails"],
+        **{key: data[key] for key in _PLAIN},
+        cores=tuple(switches["cores"]),
+        leaves=tuple(switches["leaves"]),
+        missing=_ports(data["missing"], "missing", mistakes),
+        spare=_ports(data["spare"], "spare", mistakes),
+        partitions=_tenants(data, Selecting(floor, profiles, mistakes, partitions), mistakes),
+        switch_racks=_switch_racks(data["switch_racks"], floor, mistakes),
+    )
+
+
+def in_fabric(profile: Profile, kind: str) -> bool:
+    """Tell whether the nodes of a profile have adapters in a fabric of this kind."""
+    return any(nic.rail is not None or kind not in BY_UNIT for nic in profile.nics)
+
+
+def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | None, mistakes: Mistakes) -> None:
+    """Note NVLink domains of which Slurm would not be told: they are a part of the plan of the fabric."""
+    stated: dict[Path, list[Profile]] = {
+        ("profiles", profile.name, "nvlink_domain"): [profile] for profile in profiles.values() if profile.nvlink_domain
+    }
+    # Without a fabric, what a rack says is for IMEX alone.
+    for node in floor.nodes if kind else ():
+        if node.nvlink_domain and not node.profile.nvlink_domain:
+            path = (*floor.owner[node.name][:2], "nvlink_domain")
+            stated.setdefault(path, []).append(node.profile)
+    for path, members in stated.items():
+        if kind is None:
+            mistakes.add(path, "Slurm is told of it with the topology alone, and there is no `fabric`. State one.")
+        elif outside := [profile.name for profile in members if not in_fabric(profile, kind)]:
+            rail = " with a rail" if kind in BY_UNIT else ""
+            whose = "the profile" if path[0] == "profiles" else f"profile {outside[0]!r}"
+            mistakes.add(
+                path, f"no NIC{rail} of {whose} is in the fabric, whose plan has the domains. Name its `nics`."
+            )
+
+
+def _switches(listed: list[str], tier: str, mistakes: Mistakes) -> dict[str, None]:
+    names: dict[str, None] = {}
+    for number, text in enumerate(listed):
+        path: Path = ("fabric", tier, number)
+        once(hostlist(text, path, mistakes, SWITCH), names, path, mistakes)
+    return names
+
+
+def _check_leaves(switches: Mapping[str, Mapping[str, None]], floor: Floor, mistakes: Mistakes) -> None:
+    others = {rack.leaf: f"the leaf of rack {rack.name}" for rack in floor.racks.values()} if switches["leaves"] else {}
+    for tier in ("spines", "cores"):
+        others |= dict.fromkeys(switches[tier], f"one of fabric.{tier}")
+    for name in switches["leaves"]:
+        if name in others:
+            mistakes.add(("fabric", "leaves"), f"{name} is {others[name]} already. A switch has one name and one tier.")
+
+
+def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> tuple[tuple[str, str, str], ...]:
+    """Return key, switch and rack of all that are named; whether there are such switches, the plan knows."""
+    named: dict[str, None] = {}
+    found = []
+    for key, text in data.items():
+        path: Path = ("fabric", "switch_racks", key)
+        switches, racks = hostlist(key, path, mistakes, SWITCH), hostlist(text, path, mistakes)
+        once(switches, named, path, mistakes)
+        unknown = [rack for rack in racks if rack not in floor.racks]
+        if unknown and not floor.unread_racks:
+            known = list(floor.racks)
+            hint = f"A rack of switches alone is an entry of its own under `racks`: `{unknown[0]}: {{}}`."
+            said = did_you_mean(unknown[0], known) or allowed(known)
+            others = f", as {len(unknown) - 1} more" if len(unknown) > 1 else ""
+            mistakes.add(path, f"rack {unknown[0]!r} is unknown{others}.{said} {hint}")
+        each, rest = divmod(len(switches), len(racks) or 1)
+        if switches and racks and (rest or not each):
+            text = f"{len(switches)} switches cannot be split evenly over {len(racks)} racks."
+            mistakes.add(path, f"{text} Allowed: one rack for all, one for each, or as many as split them evenly.")
+        elif racks:
+            found += [(key, switch, racks[number // each]) for number, switch in enumerate(switches)]
+    return tuple(found)
+
+
+def _ports(listed: list[str], key: str, mistakes: Mistakes) -> tuple[tuple[int, str, int], ...]:
+    """Return entry, switch and port of all that a list names; the plan tells of what it has not, and of what comes twice."""
+    found = []
+    for number, text in enumerate(listed):
+        for name in hostlist(text, ("fabric", key, number), mistakes):
+            switch, _, port = name.rpartition(":")
+            found.append((number, switch, int(port)))
+    return tuple(found)
+
+
+def _tenants(data: Mapping[str, Any], selecting: Selecting, mistakes: Mistakes) -> tuple[Tenant, ...]:
+    """Return InfiniBand's partitions; every mistake is noted."""
+    stated = data["partitions"]
+    if stated and data["technology"] == "ethernet":
+        text = "partitions are InfiniBand's, and fabric.technology is ethernet. Remove them: tenants have VLANs there."
+        mistakes.add(("fabric", "partitions"), text)
+        return ()
+    names: dict[str, str] = {}
+    pkeys: dict[int, str] = {}
+    found = []
+    for name, tenant in stated.items():
+        path: Path = ("fabric", "partitions", name)
+        if (other := names.setdefault(name.lower(), name)) != name:
+            mistakes.add(path, f"{name!r} is {other!r} already: upper and lower case are not told apart.")
+        pkey = tenant["pkey"]
+        if pkey and (other := pkeys.setdefault(pkey, name)) != name:
+            text = f"0x{pkey:04x} is the P_Key of {other} already, so both would be one partition. Take another."
+            mistakes.add((*path, "pkey"), text)
+        members = _Members(selecting, data["kind"], mistakes).of(tenant, (*path, "members"))
+        found.append(Tenant(name, pkey or 0, members, bool(tenant["ipoib"])))
+    return tuple(found)
+
+
+class _Members:
+    """The members of a partition: only what has adapters in the fabric."""
+
+    def __init__(self, selecting: Selecting, kind: str | None, mistakes: Mistakes) -> None:
+        self.selecting, self.mistakes = selecting, mistakes
+        floor = selecting.floor
+        self.there = {node.name for node in floor.nodes if in_fabric(node.profile, kind or "")}
+        self.there |= {name for name, host in floor.hosts.items() if host.nics}
+
+    def of(self, tenant: Mapping[str, Any], path: Path) -> dict[str, str]:
+        """Return names and what each is: full, limited or both."""
+        found: dict[str, str] = {}
+        usual = tenant["membership"] or "full"
+        for number, entry in enumerate(tenant["members"]):
+            if not entry or not entry["nodes"]:
+                continue
+            where: Path = (*path, number)
+            membership = entry["membership"] or usual
+            names = self._names(entry["nodes"], where)
+            if other := [name for name in names if found.get(name, membership) != membership]:
+                text = f"{other[0]}{more(other)} is {found[other[0]]} already, and {membership} here. Name it once."
+                self.mistakes.add(where, text)
+            found |= dict.fromkeys(names, membership)
+        return found
+
+    def _names(self, selector: str, path: Path) -> list[str]:
+        told = len(self.mistakes.found)
+        names = self.selecting.nodes(selector, path)
+        without = [name for name in names if name not in self.there]
+        # Of all in a rack or partition those count that are in the fabric; a machine that is named is meant.
+        chosen = selector == "all" or ":" in selector
+        if without and len(self.mistakes.found) == told and not (chosen and len(without) < len(names)):
+            text = f"{without[0]}{more(without)} has no NIC in the fabric: give it `nics`, a node in its profile."
+            if not self.selecting.floor.incomplete:
+                self.mistakes.add(path, text)
+        return [name for name in names if name in self.there]

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GPU software that the file wants on the nodes of each profile, and whether there is such a set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path as FilePath
+from typing import Any
+
+from ..gpu_stack import stack_table
+from ..gpu_stack.apt_repositories import of_stack
+from ..gpu_stack.resolve import Request, Stack, StackError, resolve
+from .cluster_model import Cluster, GpuMirror, GpuStack, Profile
+from .late_mistakes import MistakeCollector
+from .schema.fields import Mistakes, Path
+from .schema.gpu_sections import GPU_STACK
+
+_NEEDED = ("os", "source", "driver")
+_ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+
+
+def with_gpu_stacks(
+    profiles: Mapping[str, Profile], data: Mapping[str, Any], file: str, mistakes: Mistakes
+) -> dict[str, Profile]:
+    """Return the profiles with what their nodes get; a set that cannot be for the GPUs of one is a mistake."""
+    found = dict(profiles)
+    for name, profile in profiles.items():
+        own = (data["profiles"].get(name) or {}).get("gpu_stack")
+        if own is not None and profile.gpus is None:
+            mistakes.add(
+                ("profiles", name, "gpu_stack"), "this profile has no GPUs. Give it `gpus`, or take this away."
+            )
+        elif profile.gpus is not None and (own is not None or data["gpu_stack"] is not None):
+            found[name] = _with_stack(profile, own, data["gpu_stack"], file, mistakes)
+    if data["gpu_stack"] is not None and not any(profile.gpus for profile in profiles.values()):
+        _keys_and_places(data["gpu_stack"], _places(("gpu_stack",)), file, mistakes)
+    return found
+
+
+def _with_stack(
+    profile: Profile, own: Mapping[str, Any] | None, common: Mapping[str, Any] | None, file: str, mistakes: Mistakes
+) -> Profile:
+    merged = dict(common or dict.fromkeys(own or {}))
+    places = _places(("gpu_stack",))
+    mine: Path = ("profiles", profile.name, "gpu_stack")
+    for key, value in (own or {}).items():
+        # Also one that says that there is to be none of it, such as an empty list.
+        if value or (*mine, key) in mistakes.lines:
+            merged[key], places[key] = value, (*mine, key)
+    if own is not None:
+        lacking = [key for key in _NEEDED if not merged.get(key) and (*places[key],) not in mistakes.lines]
+        if common is None and lacking:
+            text = f"{', '.join(lacking)} missing, and there is no `gpu_stack` for the whole cluster that says it."
+            mistakes.add(mine, text)
+    keys, mirror = _keys_and_places(merged, places, file, mistakes)
+    if not all(merged.get(key) for key in _NEEDED):
+        return profile  # which are mistakes already
+    wanted = GpuStack(
+        os=merged["os"],
+        source=merged["source"],
+        driver=merged["driver"],
+        module=merged["module"] or "",
+        platform=merged["platform"] or "",
+        model=merged["model"] or "",
+        kernel=merged["kernel"] or "",
+        cuda=tuple(one for one in merged["cuda"] or () if one),
+        toolkit=merged["container_toolkit"] or "",
+        dcgm=merged["dcgm"] or "",
+        nccl=merged["nccl"] or "",
+        module_options=tuple((merged["module_options"] or {}).items()),
+        mirror=mirror,
+        urls=tuple((merged["urls"] or {}).items()),
+        keys=tuple(keys.items()),
+    )
+    full = replace(profile, gpu_stack=wanted)
+    _check(full, wanted, mine if own is not None else ("gpu_stack",), mistakes)
+    return full
+
+
+def _places(path: Path) -> dict[str, Path]:
+    """Return where the file says each key."""
+    return {key: (*path, key) for key in GPU_STACK}
+
+
+def _keys_and_places(
+    data: Mapping[str, Any], places: Mapping[str, Path], file: str, mistakes: Mistakes
+) -> tuple[dict[str, str], GpuMirror | None]:
+    """Return paths of keys by repository, and the mirror; unknown repositories are mistakes."""
+    known = sorted({row.name for row in stack_table.default().repositories})
+    for section in ("urls", "keys"):
+        for name in data.get(section) or {}:
+            if name not in known:
+                mistakes.unknown((*places[section], name), "repository", name, known)
+    keys = {name: _place(path, file) for name, path in (data.get("keys") or {}).items()}
+    mirror = data.get("mirror")
+    if not mirror or not mirror["url"] or not mirror["key"]:
+        return keys, None
+    return keys, GpuMirror(mirror["url"].rstrip("/"), _place(mirror["key"], file))
+
+
+def _place(path: str, file: str) -> str:
+    return str(FilePath(file).resolve().parent / path)
+
+
+def armored(path: str) -> str:
+    """Return the armored public key in a file. ValueError: what is wrong with it, and what to do."""
+    try:
+        text = FilePath(path).read_text(encoding="ascii")
+    except FileNotFoundError:
+        raise ValueError(f"there is no {path}; put the key there that signs the repository") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read as an armored key: {error}") from None
+    if not text.startswith(_ARMOR):
+        raise ValueError(f"{path} does not begin with {_ARMOR}; `gpg --armor --export` writes such a file")
+    return text
+
+
+def key_mistakes(cluster: Cluster) -> list[str]:
+    """Return a line for each key file of a repository that apt or dnf cannot use.
+
+    Only a run that installs GPU software needs the files, so the cluster file is read without them.
+    """
+    wrong = MistakeCollector(cluster.path)
+    for name, profile in cluster.profiles.items():
+        stack = profile.gpu_stack
+        named: list[tuple[Path, str]] = [(("keys", one), path) for one, path in stack.keys] if stack else []
+        if stack and stack.mirror:
+            named.append((("mirror", "key"), stack.mirror.key))
+        for below, path in named:
+            try:
+                armored(path)
+            except ValueError as error:
+                wrong.add(("profiles", name, "gpu_stack", *below), str(error), ("gpu_stack", *below))
+    return wrong.lines()
+
+
+def _check(profile: Profile, wanted: GpuStack, path: Path, mistakes: Mistakes) -> None:
+    try:
+        stack = stack_of(wanted, profile)
+    except StackError as error:
+        for refusal in error.refusals:
+            mistakes.add(path, f"profile {profile.name}: {refusal.text} [{refusal.rule}]")
+        return
+    for name in _without_key(wanted, stack):
+        mistakes.add(
+            (*path, "keys"),
+            f"no key for repository {name!r}, which profile {profile.name} needs: `keys: {{{name}: FILE}}`, the armored public key "
+            "that its owner publishes. Nothing is installed from a repository whose origin is not proven.",
+        )
+
+
+def _without_key(wanted: GpuStack, stack: Stack) -> Iterator[str]:
+    if wanted.mirror is None:
+        have = dict(wanted.keys)
+        for row in of_stack(stack, wanted.os, wanted.source):
+            if not row.keyring and row.name not in have:
+                yield row.name
+
+
+@lru_cache(maxsize=256)
+def _resolved(request: Request) -> Stack:
+    """Return the set; every task on every host of a profile asks for it, and forks know what was asked when the file was checked."""
+    return resolve(request)
+
+
+def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
+    """Return packages and versions for the nodes of a profile with GPUs; StackError says why there are none."""
+    if profile.gpus is None:
+        raise ValueError(f"profile {profile.name} has no GPUs")
+    return _resolved(
+        Request(
+            os=wanted.os,
+            source=wanted.source,
+            driver=wanted.driver,
+            gpus=(wanted.model or profile.gpus.model,),
+            gpu_count=profile.gpus.count,
+            platform=wanted.platform,
+            module=wanted.module,
+            kernel=wanted.kernel,
+            cuda=wanted.cuda,
+            dcgm=wanted.dcgm,
+            toolkit=wanted.toolkit,
+            nccl=wanted.nccl,
+        )
+    )

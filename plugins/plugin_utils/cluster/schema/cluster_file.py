@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every key of the cluster file, once: its type, its default, what it means."""
+
+from __future__ import annotations
+
+from .fabric_section import FABRIC
+from .fields import Field
+from .gpu_sections import GPU_STACK, GPUS, PROFILE_GPU_STACK
+from .text_rules import DOMAIN, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
+
+# More memory than any machine has: a larger number is one in another unit, or a slip.
+_PEBIBYTE_MIB = 1 << 30
+
+_NETWORK = {
+    "cidr": Field("The network, such as 10.20.0.0/16.", required=True),
+    "gateway": Field("Its gateway; no machine gets this address."),
+    "start": Field("The first address for rack nodes; by default the first of the network."),
+    "rails": Field(
+        "The rails whose NICs have their addresses here, such as 0 or 0-7; several share the network in equal parts, in order. A node has "
+        "the same place in each part that it has in `management`.",
+        "ranges",
+    ),
+}
+
+
+def _pages(text: str) -> Field:
+    item = Field("number of pages", "int", minimum=0, maximum=_PEBIBYTE_MIB)
+    return Field(text, "map", keys=Field("page size", choices=("2M", "1G")), item=item)
+
+
+_NUMA = {
+    "cores": Field("Slurm's logical core ids of this NUMA node, such as 0-55.", "ranges", required=True),
+    "gpus": Field("Indices of the GPUs at this NUMA node, such as 0-3.", "ranges"),
+    "nics": names("Names of the NICs at this NUMA node.", **WORD),
+    "hugepages": _pages(
+        "Number of huge pages of this NUMA node alone by size, 2M or 1G, instead of `hugepages` of the profile."
+    ),
+}
+
+_NIC = {
+    "name": Field("The device name.", required=True, **WORD),
+    "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
+    "pci": Field("Its PCI address, such as 0000:3b:00.0: then it has this name whatever the kernel calls it.", **PCI),
+}
+
+_HOST_NIC = {
+    "name": Field("The device name.", required=True, **WORD),
+    "rail": Field(
+        "The rail whose leaf it is on; in a rail-only fabric its plane. By default any leaf, or one plane after the other.",
+        "int",
+        minimum=0,
+        maximum=63,
+    ),
+    "purpose": Field(
+        "What it is for; in none of the two ways does OpenSM take it for compute.",
+        default="management",
+        choices=("management", "storage"),
+    ),
+    "leaf": Field(
+        "Leaf it plugs into, as the cabling plan names it. By default one of `fabric.leaves`, else its rack's, else the one with most free "
+        "ports.",
+        **WORD,
+    ),
+    "port": Field(
+        "Port of that leaf; by default the highest free one below its uplinks, or the next one of a leaf in fabric.leaves.",
+        "int",
+        minimum=1,
+    ),
+}
+
+_PROFILE = {
+    "gpus": Field("The GPUs; absent on CPU nodes.", "section", fields=GPUS),
+    "sockets": Field("Sockets, as `slurmd -C` prints them.", "int", required=True, minimum=1, maximum=64),
+    "cores_per_socket": Field("Cores per socket.", "int", required=True, minimum=1, maximum=1024),
+    "threads_per_core": Field("Threads per core.", "int", default=1, minimum=1, maximum=16),
+    "memory_mib": Field(
+        "Memory in MiB: RealMemory of `slurmd -C` on the smallest node of this profile.",
+        "int",
+        required=True,
+        minimum=1,
+        maximum=_PEBIBYTE_MIB,
+        allowed="It is in MiB.",
+    ),
+    "reserved_memory_mib": Field(
+        "Memory kept from jobs, beside huge pages; by default 2 % of memory_mib.",
+        "int",
+        minimum=0,
+        maximum=_PEBIBYTE_MIB,
+        allowed="It is in MiB.",
+    ),
+    "system_cores": Field(
+        "Cores of each NUMA node, or of each socket without `numa`, that jobs do not get: daemons and the fabric's interrupts have them.",
+        "int",
+        default=0,
+        minimum=0,
+        maximum=64,
+    ),
+    "hugepages": _pages(
+        "Number of huge pages of the whole node by size, 2M or 1G. Each NUMA node (each socket without `numa`) gets an equal share, so the "
+        "number is a multiple of theirs; for unequal shares set `numa.hugepages`. Jobs get the remaining memory."
+    ),
+    "numa": Field("NUMA nodes, in order.", "list", item=Field("a NUMA node", "section", fields=_NUMA)),
+    "nics": Field("NICs of the fabric.", "list", item=Field("a NIC", "section", fields=_NIC)),
+    "nvlink_domain": Field(
+        "Nodes that one NVLink fabric joins: 18 on a GB200 NVL72. A rack has one such domain, or several of this size.",
+        "int",
+        minimum=2,
+        maximum=1024,
+    ),
+    "features": names("More features that users can ask for with --constraint.", **WORD),
+    "gpu_stack": Field(
+        "What differs from the cluster's `gpu_stack` on its nodes.", "section", fields=PROFILE_GPU_STACK
+    ),
+}
+
+_EXCEPTION = {
+    "profile": Field("Another profile than the rack's."),
+    "address": Field("Another address."),
+    "bmc_address": Field("Another BMC address."),
+    "state": Field("State in Slurm.", choices=("drain", "down", "future")),
+    "reason": Field("Why; required with a state.", **TEXT),
+}
+
+_NODES = {
+    "names": Field("The nodes: a hostlist, such as gpu[001-016].", required=True),
+    "profile": Field("Their profile; by default the rack's."),
+    "address": Field("Address of the first; the others follow. By default after the nodes before."),
+    "bmc_address": Field("BMC address of the first; the others follow. By default after the nodes before."),
+}
+
+_RACK = {
+    "row": Field("Row in the room.", **TEXT),
+    "column": Field("Place in the row; the first of a rack range, whose racks stand side by side.", "int", minimum=0),
+    "leaf": Field(
+        "Leaf switch of its nodes, or scalable unit; by default leaf-<rack>. Racks may share one; for a rack range also a hostlist, over "
+        "which the racks are split evenly, in order."
+    ),
+    "pod": Field("Pod of a three-tier fabric, or group of a dragonfly, that its leaf belongs to.", **WORD),
+    "profile": Field("Profile of its nodes."),
+    "nvlink_domain": Field(
+        "Nodes of its NVLink domain, where it has fewer or more than the profile says.", "int", minimum=2, maximum=1024
+    ),
+    "address": Field("Address of its first node; the others follow. By default after the nodes before."),
+    "bmc_address": Field("BMC address of its first node; the others follow. By default after the nodes before."),
+    "nodes": Field(
+        "The nodes: a hostlist, such as gpu[001-016]; or a list of sections, for several profiles in one rack. The nodes of a "
+        "rack range are split evenly, in order. Absent in a rack of hosts alone, which has only `row` and `column`.",
+        "list",
+        item=Field("nodes", "section", fields=_NODES, short="names"),
+    ),
+    "exceptions": Field("What differs on single nodes.", "map", item=Field("a node", "section", fields=_EXCEPTION)),
+}
+
+_MACHINE = {
+    "address": Field("Its address in the network `management`.", required=True),
+    "bmc_address": Field("Address of its BMC in the network `bmc`."),
+    "rack": Field("The rack it stands in, one of `racks`."),
+    "nics": Field(
+        "NICs of the fabric, as subnet managers and storage servers have them.",
+        "list",
+        item=Field("a NIC", "section", fields=_HOST_NIC),
+    ),
+}
+
+_SERVICES = {
+    "controllers": Field("Hosts of slurmctld; the first is the primary.", "list", required=True, item=Field("a host")),
+    "database": names("Host of slurmdbd and its MariaDB."),
+    "login": names("Hosts where users log in."),
+    "rest": names("Hosts of slurmrestd."),
+    "subnet_managers": names("Hosts of OpenSM; the first is the master."),
+}
+
+_PARTITION_FIELDS = {
+    "nodes": Field(
+        "`all`, or a list of hostlists, rack:NAME, profile:NAME and model:NAME.",
+        "list",
+        required=True,
+        item=Field("a selector"),
+    ),
+    "default": Field("Whether jobs go here that name no partition.", "bool", default=False),
+    "max_time": Field("Longest run time, as Slurm writes it, such as 7-00:00:00.", **TIME),
+    "options": Field("Further options of Slurm's PartitionName line.", "free"),
+}
+
+_ACCOUNT = {
+    "description": Field("What it is for.", **TEXT),
+    "organization": Field("Whose it is.", **TEXT),
+    "parent": Field("The account above.", default="root", **OBJECT),
+    "users": names("Its users.", **WORD),
+    "qos": names("QOS its users may use; absent: as inherited.", **OBJECT),
+    "default_qos": Field(
+        "QOS of jobs that name none; absent: that of the account above, `normal` at the top.", **OBJECT
+    ),
+}
+
+_SCRIPT = {
+    "file": Field("A file, relative to the cluster file, that bedplate installs."),
+    "path": Field("An absolute path where the machines have the script already."),
+}
+
+
+def _scripts(description: str) -> Field:
+    return Field(description, "list", item=Field("a script", "section", fields=_SCRIPT, short="file"))
+
+
+# Several run in the order of the list; the first that fails ends it.
+_SCRIPTS = {
+    "prolog": _scripts("Prolog: on a node before a job, as root."),
+    "epilog": _scripts("Epilog: on a node after a job, as root."),
+    "task_prolog": _scripts("TaskProlog: before each task, as its user."),
+    "task_epilog": _scripts("TaskEpilog: after each task, as its user."),
+    "health_check": _scripts("HealthCheckProgram: on nodes, as root."),
+    "reboot": _scripts("RebootProgram: on nodes, for `scontrol reboot`."),
+    "unkillable_step": _scripts("UnkillableStepProgram: on a node, when a step does not end."),
+    "srun_prolog": _scripts("SrunProlog: where srun is called."),
+    "srun_epilog": _scripts("SrunEpilog: where srun is called."),
+    "prolog_slurmctld": _scripts("PrologSlurmctld: on the controller before a job."),
+    "epilog_slurmctld": _scripts("EpilogSlurmctld: on the controller after a job."),
+    "resume": _scripts("ResumeProgram: on the controller, starts nodes."),
+    "suspend": _scripts("SuspendProgram: on the controller, powers nodes down."),
+    "resume_fail": _scripts("ResumeFailProgram: on the controller, for nodes that did not start."),
+    "reservation_prolog": _scripts("ResvProlog: on the controller, when a reservation begins."),
+    "reservation_epilog": _scripts("ResvEpilog: on the controller, when a reservation ends."),
+    "mail": _scripts("MailProg: on the controller."),
+    "job_submit": _scripts("job_submit.lua, with the plugin lua in JobSubmitPlugins."),
+    "cli_filter": _scripts("cli_filter.lua, with the plugin lua in CliFilterPlugins."),
+    "plugstack": _scripts("Lines of plugstack.conf."),
+}
+
+_SLURM = {
+    "version": Field(
+        "Slurm's release, in quotes; options are checked against it.",
+        default="24.11",
+        pattern=r"[0-9]{2}\.[0-9]{2}",
+        allowed='Allowed: a release such as "24.11".',
+    ),
+    "options": Field("Options of slurm.conf, over bedplate's; null takes one away.", "free"),
+    "scripts": Field("Scripts that Slurm runs, by kind.", "section", default={}, fields=_SCRIPTS),
+    "cgroup": Field("Options of cgroup.conf, over bedplate's.", "free"),
+    "slurmdbd": Field("Options of slurmdbd.conf, over bedplate's.", "free"),
+    "qos": Field(
+        "QOS by name, each with options as `sacctmgr modify qos set` takes them.",
+        "map",
+        keys=Field("a QOS", **OBJECT),
+        item=Field("options", "free"),
+    ),
+    "accounts": Field(
+        "Accounts, parents first. With any, only users with an account can run jobs.",
+        "map",
+        keys=Field("an account", **OBJECT),
+        item=Field("an account", "section", fields=_ACCOUNT),
+    ),
+}
+
+CLUSTER_FILE = Field(
+    "A bedplate cluster file.",
+    "section",
+    fields={
+        "plugin": Field("Always bedplate.cluster.racks.", required=True, choices=("bedplate.cluster.racks",)),
+        "site": Field("Name of the site.", required=True, **HOST_NAME),
+        "cluster": Field("Slurm's ClusterName.", required=True, **NAME),
+        "domain": Field("DNS domain of the machines.", **DOMAIN),
+        "networks": Field(
+            "Networks by name. `management` is the one Ansible and Slurm use; `bmc`, if there, gives addresses to BMCs.",
+            "map",
+            required=True,
+            keys=Field("network", **NAME),
+            item=Field("a network", "section", fields=_NETWORK),
+        ),
+        "profiles": Field(
+            "Hardware profiles: the only place hardware is described.",
+            "map",
+            required=True,
+            keys=Field("profile", **NAME),
+            item=Field("a profile", "section", fields=_PROFILE),
+        ),
+        "racks": Field(
+            "Racks by name; a hostlist stands for several alike, such as a[01-40].",
+            "map",
+            required=True,
+            item=Field("a rack", "section", fields=_RACK),
+        ),
+        "hosts": Field(
+            "Machines that are no rack nodes: controllers, login nodes.",
+            "map",
+            keys=Field("host", **HOST_NAME),
+            item=Field("a host", "section", fields=_MACHINE),
+        ),
+        "services": Field("Which hosts do what; names or hostlists.", "section", required=True, fields=_SERVICES),
+        "partitions": Field(
+            "Slurm's partitions.",
+            "map",
+            required=True,
+            keys=Field("partition", **PARTITION),
+            item=Field("a partition", "section", fields=_PARTITION_FIELDS),
+        ),
+        "slurm": Field("Slurm's release, options and accounts.", "section", default={}, fields=_SLURM),
+        "fabric": Field("The fabric; with it Slurm gets a tree topology.", "section", fields=FABRIC),
+        "gpu_stack": Field("The GPU nodes' software, as one pinned set.", "section", fields=GPU_STACK),
+        "groups": Field("As in ansible.builtin.constructed.", "free"),
+        "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
+        "compose": Field("As in ansible.builtin.constructed.", "free"),
+        "strict": Field("As in ansible.builtin.constructed.", "bool", default=False),
+        "use_extra_vars": Field("As in ansible.builtin.constructed.", "bool", default=False),
+        "leading_separator": Field("As in ansible.builtin.constructed.", "bool", default=True),
+    },
+)
+# For names that stand in hostlists, which a pattern for the whole value cannot see.
+NODE, SWITCH = Field("a node name", **NODE_NAME), Field("a switch name", **WORD)
+RACK = Field(
+    "a rack name",
+    pattern="[A-Za-z0-9][A-Za-z0-9_-]{0,40}",
+    allowed="Allowed: letters, digits, '_' and '-', or a hostlist of such names, a[01-40].",
+)

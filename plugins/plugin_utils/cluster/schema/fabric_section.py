@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The keys of the cluster file's section `fabric`."""
+
+from __future__ import annotations
+
+from .fields import Field
+from .text_rules import HOST_NAME, PORT, TENANT_NAME, names
+
+_MEMBERS = {
+    "nodes": Field(
+        "`all`, a hostlist of nodes and hosts, rack:NAME, profile:NAME, model:NAME or partition:NAME.", required=True
+    ),
+    "membership": Field("Other membership than the partition's.", choices=("full", "limited", "both")),
+}
+
+_TENANT = {
+    "pkey": Field(
+        "Its P_Key, 0x0001 to 0x7ffe.",
+        "int",
+        required=True,
+        minimum=1,
+        maximum=0x7FFE,
+        hexadecimal=True,
+        allowed="0x7fff is the default partition, of which all are members; the top bit says who is a full member, and is not stated.",
+    ),
+    "members": Field(
+        "Whose adapters are in it: names as in Slurm's partitions, and partition:NAME; or a list with sections, for another membership.",
+        "list",
+        required=True,
+        item=Field("members", "section", fields=_MEMBERS, short="nodes"),
+    ),
+    "membership": Field(
+        "Limited members reach full ones alone; both is two P_Keys, for adapters whose virtual ones are limited.",
+        default="full",
+        choices=("full", "limited", "both"),
+    ),
+    "ipoib": Field("Whether IP runs in it.", "bool", default=True),
+}
+
+FABRIC = {
+    "spines": names("Spine switches, as names or hostlists; for Slurm they are one tier."),
+    "top": Field("Name of that tier in Slurm's topology.", default="spine", **HOST_NAME),
+    "rails": Field("Rails of the fabric; every profile with rails must have them all.", "int", minimum=1, maximum=64),
+    "kind": Field(
+        "Its shape: leaf-spine (a leaf for each `leaf` of the racks), rail-optimised (each `leaf` is a scalable unit with a leaf for each "
+        "rail; with `cores`, spines by rail below them), three-tier (pods of leaves and spines, cores above), rail-only (a fabric of its "
+        "own for each rail), dragonfly (groups joined pairwise; with spines dragonfly+).",
+        default="leaf-spine",
+        choices=("leaf-spine", "rail-optimised", "three-tier", "rail-only", "dragonfly"),
+    ),
+    "technology": Field("What the switches speak.", default="infiniband", choices=("infiniband", "ethernet")),
+    "speed": Field("Speed of a lane of every link.", default="NDR", choices=("EDR", "HDR", "NDR", "XDR")),
+    "switch_ports": Field("Ports of a switch, all alike.", "int", default=64, minimum=2, maximum=1024),
+    "cage_ports": Field(
+        "Ports that a cage of the switch holds, 2 on a Quantum-2.", "int", default=1, minimum=1, maximum=8
+    ),
+    "uplinks": Field(
+        "Cables up from each leaf, a multiple of its spines; by default as few as make no leaf oversubscribed by its nodes.",
+        "int",
+        minimum=1,
+    ),
+    "cores": names("Core switches, as names or hostlists."),
+    "global_links": Field("Cables between two groups of a dragonfly.", "int", default=1, minimum=1),
+    "oversubscription": Field("Hosts' ports to uplinks that a leaf may have at most.", "int", default=1, minimum=1),
+    "leaves": names(
+        "More leaves, for NICs of `hosts` alone, as names or hostlists; below the same spines as those of the racks."
+    ),
+    "switch_racks": Field(
+        "Where switches stand: hostlists of switches, and their rack, one of `racks`; or a hostlist of racks, over which the switches "
+        "are split evenly, in order. By default a leaf stands in the rack of its nodes, where that is one, and of others no rack is known.",
+        "map",
+        keys=Field("switches"),
+        item=Field("a rack"),
+    ),
+    "missing": Field(
+        "Cables that are left out on purpose, each as one of its ends: switch and port, such as leaf-a01:17.",
+        "list",
+        item=Field("an end", **PORT),
+    ),
+    "spare": Field(
+        "Ports that are kept free on purpose, such as leaf-a[01-04]:[63-64]; cables are planned in others.",
+        "list",
+        item=Field("a port", **PORT),
+    ),
+    "partitions": Field(
+        "InfiniBand's partitions, of tenants. With any, what shares none reaches each other no more, but for the subnet managers.",
+        "map",
+        keys=Field("partition", **TENANT_NAME),
+        item=Field("a partition", "section", fields=_TENANT),
+    ),
+}

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the roles of this collection take, read from their argument specs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.common.yaml import yaml_load
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+
+ROLES = Path(__file__).parents[3] / "roles"
+_SPEC = "{}/meta/argument_specs.yml"
+
+
+def interfaces(roles: Path = ROLES) -> dict[str, set[str]]:
+    """Return role -> names of its variables, over all entry points."""
+    return {role: set(found) for role, found in options(roles).items()}
+
+
+def options(roles: Path = ROLES) -> dict[str, dict[str, Any]]:
+    """Return role -> variable -> its option in the argument spec, over all entry points."""
+    return {path.parents[1].name: _options(path) for path in sorted(roles.glob(_SPEC.format("*")))}
+
+
+@cache
+def choices(role: str) -> dict[str, list[Any]]:
+    """Return what is behind `<role>_` in a variable's name -> the values that its option in the argument spec allows.
+
+    Variables without such a list are left out. Read once: every host of a run is checked with it.
+    """
+    found = _options(ROLES / _SPEC.format(role))
+    return {name.removeprefix(f"{role}_"): option["choices"] for name, option in found.items() if "choices" in option}
+
+
+def _options(path: Path) -> dict[str, Any]:
+    entries = yaml_load(path.read_text())["argument_specs"].values()
+    return {name: option for entry in entries for name, option in entry.get("options", {}).items()}
+
+
+def has_template(value: Any) -> bool:
+    """Tell whether a value, or a part of it, is a template.
+
+    >>> has_template({"a": ["{{ b }}"]}), has_template(["b"])
+    (True, False)
+    """
+    if isinstance(value, str):
+        return "{{" in value or "{%" in value
+    if isinstance(value, Mapping):
+        return any(has_template(part) for part in value.values())
+    return isinstance(value, list | tuple) and any(has_template(part) for part in value)
+
+
+def unknown_variables(names: Iterable[str], known: Mapping[str, set[str]]) -> dict[str, str]:
+    """Return the names that look like a role's variable and are none, each with the role.
+
+    >>> unknown_variables(["slurm_rest_listn", "site"], {"slurm": {"slurm_rest_listen"}})
+    {'slurm_rest_listn': 'slurm'}
+    """
+    return {
+        name: role
+        for name in sorted(set(names))
+        for role, variables in known.items()
+        if name.startswith(f"{role}_") and name not in variables
+    }
+
+
+def message(name: str, role: str, known: Mapping[str, set[str]]) -> str:
+    """Return the error text for one unknown variable, with the nearest name that exists."""
+    manual = f"see `ansible-doc -t role bedplate.cluster.{role}`"
+    hint = did_you_mean(name, sorted(known[role]), lead="did", quoted=False, otherwise=manual)
+    return f"{name} is no variable of the role {role}; {hint}"
+
+
+NOT_AS_TEXT = ("bool", "list", "dict")
+
+
+def not_as_text(name: str, value: str, kind: str) -> str:
+    """Return the error text for a text where a truth value, a list or a mapping is meant, with how to write it.
+
+    >>> print(not_as_text("slurm_compute_restrict_ssh", "false", "bool"))
+    'false' is text, and a truth value is needed; on the command line: -e '{"slurm_compute_restrict_ssh": false}'
+    """
+    needed = {"bool": "a truth value", "list": "a list", "dict": "a mapping"}[kind]
+    example = {
+        "bool": str(value.lower() in ("true", "yes", "on", "1")).lower(),
+        "list": f'["{value}"]',
+        "dict": "{...}",
+    }[kind]
+    return f"{value!r} is text, and {needed} is needed; on the command line: -e '{{\"{name}\": {example}}}'"
+
+
+def summary(places: Sequence[str]) -> str:
+    """Return where a variable is set, short even when it is set on every host.
+
+    >>> summary(["host gpu01", "host gpu02", "host gpu03"])
+    'host gpu01 and 2 more'
+    """
+    return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1} more"
+
+
+def hosts_to_read(directories: Iterable[Path], prefixes: Sequence[str]) -> set[str]:
+    """Return the hosts whose files in host_vars may set a variable that begins like this.
+
+    Ansible's own look for the files of ten thousand hosts takes half a second, and a millisecond more for each file.
+    """
+    words = [b"$ANSIBLE_VAULT", *(prefix.encode() for prefix in prefixes)]
+    found: set[str] = set()
+    for directory in directories:
+        for path in directory.glob("host_vars/*"):
+            if path.is_dir() or (path.is_file() and any(word in path.read_bytes() for word in words)):
+                found |= {path.name, path.stem}
+    return found

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Return the files of programs of module_utils that run on nodes without Ansible, as in a unit at boot."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = "ansible_collections.bedplate.cluster.plugins.module_utils"
+_HERE = Path(__file__).parents[2] / "module_utils"
+_LIBRARIES = "/usr/local/lib/bedplate"
+
+
+def library(module: str) -> str:
+    """Return the PYTHONPATH of a program on a node.
+
+    Each has its own: roles are updated one after the other, and a file that another program still needs, as `gpu/devices.py` of an older
+    release, would hide the folder `gpu/devices` of this one.
+
+    >>> library("tuning.apply_tuning")
+    '/usr/local/lib/bedplate/tuning'
+    """
+    return f"{_LIBRARIES}/{module.partition('.')[0]}"
+
+
+def command(module: str) -> str:
+    """Return what runs a module of module_utils there: `tuning.apply_tuning`."""
+    return f"/usr/bin/python3 -m {_PACKAGE}.{module}"
+
+
+@cache
+def files(module: str) -> tuple[tuple[str, str], ...]:
+    """Return (path on the node, text) of a module and of all modules of module_utils that it imports, directly or not."""
+    texts: dict[str, str] = {}
+    todo = [module]
+    while todo:
+        name = todo.pop()
+        if name in texts:
+            continue
+        texts[name] = _path(name).read_text(encoding="utf-8")
+        todo += imported(name, texts[name])
+    folder = f"{library(module)}/{_PACKAGE.replace('.', '/')}"
+    return tuple((f"{folder}/{name.replace('.', '/')}.py", texts[name]) for name in sorted(texts))
+
+
+def imported(module: str, text: str) -> list[str]:
+    """Return the modules that the text of a module imports, by their names below module_utils."""
+    package = module.split(".")[:-1]
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        base = (node.module or "").split(".") if node.module else []
+        if node.level:
+            base = [*package[: len(package) - node.level + 1], *base]
+        elif ".".join(base).startswith(_PACKAGE):
+            base = base[_PACKAGE.count(".") + 1 :]
+        else:
+            continue
+        names = [".".join([*base, alias.name]) for alias in node.names]
+        # `from package import module`, or `from module import name`.
+        found += [one for one in names if _path(one).exists()] or [".".join(base)]
+    return found
+
+
+def _path(module: str) -> Path:
+    return _HERE / f"{module.replace('.', '/')}.py"

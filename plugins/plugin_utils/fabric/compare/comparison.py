@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a cluster against what was discovered, as an operator gets it: a table, files, a verdict and the GUIDs that were learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.garbage import suspend_collection
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
+    LLDP,
+    SavedError,
+    ToolOutput,
+)
+
+from ...cluster import Cluster
+from ..core import guid_record
+from ..core.fabric_model import INFINIBAND, Plan
+from ..core.places import few, ordered, worst
+from ..plan.checked_plan import planned
+from ..report import cable_list
+from ..report.fabric_files import places
+from ..report.finding_files import as_json, junit
+from ..report.finding_table import printable, table
+from ..report.page import page
+from ..topology.planned_topologies import slurm_files, tree_of
+from . import plan_of_discovery
+from .fabric_drift import Comparison, comparison
+from .identify import with_learned_guids
+from .lldp_discovery import read_discoveries, short
+
+# What `fail_on` can be, and what is worse.
+FATAL = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), NOTICE: (ERROR, WARNING, NOTICE), "never": ()}
+# Kinds of findings that say that a name is not surely that of the node that has it.
+_DOUBTFUL = ("duplicate-guid", "duplicate-name")
+
+# What to do with nodes of the cluster of which no adapter was discovered; there may be no plan.
+_ASK_AGAIN = "see that it is on, that its cable is in, and that its adapter is named after it; then discover again"
+
+
+@dataclass(frozen=True)
+class ComparisonReport:
+    """A comparison; `failed` by the limit that was given, `files` name -> text, `guids` the text of the new record."""
+
+    summary: str
+    table: str
+    worst: str
+    failed: bool
+    counts: dict[str, int]
+    files: dict[str, str]
+    guids: str
+
+
+@suspend_collection
+def comparison_report(
+    cluster: Cluster, outputs: Sequence[ToolOutput], fail_on: str = ERROR, step: int = 1
+) -> ComparisonReport:
+    """Return the comparison of the plan with the outputs of discovery tools; raises what `planned` raises, and SavedError."""
+    plan = planned(cluster).plan
+    queried, not_reported = _lldp_part(plan, outputs)
+    result = comparison(queried, read_discoveries(outputs, plan, step))
+    findings, ok = ordered([*result.findings, *not_reported]), len(result.ok)
+    gravest = worst(findings)
+    limit = fail_on if fail_on in (ERROR, WARNING, NOTICE) else ERROR
+    shown = with_learned_guids(plan, result.seen) if result.seen else plan
+    files = {
+        "findings.json": as_json(plan, findings, ok=ok),
+        "findings.xml": junit(plan, findings, fail_on=limit),
+        "fabric.html": page(shown, findings, cable_list.rows(shown, places(cluster)), ok=ok),
+    }
+    summary = _summary(plan, result, findings)
+    return ComparisonReport(
+        summary,
+        table(findings, summary),
+        gravest,
+        gravest in FATAL[fail_on],
+        {"ok": ok, **Counter(one.kind for one in findings)},
+        files,
+        guid_record.text_of(_guids(plan, result, guid_record.read(guid_record.path_of(cluster.path)))),
+    )
+
+
+def _lldp_part(plan: Plan, outputs: Sequence[ToolOutput]) -> tuple[Plan, list[Finding]]:
+    """Return the part of a plan that LLDP can tell of, and what it cannot: a cable between boxes of which neither was queried."""
+    if not outputs or any(one.kind != LLDP for one in outputs):
+        return plan, []
+    queried = {short(name) for one in outputs for name in _lldp_boxes(one)}
+    box = {name: hca.host for name, hca in plan.hcas.items()}
+    links = [link for link in plan.links if {box.get(name, name) for name in (link.a, link.b)} & queried]
+    if len(links) == len(plan.links):
+        return plan, []
+    kept = {name for link in links for name in (link.a, link.b)}
+    silent = [name for name in dict.fromkeys(box.values()) if name not in queried]
+    silent = [name for name in silent if any(box[hca] == name for hca in box.keys() - kept)]
+    text = f"of {len(plan.links) - len(links)} cables nothing is known, since neither end was asked"
+    text += f"; of hosts: {few(silent)}" if silent else "; all of them are between switches"
+    finding = Finding(
+        "partial", plan.name, "", text, "ask the switches with lldpctl, too", WARNING if silent else NOTICE
+    )
+    part = replace(
+        plan,
+        links=links,
+        switches={name: switch for name, switch in plan.switches.items() if name in kept},
+        hcas={name: hca for name, hca in plan.hcas.items() if name in kept},
+    )
+    return part, [finding]
+
+
+def _lldp_boxes(output: ToolOutput) -> list[str]:
+    try:
+        return list(output.answers())
+    except SavedError:
+        return []  # `read_discoveries` says what is wrong
+
+
+def _summary(plan: Plan, result: Comparison, findings: Sequence[Finding]) -> str:
+    counts = [f"{count} {kind}" for kind, count in Counter(one.kind for one in findings).items()]
+    words = f"; findings: {', '.join(counts)}" if counts else ", and nothing else was found"
+    return f"{plan.name}: {len(result.ok)} of {result.planned} planned cables are as planned{words}"
+
+
+def _guids(plan: Plan, result: Comparison, old: guid_record.Record) -> guid_record.Record:
+    """Return the record with what was seen laid over it; names in doubt keep what they have, and a GUID stays with one name.
+
+    Names that left the plan keep theirs, too: they may come back, and nobody else knows them.
+    """
+    if result.seen is None or plan.technology != INFINIBAND:
+        return old
+    new = guid_record.record_of(with_learned_guids(plan, result.seen))
+    doubtful = {name for one in result.findings if one.kind in _DOUBTFUL for name, _port in one.ports}
+    fresh = {name for name in new if name in result.seen.guids and name not in doubtful}
+    taken: set[str] = set()
+    found: guid_record.Record = {}
+    for name in [*sorted(fresh), *(name for name in old if name not in fresh)]:
+        guids = dict(new[name] if name in fresh else old[name])
+        if name in fresh and name in old and old[name]["node"] != guids["node"] and name not in result.seen.port_guids:
+            guids.pop("port", None)
+        if not taken.intersection(guids.values()):
+            taken.update(guids.values())
+            found[name] = guids
+    return found
+
+
+def discovery_sources(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return from which hosts to discover: `name`, and the options of the module fabric_facts.
+
+    InfiniBand is discovered from one host: the first subnet manager with an adapter in the plan, else a node with one; where planes are
+    several, the one with adapters in most of them. RoCE is queried for on every node.
+    """
+    if cluster.fabric and cluster.fabric.technology != INFINIBAND:
+        names = [node.name for node in cluster.nodes if node.profile.nics]
+        names += [host.name for host in cluster.hosts.values() if host.nics]
+        return [{"name": name, "lldp": True, "ports": [{}]} for name in names]
+    plan = planned(cluster).plan if cluster.fabric else None
+    if plan and len(plan.planes) > 1:
+        by_host: dict[str, dict[str, str]] = {}
+        for hca in plan.hcas.values():
+            by_host.setdefault(hca.host, {}).setdefault(hca.plane, hca.device)
+        best = max(by_host, key=lambda host: len(by_host[host]))
+        ports = [{"plane": plane, "ca": device} for plane, device in by_host[best].items()]
+        return [{"name": best, "lldp": False, "ports": ports}]
+    first = [*cluster.services.subnet_managers, *(node.name for node in cluster.nodes)]
+    inside = {hca.host for hca in plan.hcas.values()} if plan else set()
+    return [{"name": next((name for name in first if name in inside), first[0]), "lldp": False, "ports": [{}]}]
+
+
+@dataclass(frozen=True)
+class DiscoveredTopology:
+    """Slurm's files of what was discovered, and what could not be told; `partial` says why they are not of the whole fabric."""
+
+    summary: str
+    table: str
+    files: dict[str, str]
+    partial: str = ""
+
+
+def discovered_topology(
+    cluster: Cluster, outputs: Sequence[ToolOutput], version: str | None = None, **patterns: str
+) -> DiscoveredTopology:
+    """Return Slurm's topology of what was discovered, whatever the plan; `patterns` are those of `discovered.plan_of`."""
+    names = [node.name for node in cluster.nodes]
+    plan, findings = plan_of_discovery.plan_of(read_discoveries(outputs), name=cluster.name, hosts=names, **patterns)
+    topology = tree_of(cluster, plan, advice=_ASK_AGAIN)
+    files = slurm_files({"default": topology}, version or cluster.slurm.version)
+    found = ordered([*findings, *topology.findings])
+    hosts = len({hca.host for hca in plan.hcas.values()})
+    summary = f"{cluster.name}: {len(plan.switches)} switches and {hosts} of {len(names)} nodes were discovered"
+    lacking = [f"{printable(one.where)}: {printable(one.difference)}" for one in found if one.severity == ERROR]
+    return DiscoveredTopology(summary, table(found, summary), files, "\n".join(lacking))

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The planned fabric against the one that was discovered: every difference once, classified, with where to go and what to do.
+
+Both sides are maps of ports, in the plan's names: `(name, port) -> (name, port)`; `identify` says what is which, `reachability` what is not
+there at all, and `cable_faults` what was done to the cables that are there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.garbage import suspend_collection
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery
+
+from ..core.fabric_model import Link, Plan
+from ..core.link_rates import Rate, common_rate, is_slower, is_unreadable
+from ..core.places import End, counted, describe, few, ordered, place
+from .cable_faults import FaultClassifier, chains
+from .identify import IdentifiedFabric, identify_nodes
+from .reachability import unreached_parts
+
+_WHAT = {SWITCH: "a switch", CA: "an HCA"}
+# A planned cable, with its lower and its upper end.
+Cabled = tuple[Link, End, End]
+
+
+@dataclass
+class Comparison:
+    """All differences, the gravest first, and the planned cables that are there as planned."""
+
+    findings: list[Finding]
+    ok: list[Link] = field(default_factory=list)
+    planned: int = 0
+    seen: IdentifiedFabric | None = None
+
+
+@suspend_collection
+def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
+    """Compare, and return also what is right. A plane may be discovered from several nodes, under any names."""
+    seen = identify_nodes(plan, discoveries)
+    work = _Comparer(plan, seen)
+    work.run()
+    return Comparison(ordered([*seen.findings, *work.found]), work.ok, len(work.cables), seen)
+
+
+class _Comparer:
+    """`explained` are the ports of which all is said, so that nothing is said twice."""
+
+    def __init__(self, plan: Plan, seen: IdentifiedFabric) -> None:
+        self.plan, self.seen = plan, seen
+        self.cables: list[Cabled] = [(link, *link.ends) for link in plan.present]
+        self.planned: dict[End, End] = {}
+        for _link, low, high in self.cables:
+            self.planned[low], self.planned[high] = high, low
+        self.spare = {end for link in plan.links if link.missing for end in link.ends}
+        self.faults = FaultClassifier(plan)
+        self.found: list[Finding] = []
+        self.ok: list[Link] = []
+        self.explained: set[End] = set()
+
+    def run(self) -> None:
+        ports = dict(self.seen.ports)
+        self._doubles(ports)
+        reached = unreached_parts(self.plan, self.seen, ports)
+        self.found += reached.findings
+        self._right()
+        strange = self._strangers()
+        broken = {
+            end: far
+            for end, far in self.planned.items()
+            if self.seen.ports.get(end) != far and end not in self.explained and far not in self.explained
+        }
+        wrong = {
+            end: far
+            for end, far in self.seen.ports.items()
+            if self.planned.get(end) != far and end not in strange and far not in strange
+        }
+        missing = self._cables(broken, wrong)
+        self._missing(missing, reached.dark)
+
+    def _doubles(self, ports: dict[End, End]) -> None:
+        """Report GUIDs that two nodes have, and take the cables at both for what the plan has there."""
+        unseen = {*self.plan.switches, *self.plan.hcas} - self.seen.reported - self.seen.silent
+        for guid, places in self.seen.merged.duplicate_guids.items():
+            ends = sorted({(self.seen.names[at], port) for at, port in places if at in self.seen.names})
+            own = self.seen.names.get(guid, guid)
+            # The tool may have met one of the two at its own place, and tell of the other's only.
+            if own in self.plan.hcas and (own, 1) in self.planned and self.planned[own, 1] not in self.seen.ports:
+                ends = sorted({*ends, self.planned[own, 1]})
+            nodes = {own: None}
+            for end in ends:
+                far = self.planned.get(end)
+                if far and (far[0] == own or far[0] in unseen):
+                    nodes[far[0]] = None
+                    ports[end], ports[far] = far, end
+                    self.explained.add(far)
+            self.explained.update(ends)
+            self.seen.reported.update(nodes)
+            text = f"the GUID {guid} is at {few(place(end, self.plan) for end in ends)}: {' and '.join(nodes)} have the same"
+            remedy = (
+                "OpenSM stops at that: replace one of the two; if a cable was moved while discovering, discover again"
+            )
+            self._add("duplicate-guid", ERROR, place(ends[0], self.plan) if ends else own, "", text, remedy,
+                      *((name, 0) for name in nodes))  # fmt: skip
+
+    def _right(self) -> None:
+        """Go through cables that are where they belong."""
+        ports = self.seen.ports
+        right = [cable for cable in self.cables if ports.get(cable[1]) == cable[2]]
+        faulty = self._halves(right) | self._rates(right)
+        self.ok = [link for link, low, _high in right if low not in faulty]
+
+    def _halves(self, right: Iterable[Cabled]) -> set[End]:
+        """Tell of cables of which one end alone tells, and return their lower ends."""
+        half = {}
+        for (teller, port), (silent, far) in self.seen.merged.half:
+            if teller in self.seen.names and silent in self.seen.names:
+                one, other = (self.seen.names[teller], port), (self.seen.names[silent], far)
+                half[one] = half[other] = (one, other)
+        found = set()
+        for _link, low, high in right if half else ():
+            if low in half:
+                one, other = half[low]
+                text = f"{describe(one, self.plan)} tells of the cable between the two, and this end does not"
+                remedy = "discover again; a port that keeps silent has trouble"
+                self._add("half-seen", WARNING, place(other, self.plan), "", text, remedy, low, high)
+                found.add(low)
+        return found
+
+    def _rates(self, right: Sequence[Cabled]) -> set[End]:
+        """Tell of cables that are not as fast as planned, and return their lower ends."""
+        wanted, seen = (self.plan.width, self.plan.speed), self.seen.rates
+        unread: list[tuple[End, Rate]] = []
+        slow: dict[Link, Rate] = {}
+        for link, low, high in right if seen else ():
+            rates = (seen.get(low, wanted), seen.get(high, wanted))
+            if rates == (wanted, wanted):
+                continue
+            if below := [rate for rate in rates if is_slower(rate, wanted)]:
+                slow[link] = next((rate for rate in below if is_slower(rate, below[0])), below[0])
+            elif odd := [rate for rate in rates if is_unreadable(rate)]:
+                unread.append((high, odd[0]))
+        found = self._slow(slow, len(right))
+        self._unread_rates(unread)
+        return found
+
+    def _slow(self, slow: Mapping[Link, Rate], links: int) -> set[End]:
+        """Tell of links below the planned speed, and return their lower ends; a speed that nearly all have is no fault of theirs."""
+        usual, wanted = common_rate(slow.values(), links), f"{self.plan.width}{self.plan.speed}"
+        if usual:
+            count = sum(rate == usual for rate in slow.values())
+            which = f"all {links}" if count == links else f"{count} of {links}"
+            remedy = "is fabric.speed right, or are the switches set lower? No cable is to be touched for this"
+            self._add("slow", ERROR, self.plan.name, wanted, f"{''.join(usual)} on {which} links", remedy)
+        told = {link: rate for link, rate in slow.items() if rate != usual}
+        for link, rate in told.items():
+            low, high = link.ends
+            found = f"{''.join(rate)} on the cable to {place(low, self.plan)}"
+            remedy = "reseat the cable at both ends, then replace it"
+            self._add("slow", ERROR, place(high, self.plan), wanted, found, remedy, low, high)
+        return {link.ends[0] for link in told}
+
+    def _unread_rates(self, unread: Sequence[tuple[End, Rate]]) -> None:
+        """Say at how many cables nothing was compared, so that silence is no proof of their speed."""
+        if unread:
+            end, rate = unread[0]
+            text = f"the rate of {counted(len(unread), 'cable')} could not be read, such as {''.join(rate)} at {place(end, self.plan)}"
+            remedy = f"planned is {self.plan.width}{self.plan.speed}: discover with newer tools (rdma-core), or ask the switches"
+            self._add("unread", WARNING, self.plan.name, "", text, remedy)
+
+    def _strangers(self) -> set[End]:
+        """Report what the plan does not have, strangers that are joined with each other as one; return the ports of their cables."""
+        strange: set[End] = set()
+        groups: dict[str, list[str]] = {name: [name] for name in self.seen.strangers}
+        cables: dict[str, list[End]] = {name: [] for name in self.seen.strangers}
+        for end, far in self.seen.ports.items():
+            if end[0] in groups:
+                strange.update((end, far))
+                if far[0] not in groups:
+                    cables[end[0]].append(far)
+                elif groups[end[0]] is not groups[far[0]]:
+                    groups[end[0]] += groups[far[0]]
+                    for name in groups[far[0]]:
+                        groups[name] = groups[end[0]]
+        for group in {id(group): group for group in groups.values()}.values():
+            self._stranger(group, sorted(end for name in group for end in cables[name]), strange)
+        return strange
+
+    def _stranger(self, group: list[str], ends: list[End], strange: set[End]) -> None:
+        first = min(group, key=lambda name: (self.seen.strangers[name] != SWITCH, name))
+        kind = _WHAT.get(self.seen.strangers[first], "a router")
+        more = f" with {len(group) - 1} more behind" if len(group) > 1 else ""
+        instead = [end for end in ends if end in self.planned and end not in self.explained]
+        expected = describe(self.planned[instead[0]], self.plan) if instead else ""
+        text = f"{kind}{'' if instead else ' is here'} that the plan does not have, {first}{more}"
+        if len(ends) > 1:
+            text += f"; it is also at {few(place(end, self.plan) for end in ends if end != (instead or ends)[0])}"
+        planes = sorted({self.plan.switches[name].plane for name, _ in ends if name in self.plan.switches})
+        if joined := len(planes) > 1 and self.seen.strangers[first] != CA:
+            text += f"; it joins the planes {' and '.join(planes)}"
+        self.explained.update(
+            end for end in instead if self.planned[end] not in self.seen.ports or self.planned[end] in strange
+        )
+        where = place((instead or ends)[0], self.plan) if ends else first
+        remedy = (
+            "follow the cable, and put the planned one there"
+            if instead
+            else "add it to the plan, or take it off the fabric"
+        )
+        self._add("unknown", ERROR if instead or joined else WARNING, where, expected, text, remedy, *ends)
+
+    def _cables(self, broken: Mapping[End, End], wrong: Mapping[End, End]) -> list[tuple[End, End]]:
+        """Report what was done to cables, and return those that are missing."""
+        missing: list[tuple[End, End]] = []
+        loops = {end for end, far in wrong.items() if end == far}
+        extras = [(end, end) for end in loops]
+        for chain in chains(broken, {end: far for end, far in wrong.items() if end not in loops}):
+            findings, gone, extra = self.faults.classify(chain)
+            self.found += [self._with_joined_planes(finding, chain.ends, wrong) for finding in findings]
+            missing += gone
+            extras += extra
+        self.found += [self.faults.extra(min(pair), max(pair), bool(self.spare.intersection(pair))) for pair in extras]
+        return missing
+
+    def _with_joined_planes(self, finding: Finding, ends: Sequence[End], wrong: Mapping[End, End]) -> Finding:
+        """Add which planes the cables that are there join."""
+        for end in ends:
+            if end in wrong and (planes := self.faults.joins(end, wrong[end])):
+                return replace(finding, found=f"{finding.found}; this joins the planes {' and '.join(planes)}")
+        return finding
+
+    def _missing(self, missing: Sequence[tuple[End, End]], dark: set[str]) -> None:
+        """Report cables of which nothing is seen, unless it is known why, or nothing can be known; a host without any at once."""
+        known = self.seen.reported
+        told: list[tuple[End, End]] = []
+        for one, other in missing:
+            silent = one[0] not in known and other[0] not in known
+            if one[0] not in dark and other[0] not in dark and not silent:
+                told.append((one, other))
+        if not told:
+            return
+        hosts: dict[str, list[tuple[End, End]]] = {}
+        for pair in told:
+            for name, _ in pair:
+                if name in self.plan.hcas:
+                    hosts.setdefault(self.plan.hcas[name].host, []).append(pair)
+        cables = Counter(
+            self.plan.hcas[link.a].host
+            for link, _low, _high in self.cables
+            if link.a in self.plan.hcas and link.b not in dark
+        )
+        dead = {host for host, pairs in hosts.items() if len(pairs) == cables[host] > 1}
+        self.found += [self.faults.dead_host(host, hosts[host]) for host in dead]
+        for pair in told:
+            if not any(name in self.plan.hcas and self.plan.hcas[name].host in dead for name, _ in pair):
+                self.found.append(self.faults.missing(pair, self.seen.ports))
+
+    def _add(self, kind: str, severity: str, where: str, expected: str, found: str, remedy: str, *ports: End) -> None:
+        self.found.append(Finding(kind, where, expected, found, remedy, severity, ports=ports))

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What several discoveries saw, as one: nodes by GUID, and cables as both of their ends tell of them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import (
+    Cable,
+    DiscoveredNode,
+    Discovery,
+)
+
+from ..core.places import few
+
+# A port by the GUID of its node.
+Port = tuple[str, int]
+
+
+@dataclass
+class MergedNode:
+    """A node that was seen. `reported` is False for one that others name, and that did not report itself, or not in full."""
+
+    guid: str
+    kind: str
+    description: str
+    ports: int = 0
+    reported: bool = False
+    port_guid: str = ""
+
+
+@dataclass
+class MergedDiscovery:
+    """All discoveries together."""
+
+    nodes: dict[str, MergedNode] = field(default_factory=dict)
+    # Both ways, each port once.
+    cables: dict[Port, Port] = field(default_factory=dict)
+    # Width and speed -> the ports whose own node tells of it.
+    rates: defaultdict[tuple[str, str], list[Port]] = field(default_factory=lambda: defaultdict(list))
+    # (port that tells of a cable, port of a node that told of itself and not of this cable)
+    half: list[tuple[Port, Port]] = field(default_factory=list)
+    # GUID that two nodes have -> ports at which one of them is; none of these is among `cables`.
+    duplicate_guids: dict[str, list[Port]] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+
+def merge(discoveries: Mapping[str, Discovery]) -> MergedDiscovery:
+    """Return what was seen from all sides; one plane may have been discovered from several nodes, or several planes be joined."""
+    merged = MergedDiscovery()
+    nodes, rates = merged.nodes, merged.rates
+    claims: dict[Port, Port] = {}
+    duplicates: set[str] = set()
+    for name, discovery in discoveries.items():
+        for node in (*discovery.nodes.values(), *discovery.twins):
+            # A line that was not read may have been of this node; others may tell it in full.
+            if _node(merged, node) is None:
+                duplicates.add(node.guid)
+                continue
+            for port, cable in node.cables.items():
+                near, far = (node.guid, port), (cable.guid, cable.port)
+                claim = claims.setdefault(near, far)
+                if claim is far:
+                    rates[cable.width, cable.speed].append(near)
+                elif claim != far:
+                    duplicates.add(node.guid)
+                if cable.guid not in nodes:
+                    nodes[cable.guid] = _named_by_others(cable)
+        merged.findings += _complaints(name, discovery)
+    owners = {node.port_guid: guid for guid, node in merged.nodes.items()}
+    for name, discovery in discoveries.items():
+        twice = {owners.get(guid, guid): (guid, number) for guid, number in discovery.duplicates.items()}
+        duplicates |= twice.keys() & merged.nodes.keys()
+        merged.findings += [_lost(name, *twice[guid]) for guid in twice if guid not in merged.nodes]
+    _pair(merged, claims, duplicates)
+    return merged
+
+
+def _node(merged: MergedDiscovery, node: DiscoveredNode) -> MergedNode | None:
+    """Return the merged node of a GUID; None if another node that reported itself has the GUID."""
+    known = merged.nodes.get(node.guid)
+    if known is None or not known.reported:
+        port_guid = node.port_guids.get(1, known.port_guid if known else "")
+        known = merged.nodes[node.guid] = MergedNode(
+            node.guid, node.kind, node.description, node.ports, not node.cut, port_guid
+        )
+    elif known.kind != node.kind or known.description != node.description:
+        return None
+    return known
+
+
+def _named_by_others(cable: Cable) -> MergedNode:
+    port_guid = cable.port_guid if cable.port == 1 else ""
+    return MergedNode(cable.guid, cable.kind, cable.description, port_guid=port_guid)
+
+
+def _pair(merged: MergedDiscovery, claims: dict[Port, Port], duplicates: set[str]) -> None:
+    """Make cables of what the ends claim: those of which both tell, then those of which one tells and the other is silent."""
+    apart = {near: far for near, far in claims.items() if claims.get(far) != near}
+    if not apart and not duplicates:
+        merged.cables = claims
+        return
+    if duplicates or len(set(claims.values())) < len(claims):
+        claimants: dict[Port, list[Port]] = {}
+        for near, far in claims.items():
+            claimants.setdefault(far, []).append(near)
+        duplicates |= {far[0] for far, nears in claimants.items() if len(nears) > 1}
+        merged.duplicate_guids.update((guid, []) for guid in sorted(duplicates))
+        for far, nears in claimants.items():
+            if far[0] in duplicates:
+                merged.duplicate_guids[far[0]].extend(nears)
+    single = {near: far for near, far in claims.items() if near[0] not in duplicates and far[0] not in duplicates}
+    merged.cables = {near: far for near, far in single.items() if near not in apart}
+    for near, far in apart.items():
+        if near not in single or near in merged.cables or far in merged.cables:
+            continue
+        merged.cables[near], merged.cables[far] = far, near
+        if merged.nodes[far[0]].reported:
+            merged.half.append((near, far))
+
+
+def _lost(name: str, guid: str, number: int) -> Finding:
+    where = f"the discovery of plane {name}" if name else "the discovery"
+    text = f"two nodes have the GUID {guid} (line {number}), and neither is told of"
+    return Finding("partial", where, "", text, "discover again, from another node", WARNING)
+
+
+def _complaints(name: str, discovery: Discovery) -> Iterable[Finding]:
+    """Report what the discovery itself says of being incomplete."""
+    where = f"the discovery of plane {name}" if name else "the discovery"
+    if discovery.troubles:
+        number, text = discovery.troubles[0]
+        text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
+        remedy = "what did not answer is reported as missing; discover again"
+        yield Finding("partial", where, "", text, remedy, WARNING)
+    if discovery.unread:
+        number, text = discovery.unread[0]
+        numbers = few((str(number) for number, _ in discovery.unread), 3)
+        text = f"{len(discovery.unread)} lines were not understood (line {numbers}), first: {text!r}"
+        yield Finding("unread", where, "", text, "if the file was cut off, discover again", WARNING)

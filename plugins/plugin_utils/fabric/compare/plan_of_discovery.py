@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan of what was discovered, for sites without a plan of their own: what is cabled is taken for what is wanted."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import (
+    CA,
+    SWITCH,
+    DiscoveredNode,
+    Discovery,
+)
+
+from ..core.fabric_model import STORAGE, Hca, Link, Plan, Switch
+from ..core.node_descriptions import is_aggregation, is_unnamed, plain_name
+from ..core.places import few
+
+# A host's name, with or without a domain, at the start of an HCA's description.
+HOST = r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_-]*)(?:\.[A-Za-z0-9_.-]*)?(?: .*)?"
+
+
+def plan_of(
+    discoveries: Mapping[str, Discovery],
+    *,
+    name: str = "fabric",
+    hosts: Iterable[str] | None = None,
+    host: str = HOST,
+    storage: str = "",
+    group: str = "",
+) -> tuple[Plan, list[Finding]]:
+    """Return what was discovered (plane -> discovery) as a plan, and what could not be used.
+
+    `host` is the pattern of an HCA's whole description, with the host as group `host`; `hosts`, if they are given, are all there are.
+    HCAs whose description has `storage` in it (a pattern) are of that purpose. `group` is the pattern of the dragonfly group in a
+    switch's name: no cabling tells the groups of two routers from a ring.
+    """
+    reader = _PlanBuilder(name, None if hosts is None else set(hosts), re.compile(host), storage, group)
+    for plane, discovery in discoveries.items():
+        reader.names(plane, discovery)
+    for discovery in discoveries.values():
+        reader.cables(discovery)
+    reader.silent(discoveries.values())
+    plan = reader.plan
+    for switch, tier in _tiers(plan).items():
+        plan.switches[switch] = replace(plan.switches[switch], tier=tier)
+    return plan, reader.report()
+
+
+class _PlanBuilder:
+    def __init__(self, name: str, hosts: set[str] | None, host: re.Pattern[str], storage: str, group: str) -> None:
+        self.plan = Plan(name, "dragonfly" if group else "discovered")
+        self.known = hosts
+        self.host = host
+        self.storage = re.compile(storage) if storage else None
+        self.group = re.compile(group) if group else None
+        self.by_guid: dict[str, str] = {}
+        self.unnamed: list[tuple[DiscoveredNode, str]] = []
+        self.strangers: list[str] = []
+        self.aggregation = 0
+        self.findings: list[Finding] = []
+
+    def names(self, plane: str, discovery: Discovery) -> None:
+        """Take all nodes of a plane, by GUID, so that the order of discovery does not matter."""
+        nodes = sorted(discovery.nodes.values(), key=lambda node: node.guid)
+        count = Counter(plain_name(node.description) for node in nodes if node.kind == SWITCH)
+        for node in nodes:
+            if node.guid in self.by_guid:
+                continue
+            if node.kind == SWITCH:
+                self._switch(plane, node, count)
+            elif node.kind == CA:
+                self._hca(plane, node)
+        if discovery.troubles:
+            number, text = discovery.troubles[0]
+            text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
+            self.findings.append(Finding("partial", self._plane(plane), "", text, "discover again", WARNING))
+        for number, text in discovery.unread:
+            found = f"was not understood: {text!r}"
+            self.findings.append(Finding("unread", f"line {number}", "", found, severity=WARNING))
+
+    def silent(self, discoveries: Iterable[Discovery]) -> None:
+        """Take note of switches that others name, and that did not tell of themselves, or not in full: their cables are not known."""
+        nodes = [node for discovery in discoveries for node in discovery.nodes.values()]
+        reported = {node.guid for node in nodes if not node.cut}
+        named = {node.guid: node.description for node in nodes if node.kind == SWITCH}
+        for node in nodes:
+            named.update({cable.guid: cable.description for cable in node.cables.values() if cable.kind == SWITCH})
+        if missing := {guid: text for guid, text in named.items() if guid not in reported}:
+            names = few(sorted(plain_name(text) or guid for guid, text in missing.items()))
+            text = (
+                f"{len(missing)} switches are named by others and did not tell of themselves, or not in full: {names}"
+            )
+            remedy = "the discovery was cut off, or they do not answer: discover again"
+            self.findings.append(Finding("partial", self.plan.name, "", text, remedy))
+
+    def _plane(self, plane: str) -> str:
+        return f"the discovery of {plane}" if plane else "the discovery"
+
+    def _switch(self, plane: str, node: DiscoveredNode, count: Counter[str]) -> None:
+        name = plain_name(node.description) or "switch"
+        if count[name] > 1 or name in self.plan.switches or is_unnamed(name):
+            name = f"{name.split(';')[0].split(' ')[0]}-{node.guid}"
+        match = self.group.search(name) if self.group else None
+        group = match[match.lastindex or 0] if match else ""
+        self.by_guid[node.guid] = name
+        self.plan.add(Switch(name, node.ports, 0, None, group, plane, guid=node.guid))
+
+    def _hca(self, plane: str, node: DiscoveredNode) -> None:
+        if is_aggregation(node.description):
+            self.aggregation += 1
+            return
+        match = None if is_unnamed(node.description) else self.host.fullmatch(node.description.strip())
+        if not match:
+            self.unnamed.append((node, plane))
+            return
+        host = match["host"]
+        if self.known is not None and host not in self.known:
+            self.strangers.append(host)
+            return
+        device = node.description.strip().partition(" ")[2].strip() or node.guid
+        purpose = STORAGE if self.storage and self.storage.search(node.description) else "compute"
+        hca = Hca(host, device, None, plane, purpose, guid=node.guid)
+        if hca.name in self.plan.hcas:
+            hca = replace(hca, device=f"{device} {node.guid}")
+        self.by_guid[node.guid] = hca.name
+        self.plan.add(hca)
+
+    def cables(self, discovery: Discovery) -> None:
+        """Take every cable once, HCAs and lower names first."""
+        done = {end for link in self.plan.links for end in link.ends}
+        for node in discovery.nodes.values():
+            one = self.by_guid.get(node.guid, "")
+            for port, cable in sorted(node.cables.items()):
+                other = self.by_guid.get(cable.guid, "")
+                ends = sorted(((one, port), (other, cable.port)), key=lambda end: (end[0] in self.plan.switches, end))
+                if not one or not other or done.intersection(ends):
+                    continue
+                done.update(ends)
+                kind = "host" if ends[0][0] in self.plan.hcas else "switch"
+                self.plan.links.append(Link(*ends[0], *ends[1], kind))
+        self.plan.links.sort(key=lambda link: (link.kind, link.ends))
+
+    def report(self) -> list[Finding]:
+        """Return what was not used, and why."""
+        for node, _plane in self.unnamed:
+            cable = next(iter(node.cables.values()), None)
+            leaf = self.by_guid.get(cable.guid, cable.guid) if cable else f"GUID {node.guid}"
+            where = f"{leaf} port {cable.port}" if cable else leaf
+            text = f"the HCA there calls itself {node.description!r}, which names no host"
+            remedy = "set its NodeDescription (rdma-ndd), or give the pattern of your names"
+            self.findings.append(Finding("unnamed", where, "", text, remedy, WARNING))
+        if self.strangers:
+            names = fold(sorted(set(self.strangers)))
+            text = f"{len(self.strangers)} HCAs are of no host of the cluster and were left out: {names}"
+            self.findings.append(Finding("unknown", self.plan.name, "", text, severity=NOTICE))
+        if self.aggregation:
+            text = f"{self.aggregation} aggregation nodes (SHARP) are no hosts"
+            self.findings.append(Finding("aggregation", self.plan.name, "", text, severity=NOTICE))
+        return self.findings
+
+
+def _tiers(plan: Plan) -> dict[str, int]:
+    """Return the tier of each switch: 1 for those with hosts, above that the steps to the next leaf."""
+    near: dict[str, set[str]] = {name: set() for name in plan.switches}
+    hosts: Counter[str] = Counter()
+    for link in plan.links:
+        if link.kind == "host":
+            hosts[link.b] += 1
+        else:
+            near[link.a].add(link.b)
+            near[link.b].add(link.a)
+    tier = {name: 1 for name in near if hosts[name] and not _above(name, near, hosts)}
+    step = list(tier)
+    while step:
+        found = {other for name in step for other in near[name] if other not in tier}
+        tier |= dict.fromkeys(found, tier[step[0]] + 1)
+        step = sorted(found)
+    return {name: tier.get(name, 1) for name in near}
+
+
+def _above(name: str, near: Mapping[str, set[str]], hosts: Mapping[str, int]) -> bool:
+    """Tell whether a switch with few hosts stands above leaves: one without hosts stands above mostly the same, which do hold hosts."""
+    mine = near[name]
+    below = {other for other in mine if hosts[other]}
+    if len(below) < 2 or 2 * len(below) <= len(mine) or hosts[name] > min(hosts[other] for other in below):
+        return False
+    beside = {other for low in below for other in near[low]} - {name}
+    return any(
+        not hosts[other] and 2 * len(near[other] & mine) > len((near[other] | mine) - {name, other}) for other in beside
+    )

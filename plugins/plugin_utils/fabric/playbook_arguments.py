@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of the fabric's playbooks, looked at before anything is planned, asked or written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .compare.comparison import FATAL
+from .topology.slurm_topology import TopologyError, release
+
+DIRECTORY = "fabric_directory"
+
+# The directory beside a cluster file that ansible.cfg leaves out of the inventory.
+USUAL = "fabric"
+
+
+def directory_of(path: str, directory: str) -> str:
+    """Return where the files of the fabric of a cluster file go, as an absolute path; ValueError says where they may not.
+
+    >>> directory_of("/site/a.bedplate.yml", "")
+    '/site/fabric'
+    """
+    inventory = Path(path).expanduser().resolve().parent
+    usual = inventory / USUAL
+    found = (Path(directory).expanduser() if directory else usual).resolve()
+    if found.is_relative_to(inventory) and not found.is_relative_to(usual):
+        raise ValueError(
+            f"{directory} is inside the directory of the inventory, {inventory}: Ansible would read the files of the fabric as "
+            f"inventory, and no later run would begin. Allowed: a directory elsewhere, or {usual}, which ansible.cfg leaves out and "
+            "which is the default"
+        )
+    return str(found)
+
+
+def mistakes(variables: Mapping[str, Any], cluster_file: str) -> list[str]:
+    """Return a line for each `fabric_...` variable whose value no playbook takes; a value that is null or not there is none."""
+    found = []
+    try:
+        directory_of(cluster_file, str(variables.get(DIRECTORY) or ""))
+    except ValueError as error:
+        found.append(f"this run: {DIRECTORY}: {error}")
+    for name, judge in _JUDGES.items():
+        value = variables.get(name)
+        if value is not None and (why := judge(value)):
+            found.append(f"this run: {name}: {why}")
+    return found
+
+
+def _version(value: object) -> str:
+    try:
+        release(str(value))
+    except TopologyError as error:
+        return str(error)
+    return ""
+
+
+def _fail_on(value: object) -> str:
+    return "" if str(value) in FATAL else f"{value!r} is none of what can end a run; allowed: {', '.join(FATAL)}"
+
+
+def _number(value: object) -> str:
+    right = not isinstance(value, bool) and re.fullmatch(r"[1-9][0-9]{0,8}", str(value))
+    return "" if right else f"{value!r} is no number; allowed: 1 or more"
+
+
+def _pattern(value: object) -> str:
+    try:
+        re.compile(str(value))
+    except re.error as error:
+        return f"{value!r} is no regular expression: {error}"
+    return ""
+
+
+_JUDGES: dict[str, Callable[[object], str]] = {
+    "fabric_slurm_version": _version,
+    "fabric_fail_on": _fail_on,
+    "fabric_port_step": _number,
+    "fabric_simulation_timeout": _number,
+    "fabric_host_pattern": _pattern,
+    "fabric_storage_pattern": _pattern,
+    "fabric_group_pattern": _pattern,
+}
+NAMES = (*_JUDGES, DIRECTORY)

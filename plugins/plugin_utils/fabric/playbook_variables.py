@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables that playbooks/fabric*.yml take; docs/fabric.md says what each is for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+
+PREFIX = "fabric_"
+VARIABLES = (
+    "fabric_directory",
+    "fabric_fail_on",
+    "fabric_group_pattern",
+    "fabric_host_pattern",
+    "fabric_port_step",
+    "fabric_record",
+    "fabric_saved",
+    "fabric_simulation_timeout",
+    "fabric_slurm_version",
+    "fabric_sources",
+    "fabric_storage_pattern",
+    "fabric_topology_partial",
+)
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Return what is wrong with names of variables that begin with `fabric_`, with the nearest that is one.
+
+    >>> unknown(["fabric_fail_on", "fabric_failon", "other"])
+    ['fabric_failon is no variable of the playbooks of the fabric; did you mean fabric_fail_on?']
+    """
+    found = []
+    for name in sorted(names):
+        if name.startswith(PREFIX) and name not in VARIABLES:
+            others = f"allowed: {', '.join(VARIABLES)}"
+            hint = did_you_mean(name, VARIABLES, lead="did", quoted=False, prefix=PREFIX, otherwise=others)
+            found.append(f"{name} is no variable of the playbooks of the fabric; {hint}")
+    return found

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings as a table for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+
+# Findings that a terminal shows; all are in the files.
+_SHOWN = 100
+
+
+def table(findings: Sequence[Finding], summary: str) -> str:
+    """Return findings for a terminal, the gravest first: where to go, what is there, and what to do."""
+    lines = [summary]
+    width = max((len(one.kind) for one in findings), default=0)
+    for one in findings[:_SHOWN]:
+        lines.append(
+            f"{one.severity.upper():7}  {one.kind:{width}}  {printable(one.where)}: {printable(one.difference)}"
+        )
+        if one.remedy:
+            lines.append(f"{'':7}  {'':{width}}  -> {printable(one.remedy)}")
+    if len(findings) > _SHOWN:
+        lines.append(f"and {len(findings) - _SHOWN} more; findings.json and fabric.html have all")
+    return "\n".join(lines)
+
+
+def printable(text: str) -> str:
+    """Return text that does nothing to a terminal: names come from the network."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The proofs of a cluster file's fabric: what is proved of OpenSM's files and of Slurm's topology, how long it takes, the outcome."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+
+from ...cluster import Cluster
+from ..core.fabric_model import INFINIBAND, Plan
+from ..opensm.managers import master_files
+from ..opensm.plane_files import LEFT_OUT, opensm_files
+from ..plan.checked_plan import planned
+from ..topology import slurm_topology
+from ..topology.planned_topologies import topologies
+from .routing_proof import RoutingProof, prove
+from .simulated_fabric import simulated_plan
+from .slurm_proof import prove_blocks, prove_topology
+
+# Seconds that a tool may take, and for how many HCAs it has one more: ibdmchk has taken some 15 minutes for 8,192 HCAs on two cores.
+_SECONDS, _HCAS = 300, 4
+
+
+@dataclass(frozen=True)
+class SlurmProof:
+    """A topology.conf, what slurmctld is to show of it, and the options of slurm.conf that go with it."""
+
+    topology: str
+    shown: Mapping[str, Any]
+    options: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class RequestedProof:
+    """A plan, OpenSM's files of each plane that is routed, and Slurm's tree and blocks where they are proved."""
+
+    plan: Plan
+    files: Mapping[str, Mapping[str, str]]
+    tree: SlurmProof | None = None
+    # Only a slurmctld from 24.05 on can take them.
+    blocks: SlurmProof | None = None
+
+    @property
+    def seconds(self) -> int:
+        """Return how long a tool may take unless stated."""
+        return _SECONDS + len(self.plan.hcas) // _HCAS
+
+
+@dataclass
+class ProofReport:
+    """All findings, what OpenSM made of each plane, and a line for each part that was proved."""
+
+    findings: list[Finding] = field(default_factory=list)
+    planes: list[dict[str, Any]] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+
+def of_plan(cluster: Cluster, slurm_version: str | None = None) -> RequestedProof:
+    """Return the proof of the files that playbooks/fabric.yml writes; raises PlanError, and TopologyError for a wrong version.
+
+    GUIDs that are not on record are made, as for a fabric not yet there.
+    """
+    work = planned(cluster)
+    work = replace(work, plan=simulated_plan(work.plan))
+    version = slurm_version or cluster.slurm.version
+    found = topologies(cluster, work.plan, version)
+    files = {plane: opensm_files(work, plane) for plane in work.plan.planes if work.plan.technology == INFINIBAND}
+    for one in files.values():
+        one.pop(LEFT_OUT, None)
+    tree = SlurmProof(slurm_topology.conf(found.tree, version), slurm_topology.shown(found.tree), found.tree.options)
+    blocks = None
+    if found.blocks:
+        members = {name: fold(nodes) for name, nodes in found.blocks.blocks.items()}
+        blocks = SlurmProof(slurm_topology.conf(found.blocks, version), members, found.blocks.options)
+    return RequestedProof(work.plan, files, tree, blocks)
+
+
+def of_managers(cluster: Cluster, choices: Mapping[str, Any]) -> RequestedProof:
+    """Return the proof of the masters' files as the role `opensm` deploys them with its variables; raises what `master_files` raises."""
+    plan, files = master_files(cluster, choices)
+    return RequestedProof(plan, files)
+
+
+def run(request: RequestedProof, seconds: float) -> ProofReport:
+    """Simulate the planes, and let slurmctld read the topology; each tool may take so many seconds."""
+    report = ProofReport()
+    for plane, files in request.files.items():
+        proof = prove(request.plan, plane, files, seconds=seconds)
+        report.findings += [one for one in proof.findings if one not in report.findings]
+        report.planes.append(_facts(plane, proof))
+        report.lines.append(f"{plane}: {proof.summary}" if plane else proof.summary)
+    if tree := request.tree:
+        report.findings += prove_topology(tree.topology, tree.shown, tree.options, seconds)
+        report.lines.append("slurmctld takes the topology")
+    if blocks := request.blocks:
+        wrong, line = prove_blocks(blocks.topology, blocks.shown, blocks.options, seconds)
+        report.findings += wrong
+        report.lines += [line] if line else []
+    return report
+
+
+def _facts(plane: str, proof: RoutingProof) -> dict[str, Any]:
+    """Return what OpenSM made of a plane."""
+    found: dict[str, Any] = {"plane": plane, "engine": proof.engine}
+    if metrics := proof.metrics:
+        found |= {"hcas": metrics.hcas, "switches": metrics.switches, "imbalance": round(metrics.imbalance, 3)}
+        found |= {"unreachable": metrics.unreachable, "idle": len(metrics.idle)}
+    return found
+
+
+def duration(plan: Plan) -> str:
+    """Return how much is simulated and about how long that takes: 1,024 HCAs take 4 s, and each way from leaf to HCA is walked."""
+    if plan.technology != INFINIBAND:
+        return "slurmctld reads the topology; this takes some seconds"
+    count = Counter(hca.plane for hca in plan.hcas.values())
+    seconds = sum(4 * (hcas / 1024) ** 2 for hcas in count.values())
+    known = "some seconds" if seconds < 10 else f"about {_rounded(seconds)}, and twice that on busy cores"
+    return f"OpenSM is at work on {len(plan.hcas)} HCAs and {len(plan.switches)} switches that ibsim makes; this takes {known}"
+
+
+def _rounded(seconds: float) -> str:
+    return f"{math.ceil(seconds / 10) * 10} s" if seconds < 90 else f"{math.ceil(seconds / 60)} minutes"

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fabric of ibsim for one plane of a plan, in a scratch directory, with the real OpenSM and its tools on it.
+
+Everything has a time and a process group of its own, and OpenSM ends before ibsim does: otherwise it would ignore SIGTERM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
+
+from ..core.fabric_model import Plan
+from .netfile import netfile, with_guids
+
+# Tool -> Debian's package.
+TOOLS = {
+    "opensm": "opensm",
+    "ibsim": "ibsim-utils",
+    "ibsim-run": "ibsim-utils",
+    "smpquery": "infiniband-diags",
+    "ibnetdiscover": "infiniband-diags",
+    "ibdmchk": "ibutils",
+}
+_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
+# What ibsim holds if it is not told otherwise: nodes, switches, ports, LIDs.
+_HELD = (2048, 256, 13312, 30720)
+# Options of opensm.conf that name what it writes.
+_WRITTEN = {"log_file": "osm.log", "dump_files_dir": "", "event_db_dump_file": "events", "sa_db_file": "sa"}
+
+
+class SimulationError(RuntimeError):
+    """No simulation could be made, with what to do."""
+
+
+def missing_tools(tools: Iterable[str] = tuple(TOOLS)) -> str:
+    """Return what to install for a simulation; "" when everything is there."""
+    absent = [tool for tool in tools if not shutil.which(tool, path=_PATH)]
+    if not absent:
+        return ""
+    packages = " ".join(sorted({TOOLS[tool] for tool in absent}))
+    return f"{', '.join(absent)} not installed, so nothing can be simulated: apt-get install {packages}"
+
+
+def simulated_plan(plan: Plan) -> Plan:
+    """Return a plan with the GUIDs it has in ibsim, which gives an HCA's port its node's GUID + 1: port GUIDs are kept, nodes' are not."""
+    full = with_guids(plan)
+    for hca in list(full.hcas.values()):
+        full.hcas[hca.name] = replace(hca, guid=f"{int(guid_of(hca.port_guid), 16) - 1:016x}")
+    return full
+
+
+def local_conf(text: str, names: Iterable[str], directory: str) -> str:
+    """Return opensm.conf with the files `names`, the log and the dumps in a directory; all else is as it was."""
+    lines = []
+    for line in text.split("\n"):
+        option, _blank, value = line.partition(" ")
+        base = value.strip().rsplit("/", 1)[-1]
+        if option in ("force_log_flush", "daemon"):
+            continue
+        if option in _WRITTEN:
+            line = f"{option} {directory}/{_WRITTEN[option]}"
+        elif option.endswith(("_file", "_name")) and base in names:
+            line = f"{option} {directory}/{base}"
+        lines.append(line)
+    # Otherwise a line is in the log up to minutes after it is said.
+    return "\n".join([*lines, "force_log_flush TRUE", ""])
+
+
+class Simulation:
+    """Runs commands on the fabric from one HCA; `seconds` is the time of each."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str], seconds: float) -> None:
+        self.directory = directory
+        self.environment = environment
+        self.seconds = seconds
+
+    def run(self, *command: str) -> str:
+        """Return what a tool prints; SimulationError when it does not end in time."""
+        return execute(["ibsim-run", *command], self.directory, self.environment, self.seconds)
+
+    def opensm(self, conf: str = "opensm.conf") -> tuple[str, str]:
+        """Let OpenSM configure the fabric once; return its log and what it printed."""
+        log = self.directory / "osm.log"
+        dumps = ["-D", "0x43", "--dump_files_dir", str(self.directory)]
+        printed = self.run("opensm", "-F", conf, "-o", "-e", "-f", str(log), *dumps)
+        return (log.read_text(errors="replace") if log.exists() else ""), printed
+
+    def text(self, name: str) -> str:
+        """Return a file of the scratch directory; "" when there is none."""
+        path = self.directory / name
+        return path.read_text(errors="replace") if path.exists() else ""
+
+
+def execute(command: list[str], directory: Path, environment: Mapping[str, str], seconds: float) -> str:
+    """Return what a command prints, whatever its exit status; all of its processes are gone afterwards."""
+    with subprocess.Popen(
+        command, cwd=directory, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            printed, _none = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise SimulationError(
+                f"{' '.join(command[:2])} did not end in {seconds:g} s; allow more time, as opensm_prove_timeout does"
+            ) from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return printed.decode(errors="replace")
+
+
+@contextlib.contextmanager
+def simulated(
+    plan: Plan,
+    directory: Path,
+    plane: str | None,
+    start: str,
+    seconds: float = 120,
+    tools: Iterable[str] = tuple(TOOLS),
+) -> Iterator[Simulation]:
+    """Run ibsim for a plane of a plan that `simulated_plan` made; `start` is the name of the HCA where commands run."""
+    if missing := missing_tools(tools):
+        raise SimulationError(missing)
+    (directory / "net").write_text(netfile(plan, plane=plane))
+    name = f"bedplate-{uuid.uuid4().hex[:16]}"
+    environment = {
+        **os.environ, "PATH": _PATH, "LC_ALL": "C", "IBSIM_SOCKNAME": name, "SIM_HOST": f"H-{plan.hcas[start].guid}",
+        "OSM_TMP_DIR": str(directory), "OSM_CACHE_DIR": str(directory),
+    }  # fmt: skip
+    ports = sum(switch.ports + 1 for switch in plan.switches.values()) + 2 * len(plan.hcas)
+    nodes = len(plan.switches) + len(plan.hcas)
+    wanted = (nodes + 16, len(plan.switches) + 16, ports + 64, nodes + 1024)
+    sizes = [str(max(pair)) for pair in zip(_HELD, wanted, strict=True)]
+    limits = [word for pair in zip(("-N", "-S", "-P", "-L"), sizes, strict=True) for word in pair]
+    with (directory / "ibsim.log").open("wb") as log:
+        simulator = subprocess.Popen(
+            ["ibsim", "-s", "-n", *limits, "net"], cwd=directory, env=environment, stdin=subprocess.DEVNULL,
+            stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        try:
+            _wait(name, simulator, directory, seconds)
+            yield Simulation(directory, environment, seconds)
+        finally:
+            simulator.kill()
+            simulator.wait()
+
+
+def _wait(name: str, simulator: subprocess.Popen[bytes], directory: Path, seconds: float) -> None:
+    """Wait for ibsim's last socket: a tool that comes before blocks for ever."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if f"@{name}:out9@" in Path("/proc/net/unix").read_text():
+            return
+        if simulator.poll() is not None:
+            said = (directory / "ibsim.log").read_text(errors="replace").strip().split("\n")
+            raise SimulationError(f"ibsim refuses the cables of the plan: {'; '.join(said[-3:])}")
+        time.sleep(0.02)
+    raise SimulationError(f"ibsim did not start in {seconds:g} s; allow more time")

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the GPU packages come from, and the files by which apt knows that: repositories with their keys, and pins."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+
+from . import stack_table
+from .resolve import Stack
+from .stack_model import ARCHITECTURES, StackOrigin
+
+MIRROR = "mirror"
+_OURS, _NEVER = 1001, -1
+
+
+@dataclass(frozen=True)
+class PackageRepository:
+    """A repository as apt or dnf is told it. A suite that ends with / is a flat one, without components.
+
+    `key` is an armored public key, or the path of a keyring on the machine. `unsigned_rpms`: only the list of its rpms is signed.
+    """
+
+    name: str
+    url: str
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    key: str
+    unsigned_rpms: bool = False
+
+    @property
+    def path(self) -> str:
+        """The file that apt reads."""
+        return f"/etc/apt/sources.list.d/bedplate-{self.name}.sources"
+
+
+def of_stack(stack: Stack, system: str, source: str) -> list[StackOrigin]:
+    """Return the repositories that have the packages of a set: those of its source, and those of single parts."""
+    parts = {package.part for package in stack.packages}
+    rows = [row for row in stack_table.default().repositories if system in row.systems]
+    return [row for row in rows if row.source == source or row.part in parts]
+
+
+def located(
+    row: StackOrigin, system: str, url: str = "", key: str = "", architecture: str = ARCHITECTURES[0]
+) -> PackageRepository:
+    """Return a repository for a system, at `url` and signed by `key` where these are given."""
+    table, called = stack_table.default(), row.systems[system]
+    suites = tuple(suite.format(system=called) for suite in row.suites)
+    arch = table.architectures[architecture][table.systems[system].family]
+    place = url or row.urls.get(architecture, row.url).format(system=called, arch=arch)
+    return PackageRepository(row.name, place, suites, row.components, key or row.keyring, row.unsigned_rpms)
+
+
+def mirrored(system: str, architecture: str) -> str:
+    """Return what a mirror calls its repository of a system: one for each architecture.
+
+    >>> mirrored("debian-13", "x86_64"), mirrored("debian-13", "arm64")
+    ('debian-13', 'debian-13-arm64')
+    """
+    return system if architecture == ARCHITECTURES[0] else f"{system}-{architecture}"
+
+
+def deb822(repository: PackageRepository) -> str:
+    """Return the text of its .sources file.
+
+    >>> print(deb822(PackageRepository("x", "http://m.example.org/gpu", ("./",), (), "/k.gpg")), end="")
+    # Written by bedplate.
+    Types: deb
+    URIs: http://m.example.org/gpu
+    Suites: ./
+    Signed-By: /k.gpg
+    """
+    lines = [
+        "# Written by bedplate.",
+        "Types: deb",
+        f"URIs: {repository.url}",
+        f"Suites: {' '.join(repository.suites)}",
+    ]
+    if repository.components:
+        lines.append(f"Components: {' '.join(repository.components)}")
+    if repository.key.startswith("/"):
+        lines.append(f"Signed-By: {repository.key}")
+    else:
+        # A blank line would end the paragraph.
+        lines += ["Signed-By:", *(f" {line or '.'}" for line in repository.key.strip().splitlines())]
+    return "\n".join(lines) + "\n"
+
+
+def preferences(
+    about: str,
+    pinned: Mapping[str, str],
+    never: Iterable[str] = (),
+    foreign: Mapping[str, Iterable[str]] | None = None,
+) -> str:
+    """Return apt's preferences: of the pinned packages no other version, whoever asks and in whichever direction.
+
+    `pinned` is name -> version or pattern, `never` are patterns of packages of which none is to come, `foreign` what another
+    repository calls itself -> packages of which it has others than these.
+    """
+    # apt takes the first paragraph that names a package: what other repositories have is out before versions are looked at.
+    stanzas = [_stanza(sorted(names), f"release o={origin}", _NEVER) for origin, names in (foreign or {}).items()]
+    by_version = groupby(sorted(pinned.items(), key=lambda row: (row[1], row[0])), key=lambda row: row[1])
+    stanzas += [_stanza([name for name, _ in rows], f"version {version}", _OURS) for version, rows in by_version]
+    patterns = [name for name in never if name not in pinned]
+    if patterns:
+        stanzas.append(_stanza(patterns, "version *", _NEVER))
+    return f"# {about}\n\n" + "\n".join(stanzas)
+
+
+def _stanza(names: Iterable[str], pin: str, priority: int) -> str:
+    return f"Package: {' '.join(names)}\nPin: {pin}\nPin-Priority: {priority}\n"

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every part of a node's GPU software is made of: the resolved set, where it comes from, and its pins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...cluster import Cluster, GpuStack, Node, Profile
+from ...cluster.gpu_stack_checks import armored, stack_of
+from .. import apt_repositories as repositories
+from .. import dnf_repositories, stack_table
+from ..apt_repositories import MIRROR, PackageRepository
+from ..resolve import Stack, StackPackage
+
+# Parts that are roles of their own; all other packages are the driver's.
+_OWN = ("cuda", "toolkit", "dcgm")
+# Which of them a system of a family has.
+_MANAGERS = {"deb": "apt", "rpm": "dnf"}
+
+
+@dataclass(frozen=True)
+class GpuSoftware:
+    """The GPU software of the nodes of a profile."""
+
+    profile: Profile
+    file: GpuStack
+    stack: Stack
+
+    @cached_property
+    def repositories(self) -> tuple[PackageRepository, ...]:
+        """Where all of it comes from: the mirror alone, where the file has one. ValueError: a key that cannot be read."""
+        if self.file.mirror:
+            url = f"{self.file.mirror.url}/{repositories.mirrored(self.file.os, self.stack.architecture)}"
+            return (PackageRepository(MIRROR, url, ("./",), (), armored(self.file.mirror.key)),)
+        urls, keys = dict(self.file.urls), {name: armored(path) for name, path in self.file.keys}
+        rows = repositories.of_stack(self.stack, self.file.os, self.file.source)
+        system, architecture = self.file.os, self.stack.architecture
+        return tuple(
+            repositories.located(row, system, urls.get(row.name, ""), keys.get(row.name, ""), architecture)
+            for row in rows
+        )
+
+    @property
+    def manager(self) -> str:
+        """What installs packages on these nodes, as bedplate.cluster.deploy names it."""
+        return _MANAGERS[self.stack.family]
+
+    def packages(self, part: str) -> list[StackPackage]:
+        """Return the packages of a part; `driver` is what no other part has."""
+        return [one for one in self.stack.packages if (one.part if one.part in _OWN else "driver") == part]
+
+    def pinned(self, part: str) -> dict[str, str]:
+        """Return name -> version of what is never to be another version because of this part."""
+        others = {one.name for one in self.stack.packages if one.part in _OWN}
+        mine = {one.name for one in self.packages(part)}
+        return {
+            name: version
+            for name, version in self.stack.pinned
+            if name in mine or (part == "driver" and name not in others)
+        }
+
+    def components(self, part: str) -> list[str]:
+        """Return patterns of what comes as a dependency of a part, in versions that are nowhere stated, and is to stay as it came."""
+        return list(self.stack.components) if part == "cuda" else []
+
+    def origins(self, part: str) -> list[dict[str, str]]:
+        """Return the files that tell apt or dnf the repositories of a part, as entries of bedplate.cluster.files."""
+        by_part = {row.name: row.part for row in stack_table.default().repositories}
+        own = part if part in by_part.values() else ""
+        mine = [one for one in self.repositories if one.name == MIRROR or by_part[one.name] == own]
+        if self.stack.family == "rpm":
+            return [file for one in mine for file in dnf_repositories.origin(one)]
+        return [{"path": one.path, "content": repositories.deb822(one)} for one in mine]
+
+    def kernels(self) -> list[dict[str, str]]:
+        """Return what keeps dnf from bringing another kernel; on other systems a hold does.
+
+        A stated kernel is locked with all that goes with it. Without one none comes but by hand: headers alone boot nothing.
+        """
+        if self.stack.family != "rpm":
+            return []
+        versions = {name: one for name, one in self.stack.pinned if name in self.stack.kernel_packages}
+        about = "kernels, for each of which the driver has to be proven"
+        if versions:
+            version = next(iter(versions.values()))
+            return dnf_repositories.locks(about, dict.fromkeys(self.stack.kernel_follows, version) | versions)
+        return dnf_repositories.locks(about, {}, self.no_kernels)
+
+    @property
+    def no_kernels(self) -> list[str]:
+        """The packages of kernels that dnf is not to bring at all: all but headers, where the file states no kernel."""
+        return [] if self.stack.family != "rpm" or self.file.kernel else list(self.stack.kernel_follows[1:])
+
+    def pins(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
+        """Return apt's preferences, or dnf's stream and locks, for a part; `never` are patterns of packages of which none is to come."""
+        about = f"{part} of driver {self.stack.driver}: one set, which changes as a whole."
+        if self.stack.family == "rpm":
+            stream = dnf_repositories.stream(self.stack.stream) if part == "driver" else []
+            locked = {name: one for name, one in self.pinned(part).items() if name not in self.stack.kernel_packages}
+            return [*stream, *dnf_repositories.locks(about, locked, never)]
+        foreign = self._foreign if part == "driver" else None
+        text = repositories.preferences(about, self.pinned(part), never, foreign)
+        return [{"path": f"/etc/apt/preferences.d/bedplate-{part}.pref", "content": text}]
+
+    def sources(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
+        """Return all that apt or dnf reads before it installs a part."""
+        return [*self.origins(part), *self.pins(part, never)]
+
+    @property
+    def _foreign(self) -> dict[str, list[str]]:
+        """Repositories that have a driver of another source for this system, by what they call themselves -> its packages."""
+        rows = stack_table.default().repositories
+        own = {row.origin for row in rows if row.source == self.file.source}
+        others = {row.origin for row in rows if row.source and self.file.os in row.systems} - own
+        names = [name for name in self.pinned("driver") if name not in self.stack.kernel_packages]
+        return dict.fromkeys(sorted(others), names)
+
+
+def software_of(cluster: Cluster, host: str) -> GpuSoftware | None:
+    """Return what a host gets; None for one without GPUs, and where the file wants no GPU software.
+
+    KeyError: no machine of the cluster.
+    """
+    machine = cluster.machine(host)
+    if not isinstance(machine, Node) or machine.profile.gpus is None or machine.profile.gpu_stack is None:
+        return None
+    profile = machine.profile
+    assert profile.gpu_stack is not None
+    return GpuSoftware(profile, profile.gpu_stack, stack_of(profile.gpu_stack, profile))
+
+
+def deploy(wanted: GpuSoftware, part: str) -> dict[str, Any]:
+    """Return packages and holds of a part as bedplate.cluster.deploy takes them."""
+    packages = wanted.packages(part)
+    named = {one.name for one in packages}
+    # A node has the kernels that its distribution gave it; only that one's headers are of the set.
+    rest = {
+        name: one for name, one in wanted.pinned(part).items() if name not in (*named, *wanted.stack.kernel_packages)
+    }
+    return {
+        "manager": wanted.manager,
+        "packages": [f"{one.name}={one.version}" for one in packages],
+        "follow": [*(f"{name}={version}" for name, version in rest.items()), *wanted.components(part)],
+        # dnf's locks are among the sources.
+        "hold": [one.name for one in packages] if wanted.manager == "apt" else [],
+    }
+
+
+def expected(wanted: GpuSoftware, part: str, role: str, units: Sequence[str] = ()) -> dict[str, Any]:
+    """Return what a node is to have of a part, as bedplate.cluster.node_state compares it."""
+    named = {one.name: one.version for one in wanted.packages(part)}
+    # Of its kernels a node may have several.
+    pinned = {name: one for name, one in wanted.pinned(part).items() if name not in wanted.stack.kernel_packages}
+    return {
+        "role": role,
+        "manager": wanted.manager,
+        # rpm has every kernel under the same name.
+        "several": list(wanted.stack.kernel_packages) if wanted.manager == "dnf" else [],
+        # Those of which dnf is to bring no other, whatever is there.
+        "none": [],
+        "about": f"of driver {wanted.stack.driver}" if part == "driver" else f"of {part}",
+        "packages": named,
+        "pinned": {name: version for name, version in pinned.items() if name not in named},
+        # What may be left of another driver.
+        "others": list(wanted.stack.others) if part == "driver" else [],
+        # Of whichever version, and held.
+        "follow": wanted.components(part),
+        "units": list(units),
+    }

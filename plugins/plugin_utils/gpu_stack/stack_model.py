@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the table of GPU software is made of: systems, GPU models, platforms, and what each source has and how it calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from . import driver_versions as versions
+
+FAMILIES = ("deb", "rpm")
+FLAVOURS = ("open", "proprietary")
+# The usual one first.
+ARCHITECTURES = ("x86_64", "arm64")
+BOARDS = ("hgx", "nvl72", "pcie")
+# Packages of the fabric that are not of the driver's version.
+UNCOUPLED = ("nvlsm",)
+FABRIC = ("fabricmanager", "nscq", "nvsdm", "imex", *UNCOUPLED)
+# Above every branch.
+_NO_END = 9999
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackSystem:
+    """An operating system. `stream` is a dnf module stream by flavour, `kernels` package versions by kernel release.
+
+    `series` is the kernel that it comes with, `modules_extra` are packages with modules that its kernel's own package leaves out.
+    """
+
+    name: str
+    family: str
+    headers: tuple[tuple[str, str], ...]
+    kernel_pins: tuple[str, ...]
+    # What follows the newest kernel: its headers first, by name, then patterns.
+    kernel_follows: tuple[str, ...]
+    kernels: Mapping[str, str]
+    stream: Mapping[str, str] = field(default_factory=dict)
+    series: str
+    modules_extra: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """A GPU generation: kernel module flavours that it takes, the preferred one first."""
+
+    name: str
+    flavours: tuple[str, ...]
+    nvlink5: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """A GPU model; `board` is what eight or more of it sit on, `highest` its last driver branch (0: not yet).
+
+    `architecture` is the CPU's that it comes with.
+    """
+
+    name: str
+    architecture: str = ARCHITECTURES[0]
+    generation: Generation
+    board: str
+    lowest: int
+    highest: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class FabricParts:
+    """What a platform needs beside the driver: parts (keys of Names.fabric), units and kernel modules.
+
+    `least_kernel` is the lowest kernel by family of systems, `nodes_file` the file that lists the nodes of an NVLink domain.
+    """
+
+    parts: tuple[str, ...] = ()
+    services: tuple[str, ...] = ()
+    modules_load: tuple[str, ...] = ()
+    least_kernel: Mapping[str, str] = field(default_factory=dict)
+    nodes_file: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Platform:
+    """How the GPUs of a node are connected. `nvlink5` replaces `fabric` where the GPUs have NVLink 5."""
+
+    name: str
+    least_gpus: int = 0
+    fabric: FabricParts
+    nvlink5: FabricParts
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackOrigin:
+    """A repository of one source, or of one part alone. `keyring` is a file of the distribution; "": its key has to be given.
+
+    `url`, `suites` have {system} for how it calls a system, {arch} for an architecture as packages have it; `urls` has those of
+    architectures that are elsewhere. `least` is the lowest driver branch and CUDA major by architecture and system, where it has fewer
+    than for others. `origin` is what its Release calls it. `unsigned_rpms`: of its rpms only the list is signed, which has their digests.
+    """
+
+    name: str
+    source: str = ""
+    part: str = ""
+    systems: Mapping[str, str]
+    url: str
+    urls: Mapping[str, str] = field(default_factory=dict)
+    least: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    suites: tuple[str, ...]
+    components: tuple[str, ...] = ()
+    keyring: str = ""
+    origin: str
+    unsigned_rpms: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PackageNames:
+    """Package and file names of one source on these systems, for branches from `least` on and below `below`.
+
+    `absent` are packages that an architecture does not have.
+    """
+
+    source: str
+    systems: tuple[str, ...]
+    least: int = 0
+    below: int = _NO_END
+    epoch: str = ""
+    kernel: Mapping[str, tuple[str, ...]]
+    driver: tuple[str, ...]
+    coupled: tuple[str, ...] = ()
+    support: tuple[str, ...] = ()
+    absent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fabric: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dkms: Mapping[str, str]
+    module_file: Mapping[str, str]
+    options_file: Mapping[str, str]
+    options_module: Mapping[str, str]
+    persistence_user: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
+    """A driver version that a source has. `lacks` says by flavour or fabric part why it has none of that."""
+
+    source: str
+    systems: tuple[str, ...]
+    version: str
+    packages: str = ""
+    flavours: tuple[str, ...]
+    own: Mapping[str, str] = field(default_factory=dict)
+    lacks: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def branch(self) -> int:
+        """The branch of the version."""
+        return versions.branch(self.version)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Break:
+    """Kernels, from the release `fails` on, on which a driver does not compile."""
+
+    systems: tuple[str, ...]
+    version: str
+    works: str
+    fails: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CudaOffer:
+    """CUDA toolkits of one source: version to its packages with their versions.
+
+    `components` are patterns of what comes with them, each in a version of its own; {cuda} is X-Y.
+    """
+
+    source: str
+    systems: tuple[str, ...]
+    versions: Mapping[str, Mapping[str, str]]
+    components: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Nccl:
+    """NCCL: its packages by family of systems, and of each version the package's version by the CUDA major it is built with."""
+
+    source: str
+    systems: tuple[str, ...]
+    packages: Mapping[str, tuple[str, ...]]
+    versions: Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extra:
+    """DCGM or the container toolkit: known versions, package names and how a package version is written."""
+
+    source: str
+    systems: tuple[str, ...]
+    versions: tuple[str, ...]
+    version: str
+    packages: tuple[str, ...]
+    cuda: tuple[str, ...] = ()
+    forbidden: str = ""
+    service: str = ""
+
+    @property
+    def major(self) -> str:
+        """The major of the latest version."""
+        return max(self.versions, key=versions.numbers).split(".")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackTable:
+    """The whole of stack.json. `cuda_least` is a CUDA major's lowest branch, `cuda_of_driver` (branch, major) ascending.
+
+    `architectures` has how packages of a family (deb, rpm) call an architecture.
+    """
+
+    architectures: Mapping[str, Mapping[str, str]]
+    systems: Mapping[str, StackSystem]
+    models: Mapping[str, Model]
+    platforms: Mapping[str, Platform]
+    repositories: tuple[StackOrigin, ...]
+    names: tuple[PackageNames, ...]
+    drivers: tuple[Driver, ...]
+    breaks: tuple[Break, ...]
+    cuda_least: Mapping[str, int]
+    cuda_of_driver: tuple[tuple[int, str], ...]
+    metapackages: tuple[str, ...]
+    cuda: tuple[CudaOffer, ...]
+    dcgm: Extra
+    toolkit: Extra
+    nccl: Nccl
+
+    def sources(self, system: str = "") -> list[str]:
+        """Return the sources of drivers, of one system or of any."""
+        return unique(one.source for one in self.drivers if not system or system in one.systems)
+
+    def drivers_of(self, system: str, source: str, architecture: str = ARCHITECTURES[0]) -> list[Driver]:
+        """Return the drivers that a source has for a system, the oldest first."""
+        least = self.least(system, source, architecture, "driver")
+        found = [one for one in self.drivers if one.source == source and system in one.systems and one.branch >= least]
+        return sorted(found, key=lambda one: versions.numbers(one.version))
+
+    def least(self, system: str, source: str, architecture: str, what: str) -> int:
+        """Return the lowest driver branch, or CUDA major, that a source has for an architecture of a system; 0: all of them."""
+        rows = (row.least for row in self.repositories if row.source == source)
+        return max((row.get(architecture, {}).get(system, {}).get(what, 0) for row in rows), default=0)
+
+    def names_of(self, system: str, source: str, branch: int) -> PackageNames | None:
+        """Return how the packages of this branch are called there."""
+        for row in self.names:
+            if row.source == source and system in row.systems and row.least <= branch < row.below:
+                return row
+        return None
+
+    def cuda_of(self, system: str, source: str) -> CudaOffer | None:
+        """Return the CUDA toolkits that a source has for a system."""
+        return next((one for one in self.cuda if one.source == source and system in one.systems), None)
+
+    def cuda_major(self, branch: int) -> str:
+        """Return the CUDA major of a driver branch's user-mode driver."""
+        return [major for lowest, major in self.cuda_of_driver if lowest <= branch][-1]
+
+
+def unique(items: Iterable[str]) -> list[str]:
+    """Return the items once each, in their order."""
+    return list(dict.fromkeys(items))

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an operator asks of the GPU software of one kind of node, and what the table says about that."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from . import driver_versions
+from .stack_model import (
+    ARCHITECTURES,
+    BOARDS,
+    FLAVOURS,
+    Driver,
+    FabricParts,
+    Model,
+    PackageNames,
+    StackSystem,
+    StackTable,
+)
+
+_DCGM = re.compile(r"(?P<version>[0-9]+(\.[0-9]+){0,2})(-cuda(?P<cuda>[0-9]+))?\Z")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted. "" is: as the GPUs want it; `driver` a branch (its latest known version) or a whole version."""
+
+    os: str
+    source: str
+    driver: str
+    gpus: tuple[str, ...]
+    platform: str = ""
+    gpu_count: int = 0
+    module: str = ""
+    cuda: tuple[str, ...] = ()
+    dcgm: str = ""
+    toolkit: str = ""
+    nccl: str = ""
+    kernel: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request beside the table. What the table does not know is None, or left out."""
+
+    request: Request
+    table: StackTable
+
+    @cached_property
+    def system(self) -> StackSystem | None:
+        """The operating system."""
+        return self.table.systems.get(self.request.os)
+
+    @cached_property
+    def models(self) -> tuple[Model, ...]:
+        """The GPU models that the table knows."""
+        return tuple(self.table.models[name] for name in self.request.gpus if name in self.table.models)
+
+    @cached_property
+    def architecture(self) -> str:
+        """The architecture of the CPU that these GPUs come with."""
+        return self.models[0].architecture if self.models else ARCHITECTURES[0]
+
+    @cached_property
+    def packages_arch(self) -> str:
+        """What this system's packages call the architecture."""
+        return self.table.architectures[self.architecture][self.system.family if self.system else "deb"]
+
+    @cached_property
+    def drivers(self) -> list[Driver]:
+        """The drivers of this source for this system and architecture, the oldest first."""
+        return self.table.drivers_of(self.request.os, self.request.source, self.architecture)
+
+    @cached_property
+    def driver(self) -> Driver | None:
+        """The driver that is meant: the one of this version, or the latest of this branch."""
+        word = self.request.driver
+        fits = [one for one in self.drivers if word in (one.version, str(one.branch))]
+        return fits[-1] if fits else None
+
+    @cached_property
+    def driver_of_others(self) -> Driver | None:
+        """The driver that is meant, where this source has it for the usual architecture and not for this one."""
+        word = self.request.driver
+        others = self.table.drivers_of(self.request.os, self.request.source)
+        fits = [one for one in others if word in (one.version, str(one.branch))]
+        return fits[-1] if fits and not self.driver else None
+
+    @cached_property
+    def names(self) -> PackageNames | None:
+        """How this source calls its packages of this branch."""
+        driver = self.driver
+        return self.table.names_of(self.request.os, driver.source, driver.branch) if driver else None
+
+    @cached_property
+    def wanted(self) -> tuple[str, ...]:
+        """The kernel module flavours that all these GPUs take, the preferred one first."""
+        return tuple(one for one in FLAVOURS if all(one in model.generation.flavours for model in self.models))
+
+    @cached_property
+    def flavour(self) -> str:
+        """The kernel module flavour: as asked, or the preferred one that the driver has; "" when it has none of them."""
+        if self.request.module:
+            return self.request.module
+        return next((one for one in self.wanted if self.driver and one in self.driver.flavours), "")
+
+    @cached_property
+    def boards(self) -> tuple[str, ...]:
+        """The platforms that these GPUs sit on by themselves: several where they do not go together."""
+        least = self.table.platforms["hgx"].least_gpus
+        few = self.request.gpu_count < least
+        found = {"pcie" if model.board == "hgx" and few else model.board for model in self.models}
+        return tuple(one for one in BOARDS if one in found)
+
+    @cached_property
+    def platform(self) -> str:
+        """The platform: as asked or as the GPUs tell it; "" when they do not tell one."""
+        if self.request.platform in BOARDS:
+            return self.request.platform
+        return self.boards[0] if len(self.boards) == 1 else ""
+
+    @cached_property
+    def fabric(self) -> FabricParts:
+        """What the platform needs beside the driver."""
+        platform = self.table.platforms.get(self.platform)
+        if platform is None:
+            return FabricParts()
+        return platform.nvlink5 if any(model.generation.nvlink5 for model in self.models) else platform.fabric
+
+    @cached_property
+    def dcgm_is_old(self) -> bool:
+        """Whether a DCGM before the table's is asked for."""
+        found = _DCGM.match(self.request.dcgm)
+        return bool(found) and driver_versions.numbers(self.request.dcgm)[0] < int(self.table.dcgm.major)
+
+    @cached_property
+    def dcgm(self) -> tuple[str, str]:
+        """DCGM's version, the latest known one of what was asked, and the CUDA major asked with it; "" for neither."""
+        found = _DCGM.match(self.request.dcgm)
+        if not found:
+            return "", ""
+        asked = found["version"]
+        fits = [one for one in self.table.dcgm.versions if one == asked or one.startswith(asked + ".")]
+        return max(fits, key=driver_versions.numbers, default=""), found["cuda"] or ""
+
+    @cached_property
+    def nccl(self) -> str:
+        """NCCL's version, the latest known one of what was asked; "" for none."""
+        asked = self.request.nccl
+        fits = [one for one in self.table.nccl.versions if one == asked or one.startswith(f"{asked}.")] if asked else []
+        return max(fits, key=driver_versions.numbers, default="")
+
+    @cached_property
+    def cuda_major(self) -> str:
+        """The CUDA major that programs here are built with: the first toolkit's, else that of the driver; "" without one."""
+        if self.request.cuda:
+            return self.request.cuda[0].split(".")[0]
+        return self.table.cuda_major(self.driver.branch) if self.driver else ""

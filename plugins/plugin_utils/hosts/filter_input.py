@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the filters on a cluster file have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ansible.errors import AnsibleFilterError
+
+from ..cluster import Cluster, ClusterFileError, load
+
+T = TypeVar("T")
+
+
+def cluster_of(path: object, name: str) -> Cluster:
+    """Return the cluster of the file that the filter `name` was given."""
+    if not isinstance(path, str):
+        raise AnsibleFilterError(
+            f"{name} takes the path of a cluster file, such as bedplate_cluster_file, not {path!r}"
+        )
+    try:
+        return load(str(path))
+    except ClusterFileError as error:
+        raise AnsibleFilterError(f"{name}: {error}") from None
+
+
+def role_result(path: object, name: str, work: Callable[[Cluster], T]) -> T:
+    """Return what a role brings to a host: what `work` makes of the cluster. What it cannot make is an error of the filter `name`."""
+    cluster = cluster_of(path, name)
+    try:
+        return work(cluster)
+    except (KeyError, ValueError) as error:
+        raise AnsibleFilterError(f"{name}: {error.args[0]}") from None

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mistakes in a role's variables that take more than one of them to see, or more than an argument spec can say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Protocol
+
+from ..rdma import rdma_part
+from ..tuning import tuning_part
+
+MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
+    "node_tuning": tuning_part.mistakes,
+    # A key is read only where it is needed.
+    "rdma": partial(rdma_part.mistakes, keys=False),
+}
+"""Role -> what finds mistakes in its variables, given by what is behind `<role>_`."""
+
+Values = Callable[[Any, str], Mapping[str, Any] | None]
+
+
+class AnsibleHost(Protocol):
+    """A host as Ansible has it."""
+
+    name: str
+
+    def get_groups(self) -> Iterable[Any]:
+        """Return the groups that it is in."""
+
+
+def grouped_by_variables(hosts: Iterable[AnsibleHost], deciding: Collection[str]) -> Iterator[list[AnsibleHost]]:
+    """Yield the hosts in lists, one for all that have the same variables.
+
+    `deciding` are the places that have some, as `group gpu_nodes` and `host gpu01`. To ask Ansible for the variables of each of ten
+    thousand hosts takes many seconds.
+    """
+    found: dict[tuple[str, ...], list[AnsibleHost]] = {}
+    for host in hosts:
+        own = [f"host {host.name}", *(f"group {group.name}" for group in host.get_groups())]
+        found.setdefault(tuple(place for place in own if place in deciding), []).append(host)
+    yield from found.values()
+
+
+def mistakes(
+    hosts: Collection[AnsibleHost], places: Mapping[str, Iterable[str]], templated: Collection[str], values: Values
+) -> dict[str, list[str]]:
+    """Return mistake -> hosts that have it.
+
+    `places` are those that set a variable, by its name; `values` returns a role's variables on a host, None where they cannot be told.
+    What a `templated` variable is may differ from host to host, so a role with one is left to the hosts themselves.
+    """
+    found: dict[str, list[str]] = {}
+    for role, look in MISTAKES.items():
+        if any(name.startswith(f"{role}_") for name in templated):
+            continue
+        deciding = {place for name, where in places.items() if name.startswith(f"{role}_") for place in where}
+        for members in grouped_by_variables(hosts, deciding) if deciding else ():
+            choices = values(members[0], role)
+            for text in look(choices) if choices is not None and choices["manage"] else ():
+                found.setdefault(text, []).extend(f"host {host.name}" for host in members)
+    return found

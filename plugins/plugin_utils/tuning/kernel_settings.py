@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a node's kernel is told: at boot by its command line, later by sysctl and by files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..cluster import Cluster, Profile
+from ..gpu_stack import stack_table
+
+_SIZES = ("1G", "2M")
+_THP = "/sys/kernel/mm/transparent_hugepage"
+_GOVERNOR = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
+
+
+@cache
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(Path(__file__).with_name("sysctl.json").read_text(encoding="utf-8"))
+    return found
+
+
+def is_arm(profile: Profile) -> bool:
+    """Return whether the CPUs of a profile are arm64, as its GPUs tell."""
+    named = (profile.gpu_stack and profile.gpu_stack.model) or (profile.gpus.model if profile.gpus else "")
+    model = stack_table.default().models.get(named)
+    return model is not None and model.architecture == "arm64"
+
+
+def default_sysctl() -> dict[str, str]:
+    """Return key -> value of what every node gets where no variable says otherwise."""
+    return {row["key"]: row["value"] for row in _table()["settings"]}
+
+
+def sysctl(cluster: Cluster, wishes: Mapping[str, Any]) -> dict[str, str]:
+    """Return key -> value of what the kernel is to have: bedplate's, with the site's instead; null leaves a key alone."""
+    table = _table()
+    values: dict[str, str | None] = dict(default_sysctl())
+    if len(cluster.nodes) > table["neighbours"]["above"]:
+        values.update({row["key"]: row["value"] for row in table["neighbours"]["settings"]})
+    values.update({key: value if value is None else str(value) for key, value in wishes.items()})
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def pages(profile: Profile) -> list[dict[str, Any]]:
+    """Return the huge pages of each NUMA node, as bedplate-tuning takes them; 0 where other nodes of the profile have some."""
+    return [
+        {"node": node, "size": size, "count": counts[node]}
+        for size, counts in ((size, profile.node_pages(size)) for size in _SIZES)
+        if any(counts)
+        for node in range(len(counts))
+    ]
+
+
+def page_tokens(profile: Profile) -> list[str]:
+    """Return the tokens that have the kernel take the pages before anything else has the memory."""
+    counts = {size: profile.node_pages(size) for size in _SIZES}
+    wanted = {size: each for size, each in counts.items() if any(each)}
+    # With one size it is also that of /dev/hugepages; with two, the kernel's own choice stays.
+    tokens = [f"default_hugepagesz={size}" for size in wanted if len(wanted) == 1]
+    for size, each in wanted.items():
+        by_node = ",".join(f"{node}:{count}" for node, count in enumerate(each) if count)
+        tokens += [f"hugepagesz={size}", f"hugepages={by_node}"]
+    return tokens
+
+
+def tokens(profile: Profile, choices: Mapping[str, Any]) -> list[str]:
+    """Return the tokens of the kernel's command line, in their order."""
+    found = []
+    if choices["iommu"] == "passthrough":
+        found.append("iommu.passthrough=1" if is_arm(profile) else "iommu=pt")
+    found += page_tokens(profile)
+    if choices["thp"]:
+        found.append(f"transparent_hugepage={choices['thp']}")
+    if not choices["init_on_alloc"]:
+        found.append("init_on_alloc=0")
+    if cpus := choices["isolated_cpus"]:
+        found += [f"isolcpus=managed_irq,domain,{cpus}", f"nohz_full={cpus}", f"rcu_nocbs={cpus}"]
+    return [*found, *choices["cmdline"]]
+
+
+def writes(choices: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield what is written to files of the kernel at every boot."""
+    if choices["thp"]:
+        yield {"path": f"{_THP}/enabled", "value": choices["thp"]}
+    if choices["thp_defrag"]:
+        yield {"path": f"{_THP}/defrag", "value": choices["thp_defrag"]}
+    if choices["governor"]:
+        # A virtual machine has none, and some firmware keeps it to itself.
+        yield {"path": _GOVERNOR, "value": choices["governor"], "optional": True}

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What verify says at the end of a run of site.yml that updates a cluster: from which release, and which defaults changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.release import RELEASE
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
+
+from ..cluster import Cluster
+from ..releases.default_snapshots import release_numbers, released, snapshot
+from .changed_defaults import ChangedDefault, SetOn, changed_defaults, current
+
+
+def cluster_release(recorded: Iterable[str]) -> str:
+    """Return the oldest release of all machines, since an update may have stopped half-way; "" where none has files of bedplate.
+
+    >>> cluster_release(["0.10.0", "", "0.2.0"])
+    '0.2.0'
+    """
+    return min(filter(None, recorded), key=release_numbers, default="")
+
+
+def update_lines(release: str, cluster: Cluster, set_on: Callable[[], SetOn], check: bool) -> list[str]:
+    """Return lines about the update of a cluster with this release on record; none where it has this tree's.
+
+    `set_on` is called only where the releases differ. Without `check` the update has been made, and one line says what changed.
+    """
+    if release in ("", RELEASE):
+        return []
+    before = snapshot(release)
+    if before is None:
+        known = ", ".join(released())
+        return [
+            f"this cluster has release {release} of bedplate on record, and this is {RELEASE}, which knows the defaults of {known} alone. "
+            "Read CHANGELOG.md for what changed"
+        ]
+    found = list(changed_defaults(before, current(), cluster, set_on()))
+    step = f"update of bedplate from {release} to {RELEASE}"
+    if not found:
+        return [f"{step}: no default that is in force here changed"]
+    if not check:
+        return [f"{step}: {_count(found)} changed: {', '.join(one.name for one in found)}. CHANGELOG.md says why"]
+    return [f"{step}: {_count(found)} in force here will change:", *map(_line, found)]
+
+
+def _count(found: Sequence[ChangedDefault]) -> str:
+    return "1 default" if len(found) == 1 else f"{len(found)} defaults"
+
+
+def _line(one: ChangedDefault) -> str:
+    """Return a changed default in one line, with how to keep the old one."""
+    where = f" ({_places(one.places)})" if one.places else ""
+    return f"{one.name}: {one.before} becomes {one.now}{where}; to keep it: {one.keep}"
+
+
+def _places(places: Sequence[str]) -> str:
+    try:
+        return fold(places) if len(places) > 1 else places[0]
+    except ValueError:
+        return few(places)

@@ -1,0 +1,85 @@
+"""Releases of Slurm from Debian's archive, each in a root file system of its own, asked whether they take a configuration.
+
+Run as a program, inside such a root, it reads candidates (name -> files) from stdin and prints what slurmctld says of each.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+
+REPOSITORY = Path(__file__).parents[4]
+ROOTS = REPOSITORY / ".cache/slurm"
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+MIRROR = "http://deb.debian.org/debian"
+# In mount and process namespaces of their own, so that nothing of them is left.
+INSIDE = """set -e
+mount --bind "$2" "$1/mnt"
+mount -t proc proc "$1/proc"
+mount --rbind /dev "$1/dev"
+PATH=/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$1" env PYTHONPATH=/mnt:/mnt/collections PYTHONDONTWRITEBYTECODE=1 \\
+    python3 /mnt/tests/unit/fabric/topology/releases.py
+"""
+
+Files = Mapping[str, str]
+
+
+class UnavailableError(RuntimeError):
+    """A release that cannot be had here, with the reason."""
+
+
+def root_of(suite: str) -> Path:
+    """Return the root file system of a suite of Debian with its Slurm; made once, which takes half a minute."""
+    root = ROOTS / suite
+    if (root / "usr/sbin/slurmctld").exists():
+        return root
+    if os.geteuid() or not shutil.which("mmdebstrap"):
+        raise UnavailableError(
+            f"root and mmdebstrap are needed for Slurm of Debian {suite}: apt-get install mmdebstrap"
+        )
+    made = ROOTS / f"{suite}.new"
+    shutil.rmtree(made, ignore_errors=True)
+    ROOTS.mkdir(parents=True, exist_ok=True)
+    # A mirror may be behind; what is in it is signed all the same.
+    options = ['Acquire::Check-Valid-Until "false"', 'Acquire::Languages "none"']
+    done = subprocess.run(
+        [
+            "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", f"--keyring={KEYRING}",
+            "--include=python3,slurmctld,slurm-client", "--dpkgopt=force-unsafe-io",
+            *(f"--aptopt={option}" for option in options), suite, str(made),
+            os.environ.get("BEDPLATE_DEBIAN_MIRROR", MIRROR),
+        ],
+        capture_output=True, text=True, check=False, timeout=1200,
+    )  # fmt: skip
+    if done.returncode:
+        said = " / ".join(line for line in done.stderr.splitlines() if line.startswith("E: "))
+        raise UnavailableError(f"Debian {suite} cannot be had from the archive: {said}")
+    made.rename(root)
+    return root
+
+
+def ask(suite: str, candidates: Mapping[str, Files]) -> dict[str, config_test.Result]:
+    """Return what the slurmctld of a suite says of each candidate, a slurm.conf with the files beside it."""
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE, "sh"]
+    done = subprocess.run(
+        [*command, str(root_of(suite)), str(REPOSITORY)],
+        input=json.dumps({name: dict(files) for name, files in candidates.items()}),
+        capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, Any]] = json.loads(done.stdout)
+    return {name: config_test.Result(**result) for name, result in found.items()}
+
+
+if __name__ == "__main__":
+    asked = json.load(sys.stdin)
+    json.dump({name: asdict(config_test.run(files)) for name, files in asked.items()}, sys.stdout)

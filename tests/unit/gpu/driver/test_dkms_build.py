@@ -1,0 +1,418 @@
+"""A kernel module is proven before its package is installed; molecule/gpu_driver proves one with the real DKMS."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver import dkms_guards, dkms_steps
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_build import (
+    CompiledModule,
+    DkmsError,
+    Prover,
+    first_error,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_packages import MANAGERS
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_steps import pending, work
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.next_kernel import BootError
+from tests.kit import sentences
+
+SENTENCES = Path(__file__).parents[1] / "sentences.txt"
+
+PROOF = CompiledModule("toy-dkms", "1.0-1", "toy", "1.0", "6.1.0-56-amd64", "6.1.192-2")
+RUNNING = "6.1.0-50-amd64"
+LOG = """\
+make[1]: Entering directory '/usr/src/linux-headers-6.1.0-56-amd64'
+  CC [M]  {build}/nv-pci.o
+{build}/nv-pci.c:223:9: error: too few arguments to function 'pci_resize_resource'
+{build}/nv-pci.c:224:9: error: and another
+make[2]: *** [nv-pci.o] Error 1
+"""
+
+
+class Machine:
+    """A machine whose apt, dpkg-deb and dkms do what the test says."""
+
+    def __init__(self, *, sources: str = "toy-1.0", build: int | None = 0, makes: bool = True, fetch: int = 0) -> None:
+        self.sources, self.build, self.makes, self.fetch = sources, build, makes, fetch
+        self.outdated = False
+        self.state, self.status, self.install, self.headers = "installed", "", 0, 0
+        self.kept_still: list[str] = []
+        self.calls: list[list[str]] = []
+
+    def run(self, argv: list[str], timeout: float) -> Outcome:
+        self.calls.append(argv)
+        if argv[0] == "sh":
+            if self.fetch:
+                return Outcome(self.fetch, "", "E: Version '1.0-1' for 'toy-dkms' was not found")
+            (Path(argv[-2]) / "toy-dkms_1.0-1_all.deb").touch()
+        elif argv[0] == "dpkg-deb":
+            source = Path(argv[-1]) / "usr/src" / self.sources
+            source.mkdir(parents=True)
+            (source / "dkms.conf").touch()
+        elif argv[:2] == ["dkms", "build"]:
+            tree = Path(argv[argv.index("--dkmstree") + 1]) / "toy/1.0"
+            made = tree / PROOF.kernel / platform.machine() / "module"
+            made.mkdir(parents=True)
+            if self.makes:
+                (made / "toy.ko.xz").touch()
+            (tree / "build").mkdir()
+            (tree / "build/make.log").write_text(LOG.format(build=tree / "build"))
+            return Outcome(self.build, "", "Error! Bad return status for module build")
+        elif argv[:2] == ["dkms", "status"]:
+            return Outcome(0, self.status, "")
+        elif argv[:2] == ["dkms", "install"]:
+            return Outcome(self.install, "", "nv.c:1:1: error: no such thing")
+        elif "install" in argv:
+            # As the hook of DKMS for headers: it builds what is installed, unless it is told not to.
+            self.kept_still = [
+                path.read_text() for path in self.build_directory.parents[3].glob("etc/dkms/no-autoinstall")
+            ]
+            self.build_directory.mkdir(exist_ok=True)
+            return Outcome(self.headers, "", "E: nothing of that name")
+        return Outcome(0, f"{self.state} 6.1.192-2", "")
+
+
+def prover(tmp_path: Path, machine: Machine) -> Prover:
+    machine.build_directory = tmp_path / "lib/modules" / PROOF.kernel / "build"
+    machine.build_directory.mkdir(parents=True, exist_ok=True)
+    return Prover(tmp_path / "state/dkms.json", machine.run, tmp_path, RUNNING, lambda: machine.outdated)
+
+
+def test_apt_reads_a_repository_that_has_just_come(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.outdated = True
+    prover(tmp_path, machine).prove(PROOF, tmp_path)
+    assert machine.calls[0][:3] == ["apt-get", "--quiet", "update"]
+    assert machine.calls[1][0] == "sh"
+
+
+def test_what_compiles_is_on_record_and_nothing_is_left(tmp_path: Path) -> None:
+    machine = Machine()
+    one = prover(tmp_path, machine)
+    (tmp_path / "scratch").mkdir()
+    assert not one.is_proven(PROOF)
+    one.prove(PROOF, tmp_path / "scratch")
+    assert one.is_proven(PROOF)
+    assert list((tmp_path / "scratch").iterdir()) == []
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["dkms.json"]
+
+
+@pytest.mark.parametrize("field", ["version", "kernel", "headers", "module_version", "package", "name"])
+def test_another_package_kernel_or_headers_are_another_proof(tmp_path: Path, field: str) -> None:
+    one = prover(tmp_path, Machine())
+    one.prove(PROOF, tmp_path)
+    assert not one.is_proven(CompiledModule(**{**vars(PROOF), field: "other"}))
+
+
+def test_dkms_works_in_trees_of_its_own(tmp_path: Path) -> None:
+    machine = Machine()
+    prover(tmp_path, machine).prove(PROOF, tmp_path / ".")
+    calls = [call for call in machine.calls if call[0] == "dkms"]
+    assert [call[1] for call in calls] == ["add", "build"]
+    for call in calls:
+        for tree in ("--dkmstree", "--sourcetree"):
+            assert call[call.index(tree) + 1].startswith(str(tmp_path))
+
+
+def test_what_does_not_compile_is_told_with_the_first_error_and_is_no_proof(tmp_path: Path) -> None:
+    one = prover(tmp_path, Machine(build=10, makes=False))
+    with pytest.raises(DkmsError) as caught:
+        one.prove(PROOF, tmp_path)
+    head, error, *_advice = str(caught.value).splitlines()
+    assert all(value in head for value in ("toy 1.0", PROOF.kernel, "dkms build", " 10"))
+    assert error.strip() == LOG.splitlines()[2].removeprefix("{build}/")
+    sentences.check(SENTENCES, "a module that does not compile", [caught.value])
+    assert not one.is_proven(PROOF)
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("code", [0, 77])
+def test_a_kernel_that_dkms_passes_over_is_no_proof(tmp_path: Path, code: int) -> None:
+    with pytest.raises(DkmsError, match=r"6\.1\.0-56-amd64.*dkms\.conf \(BUILD_EXCLUSIVE\)") as caught:
+        prover(tmp_path, Machine(build=code, makes=False)).prove(PROOF, tmp_path)
+    sentences.check(SENTENCES, "a kernel that dkms passes over", [caught.value])
+
+
+def test_a_compiler_that_does_not_end_is_no_proof(tmp_path: Path) -> None:
+    one = prover(tmp_path, Machine(build=None, makes=False))
+    with pytest.raises(DkmsError, match=r"toy 1\.0 .*6\.1\.0-56-amd64 \(dkms build ") as caught:
+        one.prove(PROOF, tmp_path)
+    assert not one.is_proven(PROOF)
+    sentences.check(SENTENCES, "a compiler that does not end", str(caught.value).splitlines()[:1])
+
+
+def test_a_package_that_is_not_there_and_one_of_another_module_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DkmsError, match=r"toy-dkms=1\.0-1 .*E: Version '1\.0-1'") as missing:
+        prover(tmp_path, Machine(fetch=100)).prove(PROOF, tmp_path)
+    with pytest.raises(DkmsError, match=r"toy-dkms=1\.0-1 .*toy-1\.0.*toy-2\.0") as other:
+        prover(tmp_path, Machine(sources="toy-2.0")).prove(PROOF, tmp_path)
+    sentences.check(SENTENCES, "a package that is not there and one of another module", [missing.value, other.value])
+
+
+def test_headers_that_are_not_there_are_told_with_their_package(tmp_path: Path) -> None:
+    one = prover(tmp_path, Machine())
+    assert one.headers_of(PROOF.kernel) == "6.1.192-2"
+    with pytest.raises(DkmsError, match=r"install linux-headers-6\.1\.0-50-amd64"):
+        one.headers_of("6.1.0-50-amd64")
+
+
+def test_a_record_that_cannot_be_read_proves_nothing_and_is_made_anew(tmp_path: Path) -> None:
+    one = prover(tmp_path, Machine())
+    one.record.parent.mkdir()
+    for broken in ("", "{", "7", "{}"):
+        one.record.write_text(broken)
+        assert not one.is_proven(PROOF)
+    one.prove(PROOF, tmp_path)
+    assert len(json.loads(one.record.read_text())) == 1
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ("a.c:1: warning: x\nfatal error: nv.h: No such file", "fatal error: nv.h: No such file"),
+        ("make: *** [all] Error 2", "make: *** [all] Error 2"),
+        ("something else\nlast", "last"),
+        ("", "nothing was said"),
+    ],
+)
+def test_the_line_that_says_most(log: str, expected: str) -> None:
+    assert first_error(log) == expected
+
+
+def without_headers(tmp_path: Path, machine: Machine) -> Prover:
+    one = prover(tmp_path, machine)
+    machine.build_directory.rmdir()
+    return one
+
+
+def test_headers_come_while_dkms_builds_nothing_by_itself(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.outdated = True
+    one = without_headers(tmp_path, machine)
+    assert one.lacks_headers(PROOF.kernel)
+    one.install_headers(PROOF.kernel)
+    assert machine.calls[0][:3] == ["apt-get", "--quiet", "update"]
+    assert machine.calls[1][-2:] == ["install", "linux-headers-6.1.0-56-amd64"]
+    # Removing or replacing anything is not what it is for.
+    assert {"--yes", "--no-remove", "--no-install-recommends"} <= set(machine.calls[1])
+    # dkms 3.0 and 3.2 look for this file before they build for a kernel whose headers came.
+    assert len(machine.kept_still) == 1
+    assert not (tmp_path / "etc/dkms/no-autoinstall").exists()
+    assert not one.lacks_headers(PROOF.kernel)
+
+
+def test_headers_that_cannot_be_had_leave_dkms_as_it_was(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.headers = 100
+    one = without_headers(tmp_path, machine)
+    with pytest.raises(DkmsError, match=r"linux-headers-6\.1\.0-56-amd64.*: E: nothing") as caught:
+        one.install_headers(PROOF.kernel)
+    sentences.check(SENTENCES, "headers that cannot be installed", [caught.value])
+    assert not (tmp_path / "etc/dkms/no-autoinstall").exists()
+
+
+def test_a_site_that_wants_nothing_built_by_itself_keeps_that(tmp_path: Path) -> None:
+    file = tmp_path / "etc/dkms/no-autoinstall"
+    file.parent.mkdir(parents=True)
+    file.write_text("")
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    one.install_headers(PROOF.kernel)
+    one.clean_up()
+    assert file.exists()
+
+
+def test_what_a_killed_run_has_left_is_taken_away(tmp_path: Path) -> None:
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    one.install_headers(PROOF.kernel)
+    file = tmp_path / "etc/dkms/no-autoinstall"
+    file.write_text(machine.kept_still[0])
+    assert one.is_kept_still()
+    one.clean_up()
+    assert not file.exists()
+    assert not one.is_kept_still()
+
+
+@pytest.mark.parametrize(("state", "lacks"), [("installed", False), ("half-configured", True), ("unpacked", True)])
+def test_headers_that_are_half_there_are_installed_to_the_end(tmp_path: Path, state: str, lacks: bool) -> None:
+    machine = Machine()
+    machine.state = state
+    assert prover(tmp_path, machine).lacks_headers(PROOF.kernel) == lacks
+
+
+def test_on_rpm_headers_set_nothing_off_and_come_with_what_compiles(tmp_path: Path) -> None:
+    one = Prover(tmp_path / "state/dkms.json", Machine().run, tmp_path, packages=MANAGERS["dnf"])
+    assert not one.lacks_headers(PROOF.kernel)
+
+
+@pytest.mark.parametrize(
+    ("status", "kernel", "source", "expected"),
+    [
+        ("", True, True, True),
+        ("toy/1.0: added", True, True, True),
+        ("toy/1.0, 6.1.0-56-amd64, x86_64: installed", True, True, False),
+        # Whoever brings the kernel or the driver builds it.
+        ("", False, True, False),
+        ("", True, False, False),
+    ],
+)
+def test_an_installed_driver_is_built_for_a_kernel_that_it_was_not_built_for(
+    tmp_path: Path, status: str, kernel: bool, source: bool, expected: bool
+) -> None:
+    machine = Machine()
+    machine.status = status
+    one = prover(tmp_path, machine)
+    for path, there in (("boot/vmlinuz-6.1.0-56-amd64", kernel), ("usr/src/toy-1.0/dkms.conf", source)):
+        if there:
+            (tmp_path / path).parent.mkdir(parents=True)
+            (tmp_path / path).touch()
+    assert one.is_left_out(PROOF) == expected
+    one.build(PROOF)
+    assert machine.calls[-1] == ["dkms", "install", "-m", "toy", "-v", "1.0", "-k", "6.1.0-56-amd64"]
+    machine.install = 10
+    with pytest.raises(
+        DkmsError, match=r"(?s)toy 1\.0.*6\.1\.0-56-amd64:.*nv\.c:1:1: error: .*/toy/1\.0/build/make\.log"
+    ) as caught:
+        one.build(PROOF)
+    sentences.check(SENTENCES, "an installed driver that DKMS does not build", [caught.value])
+
+
+@pytest.mark.parametrize("build", [0, 10])
+def test_on_rpm_headers_are_found_before_the_kernel_has_come(tmp_path: Path, build: int) -> None:
+    seen: list[bool] = []
+
+    class Compiling(Machine):
+        def run(self, argv: list[str], timeout: float) -> Outcome:
+            if argv[:2] == ["dkms", "build"]:
+                seen.append((tmp_path / f"lib/modules/{PROOF.kernel}/build/Makefile").exists())
+            if argv[0] == "sh" and argv[-1] == "toy-dkms-1.0-1":
+                (Path(argv[-2]) / "toy.rpm").touch()
+                return Outcome(0, "", "")
+            if argv[0] == "sh":
+                argv = ["dpkg-deb", argv[-1]]
+            return super().run(argv, timeout)
+
+    one = Prover(
+        tmp_path / "state/dkms.json", Compiling(build=build, makes=not build).run, tmp_path, packages=MANAGERS["dnf"]
+    )
+    assert not one.has_headers(PROOF.kernel)
+    (tmp_path / f"usr/src/kernels/{PROOF.kernel}").mkdir(parents=True)
+    (tmp_path / f"usr/src/kernels/{PROOF.kernel}/Makefile").touch()
+    if build:
+        with pytest.raises(DkmsError):
+            one.prove(PROOF, tmp_path)
+    else:
+        one.prove(PROOF, tmp_path)
+    assert seen == [True]
+    # The kernel's own package brings it.
+    assert not (tmp_path / f"lib/modules/{PROOF.kernel}").exists()
+
+
+def test_the_kernel_that_runs_has_to_go_with_it_where_the_package_builds_for_that_as_well(tmp_path: Path) -> None:
+    one = prover(tmp_path, Machine())
+    # Without headers the package leaves it out.
+    assert one.built_as_well(PROOF) is None
+    (tmp_path / f"lib/modules/{RUNNING}/build/include").mkdir(parents=True)
+    also = one.built_as_well(PROOF)
+    assert also == replace(PROOF, kernel=RUNNING)
+    assert one.built_as_well(replace(PROOF, kernel=RUNNING)) is None
+    with pytest.raises(
+        DkmsError,
+        match=r"(?s)6\.1\.0-50-amd64 .*kernel 6\.1\.0-56-amd64, .*apt-get remove linux-headers-6\.1\.0-50-amd64",
+    ) as caught:
+        prover(tmp_path, Machine(build=10, makes=False)).prove_as_well(also, PROOF.kernel, tmp_path)
+    sentences.check(
+        SENTENCES, "a driver that does not compile for the kernel that runs", str(caught.value).splitlines()[-1:]
+    )
+    # It is installed, and nothing more is built for that one.
+    (tmp_path / "usr/src/toy-1.0").mkdir(parents=True)
+    (tmp_path / "usr/src/toy-1.0/dkms.conf").touch()
+    assert one.built_as_well(PROOF) is None
+
+
+ASKED = {"package": PROOF.package, "version": PROOF.version, "name": "toy", "module_version": "1.0", "compile": True}
+
+
+def reads(machine: Machine) -> bool:
+    """Tell whether nothing but questions were asked."""
+    return all(call[0] == "dpkg-query" or call[:2] == ["dkms", "status"] for call in machine.calls)
+
+
+def test_check_mode_says_what_a_run_does_and_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dkms_steps, "SCRATCH", tmp_path)
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    (headers,) = work(one, ASKED, PROOF.kernel, check=True)
+    assert "headers" in headers
+    assert reads(machine)
+    machine.build_directory.mkdir()
+    (compiles,) = work(one, ASKED, PROOF.kernel, check=True)
+    assert "toy 1.0" in compiles
+    assert reads(machine)
+    assert work(one, ASKED, PROOF.kernel, check=False) == ["toy 1.0 compiles"]
+    for check in (True, False):
+        assert work(one, ASKED, PROOF.kernel, check) == []
+    for path in ("boot/vmlinuz-6.1.0-56-amd64", "usr/src/toy-1.0/dkms.conf"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).touch()
+    machine.calls.clear()
+    (builds,) = work(one, ASKED, PROOF.kernel, check=True)
+    assert reads(machine)
+    (built,) = work(one, ASKED, PROOF.kernel, check=False)
+    assert all("toy 1.0" in text for text in (builds, built))
+    assert machine.calls[-1][:2] == ["dkms", "install"]
+    sentences.check(SENTENCES, "what check mode says of headers and modules", [headers, compiles, builds, built])
+
+
+def test_who_wants_nothing_proven_gets_headers_all_the_same(tmp_path: Path) -> None:
+    machine = Machine()
+    one = without_headers(tmp_path, machine)
+    assert work(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == ["headers installed"]
+    assert work(one, {**ASKED, "compile": False}, PROOF.kernel, check=False) == []
+    assert not [call for call in machine.calls if call[:2] == ["dkms", "build"]]
+
+
+def test_who_only_reads_says_what_the_proof_would_do_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine()
+    one = prover(tmp_path, machine)
+    monkeypatch.setattr(dkms_steps, "SCRATCH", tmp_path)
+    monkeypatch.setattr(dkms_steps, "prover_of", lambda asked: one)
+    monkeypatch.setattr(dkms_steps, "next_kernel", lambda: PROOF.kernel)
+    (compiles,) = pending(ASKED)
+    assert "toy 1.0" in compiles
+    assert reads(machine)
+    work(one, ASKED, PROOF.kernel, check=False)
+    assert pending(ASKED) == []
+    # What a killed run has left is for the proof to take away.
+    one.no_autoinstall.parent.mkdir(parents=True, exist_ok=True)
+    one.no_autoinstall.write_text(dkms_guards._OURS)
+    (again,) = pending(ASKED)
+    assert "DKMS" in again
+    assert one.no_autoinstall.exists()
+    sentences.check(SENTENCES, "what a proof would do", [compiles, again])
+    one.clean_up()
+    # Why it would refuse is no reason to leave it out: it is the proof that then ends the run.
+    monkeypatch.setattr(dkms_steps, "next_kernel", nothing_tells)
+    assert pending(ASKED) == [NOTHING_TELLS]
+    monkeypatch.setattr(dkms_steps, "next_kernel", unreadable)
+    assert pending(ASKED) == ["[Errno 13] Permission denied: '/boot/grub/grub.cfg'"]
+
+
+NOTHING_TELLS = "nothing tells which kernel boots next"
+
+
+def unreadable() -> str:
+    raise PermissionError(13, "Permission denied", "/boot/grub/grub.cfg")
+
+
+def nothing_tells() -> str:
+    raise BootError(NOTHING_TELLS)

@@ -1,0 +1,277 @@
+"""What a node gets of GPU software by its profile: where from, which parts, and what the cluster file may not say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import key_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import Mistake
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.apt_repositories import (
+    PackageRepository,
+    deb822,
+    preferences,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import (
+    cuda_part,
+    dcgm_part,
+    driver_part,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import (
+    GpuSoftware,
+    software_of,
+)
+from tests.kit import sentences
+
+SENTENCES = Path(__file__).parents[1] / "sentences.txt"
+
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
+FILE = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24}}
+profiles:
+  new: {gpus: {model: h100, count: 1}, sockets: 1, cores_per_socket: 2, memory_mib: 1024, NEW}
+  old: {gpus: {model: v100, count: 1}, sockets: 1, cores_per_socket: 2, memory_mib: 1024, OLD}
+racks:
+  r1: {nodes: new1, profile: new}
+  r2: {nodes: old1, profile: old}
+hosts: {ctl1: {address: 10.0.0.10}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+"""
+NVIDIA = 'gpu_stack: {os: debian-13, source: nvidia, driver: "580", keys: {nvidia: nvidia.asc}, MORE}\n'
+
+
+def cluster(tmp_path: Path, stack: str, new: str = "", old: str = "") -> Any:
+    (tmp_path / "nvidia.asc").write_text(KEY)
+    path = tmp_path / "c.bedplate.yml"
+    text = FILE.replace("NEW", f"gpu_stack: {{{new}}}" if new else "features: []")
+    text = text.replace("OLD", f"gpu_stack: {{{old}}}" if old else "features: []")
+    path.write_text(text + stack.replace(", MORE", ""))
+    return load(path)
+
+
+def wanted(tmp_path: Path, host: str = "new1", more: str = "features", **profiles: str) -> GpuSoftware:
+    stack = NVIDIA if more == "features" else NVIDIA.replace("MORE", more)
+    found = software_of(cluster(tmp_path, stack, **profiles), host)
+    assert found is not None
+    return found
+
+
+def mistakes(tmp_path: Path, stack: str, **profiles: str) -> list[Mistake]:
+    with pytest.raises(ClusterFileError) as caught:
+        cluster(tmp_path, stack, **profiles)
+    return caught.value.mistakes
+
+
+def test_a_profile_says_what_differs_on_its_nodes(tmp_path: Path) -> None:
+    profiles = {"old": 'module: proprietary, driver: "570", os: debian-12'}
+    new, old = wanted(tmp_path, "new1", **profiles), wanted(tmp_path, "old1", **profiles)
+    assert (new.file.os, new.stack.module, new.stack.driver[:3]) == ("debian-13", "open", "580")
+    assert (old.file.os, old.stack.module, old.stack.driver[:3]) == ("debian-12", "proprietary", "570")
+    # What it does not say is the cluster's.
+    assert (old.file.source, old.file.keys) == ("nvidia", (("nvidia", str(tmp_path / "nvidia.asc")),))
+
+
+def test_an_empty_list_of_a_profile_takes_away_what_the_cluster_wants(tmp_path: Path) -> None:
+    both = {"more": 'cuda: ["12.9"]', "old": "cuda: []"}
+    assert cuda_part.deployment(wanted(tmp_path, "new1", **both))["versions"] == ["12.9"]
+    none = cuda_part.deployment(wanted(tmp_path, "old1", **both))
+    # What was there before is taken away, so these are empty and not left out.
+    assert [none[key] for key in ("versions", "sources", "packages", "hold", "follow", "files")] == [[]] * 6
+
+
+def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
+    whole = 'os: debian-13, source: debian, driver: "550"'
+    found = cluster(tmp_path, "", new=whole)
+    assert software_of(found, "old1") is None
+    assert found.profiles["new"].gpu_stack.driver == "550"
+
+
+@pytest.mark.parametrize(
+    ("stack", "profiles", "where", "values"),
+    [
+        ("", {"new": "os: debian-13"}, "profiles.new.gpu_stack", ["source, driver"]),
+        (NVIDIA, {"old": "module: open"}, "profiles.old.gpu_stack", ["profile old: module open", "v100"]),
+        (NVIDIA.replace("keys: {nvidia: nvidia.asc}, ", ""), {}, "gpu_stack", ["'nvidia'", "profile new"]),
+        (NVIDIA.replace("MORE", 'container_toolkit: "1.18.2"'), {}, "gpu_stack.keys", ["'container-toolkit'"]),
+        (NVIDIA.replace("MORE", "urls: {nvida: 'http://x'}"), {}, "gpu_stack.urls.nvida", ["'nvida'", "'nvidia'?"]),
+        (NVIDIA.replace("MORE", "urls: {nvidia: x}"), {}, "gpu_stack.urls.nvidia", ["'x'", "http, https or file"]),
+        (NVIDIA.replace("MORE", "mirror: {url: 'http://x'}"), {}, "gpu_stack.mirror", ["'key'"]),
+        (NVIDIA.replace("MORE", 'cuda: ["14.0"]'), {}, "gpu_stack", ["14.0"]),
+        (NVIDIA.replace("MORE", "module_options: {x: 0}"), {}, "gpu_stack.module_options.x", ["0"]),
+    ],
+)  # fmt: skip
+def test_mistakes_are_told_where_they_are(
+    tmp_path: Path, stack: str, profiles: dict[str, str], where: str, values: list[str]
+) -> None:
+    found = mistakes(tmp_path, stack, **profiles)
+    assert where in [one.where for one in found]
+    (first, *_others) = [one for one in found if one.where == where]
+    assert [value for value in values if value not in first.message] == []
+    sentences.check(SENTENCES, f"a mistake in {where}: {', '.join(values)}", [first.message])
+
+
+@pytest.mark.parametrize(("file", "told"), [("nowhere.asc", "nowhere.asc"), ("c.bedplate.yml", "-----BEGIN PGP")])
+def test_keys_are_read_before_any_machine_is_touched(tmp_path: Path, file: str, told: str) -> None:
+    found = cluster(tmp_path, NVIDIA.replace("nvidia.asc", file))
+    # Both profiles name it.
+    (text,) = key_mistakes(found)
+    assert re.match(rf"{re.escape(str(tmp_path))}/c\.bedplate\.yml:\d+: gpu_stack\.keys\.nvidia: ", text)
+    assert told in text
+    sentences.check(SENTENCES, f"the key {file}", [re.sub(r"\S*/", "", text)])
+    with pytest.raises(ValueError, match=file):
+        _ = software_of(found, "new1").repositories
+    assert key_mistakes(cluster(tmp_path, NVIDIA)) == []
+
+
+def test_a_gpu_of_a_name_of_the_sites_own_is_told_what_it_is(tmp_path: Path) -> None:
+    text = (
+        FILE.replace("model: h100", "model: big")
+        .replace("OLD", "features: []")
+        .replace("NEW", "gpu_stack: {model: h100}")
+    )
+    (tmp_path / "nvidia.asc").write_text(KEY)
+    (tmp_path / "c.bedplate.yml").write_text(text + NVIDIA.replace(", MORE", ""))
+    found = software_of(load(tmp_path / "c.bedplate.yml"), "new1")
+    assert found is not None
+    assert found.stack.module == "open"
+
+
+def test_a_profile_without_gpus_has_no_gpu_software(tmp_path: Path) -> None:
+    text = (
+        FILE.replace("gpus: {model: v100, count: 1}, ", "")
+        .replace("OLD", "gpu_stack: {}")
+        .replace("NEW", "features: []")
+    )
+    (tmp_path / "c.bedplate.yml").write_text(text)
+    with pytest.raises(ClusterFileError) as caught:
+        load(tmp_path / "c.bedplate.yml")
+    (mistake,) = caught.value.mistakes
+    assert mistake.where == "profiles.old.gpu_stack"
+    sentences.check(SENTENCES, "gpu_stack of a profile without GPUs", [mistake.message])
+
+
+def test_a_mirror_is_where_everything_comes_from(tmp_path: Path) -> None:
+    more = (
+        'mirror: {url: "http://10.0.0.1/gpu/", key: nvidia.asc}, container_toolkit: "1.18.2", cuda: ["12.9"], dcgm: "4"'
+    )
+    told = wanted(tmp_path, more=more)
+    assert [(one.name, one.url, one.suites) for one in told.repositories] == [
+        ("mirror", "http://10.0.0.1/gpu/debian-13", ("./",))
+    ]
+    for part in ("driver", "cuda", "dcgm", "toolkit"):
+        paths = [entry["path"] for entry in told.sources(part)]
+        assert paths == [
+            "/etc/apt/sources.list.d/bedplate-mirror.sources",
+            f"/etc/apt/preferences.d/bedplate-{part}.pref",
+        ]
+
+
+def test_a_mirror_has_a_repository_for_each_architecture(tmp_path: Path) -> None:
+    more = 'mirror: {url: "http://10.0.0.1/gpu/", key: nvidia.asc}'
+    profiles = {"old": 'model: gh200, driver: "595"'}
+    urls = [wanted(tmp_path, host, more, **profiles).repositories[0].url for host in ("new1", "old1")]
+    assert urls == ["http://10.0.0.1/gpu/debian-13", "http://10.0.0.1/gpu/debian-13-arm64"]
+
+
+def test_nodes_of_two_architectures_are_in_one_cluster(tmp_path: Path) -> None:
+    profiles = {"old": 'model: gh200, driver: "595"'}
+    told = [driver_part.deployment(wanted(tmp_path, host, **profiles)) for host in ("new1", "old1")]
+    assert [one["headers"] for one in told] == [["linux-headers-amd64"], ["linux-headers-arm64"]]
+    assert ["/x86_64\n" in one["prepare"]["sources"][0]["content"] for one in told] == [True, False]
+    assert ["/sbsa\n" in one["prepare"]["sources"][0]["content"] for one in told] == [False, True]
+    assert all("linux-image-[!0-9]*" in one["expected"]["pinned"] for one in told)
+
+
+def test_each_part_has_its_own_repositories_packages_and_pins(tmp_path: Path) -> None:
+    (tmp_path / "toolkit.asc").write_text(KEY)
+    more = 'container_toolkit: "1.18.2", cuda: ["12.9"], dcgm: "4"'
+    stack = NVIDIA.replace("MORE", more).replace("keys: {", "keys: {container-toolkit: toolkit.asc, ")
+    told = software_of(cluster(tmp_path, stack), "new1")
+    assert told is not None
+    seen: dict[str, str] = {}
+    for part in ("driver", "cuda", "dcgm", "toolkit"):
+        repositories = [entry["path"].rsplit("/", 1)[1] for entry in told.sources(part)][:-1]
+        assert repositories == [f"bedplate-{'container-toolkit' if part == 'toolkit' else 'nvidia'}.sources"]
+        assert not set(told.pinned(part)) & set(seen)
+        seen |= told.pinned(part)
+    assert seen == dict(told.stack.pinned)
+    assert {one.name for one in told.packages("toolkit")} <= set(told.pinned("toolkit"))
+
+
+def test_the_first_cuda_is_the_one_that_users_find(tmp_path: Path) -> None:
+    told = cuda_part.deployment(wanted(tmp_path, more='cuda: ["12.9", "13.0"]'))
+    assert told["packages"] == ["cuda-toolkit-12-9=12.9.1-1", "cuda-toolkit-13-0=13.0.2-1"]
+    assert told["hold"] == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
+    # The toolkit is a metapackage: what it brings has versions of its own, and stays as it came.
+    assert told["follow"] == told["expected"]["follow"] == ["*-12-9", "cuda-toolkit-*config-common", "*-13-0"]
+    files = {entry["path"]: entry for entry in told["files"]}
+    assert files["/usr/local/cuda"] == {"path": "/usr/local/cuda", "state": "link", "target": "/usr/local/cuda-12.9"}
+    assert "PATH=/usr/local/cuda-12.9/bin:$PATH" in files["/etc/profile.d/bedplate-cuda.sh"]["content"]
+
+
+def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: Path) -> None:
+    told = dcgm_part.deployment(wanted(tmp_path, more='cuda: ["12.9"], dcgm: "4"'))
+    assert "datacenter-gpu-manager-4-cuda13=1:4.6.0-*" in told["packages"]
+    pins = told["sources"][-1]["content"]
+    assert "Package: datacenter-gpu-manager\nPin: version *\nPin-Priority: -1\n" in pins
+    (unit,), mistakes = read_units(told["units"])
+    assert mistakes == []
+    assert [unit.where(version).state for version in (None, "580.126.09\n", "570.1.2\n")] == [None, "started", None]
+    # Packages may start and stop nothing when they are installed: the engine of another version would run on.
+    assert unit.restart_after == ["/usr/bin/nv-hostengine"]
+    assert unit.where(None).restart_after == ()
+
+
+def test_dcgm_that_leaves_the_file_takes_its_pins_holds_and_unit_along(tmp_path: Path) -> None:
+    gone = dcgm_part.deployment(wanted(tmp_path))
+    assert [gone[key] for key in ("sources", "packages", "hold", "follow")] == [[]] * 4
+    assert (gone["state"], gone["manager"]) == ("absent", "apt")
+    # Whatever runs: it would watch another driver with this one's library.
+    assert gone["units"] == [{"name": "nvidia-dcgm.service", "enabled": False, "state": "stopped"}]
+    assert dcgm_part.deployment(wanted(tmp_path, more='dcgm: "4"'))["state"] == "present"
+
+
+def test_module_options_go_where_the_source_reads_them(tmp_path: Path) -> None:
+    told = wanted(tmp_path, more='module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}')
+    files = {entry["path"]: entry["content"] for entry in driver_part.deployment(told)["files"]}
+    assert files["/etc/modprobe.d/bedplate-nvidia.conf"] == "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
+
+
+def test_persistence_is_turned_on_where_the_distribution_turns_it_off(tmp_path: Path) -> None:
+    profiles = {"new": "os: ubuntu-24.04"}
+    files = {entry["path"]: entry["content"] for entry in driver_part.deployment(wanted(tmp_path, **profiles))["files"]}
+    text = files["/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"]
+    assert "ExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --persistence-mode" in text
+    assert "StopWhenUnneeded=false" in text
+    told = driver_part.deployment(wanted(tmp_path, **profiles))
+    gpu = {"driver": {"version": told["driver"], "flavour": "open", "libraries": [], "parameters": {}}}
+    (unit,) = driver_part.state(told, {"gpus": [], "nouveau": False, "running_kernel": "6.8", **gpu})["units"]
+    # Its package has started it already where the driver is loaded.
+    path = "/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"
+    assert unit == {"name": "nvidia-persistenced.service", "enabled": True, "state": "started", "restart_after": [path]}
+    assert driver_part.deployment(wanted(tmp_path))["files"] == []
+
+
+def test_a_key_stands_in_the_file_of_its_repository() -> None:
+    text = deb822(PackageRepository("x", "http://x", ("noble",), ("main", "extra"), KEY))
+    assert "Suites: noble\nComponents: main extra\nSigned-By:\n -----BEGIN" in text
+    # A blank line would end the paragraph, and with it the key.
+    assert "\n .\n mQENBF\n" in text
+    assert "\n\n" not in text
+
+
+def test_preferences_of_no_other_repository() -> None:
+    text = preferences("about", {"b": "1", "a": "1", "c": "2*"}, never=("x*", "a"))
+    assert text == (
+        "# about\n\nPackage: a b\nPin: version 1\nPin-Priority: 1001\n\nPackage: c\nPin: version 2*\nPin-Priority: 1001\n\n"
+        "Package: x*\nPin: version *\nPin-Priority: -1\n"
+    )

@@ -1,0 +1,183 @@
+"""What the role brings to a node, and what its variables may not ask for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import mistakes as file_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma import rdma_packages
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.rdma_part import RdmaError
+from tests.kit import sentences
+
+from .machine import FILE, deployed
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
+
+NAMES = "/etc/udev/rules.d/60-rdma-persistent-naming.rules"
+PINS = "/etc/apt/preferences.d/bedplate-rdma.pref"
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nabc\n-----END PGP PUBLIC KEY BLOCK-----\n"
+UNNAMED = FILE
+for _pci in ("0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0"):
+    UNNAMED = UNNAMED.replace(f', pci: "{_pci}"', "")
+
+
+def contents(told: dict[str, Any]) -> dict[str, str]:
+    return {entry["path"]: entry["content"] for entry in told["files"]}
+
+
+def test_every_nic_has_its_name_address_and_mtu(tmp_path: Path) -> None:
+    told = deployed(tmp_path)
+    nics = told["expected"]["settings"]["nics"]
+    assert [(nic["name"], nic["pci"], nic["address"], nic["mtu"], nic["shared"]) for nic in nics] == [
+        ("mlx5_0", "0000:3b:00.0", "10.9.0.11/23", 9000, True),
+        ("mlx5_1", "0000:5e:00.0", "10.9.1.11/23", 9000, True),
+        ("mlx5_2", "0000:86:00.0", "", 0, False),
+    ]
+    assert json.loads(contents(told)["/etc/bedplate/rdma.json"]) == told["expected"]["settings"]
+
+
+def test_roce_says_the_same_to_the_nic_to_rdma_cm_and_to_nccl(tmp_path: Path) -> None:
+    told = deployed(tmp_path, dscp=34, priority=4)
+    assert told["expected"]["settings"]["roce"] == {
+        "tos": 138,
+        "dscp": 34,
+        "priority": 4,
+        "cnp_dscp": 48,
+        "cnp_priority": 6,
+    }
+    assert contents(told)["/etc/nccl.conf"].splitlines()[1:] == ["NCCL_IB_HCA==mlx5_0,mlx5_1", "NCCL_IB_TC=138"]
+
+
+def test_without_lossless_priorities_nccl_has_no_class(tmp_path: Path) -> None:
+    told = deployed(tmp_path, lossless=False)
+    assert told["expected"]["settings"]["roce"] is None
+    assert told["expected"]["nccl"] == {"NCCL_IB_HCA": "=mlx5_0,mlx5_1"}
+
+
+def test_infiniband_gets_ipoib_and_no_priorities(tmp_path: Path) -> None:
+    told = deployed(tmp_path, FILE.replace("ethernet", "infiniband"), modules=["nvidia-peermem"])
+    assert told["expected"]["settings"]["roce"] is None
+    assert {nic["mtu"] for nic in told["expected"]["settings"]["nics"]} == {0}
+    modules = ["ib_umad", "ib_uverbs", "ib_ipoib", "rdma_cm", "rdma_ucm", "nvidia-peermem"]
+    assert contents(told)["/etc/modules-load.d/bedplate-rdma.conf"].split() == modules
+    unit = contents(told)["/etc/systemd/system/bedplate-rdma.service"]
+    assert f"ExecStartPre=-/sbin/modprobe --all {' '.join(modules)}\n" in unit
+
+
+def test_nccls_file_may_be_somebody_elses_or_have_more(tmp_path: Path) -> None:
+    assert "/etc/nccl.conf" not in contents(deployed(tmp_path, nccl_manage=False))
+    assert "NCCL_DEBUG=WARN\n" in contents(deployed(tmp_path, nccl={"NCCL_DEBUG": "WARN"}))["/etc/nccl.conf"]
+
+
+def test_names_by_pci_address_come_with_the_device(tmp_path: Path) -> None:
+    lines = contents(deployed(tmp_path))[NAMES].splitlines()
+    assert lines[1:5] == [
+        'ACTION!="add", GOTO="bedplate_end"',
+        'SUBSYSTEM!="infiniband", GOTO="bedplate_end"',
+        'KERNELS=="0000:3b:00.0", PROGRAM="rdma_rename %k NAME_FIXED mlx5_0", GOTO="bedplate_end"',
+        'KERNELS=="0000:3b:00.0", GOTO="bedplate_end"',
+    ]
+    # A NIC that the file does not know does not keep a name that it may want.
+    assert lines[-2:] == ['PROGRAM="rdma_rename %k NAME_FALLBACK"', 'LABEL="bedplate_end"']
+
+
+def test_names_by_the_guid_on_record(tmp_path: Path) -> None:
+    guids = {
+        f"gpu1 mlx5_{one}": {"node": f"0xc42a1030065d1a{one}", "port": f"0xc42a1030065d1a{one}"} for one in range(3)
+    }
+    (tmp_path / "c.guids.json").write_text(json.dumps(guids))
+    told = deployed(tmp_path, UNNAMED)
+    assert told["expected"]["settings"]["nics"][1]["guid"] == "0c42a1030065d1a1"
+    assert 'ATTR{node_guid}=="0c42:a103:0065:d1a1", PROGRAM="rdma_rename %k NAME_FIXED mlx5_1"' in contents(told)[NAMES]
+
+
+def test_the_kernels_names_stay_where_the_file_has_such_and_does_not_say_whose(tmp_path: Path) -> None:
+    assert 'PROGRAM="rdma_rename %k NAME_KERNEL"' in contents(deployed(tmp_path, UNNAMED))[NAMES]
+    text = UNNAMED.replace("mlx5_0", "rocep59s0").replace("mlx5_1", "rocep94s0").replace("mlx5_2", "rocep134s0")
+    assert NAMES not in contents(deployed(tmp_path, text))
+
+
+def test_a_device_that_comes_starts_the_unit_again(tmp_path: Path) -> None:
+    rules = contents(deployed(tmp_path))["/etc/udev/rules.d/61-bedplate-rdma.rules"].splitlines()
+    start = 'RUN+="/usr/bin/systemctl --no-block restart bedplate-rdma.service"'
+    assert f'SUBSYSTEM=="infiniband", {start}' in rules
+    assert f'SUBSYSTEM=="net", DRIVERS=="mlx5_core", {start}' in rules
+
+
+def test_who_has_no_nics_or_is_not_managed_gets_nothing(tmp_path: Path) -> None:
+    assert deployed(tmp_path, host="cpu1") == {}
+    assert deployed(tmp_path, host="ctl1") == {}
+    assert deployed(tmp_path, manage=False) == {}
+
+
+def test_the_distributions_software_by_its_family(tmp_path: Path) -> None:
+    assert deployed(tmp_path, os="rocky-9")["manager"] == "dnf"
+    told = deployed(tmp_path)
+    assert (told["manager"], told["sources"], told["hold"]) == ("apt", [], [])
+    assert {"rdma-core", "perftest", "infiniband-diags", "mstflint"} <= set(told["packages"])
+    assert deployed(tmp_path, stack="keep")["packages"] == []
+
+
+def test_doca_is_one_version_from_one_repository(tmp_path: Path) -> None:
+    (tmp_path / "doca.asc").write_text(KEY)
+    choices = {
+        "stack": "doca",
+        "doca_url": "http://mirror.example/doca",
+        "doca_key": str(tmp_path / "doca.asc"),
+        "doca_version": "3.2.1-044000",
+    }
+    told = deployed(tmp_path, **choices)
+    assert (told["packages"], told["hold"], told["expected"]["doca"]) == (
+        ["doca-ofed=3.2.1-044000"],
+        ["doca-ofed"],
+        True,
+    )
+    sources = {entry["path"]: entry["content"] for entry in told["sources"]}
+    assert (
+        "URIs: http://mirror.example/doca\nSuites: ./\nSigned-By:\n -----BEGIN"
+        in sources["/etc/apt/sources.list.d/bedplate-doca.sources"]
+    )
+    assert "Package: doca-ofed\nPin: version 3.2.1-044000\nPin-Priority: 1001\n" in sources[PINS]
+    on_el = deployed(tmp_path, os="rocky-9", **choices)
+    assert on_el["hold"] == []
+    assert "gpgcheck=1\nrepo_gpgcheck=1\n" in next(
+        one["content"] for one in on_el["sources"] if one["path"].endswith(".repo")
+    )
+    assert any("doca-ofed" in str(one) and "3.2.1-044000" in str(one) for one in on_el["sources"])
+
+
+def test_every_system_of_the_table_has_a_family_with_both_stacks() -> None:
+    table = rdma_packages.table()
+    for family in table["systems"].values():
+        row = table["families"][family]
+        assert row["inbox"]
+        assert row["doca"] == ["doca-ofed"]
+        assert row["manager"] in ("apt", "dnf")
+
+
+def test_deploy_takes_the_files(tmp_path: Path) -> None:
+    assert file_mistakes("rdma", deployed(tmp_path)["files"], []) == []
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(RdmaError) as caught:
+        deployed(
+            tmp_path, stack="doca", os="debian-99", doca_key="/nowhere", doca_version="3.*", mtu=900, priority=8, cnp_dscp=26,
+            modules=["ib umad"], nccl={"NCCL_IB_TC": 0, "DEBUG": 1},
+        )  # fmt: skip
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "rdma_os", "rdma_doca_url", "rdma_doca_version", "rdma_doca_key", "rdma_mtu", "rdma_priority", "rdma_cnp_dscp",
+        "rdma_modules", "rdma_nccl", "rdma_nccl",
+    ]  # fmt: skip
+    sentences.check(SENTENCES, "mistakes in the variables of rdma", lines)
+
+
+def test_notifications_are_not_in_the_lossless_priority(tmp_path: Path) -> None:
+    with pytest.raises(RdmaError, match=r"^rdma_cnp_dscp: 27 .* 3, .*rdma_priority") as caught:
+        deployed(tmp_path, cnp_dscp=27)
+    sentences.check(SENTENCES, "notifications in the lossless priority", [caught.value])

@@ -1,0 +1,74 @@
+"""Mistakes across the variables of a role: found once for all hosts that have the same ones, and on no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_choices import mistakes
+from tests.unit.rdma.machine import CHOICES as RDMA
+from tests.unit.tuning.node import CHOICES as TUNING
+
+
+@dataclass
+class Group:
+    name: str
+
+
+@dataclass
+class Host:
+    name: str
+    groups: tuple[str, ...] = ()
+    own: dict[str, Any] = field(default_factory=dict)
+
+    def get_groups(self) -> Iterable[Group]:
+        return [Group(name) for name in self.groups]
+
+
+HOSTS = [Host("n1", ("all", "r1")), Host("n2", ("all", "r1")), Host("n3", ("all", "r2")), Host("n4", ("all", "r2"))]
+PLACES = {"rdma_cnp_dscp": ["group r2", "host n4"]}
+
+
+def found(values: dict[str, dict[str, Any]], templated: Iterable[str] = (), places: Any = None) -> dict[str, list[str]]:
+    def choices(host: Host, role: str) -> dict[str, Any]:
+        return {**(RDMA if role == "rdma" else TUNING), **values.get(host.name, {})}
+
+    return mistakes(HOSTS, PLACES if places is None else places, set(templated), choices)
+
+
+def test_hosts_that_are_alike_are_judged_once_and_named_all() -> None:
+    clash = {"cnp_dscp": 26}
+    told = found({"n1": {}, "n2": {}, "n3": clash, "n4": {}})
+    assert list(told.values()) == [["host n3"]]
+    told = found({"n1": clash, "n3": {}, "n4": {}})
+    assert list(told.values()) == [["host n1", "host n2"]]
+
+
+def test_what_nobody_sets_is_not_asked_for() -> None:
+    assert found({"n1": {"cnp_dscp": 26}}, places={}) == {}
+
+
+def test_a_role_with_a_template_is_left_to_its_hosts() -> None:
+    """Of two hosts with the same line in a group one may have a mistake and the other not."""
+    assert found({"n1": {"cnp_dscp": 26}}, templated=["rdma_cnp_dscp"]) == {}
+    assert found({"n1": {"cnp_dscp": 26}}, templated=["node_tuning_thp"]) != {}
+
+
+def test_a_host_that_is_not_managed_and_a_key_on_another_machine_are_no_mistakes() -> None:
+    assert found({"n1": {"cnp_dscp": 26, "manage": False}}) == {}
+    doca = {
+        "stack": "doca",
+        "os": "rocky-9",
+        "doca_url": "https://x/",
+        "doca_key": "/none/key.asc",
+        "doca_version": "1-1",
+    }
+    assert found({"n1": doca}) == {}
+
+
+def test_keys_that_are_no_text_are_mistakes_too() -> None:
+    places = {"rdma_nccl": ["group all"], "node_tuning_sysctl": ["group all"]}
+    wrong = {"nccl": {1: 2}, "sysctl": {1: 2}}
+    told = found({host.name: wrong for host in HOSTS}, places=places)
+    assert sorted(line.partition(":")[0] for line in told) == ["node_tuning_sysctl", "rdma_nccl"]

@@ -1,0 +1,286 @@
+"""A variable that looks like a role's and is none fails before any machine is touched."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import (
+    hosts_to_read,
+    interfaces,
+    message,
+    unknown_variables,
+)
+from tests.kit import sentences
+
+SENTENCES = Path(__file__).with_name("sentences.txt")
+ROOT = Path(__file__).parents[3]
+KNOWN = {"slurm": {"slurm_rest_listen", "slurm_cluster_file"}, "node_os": {"node_os_hosts"}}
+SPEC = """\
+argument_specs:
+  main: {short_description: One, options: {demo_one: {type: str}, demo_two: {type: str}}}
+  other: {short_description: Other, options: {demo_three: {type: str}}}
+  bare: {short_description: Takes nothing}
+"""
+
+
+def test_a_role_takes_the_variables_of_all_its_entry_points(tmp_path: Path):
+    (tmp_path / "demo/meta").mkdir(parents=True)
+    (tmp_path / "demo/meta/argument_specs.yml").write_text(SPEC)
+    (tmp_path / "without").mkdir()
+    assert interfaces(tmp_path) == {"demo": {"demo_one", "demo_two", "demo_three"}}
+
+
+def test_the_roles_of_the_collection_are_found():
+    assert set(interfaces()) == {path.name for path in (ROOT / "roles").iterdir() if path.is_dir()}
+
+
+@pytest.mark.parametrize(
+    ("names", "unknown"),
+    [
+        (["slurm_rest_listen", "node_os_hosts"], {}),
+        (["slurm_rest_listn"], {"slurm_rest_listn": "slurm"}),
+        (["node_os_host", "slurm_x"], {"node_os_host": "node_os", "slurm_x": "slurm"}),
+        # Neither the name of a role alone nor what only begins alike is a variable of the role.
+        (["slurm", "slurmdbd_x", "node_osx", "__slurm_parts", "site"], {}),
+    ],
+)
+def test_only_what_begins_with_the_name_of_a_role_is_its_variable(names: list[str], unknown: dict[str, str]):
+    assert unknown_variables(names, KNOWN) == unknown
+
+
+def test_the_message_has_the_nearest_name():
+    text = message("slurm_rest_listn", "slurm", KNOWN)
+    assert text.startswith("slurm_rest_listn ")
+    assert text.endswith(" slurm_rest_listen?")
+    sentences.check(SENTENCES, "a variable that is spelt wrong", [text])
+
+
+def test_the_message_says_where_to_look_when_no_name_is_near():
+    text = message("slurm_zzzzzzzz", "slurm", KNOWN)
+    assert text.startswith("slurm_zzzzzzzz ")
+    assert text.endswith("`ansible-doc -t role bedplate.cluster.slurm`")
+    sentences.check(SENTENCES, "a variable that is like no other", [text])
+
+
+def test_only_host_vars_that_may_hold_a_variable_of_a_role_are_read(tmp_path: Path):
+    files = {
+        "h1.yml": "slurm_x: 1",
+        "h2.yml": "site_room: 1",
+        "h3": "node_os_x: 1",
+        "h4.json": '{"slurm_x": 1}',
+        "h5.yml": "$ANSIBLE_VAULT;1.1;AES256\n3132",
+        "h6.lab": "slurm_x: 1",
+        "h7/main.yml": "site_room: 1",
+    }
+    for name, text in files.items():
+        path = tmp_path / "host_vars" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / "host_vars/h8.yml").symlink_to("nothing")
+    found = hosts_to_read([tmp_path, tmp_path / "none"], ["slurm_", "node_os_"])
+    assert found & {f"h{n}" for n in range(10)} == {"h1", "h3", "h4", "h5", "h6", "h7"}
+    assert "h6.lab" in found
+
+
+def play(*arguments: str | Path, config: Path = ROOT / "ansible.cfg") -> tuple[int, str]:
+    command = [Path(sys.executable).with_name("ansible-playbook"), *arguments]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
+    environment |= {"ANSIBLE_CONFIG": str(config), "ANSIBLE_NOCOLOR": "true", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.playbooks
+@pytest.mark.parametrize("limit", [[], ["--limit", "gpu01"]], ids=["all", "limit"])
+def test_an_inventory_without_a_slip_passes(limit: list[str]):
+    code, output = play("playbooks/validate.yml", *limit)
+    assert code == 0, output
+    assert "ok=1 " in output
+
+
+@pytest.mark.ansible_core
+@pytest.mark.playbooks
+def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
+    """A site's own ansible.cfg without any_unparsed_is_failed, under which a run without hosts is a success."""
+    config, path = tmp_path / "ansible.cfg", tmp_path / "lab.bedplate.yml"
+    config.write_text(
+        f"[defaults]\ncollections_path = {ROOT / 'collections'}\n[inventory]\nenable_plugins = bedplate.cluster.racks\n"
+        "any_unparsed_is_failed = false\n"
+    )
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    path.write_text(text.replace("sockets:", "sokets:"))
+    code, output = play("-i", path, "playbooks/site.yml", config=config)
+    assert code == 2, output
+    assert "*.bedplate.yml" in output
+    assert "sokets" in output
+    path.write_text(text)
+    assert play("-i", path, "playbooks/validate.yml", config=config)[0] == 0
+
+
+@pytest.mark.playbooks
+def test_a_key_of_a_repository_that_is_not_there_ends_the_whole_run_before_any_machine(tmp_path: Path):
+    path = tmp_path / "lab.bedplate.yml"
+    path.write_text((ROOT / "inventories/lab/lab.bedplate.yml").read_text())
+    code, output = play("-i", path, "playbooks/site.yml")
+    assert code == 2, output
+    line = path.read_text().split("keys: {nvidia")[0].count("\n") + 1
+    said = " ".join(output.split())
+    assert re.search(rf"{path}:{line}: gpu_stack\.keys\.nvidia: [a-z ]*{tmp_path}/keys/nvidia\.asc", said)
+    assert re.findall(r"^(\S+) +: ok=", output, re.MULTILINE) == ["localhost"]
+
+
+@pytest.mark.playbooks
+def test_a_fabric_that_cannot_be_built_fails(tmp_path: Path):
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    path = tmp_path / "lab.bedplate.yml"
+    path.write_text(
+        text.replace("fabric: {spines: [spine01, spine02],", "fabric: {spines: [spine01, spine02], uplinks: 3,")
+    )
+    code, output = play("-i", path, "playbooks/validate.yml")
+    assert code == 2, output
+    assert re.search(r"\b3 uplinks\b.*\b2 spines\b", " ".join(output.split()))
+
+
+@pytest.mark.ansible_core
+@pytest.mark.playbooks
+def test_a_slip_on_the_command_line_fails():
+    code, output = play("playbooks/validate.yml", "-e", "slurm_rest_listn=1")
+    assert code == 2, output
+    assert re.search(r"this run: slurm_rest_listn .* slurm_rest_listen\?", output)
+
+
+@pytest.mark.playbooks
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ('{"slurm_database_lock_wait": "soon"}', "this run: slurm_database_lock_wait: "),
+        ('{"slurm_compute_packages": {"slurmd": "24.11"}}', "this run: slurm_compute_packages: "),
+        ('{"slurm_compute_restrict_ssh": "perhaps"}', "this run: slurm_compute_restrict_ssh: "),
+        (
+            "slurm_compute_restrict_ssh=false",
+            "this run: slurm_compute_restrict_ssh: 'false' ",
+        ),
+        ("slurm_compute_ssh_users=alice", "this run: slurm_compute_ssh_users: 'alice' "),
+        ('{"slurm_compute_restrict_ssh": "{{ \'nope\' }}"}', "this run: slurm_compute_restrict_ssh: 'nope' "),
+    ],
+)
+def test_a_value_of_another_type_fails(value: str, said: str):
+    code, output = play("playbooks/validate.yml", "-e", value)
+    assert code == 2, output
+    assert said in output
+
+
+@pytest.mark.playbooks
+def test_what_variables_say_together_is_looked_at_where_they_meet(tmp_path: Path):
+    """Each of two groups is right alone; the nodes of both have a priority that is not lossless."""
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/rack_r1.yml").write_text(
+        "rdma_dscp: 48\nrdma_priority: 6\nnode_tuning_isolated_cpus: 4-x\n"
+    )
+    (tmp_path / "group_vars/all.yml").write_text("rdma_cnp_dscp: 46\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml", "-e", "slurm_rest_listn=1")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "2 mistakes" in said
+    assert "host gpu01 and 1 more: node_tuning_isolated_cpus: '4-x'" in said
+    assert "rdma_cnp_dscp: " not in said
+    (tmp_path / "group_vars/all.yml").write_text("rdma_cnp_dscp: 50\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    assert re.search(r"host gpu01 and 1 more: rdma_cnp_dscp: 50 .*\b6\b.* rdma_priority", " ".join(output.split()))
+    (tmp_path / "group_vars/rack_r1.yml").write_text('rdma_dscp: "{{ fact_of_a_host }}"\n')
+    assert play("-i", tmp_path, "playbooks/validate.yml")[0] == 0
+
+
+@pytest.mark.playbooks
+def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text("slurm_compute_restrict_ssh: true\n")
+    assert play("-i", tmp_path, "playbooks/validate.yml")[0] == 0
+    code, output = play("-i", tmp_path, "playbooks/validate.yml", "-e", "slurm_compute_restrict_ssh=nope")
+    assert code == 2, output
+    assert "this run: slurm_compute_restrict_ssh: 'nope' " in output
+
+
+@pytest.mark.playbooks
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"slurm_database_lock_wait": "900"}',
+        '{"slurm_database_lock_wait": "{{ x }}"}',
+        '{"slurm_compute_restrict_ssh": "{{ y is undefined }}"}',
+        # Only a host can say.
+        '{"slurm_compute_restrict_ssh": "{{ fact_of_a_host }}"}',
+    ],
+)
+def test_a_value_that_the_role_takes_passes_and_a_template_is_left_to_it(value: str):
+    assert play("playbooks/validate.yml", "-e", value, "-e", "x=1")[0] == 0
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an inventory with a slip in every place, and a playbook that would touch its machines after the check."""
+    base = tmp_path_factory.mktemp("site")
+    files = {
+        "lab.bedplate.yml": (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+        + "compose: {slurm_composed: inventory_hostname}\n",
+        "hosts.yml": "storage: {vars: {slurm_of_group: 1}, hosts: {nfs1: {slurm_of_host: 1}, nfs2: {}}}\n",
+        "host_vars/gpu03.yml": "slurm_compute_restrct_ssh: false\nslurm_compute_restrict_ssh: false\n",
+        "host_vars/gpu04/vars.yml": "node_os_host: {}\n",
+        "host_vars/nfs2": "slurm_of_nfs2: 1\nsite_room: 1\n",
+        "group_vars/rack_r2.yml": "slurm_of_rack: 1\n",
+        # A host that lends its name is never connected to, however that would be done.
+        "host_vars/gpu01.yml": "ansible_connection: no.such.plugin\nansible_become: true\n",
+    }
+    for name, text in files.items():
+        path = base / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    touch = f"- hosts: all\n  gather_facts: false\n  tasks: [{{ansible.builtin.raw: touch {base}/touched}}]\n"
+    (base / "play").mkdir()
+    shutil.copy(ROOT / "playbooks/validate.yml", base / "play")
+    (base / "play/site.yml").write_text(f"- import_playbook: validate.yml\n{touch}")
+    (base / "play/host_vars").mkdir()
+    (base / "play/host_vars/gpu02.yml").write_text("slurm_beside_play: 1\n")
+    return base
+
+
+@pytest.mark.playbooks
+@pytest.mark.parametrize("limit", ["", "gpu01", "gpu01,gpu02", "rack_r2"])
+def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path, limit: str):
+    sources = [*("-i", site / "lab.bedplate.yml"), *("-i", site / "hosts.yml")]
+    code, output = play(*sources, site / "play/site.yml", *(["--limit", limit] if limit else []))
+    assert code == 2, output
+    text = " ".join(output.split())
+    for said in (
+        "host gpu03: slurm_compute_restrct_ssh ",
+        " slurm_compute_restrict_ssh?",
+        "host gpu04: node_os_host ",
+        "host nfs1: slurm_of_host ",
+        "host nfs2: slurm_of_nfs2 ",
+        "group storage: slurm_of_group ",
+        "group rack_r2: slurm_of_rack ",
+        "host ctl1 and 4 more: slurm_composed ",
+        "host gpu02: slurm_beside_play ",
+    ):
+        assert said in text
+    assert ": slurm_compute_restrict_ssh " not in text
+    assert output.count("PLAY [") == 1
+    assert not (site / "touched").exists()
+
+
+@pytest.mark.playbooks
+def test_a_node_in_no_partition_is_a_warning(tmp_path: Path):
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    inventory = tmp_path / "lab.bedplate.yml"
+    inventory.write_text(re.sub(r"nodes: all\b", "nodes: gpu01", text))
+    _status, output = play("-i", inventory, "playbooks/validate.yml")
+    assert re.search(r"\[WARNING\]: \S+: nodes gpu\[03-04\] [a-z ]*partition", " ".join(output.split()))

@@ -1,0 +1,66 @@
+"""The rows of broken_configurations.yml, as far as they need no cluster: the reader or slurmctld refuses each in its own words."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_files
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from tests.kit.broken import ROWS, configuration
+
+FAMILIES = ("file", "guard", "test", "start")
+# What the output of every refused run may have, whatever was wrong.
+EVERY_RUN = (
+    "Taken back: the previous files are on disk, and munge.service, slurmctld.service run on them again. Correct the above and run again.",
+    "slurm.conf cgroup.conf plugstack.conf job_submit.lua topology.conf /etc/slurm /var/lib/bedplate job_submit cgroup hash munge secret",
+)
+
+
+def rows(family: str) -> Any:
+    return pytest.mark.parametrize(
+        "row", [row for row in ROWS if row["refused"] == family], ids=lambda row: row["reason"]
+    )
+
+
+def test_there_are_rows_enough_and_few_are_quick() -> None:
+    assert len({row["reason"] for row in ROWS}) == len(ROWS) >= 37
+    assert {row["refused"] for row in ROWS} == set(FAMILIES)
+    assert 4 <= sum(bool(row.get("quick")) for row in ROWS) <= 10
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["reason"])
+def test_a_row_has_words_of_its_own(row: dict[str, Any]) -> None:
+    assert not [text for text in EVERY_RUN if re.search(row["says"], text)]
+    assert [other["reason"] for other in ROWS if other["says"] == row["says"]] == [row["reason"]]
+
+
+def _fits(text: str) -> list[str]:
+    return [row["reason"] for row in ROWS if re.search(row["says"], " ".join(text.split()))]
+
+
+@rows("file")
+def test_the_reader_refuses(row: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ClusterFileError) as caught:
+        load(configuration(row, tmp_path))
+    assert _fits(str(caught.value)) == [row["reason"]]
+
+
+@pytest.mark.parametrize("family", [one for one in FAMILIES if one != "file"])
+def test_the_reader_takes_what_others_refuse(family: str, tmp_path: Path) -> None:
+    for row in (row for row in ROWS if row["refused"] == family):
+        load(configuration(row, tmp_path))
+
+
+@pytest.mark.tools("slurmctld", "scontrol")
+@rows("test")
+def test_slurmctld_refuses(row: dict[str, Any], tmp_path: Path) -> None:
+    path = configuration(row, tmp_path)
+    topology = row["files"].get("topology.conf", "") if "files" in row else ""
+    result = config_test.run(slurm_files(str(path), None, topology))
+    assert not result.accepted
+    assert _fits(result.message) == [row["reason"]]

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is asked of slurmctld before a change: everything, of this cluster alone, and of the files that are compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.slurm.jobs.test_slurm_in_use import NODES, Node, closed
+
+
+class Hiding(Node):
+    """A controller whose commands answer as Slurm's own do.
+
+    Without --all they hide a hidden partition from who is not root; without --local they show jobs of other clusters of a federation.
+    """
+
+    def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        code, out, err = super().run_command(command, environ_update)
+        if "config" not in command and "--all" not in command:
+            out = "".join(line for line in out.splitlines(keepends=True) if "old" not in line and "n3" not in line)
+        if "squeue" in command and "--local" not in command:
+            out += "99|gpu|n2|\n"
+        return code, out, err
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Hiding(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", [NODES, "NodeName=n[1-2] CPUs=2\nPartitionName=gpu Nodes=n[1-2]\n"], ids=["file", "live"]
+)
+def test_jobs_in_hidden_partitions_keep_their_nodes_and_those_of_other_clusters_keep_nothing(node: Node, text: str):
+    """Also where the file has lost the partition and its nodes, and slurmctld alone knows them."""
+    node.conf(text)
+    node.up("7|old|n3|\n")
+    node.params.update(nodes="n1", partitions=["gpu"])
+    kept, problems = node.find()
+    assert problems == []
+    assert (kept.nodes, kept.partitions) == ({"n3": ["7"]}, {"old": ["7"]})
+    assert [line.split()[0] for line in kept.slurm] == ["NodeName=n3", "PartitionName=old"]
+
+
+def test_what_is_written_while_slurmctld_is_asked_differs_from_what_was_compared(node: Node):
+    """Another run that writes in between has its files overwritten otherwise."""
+    node.conf()
+    (node.etc / "job_submit.lua").write_text("-- one\n")
+    node.up()
+    before = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in node.etc.iterdir()}
+    ask = node.run_command
+
+    def meanwhile(command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+        node.conf(NODES + "# another run\n")
+        (node.etc / "job_submit.lua").write_text("-- two\n")
+        return ask(command, environ_update)
+
+    node.run_command = meanwhile  # type: ignore[method-assign]
+    answer, problems = node.answer()
+    assert (answer.files, problems) == (before, [])
+    assert set(before) == {"slurm.conf", "job_submit.lua"}
+
+
+@pytest.mark.parametrize("quiet", ["", "check_mode", "read_back"])
+def test_a_partition_that_a_person_has_opened_goes_off_the_record(node: Node, quiet: str):
+    """It would be given back, by which a person's DRAIN of a later day is lost."""
+    record = closed(node, "UP", "old")
+    node.params["read_back"] = quiet == "read_back"
+    node.check_mode = quiet == "check_mode"
+    assert node.answer()[1] == []
+    assert record.exists() == bool(quiet)
+    assert not quiet or json.loads(record.read_text())["partitions"] == ["old"]

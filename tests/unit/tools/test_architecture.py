@@ -1,0 +1,102 @@
+"""The rooms of a small tree, and each way in which one can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools import architecture
+
+PACKAGE = architecture.PACKAGE
+TREE = {
+    "modules/load.py": f"from {PACKAGE}.module_utils.parts.writer import write\n",
+    "module_utils/common/text.py": "",
+    "module_utils/parts/__init__.py": "",
+    "module_utils/parts/writer.py": "from ..common import text\nfrom ..common.text import few\n",
+    "module_utils/parts/boot.py": "from .writer import write\n",
+    "plugin_utils/plan/part.py": f"""
+from {PACKAGE}.module_utils.common import text
+from ..common import shipped
+FILES = shipped.files('parts.boot')
+""",
+    "plugin_utils/common/shipped.py": "",
+}
+ROOMS = {
+    "module_utils/common": [],
+    "module_utils/parts": ["module_utils/common"],
+    "plugin_utils/common": [],
+    "plugin_utils/plan": ["module_utils/common", "plugin_utils/common"],
+}
+
+
+def found(
+    top: Path, changes: Mapping[str, str] | None = None, rooms: Mapping[str, list[str]] | None = None
+) -> list[str]:
+    """Return the mistakes of the tree with other files."""
+    for name, text in {**TREE, **(changes or {})}.items():
+        path = top / "plugins" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (top / "tests/unit").mkdir(parents=True)
+    return architecture.mistakes(architecture.read(top / "plugins"), rooms or ROOMS, top)
+
+
+def test_a_tree_as_its_rooms_say(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+
+
+def test_the_rooms_of_this_tree_are_read_from_imports_of_every_form() -> None:
+    seen = architecture.arrows(architecture.read(architecture.ROOT / "plugins"))
+    assert "module_utils/common" in seen["module_utils/primitives/files"]  # from ...common import x
+    assert "module_utils/primitives/files" in seen["plugin_utils/common"]  # from ansible_collections... import (x)
+
+
+@pytest.mark.parametrize(
+    ("changes", "rooms", "place"),
+    [
+        ({"module_utils/common/text.py": "from ..parts.boot import x\n"}, None, "module_utils/common -> module_utils/parts"),
+        ({}, {**ROOMS, "plugin_utils/common": ["plugin_utils/plan"]}, "plugin_utils/common -> plugin_utils/plan"),
+        ({"plugin_utils/other/x.py": ""}, None, "plugin_utils/other"),
+        ({}, {**ROOMS, "plugin_utils/gone": []}, "plugin_utils/gone"),
+        ({"module_utils/common/alone.py": ""}, None, "plugins/module_utils/common/alone.py"),
+        ({"plugin_utils/plan/part.py": "from ..common import shipped\n"}, {**ROOMS, "plugin_utils/plan": ["plugin_utils/common"]},
+         "plugins/module_utils/parts/boot.py"),
+        ({"module_utils/parts/boot.py": f"from {PACKAGE}.plugin_utils.plan.part import x\n"},
+         {**ROOMS, "module_utils/parts": ["module_utils/common", "plugin_utils/plan"]}, "plugins/module_utils/parts/boot.py"),
+        ({"modules/load.py": f"from {PACKAGE}.plugin_utils.plan import part\nfrom {PACKAGE}.module_utils.parts import writer\n"}, None,
+         "plugins/modules/load.py"),
+        ({"plugin_utils/common/shipped.py": f"from {PACKAGE}.modules.load import x\n"},
+         {**ROOMS, "plugin_utils/common": ["modules"]}, "plugins/plugin_utils/common/shipped.py"),
+        ({"plugin_utils/common/shipped.py": "from ..plan import part\n"}, {**ROOMS, "plugin_utils/common": ["plugin_utils/plan"]},
+         "plugin_utils/common <-> plugin_utils/plan"),
+        ({f"plugin_utils/plan/m{number}.py": "" for number in range(20)}, None, "plugins/plugin_utils/plan"),
+    ],
+)  # fmt: skip
+def test_each_mistake_has_a_line_with_its_place(
+    changes: Mapping[str, str], rooms: Mapping[str, list[str]] | None, place: str, tmp_path: Path
+) -> None:
+    (line,) = [one for one in found(tmp_path, changes, rooms) if one.startswith(f"{place}:")]
+    assert line
+
+
+def test_a_layer_imports_only_lower_ones() -> None:
+    seen = architecture.arrows(architecture.read(architecture.ROOT / "plugins"))
+    for floor in architecture.FLOORS:
+        above: set[str] = set()
+        for layer in architecture.layers(seen, floor):
+            assert not [(room, there) for room in layer for there in seen[room] & (above | set(layer))]
+            above |= set(layer)
+
+
+def test_the_command_fails_and_names_the_arrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rooms = yaml.safe_load(architecture.ROOMS.read_text())
+    file = tmp_path / "rooms.yml"
+    file.write_text(yaml.safe_dump({**rooms, "module_utils/verify": []}))
+    monkeypatch.setattr(architecture, "ROOMS", file)
+    assert architecture.main([]) == 1
+    assert "module_utils/verify -> module_utils/drift" in capsys.readouterr().out

@@ -1,0 +1,339 @@
+"""Every setting is read back: one that is changed by hand is named, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import apply_tuning, tuning_drift
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
+from tests.kit import sentences
+
+from .node import ENTRY, FILE, Node, as_wanted, deployed
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
+
+Change = Callable[[Node], object]
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> dict[str, Any]:
+    return deployed(tmp_path)
+
+
+@pytest.fixture
+def node(tmp_path: Path, told: dict[str, Any]) -> Node:
+    return as_wanted(tmp_path / "node", told)
+
+
+def rows(node: Node, told: dict[str, Any]) -> list[str]:
+    """Return the differences as lines."""
+    root = Root(str(node.top))
+    found = [
+        f"{one.where}: wanted {one.expected}, found {one.found}"
+        + (f" by {one.overridden_by}" if one.overridden_by else "")
+        for one in tuning_drift.drift(root, told["expected"], node.run)
+    ]
+    assert not root.problems
+    return found
+
+
+def without(node: Node, token: str) -> None:
+    node.put("proc/cmdline", f"{node.text('proc/cmdline').replace(token, '')}\n")
+
+
+def put(path: str, text: str) -> Change:
+    return lambda node: node.put(path, f"{text}\n")
+
+
+def test_a_node_as_wanted_differs_in_nothing(node: Node, told: dict[str, Any]) -> None:
+    assert rows(node, told) == []
+
+
+NODE1 = "sys/devices/system/node/node1/hugepages"
+SYS = "sys/devices/system/cpu"
+_SITE = "by tuned profile site (/etc/tuned/profiles/site/tuned.conf"
+TUNED = """[main]
+summary=x
+[cpu]
+governor=powersave
+[vm]
+transparent_hugepages=always
+[bootloader]
+cmdline_site=+iommu=off quiet
+"""
+MUTATIONS: dict[str, tuple[Change, str]] = {
+    "pages": (put(f"{NODE1}/hugepages-2048kB/nr_hugepages", "3"), "huge pages of 2M on NUMA node 1: wanted 8, found 3"),
+    "large pages": (put(f"{NODE1}/hugepages-1048576kB/nr_hugepages", "0"), "huge pages of 1G on NUMA node 1: wanted 1, found 0"),
+    "pages that nobody wants": (
+        put("sys/devices/system/node/node0/hugepages/hugepages-1048576kB/nr_hugepages", "2"),
+        "huge pages of 1G on NUMA node 0: wanted 0, found 2",
+    ),
+    "iommu": (lambda node: without(node, "iommu=pt"), "kernel command line, iommu: wanted iommu=pt, found nothing"),
+    "thp at boot": (
+        lambda node: without(node, "transparent_hugepage=madvise"),
+        "kernel command line, transparent_hugepage: wanted transparent_hugepage=madvise, found nothing",
+    ),
+    "init_on_alloc": (
+        lambda node: without(node, "init_on_alloc=0"), "kernel command line, init_on_alloc: wanted init_on_alloc=0, found nothing"
+    ),
+    "the site's token": (
+        lambda node: without(node, "mitigations=auto"), "kernel command line, mitigations: wanted mitigations=auto, found nothing"
+    ),
+    "isolated": (put(f"{SYS}/isolated", ""), "CPUs that are isolated: wanted 2-3, found none"),
+    "nohz_full": (put(f"{SYS}/nohz_full", "(null)"), "CPUs that are nohz_full: wanted 2-3, found none"),
+    "IOMMU's mode": (
+        put("sys/kernel/iommu_groups/0/type", "DMA-FQ"), "IOMMU of 1 of 1 groups of devices: wanted identity (passthrough), found DMA-FQ"
+    ),
+    "thp": (
+        put("sys/kernel/mm/transparent_hugepage/enabled", "[always] madvise never"),
+        "/sys/kernel/mm/transparent_hugepage/enabled: wanted madvise, found always",
+    ),
+    "thp_defrag": (
+        put("sys/kernel/mm/transparent_hugepage/defrag", "[always] madvise never"),
+        "/sys/kernel/mm/transparent_hugepage/defrag: wanted madvise, found always",
+    ),
+    "governor": (
+        put(f"{SYS}/cpu1/cpufreq/scaling_governor", "powersave"),
+        f"/{SYS}/cpu1/cpufreq/scaling_governor: wanted performance, found powersave",
+    ),
+    "idle state that is deep": (put(f"{SYS}/cpu0/cpuidle/state1/disable", "0"), f"/{SYS}/cpu0/cpuidle/state1/disable: wanted 1, found 0"),
+    "idle state that is not": (put(f"{SYS}/cpu0/cpuidle/state0/disable", "1"), f"/{SYS}/cpu0/cpuidle/state0/disable: wanted 0, found 1"),
+    "sysctl": (put("proc/sys/vm/swappiness", "60"), "sysctl vm.swappiness: wanted 1, found 60"),
+    "sysctl of several numbers": (
+        put("proc/sys/net/ipv4/tcp_rmem", "4096\t131072\t6291456"),
+        "sysctl net.ipv4.tcp_rmem: wanted 4096 131072 268435456, found 4096 131072 6291456",
+    ),
+    "NUMA balancing": (put("proc/sys/kernel/numa_balancing", "1"), "sysctl kernel.numa_balancing: wanted 0, found 1"),
+    "sysctl of somebody else": (
+        put("etc/sysctl.d/99-site.conf", "# ours\nvm.swappiness=60"),
+        "sysctl vm.swappiness: wanted 1, found 60 by /etc/sysctl.d/99-site.conf:2",
+    ),
+    "sysctl of the old file": (
+        put("etc/sysctl.conf", "net/core/somaxconn = 128"),
+        "sysctl net.core.somaxconn: wanted 4096, found 128 by /etc/sysctl.conf:1",
+    ),
+    "sysctl of tuned": (
+        lambda node: (
+            node.put("etc/tuned/active_profile", "site\n"),
+            node.put("etc/tuned/site/tuned.conf", "[main]\ninclude=hpc-compute\n"),
+            node.put("usr/lib/tuned/hpc-compute/tuned.conf", "[vm]\nvm.swappiness=3\n[sysctl]\nvm.zone_reclaim_mode=1\n"),
+        ),
+        "sysctl vm.zone_reclaim_mode: wanted 0, found 1 by tuned profile hpc-compute (/usr/lib/tuned/hpc-compute/tuned.conf:4)",
+    ),
+    "PAM's hard limit": (
+        lambda node: node.put(
+            "etc/security/limits.d/60-bedplate.conf",
+            "\n".join(f"* {kind} {item}" for kind in ("soft", "hard") for item in ("memlock unlimited", "nofile 1048576"))
+            .replace("hard memlock unlimited", "hard memlock 65536"),
+        ),
+        "limit memlock (hard) of PAM: wanted unlimited, found 65536",
+    ),
+    "PAM's limit of a group": (
+        put("etc/security/limits.d/90-site.conf", "@ml - nofile 1024"),
+        "limit nofile (soft) of @ml, set in /etc/security/limits.d/90-site.conf:1: wanted 1048576, found 1024\n"
+        "limit nofile (hard) of @ml, set in /etc/security/limits.d/90-site.conf:1: wanted 1048576, found 1024",
+    ),
+    "slurmd's limit": (
+        lambda node: node.put("proc/77/limits", node.text("proc/77/limits").replace("unlimited ", "8388608   ", 1)),
+        "limit memlock (soft) of slurmd: wanted unlimited, found 8388608",
+    ),
+    "module": (
+        lambda node: (node.top / "sys/module/nvidia_peermem").rename(node.top / "sys/module/other"),
+        "kernel module nvidia-peermem: wanted loaded, found not loaded",
+    ),
+    "ACS": (
+        lambda node: node.function("0000:00:01.0", "0x060400", acs=0x1D),
+        "ACS of the PCI port 0000:00:01.0: wanted off, found on (control word 0x001d)",
+    ),
+    "a GPU at another NUMA node": (
+        put("sys/bus/pci/devices/0000:18:00.0/numa_node", "1"), "GPU 0 at 0000:18:00.0: wanted NUMA node 0, found NUMA node 1"
+    ),
+    "a GPU that fell off": (
+        lambda node: node.put("sys/bus/pci/devices/0000:9a:00.0/vendor", "0xffff\n"), "GPUs: wanted 2, found 1: 0000:18:00.0"
+    ),
+    "a NIC of another name": (
+        lambda node: (node.top / "sys/bus/pci/devices/0000:3b:00.0/infiniband/mlx5_0").rename(
+            node.top / "sys/bus/pci/devices/0000:3b:00.0/infiniband/ibp59s0"
+        ),
+        "NIC mlx5_0: wanted present, found no such name; not in the profile: ibp59s0 at 0000:3b:00.0",
+    ),
+    "the boot loader's entry": (
+        lambda node: node.put(ENTRY, node.text(ENTRY).replace("iommu=pt ", "") + "\n"),
+        f"boot loader: wanted the tokens of the role, found other ones: /{ENTRY}",
+    ),
+    "sysctl that is to be left alone": (
+        put("etc/sysctl.d/99-site.conf", "-vm.swappiness"),
+        "sysctl vm.swappiness: wanted 1, found left alone at boot by /etc/sysctl.d/99-site.conf:1",
+    ),
+    "sysctl by a pattern": (
+        put("etc/sysctl.d/99-site.conf", "net.core.*mem_max = 212992"),
+        "sysctl net.core.rmem_max: wanted 268435456, found 212992 by /etc/sysctl.d/99-site.conf:1\n"
+        "sysctl net.core.wmem_max: wanted 268435456, found 212992 by /etc/sysctl.d/99-site.conf:1",
+    ),
+    "sysctl of a file that hides ours": (
+        put("etc/sysctl.d/zz.conf", "vm.swappiness = 30\n; vm.swappiness = 31"),
+        "sysctl vm.swappiness: wanted 1, found 30 by /etc/sysctl.d/zz.conf:1",
+    ),
+    "tuned's [vm], [cpu] and [bootloader]": (
+        lambda node: (
+            node.put("etc/tuned/active_profile", "site\n"),
+            node.put("etc/tuned/profiles/site/tuned.conf", TUNED),
+        ),
+        f"CPU governor: wanted performance, found powersave {_SITE}:4)\n"
+        f"/sys/kernel/mm/transparent_hugepage/enabled: wanted madvise, found always {_SITE}:6)\n"
+        f"kernel command line, iommu: wanted iommu=pt, found iommu=off {_SITE}:8)",
+    ),
+    "a login": (
+        lambda node: (
+            node.put("login", node.text("login").replace("1048576 ", "1024 ", 1)),
+            node.put("etc/passwd", "root:x:0:0::/root:/bin/bash\nalice:x:1000:1000::/home/alice:/bin/bash\n"),
+        ),
+        "\n".join(
+            f"limit nofile (soft) of a login of {user}: wanted 1048576, found 1024 by the user's groups, or a script of the shell: "
+            "/etc/profile, /etc/profile.d" for user in ("root", "alice")
+        ),
+    ),
+    "PAM without limits": (
+        put("etc/pam.d/sshd", "# of the site\n#session required pam_limits.so"),
+        "PAM service sshd: wanted session required pam_limits.so, found commented out by /etc/pam.d/sshd:2",
+    ),
+    "a wanted module that is replaced": (
+        put("etc/modprobe.d/site.conf", "# no\ninstall nvidia_peermem /bin/false"),
+        "kernel module nvidia-peermem: wanted loadable, found replaced by /bin/false by /etc/modprobe.d/site.conf:2",
+    ),
+    "a wanted module that is blacklisted": (
+        put("usr/lib/modprobe.d/site.conf", "blacklist nvidia-peermem"),
+        "kernel module nvidia-peermem: wanted loadable, found blacklisted by /usr/lib/modprobe.d/site.conf:1",
+    ),
+    "an entry of somebody else": (
+        put("boot/loader/entries/z.conf", "title z\nlinux /vmlinuz\noptions root=/dev/vda1"),
+        "boot loader: wanted the tokens of the role, found other ones: /boot/loader/entries/z.conf",
+    ),
+    "read request": (
+        lambda node: node.function("0000:3b:00.0", "0x020700"),
+        "PCIe read request of the NIC 0000:3b:00.0: wanted 4096 bytes, found 512 bytes",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_setting_that_is_changed_by_hand_is_named_alone(name: str, node: Node, told: dict[str, Any]) -> None:
+    change, line = MUTATIONS[name]
+    change(node)
+    assert rows(node, told) == line.split("\n")
+
+
+# What apply can mend, of the above.
+MENDED = {
+    "pages", "large pages", "thp", "thp_defrag", "governor", "idle state that is deep", "idle state that is not", "sysctl",
+    "sysctl of several numbers", "NUMA balancing", "ACS", "read request",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(MENDED))
+def test_the_unit_mends_what_a_boot_forgets(
+    name: str, node: Node, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    MUTATIONS[name][0](node)
+    assert apply_tuning.main([str(node.top / "etc/bedplate/tuning.json"), str(node.top)]) == 0
+    assert capsys.readouterr().err == ""
+    # The files of a tree keep what was written to them, where the kernel marks its choice.
+    for kind in ("enabled", "defrag"):
+        if node.text(f"sys/kernel/mm/transparent_hugepage/{kind}") == "madvise":
+            node.put(f"sys/kernel/mm/transparent_hugepage/{kind}", "[madvise]\n")
+    assert rows(node, told) == []
+
+
+def test_interrupts_of_a_nic_go_to_the_cores_of_its_node_that_jobs_do_not_get(tmp_path: Path) -> None:
+    text = FILE.replace("    memory_mib:", "    system_cores: 1\n    memory_mib:")
+    told = deployed(tmp_path, text, irqs="numa")
+    assert told["expected"]["settings"]["irqs"] == {"cores": [0, 2], "nics": ["mlx5_0"]}
+    node = as_wanted(tmp_path / "node", told)
+    for number in (50, 51):
+        node.put(f"sys/bus/pci/devices/0000:3b:00.0/msi_irqs/{number}", "msix\n")
+        node.put(f"proc/irq/{number}/smp_affinity_list", "0-3\n")
+        node.put(f"proc/irq/{number}/effective_affinity_list", "3\n")
+    assert [row.partition(":")[0] for row in rows(node, told)] == ["interrupt 50 of mlx5_0", "interrupt 51 of mlx5_0"]
+    assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
+    assert [node.text(f"proc/irq/{number}/smp_affinity_list") for number in (50, 51)] == ["0", "0"]
+
+
+def test_in_a_virtual_machine_pci_is_left_alone(node: Node, told: dict[str, Any]) -> None:
+    MUTATIONS["ACS"][0](node)
+    node.put("proc/cpuinfo", "flags : fpu hypervisor\n")
+    before = (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes()
+    assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
+    assert (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes() == before
+    assert rows(node, told) == []
+
+
+def test_pages_below_the_floor_are_refused_by_the_unit_too(node: Node, told: dict[str, Any]) -> None:
+    settings = json.loads(json.dumps(told["expected"]["settings"]))
+    settings["pages"][-1]["count"] = 1024
+    failed = list(apply_tuning.apply(Root(str(node.top)), settings))
+    assert [line.partition(":")[0] for line in failed] == [
+        f"huge pages of {size} on NUMA node 1" for size in ("1G", "2M")
+    ]
+    assert all(number in failed[1] for number in ("1024 asked", "at most 256", "2048 MiB", "512 MiB"))
+    assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "8"
+
+
+def test_the_unit_takes_no_pages_while_a_job_runs_and_does_not_fail_for_that(
+    node: Node, told: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    MUTATIONS["pages"][0](node)
+    node.put("proc/42/comm", "slurmstepd\n")
+    arguments = [str(node.top / "etc/bedplate/tuning.json"), str(node.top)]
+    assert apply_tuning.main(arguments) == 0
+    assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "3"
+    (line,) = capsys.readouterr().out.splitlines()
+    assert " of 2M on NUMA node 1: " in line
+    assert re.findall(r"(\d+)[,;]", line) == ["8", "3"]
+    found = [(one.kind, one.severity) for one in tuning_drift.drift(Root(str(node.top)), told["expected"])]
+    assert [row for row in found if row[0].startswith("huge-pages")] == [("huge-pages-waiting", "notice")]
+    node.put("proc/42/comm", "bash\n")
+    assert apply_tuning.main(arguments) == 0
+    assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "8"
+
+
+def test_a_setting_that_the_machine_lacks_is_told_of(node: Node, told: dict[str, Any]) -> None:
+    (node.top / "sys/kernel/mm/transparent_hugepage/defrag").unlink()
+    (node.top / "proc/sys/vm/swappiness").unlink()
+    failed = list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"]))
+    assert [line.partition(": ")[0] for line in failed] == [
+        "sysctl vm.swappiness",
+        "/sys/kernel/mm/transparent_hugepage/defrag",
+    ]
+    assert [value in line for value, line in zip((" 1 ", " madvise "), failed, strict=True)] == [True, True]
+    sentences.check(SENTENCES, "settings that a machine lacks", failed)
+
+
+def test_a_node_runs_what_is_shipped_with_nothing_else_of_ours(
+    tmp_path: Path, node: Node, told: dict[str, Any]
+) -> None:
+    library = [entry for entry in told["files"] if entry["path"].startswith(shipped.library("tuning.apply_tuning"))]
+    assert 10 < len(library) < 25
+    place = node.top / shipped.library("tuning.apply_tuning").lstrip("/")
+    MUTATIONS["sysctl"][0](node)
+    module = shipped.command("tuning.apply_tuning").split()[-1]
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", module, str(node.top / "etc/bedplate/tuning.json"), str(node.top)],
+        env={"PYTHONPATH": str(place), "PYTHONDONTWRITEBYTECODE": "1"}, cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert node.text("proc/sys/vm/swappiness") == "1"
+
+
+def test_settings_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.json").write_text("{}")
+    assert apply_tuning.main([str(tmp_path / "x.json")]) == 1
+    assert "playbooks/tuning.yml" in capsys.readouterr().err

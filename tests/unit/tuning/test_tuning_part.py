@@ -1,0 +1,170 @@
+"""What the role brings to a node, and what its variables and a profile may not ask for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import mistakes as file_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.record_lines import real_memory
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import TuningError
+from tests.kit import sentences
+
+from .node import FILE, deployed
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
+
+
+def test_tokens_are_in_the_order_that_the_kernel_needs(tmp_path: Path) -> None:
+    assert deployed(tmp_path)["tokens"] == [
+        "iommu=pt", "hugepagesz=1G", "hugepages=1:1", "hugepagesz=2M", "hugepages=0:16,1:8", "transparent_hugepage=madvise",
+        "init_on_alloc=0", "isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "mitigations=auto",
+    ]  # fmt: skip
+
+
+def test_one_size_is_the_default_too_and_a_total_is_split_evenly(tmp_path: Path) -> None:
+    text = FILE.replace(", hugepages: {2M: 16}", "").replace(", hugepages: {2M: 8, 1G: 1}", "")
+    text = text.replace("    numa:\n", "    hugepages: {2M: 64}\n    numa:\n")
+    told = deployed(tmp_path, text, iommu="keep", thp="", init_on_alloc=True, isolated_cpus="", cmdline=[])
+    assert told["tokens"] == ["default_hugepagesz=2M", "hugepagesz=2M", "hugepages=0:32,1:32"]
+
+
+def test_grace_has_its_own_words_and_keeps_acs(tmp_path: Path) -> None:
+    told = deployed(tmp_path, FILE.replace("h100", "gb200"))
+    assert told["tokens"][0] == "iommu.passthrough=1"
+    assert not told["expected"]["settings"]["acs_off"]
+
+
+def test_slurm_gets_what_the_pages_leave(tmp_path: Path) -> None:
+    deployed(tmp_path)
+    profile = load(tmp_path / "c.bedplate.yml").profiles["gpu"]
+    assert real_memory(profile) == 4096 - 24 * 2 - 1024 - 4096 // 50
+
+
+def test_a_site_changes_adds_and_leaves_sysctl_keys(tmp_path: Path) -> None:
+    wanted = deployed(tmp_path, sysctl={"vm.swappiness": 1, "kernel.panic": 10, "vm.max_map_count": None})
+    content = {entry["path"]: entry["content"] for entry in wanted["files"]}["/etc/sysctl.d/60-bedplate.conf"]
+    lines = content.splitlines()
+    assert {"vm.swappiness = 1", "kernel.panic = 10", "kernel.numa_balancing = 0"} <= set(lines)
+    assert "max_map_count" not in content
+    assert "gc_thresh" not in content
+
+
+def test_limits_are_pams_and_slurmds(tmp_path: Path) -> None:
+    content = {entry["path"]: entry["content"] for entry in deployed(tmp_path)["files"]}
+    lines = content["/etc/security/limits.d/60-bedplate.conf"].splitlines()
+    assert {"* soft memlock unlimited", "* hard memlock unlimited", "root hard nofile 1048576"} <= set(lines)
+    drop_in = content["/etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf"]
+    assert drop_in.endswith("[Service]\nLimitMEMLOCK=infinity\nLimitNOFILE=1048576\n")
+    told = deployed(tmp_path, limits={"memlock": 64, "nofile": 1024})
+    assert (
+        "LimitMEMLOCK=65536\n"
+        in {entry["path"]: entry["content"] for entry in told["files"]}[
+            "/etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf"
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    ("irqs", "units"),
+    [
+        ("numa", {"masked": True, "state": "stopped"}),
+        ("irqbalance", {"masked": False, "enabled": True, "state": "started"}),
+    ],
+)
+def test_irqbalance_runs_or_nobody_has_it(tmp_path: Path, irqs: str, units: dict[str, Any]) -> None:
+    told = deployed(tmp_path, irqs=irqs)
+    assert told["units"][1:] == [{"name": "irqbalance.service", **units}]
+    assert ("irqs" in told["expected"]["settings"]) == (irqs == "numa")
+
+
+def test_the_unit_runs_before_whatever_may_start_jobs(tmp_path: Path) -> None:
+    content = {entry["path"]: entry["content"] for entry in deployed(tmp_path)["files"]}
+    lines = content["/etc/systemd/system/bedplate-tuning.service"].splitlines()
+    (before,) = (line.partition("=")[2].split() for line in lines if line.startswith("Before="))
+    assert {"slurmd.service", "docker.service", "containerd.service", "crio.service"} <= set(before)
+
+
+def test_pages_on_the_sites_command_line_are_refused(tmp_path: Path) -> None:
+    """They would come beside the profile's, or in their place."""
+    with pytest.raises(TuningError) as caught:
+        deployed(tmp_path, cmdline=["hugepagesz=1G", "hugepages=1"])
+    assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == ["node_tuning_cmdline"] * 2
+
+
+def test_who_is_no_node_or_is_not_managed_gets_nothing(tmp_path: Path) -> None:
+    assert deployed(tmp_path, host="ctl1") == {}
+    assert deployed(tmp_path, manage=False) == {}
+
+
+def test_deploy_takes_the_files(tmp_path: Path) -> None:
+    assert file_mistakes("node_tuning", deployed(tmp_path)["files"], []) == []
+
+
+def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(TuningError) as caught:
+        deployed(
+            tmp_path, thp="allways", isolated_cpus="2-x", cmdline=["hugepages=3"], read_request=100,
+            sysctl={"swappiness": 1, "vm.nr_hugepages": 10}, limits={"memlok": 1, "nofile": "unlimited"},
+        )  # fmt: skip
+    lines = str(caught.value).splitlines()
+    assert [line.partition(":")[0] for line in lines] == [
+        "node_tuning_thp", "node_tuning_read_request", "node_tuning_isolated_cpus", "node_tuning_cmdline",
+        "node_tuning_sysctl", "node_tuning_sysctl", "node_tuning_limits", "node_tuning_limits",
+    ]  # fmt: skip
+    sentences.check(SENTENCES, "mistakes in the variables of node_tuning", lines)
+
+
+SPEC = yaml.safe_load((Path(__file__).parents[3] / "roles/node_tuning/meta/argument_specs.yml").read_text())
+LISTED = {name: option for name, option in SPEC["argument_specs"]["main"]["options"].items() if "choices" in option}
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_what_the_argument_spec_allows_is_allowed_and_nothing_else(tmp_path: Path, name: str) -> None:
+    key = name.removeprefix("node_tuning_")
+    for value in LISTED[name]["choices"]:
+        assert deployed(tmp_path, **{key: value})
+    with pytest.raises(TuningError) as caught:
+        deployed(tmp_path, **{key: "other"})
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"{name}: 'other'; allowed: ")
+    assert all(repr(value) in line for value in LISTED[name]["choices"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where", "values"),
+    [
+        ("    numa:\n", "    hugepages: {2M: 8}\n    numa:\n", ["hugepages"], ["`hugepages`"]),
+        (
+            "{2M: 8, 1G: 1}",
+            "{2M: 8, 1G: 4}",
+            ["numa[1].hugepages.2M", "numa[1].hugepages.1G"],
+            ["2048 MiB", "2 NUMA nodes", "512 MiB"],
+        ),
+        ("1G: 1}", "4M: 1}", ["numa[1].hugepages.4M"], ["4M", "2M, 1G"]),
+    ],
+)
+def test_pages_that_cannot_be_are_mistakes_of_the_file(
+    tmp_path: Path, old: str, new: str, where: list[str], values: list[str]
+) -> None:
+    with pytest.raises(ClusterFileError) as caught:
+        deployed(tmp_path, FILE.replace(old, new))
+    found = caught.value.mistakes
+    assert [one.where.removeprefix("profiles.gpu.") for one in found] == where
+    assert [value for value in values for one in found if value not in one.message] == []
+    sentences.check(SENTENCES, f"huge pages that cannot be: {where[0]}", [found[0].message])
+
+
+def test_pages_that_the_numa_nodes_cannot_have_evenly_are_a_mistake(tmp_path: Path) -> None:
+    text = FILE.replace(", hugepages: {2M: 16}", "").replace(", hugepages: {2M: 8, 1G: 1}", "")
+    with pytest.raises(ClusterFileError) as caught:
+        deployed(tmp_path, text.replace("    numa:\n", "    hugepages: {2M: 7}\n    numa:\n"))
+    (mistake,) = caught.value.mistakes
+    assert mistake.where == "profiles.gpu.hugepages.2M"
+    assert re.findall(r"\b\d+\b", mistake.message) == ["7", "2", "6", "8"]
+    sentences.check(SENTENCES, "huge pages that NUMA nodes cannot have evenly", [mistake.message])

@@ -1,0 +1,152 @@
+"""A default that changed is listed where the cluster does not set it, with its old value, its new one and how to keep the old."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.update.changed_defaults import (
+    ChangedDefault,
+    changed_defaults,
+    current,
+)
+
+BASE = (Path(__file__).parents[1] / "cluster/base.yml").read_text()
+HOSTS: dict[str, dict[str, Any]] = {"n1": {}, "n2": {}}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    return cluster_of(tmp_path, BASE)
+
+
+def cluster_of(directory: Path, text: str) -> Cluster:
+    path = directory / "lab.bedplate.yml"
+    path.write_text(text)
+    return load(str(path))
+
+
+def edited(part: str, *keys: str, value: Any) -> dict[str, Any]:
+    """Return the defaults of this tree with another value, as if an older release had it; None: the release had none."""
+    found = copy.deepcopy(current())
+    *above, last = keys
+    place = found[part]
+    for key in above:
+        place = place[key]
+    if value is None:
+        del place[last]
+    else:
+        place[last] = value
+    return found
+
+
+def listed(before: dict[str, Any], cluster: Cluster, set_on: dict[str, dict[str, Any]] = HOSTS) -> list[ChangedDefault]:
+    return list(changed_defaults(before, current(), cluster, set_on))
+
+
+def test_without_a_change_nothing_is_listed(cluster: Cluster):
+    assert listed(copy.deepcopy(current()), cluster) == []
+
+
+def test_a_variable_is_listed_with_the_hosts_that_do_not_set_it(cluster: Cluster):
+    before = edited("variables", "node_tuning_thp", value="always")
+    (one,) = listed(before, cluster, {"n1": {"node_tuning_thp": "madvise"}, "n2": {}})
+    assert (one.name, one.before, one.now, one.places) == ("node_tuning_thp", "'always'", "'madvise'", ("n2",))
+    assert one.keep == "node_tuning_thp: 'always' in group_vars"
+
+
+def test_a_variable_that_all_hosts_set_is_not_listed(cluster: Cluster):
+    before = edited("variables", "node_tuning_thp", value="always")
+    assert listed(before, cluster, {"n1": {"node_tuning_thp": "never"}, "n2": {"node_tuning_thp": "madvise"}}) == []
+
+
+@pytest.mark.parametrize("value", [None, {}])
+def test_a_variable_that_is_new_or_gone_is_no_changed_default(cluster: Cluster, value: Any):
+    assert listed(edited("variables", "node_tuning_thp", value=None), cluster) == []
+    before = copy.deepcopy(current())
+    before["variables"]["slurm_gone"] = value
+    assert listed(before, cluster) == []
+
+
+def test_a_truth_value_is_written_as_yaml_has_it(cluster: Cluster):
+    (one,) = listed(edited("variables", "gpu_driver_prove", value=False), cluster)
+    assert (one.before, one.now, one.keep) == ("false", "true", "gpu_driver_prove: false in group_vars")
+
+
+def test_a_key_is_listed_with_each_place_that_leaves_it_out(tmp_path: Path):
+    before = edited("keys", "profiles.<name>.threads_per_core", value=2)
+    (one,) = listed(before, cluster_of(tmp_path, BASE))
+    assert (one.name, one.before, one.now) == ("profiles.<name>.threads_per_core", "2", "1")
+    profiles = set(load(str(tmp_path / "lab.bedplate.yml")).profiles)
+    assert set(one.places) == {f"profiles.{name}.threads_per_core" for name in profiles}
+    assert one.keep == f"{one.places[0]}: 2 in the cluster file"
+    stated = BASE.replace("    cores_per_socket:", "    threads_per_core: 1\n    cores_per_socket:")
+    assert stated.count("threads_per_core") == len(profiles)
+    assert listed(before, cluster_of(tmp_path, stated)) == []
+
+
+FABRIC = "fabric:\n  spines: [spine1, spine2]\n  rails: 2\n"
+
+
+def test_keys_of_a_section_that_the_file_leaves_out_are_not_in_force(tmp_path: Path):
+    before = edited("keys", "fabric.speed", value="HDR")
+    (one,) = listed(before, cluster_of(tmp_path, BASE))
+    assert (one.places, one.keep) == (("fabric.speed",), "fabric.speed: 'HDR' in the cluster file")
+    assert FABRIC in BASE
+    assert listed(before, cluster_of(tmp_path, BASE.replace(FABRIC, ""))) == []
+
+
+def test_keys_of_a_section_that_is_there_by_default_are_in_force(tmp_path: Path):
+    before = edited("keys", "slurm.version", value="23.11")
+    text = BASE[: BASE.index("slurm:\n")] + FABRIC
+    (one,) = listed(before, cluster_of(tmp_path, text))
+    assert one.places == ("slurm.version",)
+    assert listed(before, cluster_of(tmp_path, BASE)) == []
+
+
+@pytest.mark.parametrize(("old", "keep"), [("60", "ResumeTimeout: '60'"), (None, "ResumeTimeout: null")])
+def test_an_option_of_slurm_is_listed_also_where_bedplate_did_not_set_it(cluster: Cluster, old: str | None, keep: str):
+    before = edited("slurm", "options", "ResumeTimeout", value=old)
+    (one,) = listed(before, cluster)
+    assert (one.name, one.now) == ("slurm.options.ResumeTimeout", "'1800'")
+    assert keep in one.keep
+
+
+def test_an_option_of_slurm_that_the_file_sets_in_any_case_of_letters_is_not_listed(tmp_path: Path):
+    before = edited("slurm", "options", "ResumeTimeout", value="60")
+    text = BASE.replace("  options:\n", "  options:\n    resumetimeout: 40\n", 1)
+    assert text != BASE
+    assert listed(before, cluster_of(tmp_path, text)) == []
+
+
+def test_a_sysctl_key_is_listed_unless_every_host_sets_it(cluster: Cluster):
+    before = edited("sysctl", "vm.swappiness", value="1")
+    wish = {"node_tuning_sysctl": {"vm.swappiness": None}}
+    (one,) = listed(before, cluster, {"n1": wish, "n2": {"node_tuning_sysctl": {"vm.dirty_ratio": 5}}})
+    assert (one.name, one.before, one.now, one.places) == ("sysctl vm.swappiness", "'1'", "'10'", ("n2",))
+    assert listed(before, cluster, {"n1": wish}) == []
+
+
+STACK = """
+gpu_stack:
+  os: debian-13
+  source: nvidia
+  driver: "@DRIVER@"
+  keys: {nvidia: keys/nvidia.asc}
+"""
+
+
+@pytest.mark.parametrize(("driver", "count"), [("580", 1), ("580.65.06", 0), ("590", 0)])
+def test_a_branch_is_listed_where_its_latest_version_is_another_one(tmp_path: Path, driver: str, count: int):
+    before = edited("versions", "driver nvidia debian-13", value=["580.65.06", "590.48.01"])
+    found = listed(before, cluster_of(tmp_path, BASE + STACK.replace("@DRIVER@", driver)))
+    assert [(one.name, one.before, one.now) for one in found] == [
+        ('gpu_stack.driver "580"', "580.65.06", "580.126.09")
+    ] * count
+    if found:
+        assert found[0].keep == 'gpu_stack.driver: "580.65.06" in the cluster file'
+        assert found[0].places == ("profile gpu8",)

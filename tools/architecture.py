@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Print the rooms of plugins/ with their arrows, and fail where the code has an arrow that tools/rooms.yml does not have.
+
+A room is a folder of Python modules below module_utils or plugin_utils. An arrow from A to B: a module of A imports a module of B.
+module_utils is what runs on nodes: the modules, the programs that roles install there, and what these import. All else is in plugin_utils.
+
+Usage: python -m tools.architecture [--check | --write]
+
+--check prints mistakes alone; --write puts the picture into docs/architecture.md. Exit status: 0, or 1 with one line per mistake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+ROOMS = ROOT / "tools" / "rooms.yml"
+PAGE = ROOT / "docs" / "architecture.md"
+PACKAGE = "ansible_collections.bedplate.cluster.plugins"
+NODES, CONTROL = "module_utils", "plugin_utils"
+FLOORS = (NODES, CONTROL)
+MOST_FILES = 20
+BEGIN, END = "<!-- rooms: begin, written by tools/architecture.py -->\n", "<!-- rooms: end -->\n"
+
+
+@dataclass(frozen=True)
+class Code:
+    """The modules below plugins/ by dotted name, and what each imports of them."""
+
+    paths: Mapping[str, Path]
+    imports: Mapping[str, frozenset[str]]
+    # Modules of module_utils that roles install on nodes as programs.
+    programs: frozenset[str]
+
+    def closure(self, roots: Iterable[str]) -> set[str]:
+        """Return the modules that the roots need, packages included."""
+        found: set[str] = set()
+        todo = list(roots)
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += [*self.imports[name], *(one for one in _packages(name) if one in self.paths)]
+        return found
+
+    def room(self, name: str) -> str:
+        """Return the room of a module: its folder below plugins/."""
+        package = name if self.paths[name].name == "__init__.py" else name.rpartition(".")[0]
+        return package.replace(".", "/")
+
+
+def read(plugins: Path) -> Code:
+    """Read all Python files below plugins/."""
+    paths = {_name(path, plugins): path for path in sorted(plugins.rglob("*.py"))}
+    trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in paths.items()}
+    imports = {name: frozenset(_imports(name, tree, paths)) for name, tree in trees.items()}
+    programs = {f"{NODES}.{one}" for tree in trees.values() for one in _programs(tree)}
+    return Code(paths, imports, frozenset(programs))
+
+
+def _packages(name: str) -> Iterator[str]:
+    parts = name.split(".")
+    return (".".join(parts[:end]) for end in range(1, len(parts)))
+
+
+def _name(path: Path, plugins: Path) -> str:
+    parts = path.relative_to(plugins).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(name: str, tree: ast.AST, paths: Mapping[str, Path]) -> set[str]:
+    package = name.split(".") if paths[name].name == "__init__.py" else name.split(".")[:-1]
+    found = set()
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        module = node.module or ""
+        if node.level:
+            base = ".".join([*package[: len(package) - node.level + 1], *([module] if module else [])])
+        elif module == PACKAGE or module.startswith(f"{PACKAGE}."):
+            base = module[len(PACKAGE) + 1 :]
+        else:
+            continue
+        names = {f"{base}.{alias.name}".lstrip(".") for alias in node.names}
+        found |= {one if one in paths else base for one in names}
+    return {one for one in found if one in paths}
+
+
+def _programs(tree: ast.Module) -> Iterator[str]:
+    """Yield the arguments of `shipped.files(...)`: a text, or the name of one of this file."""
+    texts = {
+        target.id: node.value.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "shipped.files":
+            given = (one.value if isinstance(one, ast.Constant) else texts.get(ast.unparse(one)) for one in node.args)
+            yield from (one for one in given if isinstance(one, str))
+
+
+def arrows(code: Code) -> dict[str, set[str]]:
+    """Return room -> rooms that it imports, of the two floors."""
+    found: dict[str, set[str]] = {}
+    for name, imported in code.imports.items():
+        if name.startswith(FLOORS) and name not in FLOORS:
+            here = code.room(name)
+            found.setdefault(here, set()).update({code.room(one) for one in imported} - {here})
+    return {here: there for here, there in found.items() if _modules(code, here)}
+
+
+def _modules(code: Code, room: str) -> list[Path]:
+    return [path for name, path in code.paths.items() if code.room(name) == room and path.name != "__init__.py"]
+
+
+def mistakes(code: Code, allowed: Mapping[str, Iterable[str]], root: Path) -> list[str]:
+    """Return a line for each arrow that is not allowed, each file on the wrong floor, each circle and each crowded folder."""
+    seen = arrows(code)
+    return [*_arrows(seen, allowed), *_floors(code, root), *_circles(seen), *_crowded(root)]
+
+
+def _arrows(seen: Mapping[str, set[str]], allowed: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    permitted = {here: set(there or ()) for here, there in allowed.items()}
+    for here, rooms in sorted(seen.items()):
+        if here not in permitted:
+            yield f"{here}: this room is not in tools/rooms.yml; add it with its arrows, or move its files"
+            continue
+        yield from (
+            f"{here} -> {there}: this arrow is not in tools/rooms.yml" for there in sorted(rooms - permitted[here])
+        )
+        yield from (
+            f"{here} -> {there}: nothing uses this arrow; remove it from tools/rooms.yml"
+            for there in sorted(permitted[here] - rooms)
+        )
+    yield from (f"{here}: no such room; remove it from tools/rooms.yml" for here in sorted(set(permitted) - set(seen)))
+
+
+def _floors(code: Code, root: Path) -> Iterator[str]:
+    on_nodes = code.closure([*(name for name in code.paths if name.startswith("modules.")), *code.programs])
+    for name, path in code.paths.items():
+        where, floor = path.relative_to(root), name.partition(".")[0]
+        if floor == NODES and name != NODES and name not in on_nodes:
+            yield f"{where}: no module and no program of a node imports this file; move it to plugin_utils"
+        others = {one.partition(".")[0] for one in code.imports[name]}
+        if floor in (NODES, "modules") and CONTROL in others:
+            yield f"{where}: runs on nodes and imports plugin_utils"
+        if floor in FLOORS and (plugins := sorted(others - set(FLOORS) - {""})):
+            yield f"{where}: imports plugins of the folder {', '.join(plugins)}; move what it needs to {floor}"
+
+
+def _circles(seen: Mapping[str, set[str]]) -> Iterator[str]:
+    beyond = {here: _reached(seen, here) for here in seen}
+    pairs = {tuple(sorted((here, there))) for here in seen for there in beyond[here] if here in beyond.get(there, ())}
+    yield from (
+        f"{one} <-> {other}: each imports the other, directly or not" for one, other in sorted(pairs) if one != other
+    )
+
+
+def _reached(seen: Mapping[str, set[str]], room: str) -> set[str]:
+    found: set[str] = set()
+    todo = list(seen[room])
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            todo += seen.get(one, ())
+    return found
+
+
+def _crowded(root: Path) -> Iterator[str]:
+    tops = [*(root / "plugins" / floor for floor in FLOORS), root / "tests" / "unit"]
+    for folder in (one for top in tops for one in [top, *sorted(top.rglob("*/"))]):
+        count = sum(one.is_file() for one in folder.glob("*"))
+        if count > MOST_FILES and "__pycache__" not in folder.parts:
+            yield f"{folder.relative_to(root)}: {count} files; allowed: {MOST_FILES}"
+
+
+def layers(seen: Mapping[str, set[str]], floor: str) -> list[list[str]]:
+    """Return the rooms of a floor from the top down: a room imports only rooms of lower layers."""
+    rooms = {
+        here: {one for one in there if one in seen and one.startswith(floor)}
+        for here, there in seen.items()
+        if here.startswith(floor)
+    }
+    found: list[list[str]] = []
+    left = dict(rooms)
+    while left:
+        ready = sorted(here for here, there in left.items() if not there & left.keys()) or sorted(left)
+        found.append(ready)
+        left = {here: there for here, there in left.items() if here not in ready}
+    return found[::-1]
+
+
+def picture(code: Code) -> str:
+    """Return the rooms of both floors as Markdown: a table for each floor, the top layer first."""
+    seen = arrows(code)
+    lines = []
+    for floor, title in ((CONTROL, "Control node: `plugins/plugin_utils`"), (NODES, "Nodes: `plugins/module_utils`")):
+        lines += [f"**{title}**", "", "| room | files | lines | imports |", "|---|---|---|---|"]
+        lines += [_row(code, room, seen[room]) for layer in layers(seen, floor) for room in layer]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(code: Code, room: str, imported: Iterable[str]) -> str:
+    files = _modules(code, room)
+    count = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
+    names = ", ".join(_short(room, one) for one in sorted(imported))
+    return f"| `{_inside(room)}` | {len(files)} | {round(count, -1)} | {names or '-'} |"
+
+
+def _inside(room: str) -> str:
+    return room.partition("/")[2] or room
+
+
+def _short(room: str, other: str) -> str:
+    """Return another room's name; one of the other floor in italics."""
+    return _inside(other) if other.partition("/")[0] == room.partition("/")[0] else f"*{_inside(other)}*"
+
+
+def page(text: str, drawn: str) -> str:
+    """Return the page with the picture of today."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{drawn}\n{END}{after}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the picture, or only the mistakes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--check", action="store_true", help="print mistakes alone")
+    choice.add_argument("--write", action="store_true", help="write the picture into docs/architecture.md")
+    options = parser.parse_args(arguments)
+    code = read(ROOT / "plugins")
+    found = mistakes(code, yaml.safe_load(ROOMS.read_text(encoding="utf-8")), ROOT)
+    drawn = picture(code)
+    text = PAGE.read_text(encoding="utf-8")
+    if options.write:
+        PAGE.write_text(page(text, drawn), encoding="utf-8")
+    elif _arrows_of(page(text, drawn)) != _arrows_of(text):
+        found.append("docs/architecture.md shows other rooms: run python -m tools.architecture --write")
+    if found or not options.check:
+        print("\n".join(found) if found else drawn)
+    return 1 if found else 0
+
+
+def _arrows_of(text: str) -> list[tuple[str, str]]:
+    """Return room and imports of each row: counts of files and lines may lag behind."""
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
+    return [(row[0], row[-1]) for row in rows]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
