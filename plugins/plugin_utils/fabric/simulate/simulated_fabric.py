@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A fabric of ibsim for one plane of a plan, in a scratch directory, with the real OpenSM and its tools on it.
 
-Everything has a time and a process group of its own, and OpenSM ends before ibsim does: otherwise it would ignore SIGTERM.
+Everything has a time, and OpenSM ends before ibsim does: afterwards it would ignore SIGTERM.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import signal
-import subprocess
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
 
 from ..core.fabric_model import Plan
@@ -31,8 +29,7 @@ TOOLS = {
     "ibnetdiscover": "infiniband-diags",
     "ibdmchk": "ibutils",
 }
-_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", "/sbin"])
-# What ibsim holds if it is not told otherwise: nodes, switches, ports, LIDs.
+# What ibsim holds without options: nodes, switches, ports, LIDs.
 _HELD = (2048, 256, 13312, 30720)
 # Options of opensm.conf that name what it writes.
 _WRITTEN = {"log_file": "osm.log", "dump_files_dir": "", "event_db_dump_file": "events", "sa_db_file": "sa"}
@@ -44,7 +41,7 @@ class SimulationError(RuntimeError):
 
 def missing_tools(tools: Iterable[str] = tuple(TOOLS)) -> str:
     """Return what to install for a simulation; "" when everything is there."""
-    absent = [tool for tool in tools if not shutil.which(tool, path=_PATH)]
+    absent = [tool for tool in tools if not shutil.which(tool, path=command.SEARCH_PATH)]
     if not absent:
         return ""
     packages = " ".join(sorted({TOOLS[tool] for tool in absent}))
@@ -84,9 +81,9 @@ class Simulation:
         self.environment = environment
         self.seconds = seconds
 
-    def run(self, *command: str) -> str:
+    def run(self, *argv: str) -> str:
         """Return what a tool prints; SimulationError when it does not end in time."""
-        return execute(["ibsim-run", *command], self.directory, self.environment, self.seconds)
+        return execute(["ibsim-run", *argv], self.directory, self.environment, self.seconds)
 
     def opensm(self, conf: str = "opensm.conf") -> tuple[str, str]:
         """Let OpenSM configure the fabric once; return its log and what it printed."""
@@ -101,22 +98,14 @@ class Simulation:
         return path.read_text(errors="replace") if path.exists() else ""
 
 
-def execute(command: list[str], directory: Path, environment: Mapping[str, str], seconds: float) -> str:
-    """Return what a command prints, whatever its exit status; all of its processes are gone afterwards."""
-    with subprocess.Popen(
-        command, cwd=directory, env=dict(environment), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            printed, _none = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            raise SimulationError(
-                f"{' '.join(command[:2])} did not end in {seconds:g} s; allow more time, as opensm_prove_timeout does"
-            ) from None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    return printed.decode(errors="replace")
+def execute(argv: Sequence[str], directory: Path, environment: Mapping[str, str], seconds: float) -> str:
+    """Return what a command prints, whatever its exit status; SimulationError when it does not end in time."""
+    outcome = command.run(argv, seconds, cwd=directory, environment=environment)
+    if outcome.code is None:
+        raise SimulationError(
+            f"{' '.join(argv[:2])} did not end in {seconds:g} s; allow more time, as opensm_prove_timeout does"
+        )
+    return outcome.stdout + outcome.stderr
 
 
 @contextlib.contextmanager
@@ -134,7 +123,7 @@ def simulated(
     (directory / "net").write_text(netfile(plan, plane=plane))
     name = f"bedplate-{uuid.uuid4().hex[:16]}"
     environment = {
-        **os.environ, "PATH": _PATH, "LC_ALL": "C", "IBSIM_SOCKNAME": name, "SIM_HOST": f"H-{plan.hcas[start].guid}",
+        "IBSIM_SOCKNAME": name, "SIM_HOST": f"H-{plan.hcas[start].guid}",
         "OSM_TMP_DIR": str(directory), "OSM_CACHE_DIR": str(directory),
     }  # fmt: skip
     ports = sum(switch.ports + 1 for switch in plan.switches.values()) + 2 * len(plan.hcas)
@@ -142,26 +131,19 @@ def simulated(
     wanted = (nodes + 16, len(plan.switches) + 16, ports + 64, nodes + 1024)
     sizes = [str(max(pair)) for pair in zip(_HELD, wanted, strict=True)]
     limits = [word for pair in zip(("-N", "-S", "-P", "-L"), sizes, strict=True) for word in pair]
-    with (directory / "ibsim.log").open("wb") as log:
-        simulator = subprocess.Popen(
-            ["ibsim", "-s", "-n", *limits, "net"], cwd=directory, env=environment, stdin=subprocess.DEVNULL,
-            stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
-        try:
-            _wait(name, simulator, directory, seconds)
-            yield Simulation(directory, environment, seconds)
-        finally:
-            simulator.kill()
-            simulator.wait()
+    argv = ["ibsim", "-s", "-n", *limits, "net"]
+    with command.Daemon(argv, directory / "ibsim.log", cwd=directory, environment=environment) as simulator:
+        _wait(name, simulator, directory, seconds)
+        yield Simulation(directory, environment, seconds)
 
 
-def _wait(name: str, simulator: subprocess.Popen[bytes], directory: Path, seconds: float) -> None:
+def _wait(name: str, simulator: command.Daemon, directory: Path, seconds: float) -> None:
     """Wait for ibsim's last socket: a tool that comes before blocks for ever."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if f"@{name}:out9@" in Path("/proc/net/unix").read_text():
             return
-        if simulator.poll() is not None:
+        if simulator.process.poll() is not None:
             said = (directory / "ibsim.log").read_text(errors="replace").strip().split("\n")
             raise SimulationError(f"ibsim refuses the cables of the plan: {'; '.join(said[-3:])}")
         time.sleep(0.02)

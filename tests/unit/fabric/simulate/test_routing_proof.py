@@ -222,7 +222,7 @@ def test_what_is_not_self_consistent_is_refused_by_ibsim():
 
 def test_a_tool_that_hangs_is_ended(tmp_path):
     with pytest.raises(SimulationError, match=r"sleep 9 did not end in 0\.1 s"):
-        simulated_fabric.execute(["sleep", "9"], tmp_path, {"PATH": "/bin"}, 0.1)
+        simulated_fabric.execute(["sleep", "9"], tmp_path, {}, 0.1)
 
 
 def test_paths_of_opensm_conf_become_local_and_nothing_else_does():

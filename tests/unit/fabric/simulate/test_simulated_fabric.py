@@ -24,7 +24,7 @@ TOLD = (
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which nothing of it is installed."""
-    monkeypatch.setattr(simulated_fabric, "_PATH", "/nonexistent")
+    monkeypatch.setattr(simulated_fabric.command, "SEARCH_PATH", "/nonexistent")
     monkeypatch.setattr(config_test.shutil, "which", lambda *_what, **_path: None)
 
 
@@ -41,7 +41,7 @@ def test_one_tool_that_is_missing_is_named_alone(monkeypatch: pytest.MonkeyPatch
     for tool in TOOLS.keys() - {"ibdmchk"}:
         (tmp_path / tool).write_text("#!/bin/sh")
         (tmp_path / tool).chmod(0o755)
-    monkeypatch.setattr(simulated_fabric, "_PATH", str(tmp_path))
+    monkeypatch.setattr(simulated_fabric.command, "SEARCH_PATH", str(tmp_path))
     told = "ibdmchk not installed, so nothing can be simulated: apt-get install ibutils"
     assert simulated_fabric.missing_tools() == told
 
