@@ -95,6 +95,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import counts, normalised
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
     INFINIBAND,
@@ -112,21 +113,22 @@ class FabricReader:
         self.module = module
         self.wrong: list[str] = []
 
-    def run(self, name: str, *command: str) -> list[ToolOutput]:
+    def run(self, name: str, *argv: str) -> list[ToolOutput]:
         """Return what a command says, its complaints at the end."""
-        tool = self.module.get_bin_path(command[0])
+        tool = self.module.get_bin_path(argv[0])
         if not tool:
-            package = _PACKAGES[command[0]]
-            self.module.fail_json(msg=f"{command[0]} is not installed on this host: install the package {package}")
+            package = _PACKAGES[argv[0]]
+            self.module.fail_json(msg=f"{argv[0]} is not installed on this host: install the package {package}")
         seconds = self.module.params["timeout"]
-        line = ["timeout", str(seconds), tool, *command[1:]]
-        rc, out, err = self.module.run_command(line, environ_update={"LC_ALL": "C"})
-        if rc != 0 and not (command[0] == "ibnetdiscover" and out.strip() and rc != 124):
-            silence = f"no answer in {seconds} s" if rc == 124 else f"rc {rc}"
-            self.wrong.append(f"{' '.join(command)}: {err.strip() or out.strip() or silence}")
+        outcome = command.run([tool, *argv[1:]], seconds)
+        partial = argv[0] == "ibnetdiscover" and outcome.code is not None and outcome.stdout.strip()
+        if outcome.code != 0 and not partial:
+            self.wrong.append(f"{' '.join(argv)}: {outcome.error_line}")
             return []
-        tail = "\n".join(line for line in err.split("\n") if line.strip()) if command[0] == "ibnetdiscover" else ""
-        return [ToolOutput(name, f"{out.rstrip()}\n{tail}\n" if tail else out)]
+        tail = (
+            "\n".join(line for line in outcome.stderr.split("\n") if line.strip()) if argv[0] == "ibnetdiscover" else ""
+        )
+        return [ToolOutput(name, f"{outcome.stdout.rstrip()}\n{tail}\n" if tail else outcome.stdout)]
 
     def live(self) -> list[ToolOutput]:
         """Ask the tools of this host."""

@@ -87,6 +87,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import sm_log, sm_tools
 
 # Seconds that each question has, and bytes of a log that are looked at together.
@@ -101,11 +102,10 @@ class ManagerReader:
         self.module = module
         self.within = timedelta(minutes=module.params["errors_minutes"])
 
-    def run(self, *command: str) -> str:
+    def run(self, *argv: str) -> str:
         """Return what a tool prints; "" when it fails."""
-        line = ["timeout", str(_DEADLINE), *command]
-        rc, out, _err = self.module.run_command(line, environ_update={"LC_ALL": "C"})
-        return str(out) if rc == 0 else ""
+        outcome = command.run(argv, _DEADLINE)
+        return outcome.stdout if outcome.code == 0 else ""
 
     def unit(self, name: str) -> str:
         """Return what systemd says of a unit."""

@@ -85,6 +85,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.accounting.accounts_plan import (
     DesiredAccounts,
     ListedAccounts,
@@ -108,17 +109,14 @@ class SacctmgrError(Exception):
 
 
 def _sacctmgr(module: AnsibleModule, *arguments: str) -> str:
-    out: str
-    line = ["timeout", str(_DEADLINE), "sacctmgr", *arguments]
-    rc, out, err = module.run_command(line, environ_update={"LC_ALL": "C", **_environment(module)})
+    outcome = command.run(["sacctmgr", *arguments], _DEADLINE, environment=_environment(module))
     # sacctmgr says "Nothing modified" with rc 1 when the database already agrees.
-    if rc != 0 and "othing modified" not in out + err:
-        silence = f"no answer in {_DEADLINE} s" if rc == 124 else f"rc {rc}"
+    if outcome.code != 0 and "othing modified" not in outcome.stdout + outcome.stderr:
         raise SacctmgrError(
-            f"sacctmgr {' '.join(arguments)}: {(err.strip() or out.strip() or silence).rstrip('.')}. Look at `systemctl status "
+            f"sacctmgr {' '.join(arguments)}: {outcome.error_line.rstrip('.')}. Look at `systemctl status "
             "slurmdbd` and `journalctl -u slurmdbd` on the database host."
         )
-    return out
+    return outcome.stdout
 
 
 def _environment(module: AnsibleModule) -> dict[str, str]:
@@ -145,15 +143,15 @@ def _ask_unlisted(module: AnsibleModule, wanted: DesiredAccounts, state: ListedA
     found = unlisted(wanted, state)
     if not found:
         return []
-    rc, out, err = module.run_command(["timeout", str(_DEADLINE), *SQUEUE], environ_update={"LC_ALL": "C"})
-    if rc != 0:
+    outcome = command.run(SQUEUE, _DEADLINE)
+    if outcome.code != 0:
         if module.params["remove"]:
             raise SacctmgrError(
-                f"squeue: {(err or out).strip() or f'rc {rc}'}. Without it bedplate does not know whose jobs wait or run. "
+                f"squeue: {outcome.error_line}. Without it bedplate does not know whose jobs wait or run. "
                 "See that slurmctld answers, then run again."
             )
         return found
-    return unlisted(wanted, state, jobs(out))
+    return unlisted(wanted, state, jobs(outcome.stdout))
 
 
 def _warn(module: AnsibleModule, found: list[Unlisted]) -> None:

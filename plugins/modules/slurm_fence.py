@@ -59,9 +59,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence 
     Fence,
     lift,
     lift_commands,
-    runner,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurm_commands import environment, query
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurm_commands import query
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmctld_report import Live
 
 # slurmctld may be in the middle of a restart.
@@ -76,7 +75,7 @@ def give_back(
     if module.check_mode:
         return commands, []
     slurm_conf = Path(module.params["directory"]) / "slurm.conf"
-    return commands, lift(runner(module.run_command, environment(slurm_conf)), live, conf, fence, closed)
+    return commands, lift(slurm_conf, live, conf, fence, closed)
 
 
 def main() -> None:
@@ -93,11 +92,11 @@ def main() -> None:
     slurm_conf, nodes = Path(module.params["directory"]) / "slurm.conf", module.params["nodes"]
     fence = Fence(expand(nodes) if nodes else [], module.params["partitions"])
     deadline = time.monotonic() + _PATIENCE
-    live = query(module.run_command, slurm_conf)
+    live = query(slurm_conf)
     while live is None:
         if time.monotonic() < deadline:
             time.sleep(1)
-            live = query(module.run_command, slurm_conf)
+            live = query(slurm_conf)
             continue
         module.fail_json(
             msg=f"slurmctld does not answer. Nodes {nodes or 'none'} stay drained with the reason `bedplate:edit:`, and partitions "
@@ -117,7 +116,7 @@ def main() -> None:
         if not failed or time.monotonic() >= deadline:
             break
         time.sleep(1)
-        live = query(module.run_command, slurm_conf) or live
+        live = query(slurm_conf) or live
     if failed:
         remedy = "When the nodes answer, resume them, or run playbooks/scheduler.yml again after ten minutes."
         module.fail_json(msg="\n".join([*failed, f"What the run has changed stays. {remedy}"]), commands=commands)

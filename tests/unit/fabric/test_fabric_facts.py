@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import Discovery
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
 from ansible_collections.bedplate.cluster.plugins.modules import fabric_facts
@@ -46,17 +47,13 @@ def told(plane: str | None = None) -> str:
 def run(monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that runs the module with prepared answers, command -> (rc, stdout, stderr)."""
 
-    def call(answers: dict[str, tuple[int, str, str]] | None = None, **params: Any) -> dict[str, Any]:
+    def call(answers: dict[str, tuple[int | None, str, str]] | None = None, **params: Any) -> dict[str, Any]:
         class Fake:
             def __init__(self, **_arguments: Any) -> None:
                 self.params = {**DEFAULTS, **params}
 
             def get_bin_path(self, name: str) -> str | None:
                 return None if answers is None else name
-
-            def run_command(self, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-                assert line[:2] == ["timeout", "9"]
-                return (answers or {})[" ".join(line[2:])]
 
             def exit_json(self, **result: Any) -> None:
                 found.update(result)
@@ -65,7 +62,12 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
             def fail_json(self, **result: Any) -> None:
                 self.exit_json(failed=True, **result)
 
+        def outcome(argv: Sequence[str], seconds: float) -> Outcome:
+            assert seconds == 9
+            return Outcome(*(answers or {})[" ".join(argv)])
+
         found: dict[str, Any] = {}
+        monkeypatch.setattr(fabric_facts.command, "run", outcome)
         monkeypatch.setattr(fabric_facts, "AnsibleModule", Fake)
         with pytest.raises(SystemExit):
             fabric_facts.main()
@@ -91,7 +93,7 @@ def test_one_question_for_each_plane(run: Run):
 
 SILENT = {
     "no port": (1, "", "ibpanic: can't open UMAD port"),
-    "no answer": (124, "", ""),
+    "no answer": (None, "", "stopped after 9 s"),
     "no node": (0, "#\n# Topology file\n", ""),
 }
 

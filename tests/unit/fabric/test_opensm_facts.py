@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.modules import opensm_facts
 from tests.unit.fabric.messages import check_messages
 
@@ -57,11 +58,6 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
             def get_bin_path(self, name: str) -> str | None:
                 return name if tools else None
 
-            def run_command(self, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-                assert line[0] == "timeout"
-                answer = answers.get(" ".join(line[2:]))
-                return (1, "LoadState=loaded\nActiveState=active\n", "no") if answer is None else (0, answer, "")
-
             def exit_json(self, **result: Any) -> None:
                 found.update(result)
                 raise SystemExit
@@ -69,7 +65,13 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
             def fail_json(self, **result: Any) -> None:
                 self.exit_json(failed=True, **result)
 
+        def outcome(argv: Sequence[str], _seconds: float) -> Outcome:
+            answer = answers.get(" ".join(argv))
+            failed = Outcome(1, "LoadState=loaded\nActiveState=active\n", "no")
+            return failed if answer is None else Outcome(0, answer, "")
+
         found: dict[str, Any] = {}
+        monkeypatch.setattr(opensm_facts.command, "run", outcome)
         monkeypatch.setattr(opensm_facts, "AnsibleModule", Fake)
         with pytest.raises(SystemExit):
             opensm_facts.main()

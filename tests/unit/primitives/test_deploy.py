@@ -26,6 +26,7 @@ from ansible.playbook.task import Task
 from ansible.template import Templar
 
 from ansible_collections.bedplate.cluster.plugins.action.deploy import ActionModule
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import dpkg
 from ansible_collections.bedplate.cluster.plugins.modules import deploy as module
 
 ROOT = Path(__file__).parents[3]
@@ -46,6 +47,8 @@ def _apt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "apt/archives/partial").mkdir(parents=True)
     (tmp_path / "apt.conf").write_text(APT.format(base=tmp_path))
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    # Which packages came with others differs from machine to machine.
+    monkeypatch.setattr(dpkg, "EXTENDED_STATES", tmp_path / "apt/extended_states")
 
 
 def play(base: Path, arguments: dict[str, Any], *options: str) -> subprocess.CompletedProcess[str]:

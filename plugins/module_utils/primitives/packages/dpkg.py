@@ -32,7 +32,7 @@ class MissingPackages:
 def missing_packages(
     wanted: Sequence[str],
     run: Callable[[list[str]], Outcome] = command.run,
-    states: Path = EXTENDED_STATES,
+    states: Path | None = None,
 ) -> MissingPackages:
     """Return the packages of which dpkg's records do not show that they are installed for good, as they were asked for.
 
@@ -47,7 +47,7 @@ def missing_packages(
     versions = dict(_installed(said.stdout))
     native = next((arch for name, arch in versions if name == "dpkg"), "")
     there = {entry: _place(found, native, versions) for entry, found in parsed.items() if found}
-    automatic = _automatic(states)
+    automatic = _automatic(states or EXTENDED_STATES)
     # apt records what serves every architecture under the machine's own.
     passing = [entry for entry, at in there.items() if at and automatic & {at, (at[0], native)}]
     return MissingPackages([entry for entry in parsed if not there.get(entry)], passing)

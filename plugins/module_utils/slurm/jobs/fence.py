@@ -10,7 +10,7 @@ such a run from one that goes on: what is older than ten minutes is given back b
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 from ...common.files import atomic_write
 from ...common.hostlist import fold
 from ..conf.conf_reader import Conf, partitions_of
+from ..live import slurm_commands
 from ..live.slurmctld_report import Live
 
 # A reason that does not begin so is somebody else's.
@@ -208,23 +209,13 @@ def lift_commands(live: Live, conf: Conf, fence: Fence) -> list[list[str]]:
     ]
 
 
-def lift(run: Callable[[list[str]], str], live: Live, conf: Conf, fence: Fence, closed: Closed) -> list[str]:
-    """Give back what is still fenced; return what could not be given back. `run` returns the error of a command."""
+def lift(slurm_conf: Path, live: Live, conf: Conf, fence: Fence, closed: Closed) -> list[str]:
+    """Give back what is still fenced; return what could not be given back."""
     failed = {}
     for command in lift_commands(live, conf, fence):
-        error = run(command)
+        error = slurm_commands.change(command, slurm_conf)
         if error:
             failed[command[2]] = f"`{' '.join(command)}`: {error}"
     opened = [name for name in active(live, conf, fence.partitions).partitions if f"PartitionName={name}" not in failed]
     closed.remove([*opened, *settled(live, conf, fence.partitions)])
     return list(failed.values())
-
-
-def runner(run_command: Callable[..., Any], environment: dict[str, str]) -> Callable[[list[str]], str]:
-    """Return a function that runs a command of Slurm and returns its error; empty when it succeeded."""
-
-    def run(command: list[str]) -> str:
-        rc, out, err = run_command(["timeout", "30", *command], environ_update=environment)
-        return "" if rc == 0 else str(err or out).strip() or f"exit status {rc}"
-
-    return run

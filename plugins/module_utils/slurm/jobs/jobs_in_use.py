@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Protocol
 
 from ...common.hostlist import expand, fold
 from ..conf.conf_reader import Conf, parse, read
-from ..live.slurm_commands import environment, query
+from ..live import slurm_commands
 from ..live.slurmctld_report import Live
 from . import hardware_in_use
 from .cluster_identity import Identity, find_problems
@@ -23,7 +22,6 @@ from .fence import (
     lift,
     raise_commands,
     raised_by_others,
-    runner,
     settled,
     targets,
     used_partitions,
@@ -47,7 +45,6 @@ class Module(Protocol):
 
     params: dict[str, Any]
     check_mode: bool
-    run_command: Callable[..., Any]
 
     def warn(self, warning: str) -> None:
         """Show a warning."""
@@ -72,7 +69,7 @@ class InForce:
         # Before they are read: what is written in between differs from these, and is not overwritten.
         self.files = _digests(slurm_conf.parent)
         self.conf, self.gres = read(slurm_conf), read(slurm_conf.with_name("gres.conf"))
-        self.live = query(module.run_command, slurm_conf)
+        self.live = slurm_commands.query(slurm_conf)
         self.gone = leaving(self.conf, self.live, self.nodes, self.params["partitions"])
         self.plan = self._hardware()
         self.closed = Closed(Path(self.params["state_directory"]))
@@ -169,7 +166,7 @@ class InForce:
                 f"partitions {', '.join(fence.partitions)} are not closed, because {self.closed.path} cannot be written: {error}"
             ]
         failed = self._drain(fence, now)
-        behind = query(self.module.run_command, self.slurm_conf)
+        behind = slurm_commands.query(self.slurm_conf)
         if behind is None:
             return None, [_unanswered(fence, failed)]
         if failed:
@@ -187,15 +184,13 @@ class InForce:
 
     def _drain(self, fence: Fence, now: datetime) -> str:
         """Drain nodes and close partitions; return why that failed, or nothing."""
-        run = runner(self.module.run_command, environment(self.slurm_conf))
         for command in raise_commands(fence, self.params["run"], now):
-            if refusal := run(command):
+            if refusal := slurm_commands.change(command, self.slurm_conf):
                 return f"`{' '.join(command)}` failed, so a job could start on a node that changes: {refusal}"
         return ""
 
     def _lift(self, live: Live, fence: Fence) -> list[str]:
-        run = runner(self.module.run_command, environment(self.slurm_conf))
-        return lift(run, live, self.conf, fence, self.closed)
+        return lift(self.slurm_conf, live, self.conf, fence, self.closed)
 
     def _keep(self, answer: Answer, live: Live) -> None:
         """Put into the answer the lines that jobs need, and what changes."""

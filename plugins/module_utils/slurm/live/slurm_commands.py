@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from ...common import command
 from .slurmctld_report import JOB_FORMAT, Live, parse_live
 
-# `run_command` of AnsibleModule, or what behaves like it.
-RunCommand = Callable[..., Any]
-
+_DEADLINE = 30.0  # seconds
 _QUESTIONS = (
     ("scontrol", "show", "config"),
     ("scontrol", "--oneliner", "--all", "show", "nodes"),
@@ -21,9 +19,15 @@ _QUESTIONS = (
 )
 
 
-def environment(slurm_conf: Path) -> dict[str, str]:
-    """Return what Slurm's commands need in their environment to use this file and to answer in English."""
-    return {"SLURM_CONF": str(slurm_conf), "LC_ALL": "C"}
+def run(argv: Sequence[str], slurm_conf: Path) -> command.Outcome:
+    """Run a command of Slurm on the cluster of a slurm.conf."""
+    return command.run(argv, _DEADLINE, environment={"SLURM_CONF": str(slurm_conf)})
+
+
+def change(argv: Sequence[str], slurm_conf: Path) -> str:
+    """Run a command that changes what slurmctld knows; return why it failed, or nothing."""
+    outcome = run(argv, slurm_conf)
+    return "" if outcome.code == 0 else outcome.error_line
 
 
 def drop_login_variables() -> None:
@@ -32,13 +36,13 @@ def drop_login_variables() -> None:
         del os.environ[name]
 
 
-def query(run_command: RunCommand, slurm_conf: Path) -> Live | None:
+def query(slurm_conf: Path) -> Live | None:
     """Ask slurmctld everything; None when it does not answer, for half an answer would hide jobs."""
     drop_login_variables()
     answers = []
     for question in _QUESTIONS:
-        rc, out, _err = run_command(["timeout", "30", *question], environ_update=environment(slurm_conf))
-        if rc != 0:
+        outcome = run(question, slurm_conf)
+        if outcome.code != 0:
             return None
-        answers.append(str(out))
+        answers.append(outcome.stdout)
     return parse_live(*answers)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_accounts
 from tests.kit import sentences
 
@@ -30,7 +31,7 @@ WANTED_CALLS = [
 class Fake:
     """An AnsibleModule whose sacctmgr gives prepared answers."""
 
-    answers: Mapping[str, tuple[int, str, str]] = {}
+    answers: Mapping[str, tuple[int | None, str, str]] = {}
     check = False
     installed = True
     params: Mapping[str, Any] = {}
@@ -47,12 +48,13 @@ class Fake:
     def get_bin_path(self, name: str) -> str | None:
         return f"/usr/bin/{name}" if self.installed else None
 
-    def run_command(self, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-        assert line[:2] == ["timeout", "60"]
-        assert line[2] in ("sacctmgr", "squeue")
-        command = " ".join(line[4:]) if line[2] == "sacctmgr" else "squeue"
-        self.ran.append(command)
-        return next((answer for start, answer in self.answers.items() if command.startswith(start)), (0, "", ""))
+    def run(self, argv: Sequence[str], _environment: Mapping[str, str]) -> Outcome:
+        """Answer a command of Slurm."""
+        assert argv[0] in ("sacctmgr", "squeue")
+        line = " ".join(argv[2:]) if argv[0] == "sacctmgr" else "squeue"
+        self.ran.append(line)
+        answers = (answer for start, answer in self.answers.items() if line.startswith(start))
+        return Outcome(*next(answers, (0, "", "")))
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -67,13 +69,18 @@ class Fake:
 
 def run(
     monkeypatch: pytest.MonkeyPatch,
-    answers: Mapping[str, tuple[int, str, str]],
+    answers: Mapping[str, tuple[int | None, str, str]],
     *,
     check: bool = False,
     installed: bool = True,
     accounts: Mapping[str, Any] = ACCOUNTS,
     remove: bool = False,
 ) -> Fake:
+    def outcome(argv: Sequence[str], seconds: float, environment: Mapping[str, str] | None = None) -> Outcome:
+        assert seconds == 60
+        return Fake.last.run(argv, environment or {})
+
+    monkeypatch.setattr(slurm_accounts.command, "run", outcome)
     monkeypatch.setattr(slurm_accounts, "AnsibleModule", Fake)
     monkeypatch.setattr(Fake, "check", check)
     monkeypatch.setattr(Fake, "installed", installed)
@@ -123,9 +130,9 @@ def test_a_forecast_without_slurmdbd_is_a_warning(monkeypatch: pytest.MonkeyPatc
     sentences.check(SENTENCES, "no answer to sacctmgr in check mode", [warning.replace(why, "...")])
 
 
-@pytest.mark.parametrize(("answer", "text"), [(REFUSED, SILENT), ((124, "", ""), "60 s")])
+@pytest.mark.parametrize(("answer", "text"), [(REFUSED, SILENT), ((None, "", "stopped after 60 s"), "60 s")])
 def test_without_slurmdbd_a_run_fails_and_says_where_to_look(
-    monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str, str], text: str
+    monkeypatch: pytest.MonkeyPatch, answer: tuple[int | None, str, str], text: str
 ):
     result = run(monkeypatch, {"list qos": answer}).result
     assert (result["failed"], result["asked"], result["calls"]) == (True, False, [])
@@ -210,13 +217,13 @@ def test_no_variable_of_a_login_hides_the_jobs_of_an_account(monkeypatch: pytest
     monkeypatch.setenv("SQUEUE_STATES", "PENDING")
     monkeypatch.setenv("SLURM_CLUSTERS", "other")
     seen: list[dict[str, str]] = []
-    run_command = Fake.run_command
+    answer = Fake.run
 
-    def look(module: Fake, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-        seen.append({**os.environ, **environ_update})
-        return run_command(module, line, environ_update)
+    def look(module: Fake, argv: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+        seen.append({**os.environ, **environment})
+        return answer(module, argv, environment)
 
-    monkeypatch.setattr(Fake, "run_command", look)
+    monkeypatch.setattr(Fake, "run", look)
     run(monkeypatch, {"list assoc": (0, STORED, "")}, remove=True)
     assert len(seen) == 3 + len(REMOVED)
     assert not any({"SQUEUE_STATES", "SLURM_CLUSTERS"} & set(environment) for environment in seen)
@@ -224,12 +231,12 @@ def test_no_variable_of_a_login_hides_the_jobs_of_an_account(monkeypatch: pytest
 
 def test_jobs_in_hidden_partitions_keep_their_account(monkeypatch: pytest.MonkeyPatch):
     """As squeue has it for who is not root: without --all it prints no job of a hidden partition."""
-    run_command = Fake.run_command
+    answer = Fake.run
 
-    def squeue(module: Fake, line: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-        if "squeue" in line:
-            return (0, "old|carol\n" if "--all" in line else "", "")
-        return run_command(module, line, environ_update)
+    def squeue(module: Fake, argv: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+        if "squeue" in argv:
+            return Outcome(0, "old|carol\n" if "--all" in argv else "", "")
+        return answer(module, argv, environment)
 
-    monkeypatch.setattr(Fake, "run_command", squeue)
+    monkeypatch.setattr(Fake, "run", squeue)
     assert run(monkeypatch, {"list assoc": (0, STORED, "")}, remove=True).result["calls"] == REMOVED[:1]

@@ -8,12 +8,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import read
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence import (
     Closed,
@@ -22,7 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence 
     reason,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.kept_lines import notices
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurm_commands import query
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import slurm_commands
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_fence, slurm_in_use
 from tests.kit import sentences
 
@@ -74,15 +76,16 @@ class Node:
     check_mode = False
     updates: list[str]
 
-    def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+        """Answer a command of Slurm as slurmctld would."""
         if "update" in command:
             # The reason has the time of the run.
-            self.updates.append(re.sub(r"(bedplate:edit:)\S+", r"\1", " ".join(command[4:])))
+            self.updates.append(re.sub(r"(bedplate:edit:)\S+", r"\1", " ".join(command[2:])))
             self.after_update()
-            return (0, "", "")
-        self.environments.append({**os.environ, **environ_update})
+            return Outcome(0, "", "")
+        self.environments.append({**os.environ, **environment})
         key = "squeue" if "squeue" in command else command[-1]
-        return (1, "", "refused") if self.answers is None or key not in self.answers else (0, self.answers[key], "")
+        return Outcome(1, "", "refused") if key not in (self.answers or {}) else Outcome(0, self.answers[key], "")
 
     def warn(self, text: str) -> None:
         self.warnings.append(text)
@@ -95,9 +98,15 @@ class Node:
         return answer.kept, problems
 
 
+def installed(node: Node, monkeypatch: pytest.MonkeyPatch) -> Node:
+    """Have a controller answer the commands of Slurm."""
+    monkeypatch.setattr(slurm_commands.command, "run", lambda argv, _seconds, environment: node.run(argv, environment))
+    return node
+
+
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Node(tmp_path)
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    return installed(Node(tmp_path), monkeypatch)
 
 
 def test_a_fresh_host_has_nothing_to_keep_and_is_not_asked(node: Node):
@@ -480,7 +489,6 @@ def test_an_option_that_ends_jobs_waits_for_them(
 def test_the_module_in_check_mode_on_a_node_without_slurm(node: Node, text: str, rc: int, said: str):
     if text:
         node.conf(text)
-    (node.etc / "timeout").symlink_to("/usr/bin/timeout")
     arguments = {**node.params, "nodes": "n1", "partitions": ["gpu"], "_ansible_check_mode": True}
     done = subprocess.run(
         [sys.executable, "-m", "ansible_collections.bedplate.cluster.plugins.modules.slurm_in_use"],
@@ -637,11 +645,13 @@ def test_what_a_killed_run_has_drained_is_given_back_by_the_next(node: Node):
 
 def test_a_fence_that_cannot_be_put_up_is_a_refusal(node: Node, monkeypatch: pytest.MonkeyPatch):
     fenced(node)
-    original = node.run_command
+    original = node.run
     monkeypatch.setattr(
         node,
-        "run_command",
-        lambda command, environ_update: (1, "", "denied") if "update" in command else original(command, environ_update),
+        "run",
+        lambda command, environment: (
+            Outcome(1, "", "denied") if "update" in command else original(command, environment)
+        ),
     )
     (problem,) = node.answer()[1]
     assert "denied" in problem
@@ -687,17 +697,17 @@ def test_what_was_drained_before_a_fence_failed_is_given_back(node: Node, monkey
     node.params.update(nodes="n[1-2]", partitions=["gpu"], node_lines=[])
     assert node.answers
     node.answers["partitions"] = "PartitionName=gpu Nodes=n[1-3] State=UP\nPartitionName=old Nodes=n3 State=UP\n"
-    original = node.run_command
+    original = node.run
 
-    def half(command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+    def half(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
         if "PartitionName=old" in command and "State=DRAIN" in command:
             assert node.answers
             state = f"NodeName=n3 State=IDLE+DRAIN {FENCED}"
             node.answers["nodes"] = node.answers["nodes"].replace("NodeName=n3 Sockets=1 State=IDLE", state)
-            return (1, "", "denied")
-        return original(command, environ_update)
+            return Outcome(1, "", "denied")
+        return original(command, environment)
 
-    monkeypatch.setattr(node, "run_command", half)
+    monkeypatch.setattr(node, "run", half)
     assert "denied" in node.answer()[1][0]
     assert node.updates[-1] == "NodeName=n3 State=RESUME"
 
@@ -859,7 +869,7 @@ def test_a_partition_with_a_late_job_is_open_again(node: Node):
 
 
 def give_back(node: Node, *partitions: str) -> tuple[list[str], list[str]]:
-    live = query(node.run_command, node.etc / "slurm.conf")
+    live = slurm_commands.query(node.etc / "slurm.conf")
     assert live
     conf = read(node.etc / "slurm.conf")
     fence = Fence(["n3"], list(partitions))
@@ -934,13 +944,13 @@ def test_what_cannot_be_opened_stays_on_record_and_all_else_is_given_back(node: 
     record = closed(node, "DRAIN", "old")
     assert node.answers
     node.answers["nodes"] = f"NodeName=n3 State=IDLE+DRAIN {FENCED}\n"
-    original = node.run_command
+    original = node.run
 
-    def denied(command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-        node.updates += [" ".join(command[4:])] if "update" in command else []
-        return (1, "", "denied") if "update" in command else original(command, environ_update)
+    def denied(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+        node.updates += [" ".join(command[2:])] if "update" in command else []
+        return Outcome(1, "", "denied") if "update" in command else original(command, environment)
 
-    monkeypatch.setattr(node, "run_command", denied)
+    monkeypatch.setattr(node, "run", denied)
     assert len(give_back(node, "old")[1]) == 2
     assert node.updates == ["NodeName=n3 State=RESUME", "PartitionName=old State=UP"]
     assert record.exists()

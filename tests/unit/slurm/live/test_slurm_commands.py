@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.unit.slurm.jobs.test_slurm_in_use import NODES, Node, closed
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from tests.unit.slurm.jobs.test_slurm_in_use import NODES, Node, closed, installed
 
 
 class Hiding(Node):
@@ -18,18 +20,19 @@ class Hiding(Node):
     Without --all they hide a hidden partition from who is not root; without --local they show jobs of other clusters of a federation.
     """
 
-    def run_command(self, command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
-        code, out, err = super().run_command(command, environ_update)
+    def run(self, command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+        outcome = super().run(command, environment)
+        out = outcome.stdout
         if "config" not in command and "--all" not in command:
             out = "".join(line for line in out.splitlines(keepends=True) if "old" not in line and "n3" not in line)
         if "squeue" in command and "--local" not in command:
             out += "99|gpu|n2|\n"
-        return code, out, err
+        return Outcome(outcome.code, out, outcome.stderr)
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Node:
-    return Hiding(tmp_path)
+def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
+    return installed(Hiding(tmp_path), monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -52,14 +55,14 @@ def test_what_is_written_while_slurmctld_is_asked_differs_from_what_was_compared
     (node.etc / "job_submit.lua").write_text("-- one\n")
     node.up()
     before = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in node.etc.iterdir()}
-    ask = node.run_command
+    ask = node.run
 
-    def meanwhile(command: list[str], environ_update: dict[str, str]) -> tuple[int, str, str]:
+    def meanwhile(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
         node.conf(NODES + "# another run\n")
         (node.etc / "job_submit.lua").write_text("-- two\n")
-        return ask(command, environ_update)
+        return ask(command, environment)
 
-    node.run_command = meanwhile  # type: ignore[method-assign]
+    node.run = meanwhile  # type: ignore[method-assign]
     answer, problems = node.answer()
     assert (answer.files, problems) == (before, [])
     assert set(before) == {"slurm.conf", "job_submit.lua"}
