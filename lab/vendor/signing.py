@@ -38,7 +38,7 @@ class Keys:
         defined = [word for macro, value in macros.items() for word in ("--define", f"{macro} {value}")]
         capture(["rpmsign", *defined, "--addsign", *map(str, files)], why="The rpms could not be signed.", timeout=300)
 
-    def bring(self, name: str, path: Path) -> None:
+    def add(self, name: str, path: Path) -> None:
         """Take the key from its file, or make it (mode 0600 in a folder of mode 0700)."""
         if path.exists():
             capture([*self._gpg, "--import", str(path)])
@@ -59,7 +59,7 @@ def keys(folder: Path, names: Iterable[str]) -> Iterator[Keys]:
         try:
             found = Keys(home)
             for name in names:
-                found.bring(name, folder / f"{name}.asc")
+                found.add(name, folder / f"{name}.asc")
             yield found
         finally:
             succeeds(["env", f"GNUPGHOME={home}", "gpgconf", "--kill", "gpg-agent"])

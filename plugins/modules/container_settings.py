@@ -84,8 +84,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.
 _SETTLE = 1.0  # seconds after which a daemon that was restarted is looked at
 
 
-class Bringer:
-    """Brings the settings of one machine."""
+class ContainerSettings:
+    """Write the settings of one machine, and restart the daemons that read them."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
@@ -211,7 +211,7 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    bringer = Bringer(module)
+    bringer = ContainerSettings(module)
     problems = bringer.plan()
     if problems:
         module.fail_json(msg="\n".join(problems))

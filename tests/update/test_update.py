@@ -52,7 +52,7 @@ def test_check_succeeds_and_changes_nothing(update: Update):
 
 
 def test_check_says_from_which_release_the_cluster_comes(update: Update):
-    assert f"update of bedplate from {update.release.number} to {RELEASE}: " in good(update.checked).words
+    assert f"update of bedplate from {update.release.number} to {RELEASE}: " in good(update.checked).text
 
 
 def test_the_update_succeeds(update: Update):
@@ -132,7 +132,7 @@ def test_records_are_taken_over_and_nothing_of_the_release_before_is_left(update
 
 def test_a_second_run_changes_nothing(update: Update):
     assert {host: one["changed"] for host, one in good(update.again).hosts.items() if one["changed"]} == {}
-    assert "update of bedplate" not in good(update.again).words
+    assert "update of bedplate" not in good(update.again).text
 
 
 def test_verify_has_nothing_to_say_but_that_there_is_no_gpu(update: Update):

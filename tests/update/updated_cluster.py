@@ -58,7 +58,7 @@ class Run:
         return recap(self.output)
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Return all that was printed, in one line."""
         return " ".join(f"{self.output} {self.warnings}".split())
 

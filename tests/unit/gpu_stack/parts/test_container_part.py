@@ -1,4 +1,4 @@
-"""What the role container_runtime is told to bring to a machine, and what its variables may not ask for."""
+"""What the role container_runtime is told to part to a machine, and what its variables may not ask for."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ NAMES = {
 
 
 @pytest.fixture
-def bring(tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def part(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """Return what a host gets of a cluster file with this system and toolkit, and these choices."""
 
-    def bring(
+    def part(
         system: str = "debian-13", host: str = "gpu1", toolkit: str = ', container_toolkit: "1.18.2"', **choices: Any
     ) -> dict[str, Any]:
         path = tmp_path / "c.bedplate.yml"
@@ -72,11 +72,11 @@ def bring(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         path.write_text(f"{FILE}gpu_stack: {{{stack}{module}}}\n")
         return deployment(software_of(load(path), host), {**CHOICES, **choices})
 
-    return bring
+    return part
 
 
-def test_the_toolkit_is_four_packages_of_one_version_and_held(bring: Callable[..., dict[str, Any]]) -> None:
-    found = bring()
+def test_the_toolkit_is_four_packages_of_one_version_and_held(part: Callable[..., dict[str, Any]]) -> None:
+    found = part()
     toolkit = dict(entry.split("=") for entry in found["packages"] if "=" in entry)
     assert set(toolkit) == NAMES == set(found["hold"])
     assert set(toolkit.values()) == {"1.18.2-1"}
@@ -87,38 +87,38 @@ def test_the_toolkit_is_four_packages_of_one_version_and_held(bring: Callable[..
     assert all(name in pins[0] for name in NAMES)
 
 
-def test_on_el_dnf_brings_and_locks_it(bring: Callable[..., dict[str, Any]]) -> None:
-    told = bring("rocky-9")
+def test_on_el_dnf_brings_and_locks_it(part: Callable[..., dict[str, Any]]) -> None:
+    told = part("rocky-9")
     assert (told["manager"], told["hold"], told["packages"][-1]) == ("dnf", [], "podman")
     (locks,) = (one["content"] for one in told["sources"] if one["path"] == LOCKS)
     assert "libnvidia-container1-1.18.2-1.*" in locks.splitlines()
 
 
-def test_deploy_takes_what_is_brought(bring: Callable[..., dict[str, Any]]) -> None:
-    found = bring(engines=["podman", "docker", "containerd"])
+def test_deploy_takes_what_is_brought(part: Callable[..., dict[str, Any]]) -> None:
+    found = part(engines=["podman", "docker", "containerd"])
     assert mistakes("container_runtime", [*found["sources"], *found["files"]], []) == []
     assert read_units([*found["units"], *found["daemons"]])[1] == []
 
 
 def test_a_toolkit_that_leaves_the_file_takes_its_pins_holds_and_unit_along(
-    bring: Callable[..., dict[str, Any]],
+    part: Callable[..., dict[str, Any]],
 ) -> None:
-    gone = bring(toolkit="")
+    gone = part(toolkit="")
     assert [gone[key] for key in ("sources", "packages", "hold", "files")] == [[]] * 4
     assert [unit.name for unit in read_units(gone["units"])[0] if unit.may_be_absent] == [
         "bedplate-cdi.service", "nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service",
     ]  # fmt: skip
     # Of a login node the file says nothing, so nothing of it is taken away.
-    assert [gone["state"], bring(host="ctl1")["state"], bring()["state"]] == ["absent", "", "present"]
+    assert [gone["state"], part(host="ctl1")["state"], part()["state"]] == ["absent", "", "present"]
 
 
 @pytest.mark.parametrize(("host", "toolkit"), [("ctl1", ', container_toolkit: "1.18.2"'), ("gpu1", "")])
 def test_without_a_toolkit_nothing_is_brought_but_pyxis(
-    bring: Callable[..., dict[str, Any]], tmp_path: Path, host: str, toolkit: str
+    part: Callable[..., dict[str, Any]], tmp_path: Path, host: str, toolkit: str
 ) -> None:
-    assert bring(host=host, toolkit=toolkit)["packages"] == []
-    assert bring(host=host, toolkit=toolkit)["pyxis"] == {}
-    found = bring(host=host, toolkit=toolkit, **archives(tmp_path))
+    assert part(host=host, toolkit=toolkit)["packages"] == []
+    assert part(host=host, toolkit=toolkit)["pyxis"] == {}
+    found = part(host=host, toolkit=toolkit, **archives(tmp_path))
     assert found["packages"] == []
     assert found["pyxis"]["archives"][0]["path"] == "/var/lib/bedplate/archives/pyxis-1.tar.gz"
     assert found["asked"] == {
@@ -148,30 +148,30 @@ def test_the_unit_asks_for_the_driver_and_not_for_a_file_name() -> None:
     ],
 )  # fmt: skip
 def test_an_engine_gets_what_its_release_reads(
-    bring: Callable[..., dict[str, Any]], system: str, engine: str, values: dict[str, Any]
+    part: Callable[..., dict[str, Any]], system: str, engine: str, values: dict[str, Any]
 ) -> None:
-    found = bring(system, engines=[engine])
+    found = part(system, engines=[engine])
     assert found["settings"][0]["values"] == values
     assert found["daemons"] == [{"name": f"{engine}.service", "enabled": True, "state": "started"}]
 
 
 def test_an_engine_without_cdi_keeps_runc_and_gets_a_runtime_that_reads_it(
-    bring: Callable[..., dict[str, Any]],
+    part: Callable[..., dict[str, Any]],
 ) -> None:
-    found = bring("debian-12", engines=["containerd"])
+    found = part("debian-12", engines=["containerd"])
     text = set_values("", found["settings"][0]["values"])
     assert "containerd.runtimes.runc]" in text
     assert "containerd.runtimes.nvidia.options]" in text
     assert found["settings"][1]["values"] == {"nvidia-container-runtime": {"mode": "cdi"}}
 
 
-def test_podman_has_no_daemon_and_no_settings(bring: Callable[..., dict[str, Any]]) -> None:
-    found = bring()
+def test_podman_has_no_daemon_and_no_settings(part: Callable[..., dict[str, Any]]) -> None:
+    found = part()
     assert (found["settings"], found["daemons"]) == ([], [])
 
 
-def test_what_a_system_lacks_can_be_named(bring: Callable[..., dict[str, Any]]) -> None:
-    found = bring(engines=["crio"], packages={"crio": ["cri-o"]})
+def test_what_a_system_lacks_can_be_named(part: Callable[..., dict[str, Any]]) -> None:
+    found = part(engines=["crio"], packages={"crio": ["cri-o"]})
     assert "cri-o" in found["packages"]
     assert found["settings"][0]["unit"] == "crio.service"
 
@@ -187,8 +187,8 @@ def archives(tmp_path: Path) -> dict[str, Any]:
     }
 
 
-def test_enroot_and_pyxis(bring: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
-    found = bring(**archives(tmp_path))
+def test_enroot_and_pyxis(part: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
+    found = part(**archives(tmp_path))
     assert found["enroot"]["archives"] == [
         {
             "path": "/var/lib/bedplate/archives/enroot_4.1.2-1_amd64.deb",
@@ -203,7 +203,7 @@ def test_enroot_and_pyxis(bring: Callable[..., dict[str, Any]], tmp_path: Path) 
     assert "user.max_user_namespaces = 65536" in texts["/etc/sysctl.d/60-bedplate-namespaces.conf"]
     assert texts["/etc/enroot/enroot.conf.d/60-bedplate.conf"] == "ENROOT_RUNTIME_PATH /run/enroot/user-$(id -u)\n"
     assert "squashfs-tools" in found["packages"]
-    none = bring(**{**archives(tmp_path), "namespaces": 0})
+    none = part(**{**archives(tmp_path), "namespaces": 0})
     texts = {entry["path"]: entry.get("content", "") for entry in none["enroot"]["files"]}
     assert "max_" not in texts["/etc/sysctl.d/60-bedplate-namespaces.conf"]
 
@@ -229,16 +229,16 @@ def test_enroot_and_pyxis(bring: Callable[..., dict[str, Any]], tmp_path: Path) 
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_with_what_is_allowed(
-    bring: Callable[..., dict[str, Any]], case: str, choices: dict[str, Any], values: str
+    part: Callable[..., dict[str, Any]], case: str, choices: dict[str, Any], values: str
 ) -> None:
     with pytest.raises(ContainerError, match=values) as caught:
-        bring(**choices)
+        part(**choices)
     if case:
         said = re.sub(r"SHA-256 [0-9a-f]+", "SHA-256 DIGEST", str(caught.value))
         sentences.check(SENTENCES, f"an engine that cannot be: {case}", [said])
 
 
-def test_all_mistakes_are_told_at_once(bring: Callable[..., dict[str, Any]]) -> None:
+def test_all_mistakes_are_told_at_once(part: Callable[..., dict[str, Any]]) -> None:
     with pytest.raises(ContainerError) as caught:
-        bring(engines=["pod", "crio", "enroot"], packages={"x": []})
+        part(engines=["pod", "crio", "enroot"], packages={"x": []})
     assert len(str(caught.value).splitlines()) == 4
