@@ -38,6 +38,8 @@ class Code:
     imports: Mapping[str, frozenset[str]]
     # Modules of module_utils that roles install on nodes as programs.
     programs: frozenset[str]
+    # Module -> the full names of what it imports, relative imports left out.
+    full_names: Mapping[str, frozenset[str]]
 
     def closure(self, roots: Iterable[str]) -> set[str]:
         """Return the modules that the roots need, packages included."""
@@ -62,7 +64,9 @@ def read(plugins: Path) -> Code:
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in paths.items()}
     imports = {name: frozenset(_imports(name, tree, paths)) for name, tree in trees.items()}
     programs = {f"{NODES}.{one}" for tree in trees.values() for one in _programs(tree)}
-    return Code(paths, imports, frozenset(programs))
+    return Code(
+        paths, imports, frozenset(programs), {name: frozenset(_full_names(tree)) for name, tree in trees.items()}
+    )
 
 
 def _packages(name: str) -> Iterator[str]:
@@ -77,7 +81,7 @@ def _name(path: Path, plugins: Path) -> str:
 
 def _imports(name: str, tree: ast.AST, paths: Mapping[str, Path]) -> set[str]:
     package = name.split(".") if paths[name].name == "__init__.py" else name.split(".")[:-1]
-    found = set()
+    found = {one[len(PACKAGE) + 1 :] for one in _full_names(tree) if one.startswith(f"{PACKAGE}.")}
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom):
             continue
@@ -91,6 +95,14 @@ def _imports(name: str, tree: ast.AST, paths: Mapping[str, Path]) -> set[str]:
         names = {f"{base}.{alias.name}".lstrip(".") for alias in node.names}
         found |= {one if one in paths else base for one in names}
     return {one for one in found if one in paths}
+
+
+def _full_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module or ""
 
 
 def _programs(tree: ast.Module) -> Iterator[str]:
@@ -125,23 +137,42 @@ def _modules(code: Code, room: str) -> list[Path]:
 def mistakes(code: Code, allowed: Mapping[str, Iterable[str]], root: Path) -> list[str]:
     """Return a line for each arrow that is not allowed, each file on the wrong floor, each circle and each crowded folder."""
     seen = arrows(code)
-    return [*_arrows(seen, allowed), *_floors(code, root), *_circles(seen), *_crowded(root)]
+    return [
+        *_arrows(code, seen, allowed, root),
+        *_floors(code, root),
+        *_imports_of_floors(code, root),
+        *_circles(seen),
+        *_crowded(root),
+    ]
 
 
-def _arrows(seen: Mapping[str, set[str]], allowed: Mapping[str, Iterable[str]]) -> Iterator[str]:
+def _arrows(
+    code: Code, seen: Mapping[str, set[str]], allowed: Mapping[str, Iterable[str]], root: Path
+) -> Iterator[str]:
     permitted = {here: set(there or ()) for here, there in allowed.items()}
     for here, rooms in sorted(seen.items()):
         if here not in permitted:
             yield f"{here}: this room is not in tools/rooms.yml; add it with its arrows, or move its files"
             continue
         yield from (
-            f"{here} -> {there}: this arrow is not in tools/rooms.yml" for there in sorted(rooms - permitted[here])
+            f"{_importer(code, here, there, root)}: imports {there}, and tools/rooms.yml has no such arrow for {here}; move the code, "
+            "or add the arrow and say in the commit why"
+            for there in sorted(rooms - permitted[here])
         )
         yield from (
             f"{here} -> {there}: nothing uses this arrow; remove it from tools/rooms.yml"
             for there in sorted(permitted[here] - rooms)
         )
     yield from (f"{here}: no such room; remove it from tools/rooms.yml" for here in sorted(set(permitted) - set(seen)))
+
+
+def _importer(code: Code, here: str, there: str, root: Path) -> Path:
+    """Return the first file of a room that imports another room."""
+    files = (
+        path for name, path in code.paths.items()
+        if code.room(name) == here and there in {code.room(one) for one in code.imports[name]}
+    )  # fmt: skip
+    return next(files).relative_to(root)
 
 
 def _floors(code: Code, root: Path) -> Iterator[str]:
@@ -157,23 +188,44 @@ def _floors(code: Code, root: Path) -> Iterator[str]:
             yield f"{where}: imports plugins of the folder {', '.join(plugins)}; move what it needs to {floor}"
 
 
+def _imports_of_floors(code: Code, root: Path) -> Iterator[str]:
+    """Yield what nodes do not have, and imports within a floor that are not relative."""
+    for name, path in code.paths.items():
+        where, floor = path.relative_to(root), name.partition(".")[0]
+        tops = (
+            {one.partition(".")[0] for one in code.full_names[name]} - sys.stdlib_module_names - {"ansible_collections"}
+        )
+        if floor == NODES and tops:
+            yield f"{where}: imports {', '.join(sorted(tops))}; allowed on nodes: Python's standard library and module_utils"
+        if floor in FLOORS and any(one.startswith(f"{PACKAGE}.{floor}.") for one in code.full_names[name]):
+            yield f"{where}: imports {floor} by its full name; write a relative import"
+
+
 def _circles(seen: Mapping[str, set[str]]) -> Iterator[str]:
-    beyond = {here: _reached(seen, here) for here in seen}
-    pairs = {tuple(sorted((here, there))) for here in seen for there in beyond[here] if here in beyond.get(there, ())}
-    yield from (
-        f"{one} <-> {other}: each imports the other, directly or not" for one, other in sorted(pairs) if one != other
-    )
+    """Yield one circle of each set of rooms that import each other."""
+    known: set[str] = set()
+    for room in sorted(seen):
+        path = [] if room in known else _way(seen, room, room)
+        if path:
+            known |= set(path)
+            yield f"{' -> '.join(path)}: these rooms import each other in a circle"
 
 
-def _reached(seen: Mapping[str, set[str]], room: str) -> set[str]:
-    found: set[str] = set()
-    todo = list(seen[room])
-    while todo:
-        one = todo.pop()
-        if one not in found:
-            found.add(one)
-            todo += seen.get(one, ())
-    return found
+def _way(seen: Mapping[str, set[str]], start: str, end: str) -> list[str]:
+    """Return the shortest way along arrows from a room to another, or back to itself; empty where there is no way."""
+    before: dict[str, str] = {}
+    todo = [start]
+    for here in todo:
+        for there in sorted(seen.get(here, ())):
+            if there == end:
+                way = [end, here]
+                while way[-1] != start:
+                    way.append(before[way[-1]])
+                return way[::-1]
+            if there not in before:
+                before[there] = here
+                todo.append(there)
+    return []
 
 
 def _crowded(root: Path) -> Iterator[str]:
@@ -181,7 +233,7 @@ def _crowded(root: Path) -> Iterator[str]:
     for folder in (one for top in tops for one in [top, *sorted(top.rglob("*/"))]):
         count = sum(one.is_file() for one in folder.glob("*"))
         if count > MOST_FILES and "__pycache__" not in folder.parts:
-            yield f"{folder.relative_to(root)}: {count} files; allowed: {MOST_FILES}"
+            yield f"{folder.relative_to(root)}: {count} files, __init__.py and data counted; allowed: {MOST_FILES}. Make a folder of some"
 
 
 def layers(seen: Mapping[str, set[str]], floor: str) -> list[list[str]]:
@@ -245,9 +297,10 @@ def main(arguments: list[str] | None = None) -> int:
     found = mistakes(code, yaml.safe_load(ROOMS.read_text(encoding="utf-8")), ROOT)
     drawn = picture(code)
     text = PAGE.read_text(encoding="utf-8")
-    if options.write:
+    # A picture of what is wrong would read as permitted.
+    if options.write and not found:
         PAGE.write_text(page(text, drawn), encoding="utf-8")
-    elif _arrows_of(page(text, drawn)) != _arrows_of(text):
+    elif not found and _arrows_of(page(text, drawn)) != _arrows_of(text):
         found.append("docs/architecture.md shows other rooms: run python -m tools.architecture --write")
     if found or not options.check:
         print("\n".join(found) if found else drawn)

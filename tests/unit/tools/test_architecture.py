@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -57,7 +58,14 @@ def test_the_rooms_of_this_tree_are_read_from_imports_of_every_form() -> None:
 @pytest.mark.parametrize(
     ("changes", "rooms", "place"),
     [
-        ({"module_utils/common/text.py": "from ..parts.boot import x\n"}, None, "module_utils/common -> module_utils/parts"),
+        ({"module_utils/common/text.py": "from ..parts.boot import x\n"}, None, "plugins/module_utils/common/text.py"),
+        ({"plugin_utils/plan/part.py": f"import {PACKAGE}.module_utils.common.text\nimport {PACKAGE}.module_utils.parts.boot\n"},
+         {**ROOMS, "plugin_utils/plan": ["module_utils/common"]}, "plugins/plugin_utils/plan/part.py"),
+        ({"module_utils/parts/boot.py": "import yaml\n"}, None, "plugins/module_utils/parts/boot.py"),
+        ({"module_utils/parts/boot.py": "from ansible.module_utils.basic import AnsibleModule\n"}, None,
+         "plugins/module_utils/parts/boot.py"),
+        ({"module_utils/parts/boot.py": f"from {PACKAGE}.module_utils.parts.writer import write\n"}, None,
+         "plugins/module_utils/parts/boot.py"),
         ({}, {**ROOMS, "plugin_utils/common": ["plugin_utils/plan"]}, "plugin_utils/common -> plugin_utils/plan"),
         ({"plugin_utils/other/x.py": ""}, None, "plugin_utils/other"),
         ({}, {**ROOMS, "plugin_utils/gone": []}, "plugin_utils/gone"),
@@ -71,7 +79,7 @@ def test_the_rooms_of_this_tree_are_read_from_imports_of_every_form() -> None:
         ({"plugin_utils/common/shipped.py": f"from {PACKAGE}.modules.load import x\n"},
          {**ROOMS, "plugin_utils/common": ["modules"]}, "plugins/plugin_utils/common/shipped.py"),
         ({"plugin_utils/common/shipped.py": "from ..plan import part\n"}, {**ROOMS, "plugin_utils/common": ["plugin_utils/plan"]},
-         "plugin_utils/common <-> plugin_utils/plan"),
+         "plugin_utils/common -> plugin_utils/plan -> plugin_utils/common"),
         ({f"plugin_utils/plan/m{number}.py": "" for number in range(20)}, None, "plugins/plugin_utils/plan"),
     ],
 )  # fmt: skip
@@ -99,4 +107,19 @@ def test_the_command_fails_and_names_the_arrow(
     file.write_text(yaml.safe_dump({**rooms, "module_utils/verify": []}))
     monkeypatch.setattr(architecture, "ROOMS", file)
     assert architecture.main([]) == 1
-    assert "module_utils/verify -> module_utils/drift" in capsys.readouterr().out
+    assert re.search(
+        r"^plugins/module_utils/verify/\w+\.py: imports module_utils/drift,", capsys.readouterr().out, re.MULTILINE
+    )
+
+
+def test_no_picture_of_what_is_wrong_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rooms, page = tmp_path / "rooms.yml", tmp_path / "architecture.md"
+    rooms.write_text(yaml.safe_dump({**yaml.safe_load(architecture.ROOMS.read_text()), "module_utils/verify": []}))
+    page.write_text(f"{architecture.BEGIN}{architecture.END}")
+    monkeypatch.setattr(architecture, "ROOMS", rooms)
+    monkeypatch.setattr(architecture, "PAGE", page)
+    assert architecture.main(["--write"]) == 1
+    assert page.read_text() == f"{architecture.BEGIN}{architecture.END}"
+    assert "--write" not in capsys.readouterr().out
