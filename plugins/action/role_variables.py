@@ -82,7 +82,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 templated |= {name} if has_template(extra.get(name, variables[name])) else set()
                 checker.look("this run", name, extra.get(name, variables[name]))
         unknown = unknown_variables(places, known)
-        mistakes = [f"{summary(found)}: {name} {renamed[name].message}" for name, found in sorted(old_names.items())]
+        mistakes = []
+        for name, found in sorted(old_names.items()):
+            new = renamed[name].new
+            is_set = new in variables or set(found) <= set(places.get(new, ()))
+            mistakes.append(f"{summary(found)}: {name} {renamed[name].message(new_is_set=is_set)}")
         mistakes += [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         mistakes += self._choices(inventory, places, templated, specified)

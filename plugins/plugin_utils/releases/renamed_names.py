@@ -23,14 +23,14 @@ class RenamedName:
     new: str
     since: str
 
-    @property
-    def message(self) -> str:
-        """Return what to do about the old name.
+    def message(self, new_is_set: bool) -> str:
+        """Return what to do about the old name, where the new one may be set beside it.
 
-        >>> RenamedName("variable", "slurm_x", "slurm_y", "0.2.0").message
+        >>> RenamedName("variable", "slurm_x", "slurm_y", "0.2.0").message(new_is_set=False)
         "was renamed in 0.2.0. Write 'slurm_y'."
         """
-        return f"was renamed in {self.since}. Write {self.new!r}."
+        advice = f"Remove it: {self.new!r} is set." if new_is_set else f"Write {self.new!r}."
+        return f"was renamed in {self.since}. {advice}"
 
 
 @cache

@@ -21,7 +21,18 @@ from ..slurm.tables import conf_text
 from ..tuning import kernel_settings
 
 SetOn = Mapping[str, Mapping[str, Any]]
-"""Host -> its variables, as far as the inventory and the command line set them."""
+"""Host -> its variables, as far as the inventory and the command line set them, and Ansible's `group_names`."""
+_ALL = ("bedplate",)
+ROLE_GROUPS = {
+    "node_tuning": ("compute_nodes",),
+    "rdma": ("compute_nodes",),
+    "gpu_driver": ("gpu_nodes",),
+    "cuda": ("gpu_nodes",),
+    "dcgm": ("gpu_nodes",),
+    "container_runtime": ("gpu_nodes", "slurm_login"),
+    "opensm": ("subnet_managers",),
+}
+"""Role -> groups of hosts on which the playbooks run it; other roles run on all."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +77,20 @@ def changed_defaults(
 def _variables(before: Mapping[str, Any], now: Mapping[str, Any], set_on: SetOn) -> Iterator[ChangedDefault]:
     # A variable that only one of the two releases has is no default that changed; the changelog has it.
     for name in sorted(before.keys() & now.keys()):
-        hosts = tuple(host for host, given in set_on.items() if name not in given)
-        if before[name] != now[name] and hosts:
-            keep = f"{name}: {_text(before[name])} in group_vars"
+        if before[name] == now[name]:
+            continue
+        groups = next((groups for role, groups in ROLE_GROUPS.items() if name.startswith(f"{role}_")), _ALL)
+        hosts = tuple(host for host, given in _members(set_on, groups) if name not in given)
+        if hosts:
+            keep = f"{name}: {_text(before[name])} in group_vars/{groups[0]}.yml"
             yield ChangedDefault(name, _text(before[name]), _text(now[name]), keep, hosts)
+
+
+def _members(set_on: SetOn, groups: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the hosts of these groups with their variables."""
+    for host, given in set_on.items():
+        if groups == _ALL or not set(groups).isdisjoint(given.get("group_names", ())):
+            yield host, given
 
 
 def _sysctl(before: Mapping[str, Any], now: Mapping[str, Any], set_on: SetOn) -> Iterator[ChangedDefault]:
@@ -78,10 +99,11 @@ def _sysctl(before: Mapping[str, Any], now: Mapping[str, Any], set_on: SetOn) ->
         return isinstance(wishes, Mapping) and key in wishes
 
     for key, old, new in _differences(before, now):
-        hosts = tuple(host for host, given in set_on.items() if not is_set(given, key))
+        groups = ROLE_GROUPS["node_tuning"]
+        hosts = tuple(host for host, given in _members(set_on, groups) if not is_set(given, key))
         if hosts:
             wish = "null" if old is None else repr(old)
-            keep = f"node_tuning_sysctl: {{{key}: {wish}}} in group_vars"
+            keep = f"node_tuning_sysctl: {{{key}: {wish}}} in group_vars/{groups[0]}.yml"
             yield ChangedDefault(f"sysctl {key}", _text(old), _text(new), keep, hosts)
 
 
@@ -143,15 +165,22 @@ def _versions(
     before: Mapping[str, Sequence[str]], now: Mapping[str, Sequence[str]], cluster: Cluster
 ) -> Iterator[ChangedDefault]:
     """Yield the branches of `gpu_stack` whose latest known version is another one."""
-    found: dict[tuple[str, str, str, str], list[str]] = {}
+    found: dict[tuple[str, str, str, str, str], list[str]] = {}
     for name, profile in cluster.profiles.items():
         for key, branch, table in _branches(profile.gpu_stack):
             old, new = (latest(versions.get(table, ()), branch) for versions in (before, now))
             if old and new and old != new:
-                found.setdefault((key, branch, old, new), []).append(f"profile {name}")
-    for (key, branch, old, new), places in found.items():
-        keep = f'gpu_stack.{key}: "{old}" in the cluster file'
+                place = f"profiles.{name}.gpu_stack" if _states(cluster, name, key) else "gpu_stack"
+                found.setdefault((f"{place}.{key}", key, branch, old, new), []).append(f"profile {name}")
+    for (place, key, branch, old, new), places in found.items():
+        keep = f'{place}: "{old}" in the cluster file'
         yield ChangedDefault(f'gpu_stack.{key} "{branch}"', old, new, keep, tuple(places))
+
+
+def _states(cluster: Cluster, profile: str, key: str) -> bool:
+    """Return whether a profile has a key of gpu_stack of its own."""
+    stack = read(cluster.path)[0]["profiles"][profile].get("gpu_stack")
+    return isinstance(stack, Mapping) and key in stack
 
 
 def _branches(stack: GpuStack | None) -> Iterator[tuple[str, str, str]]:

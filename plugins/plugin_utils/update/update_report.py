@@ -30,6 +30,11 @@ def update_lines(release: str, cluster: Cluster, set_on: Callable[[], SetOn], ch
     """
     if release in ("", RELEASE):
         return []
+    if release_numbers(release) > release_numbers(RELEASE):
+        return [
+            f"this cluster has release {release} of bedplate on record, and this is {RELEASE}, which is older. No test goes back to an "
+            "older release: look at --check --diff of one machine of each kind before you go on"
+        ]
     before = snapshot(release)
     if before is None:
         known = ", ".join(released())

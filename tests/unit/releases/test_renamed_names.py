@@ -61,6 +61,11 @@ def test_an_old_required_key_is_one_mistake_with_line_place_and_new_name(renamed
     assert "'sockets'" in message
 
 
+def test_an_old_key_beside_the_new_one_is_to_be_removed(renamed: None, tmp_path: Path):
+    ((_line, where, message),) = mistakes(tmp_path, "    sockets: 2", "    socket_count: 2\n    sockets: 2")
+    assert (where, "Remove it" in message) == ("profiles.gpu8.socket_count", True)
+
+
 def test_an_old_key_at_the_top_is_named(renamed: None, tmp_path: Path):
     ((line, where, message),) = mistakes(tmp_path, "site: lab", "room: lab")
     assert (line, where) == (line_of("site: lab"), "room")
@@ -121,12 +126,12 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
-def validate(tree: Path, *arguments: str) -> tuple[int, str]:
+def validate(tree: Path, *arguments: str, playbook: str = "validate.yml") -> tuple[int, str]:
     inside = tree / "collections/ansible_collections/bedplate/cluster"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
     environment |= {"ANSIBLE_CONFIG": str(tree / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(
-        [Path(sys.executable).with_name("ansible-playbook"), "-i", tree / "site", inside / "playbooks/validate.yml", *arguments],
+        [Path(sys.executable).with_name("ansible-playbook"), "-i", tree / "site", inside / "playbooks" / playbook, *arguments],
         cwd=tree, env=environment, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     return done.returncode, " ".join((done.stdout + done.stderr).split())
@@ -151,6 +156,22 @@ def test_an_old_variable_of_the_command_line_is_refused(tree: Path):
     assert code == 2, output
     assert "1 mistake, and nothing was touched" in output
     assert "this run: fabric_dir was renamed in 0.7.0. Write 'fabric_directory'." in output
+
+
+@pytest.mark.playbooks
+def test_an_old_variable_beside_the_new_one_is_to_be_removed(tree: Path):
+    code, output = validate(tree, "-e", "fabric_dir=/srv fabric_directory=/srv")
+    assert code == 2, output
+    assert "fabric_dir was renamed in 0.7.0. Remove it: 'fabric_directory' is set." in output
+
+
+@pytest.mark.playbooks
+@pytest.mark.parametrize("name", ["verify.yml", "reboot.yml", "tuning.yml"])
+def test_each_playbook_refuses_an_old_variable_before_it_connects(tree: Path, name: str):
+    code, output = validate(tree, "-e", "slurm_rest_address=0.0.0.0", playbook=name)
+    assert code == 2, output
+    assert "1 mistake, and nothing was touched" in output
+    assert "UNREACHABLE" not in output
 
 
 @pytest.mark.playbooks

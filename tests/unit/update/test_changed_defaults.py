@@ -7,16 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.update.changed_defaults import (
+    ROLE_GROUPS,
     ChangedDefault,
     changed_defaults,
     current,
 )
 
+ROOT = Path(__file__).parents[3]
 BASE = (Path(__file__).parents[1] / "cluster/base.yml").read_text()
-HOSTS: dict[str, dict[str, Any]] = {"n1": {}, "n2": {}}
+NODE = {"group_names": ["bedplate", "compute_nodes", "gpu_nodes"]}
+HOSTS: dict[str, dict[str, Any]] = {"n1": NODE, "n2": NODE, "ctl1": {"group_names": ["bedplate", "slurm_controllers"]}}
 
 
 @pytest.fixture
@@ -54,14 +58,21 @@ def test_without_a_change_nothing_is_listed(cluster: Cluster):
 
 def test_a_variable_is_listed_with_the_hosts_that_do_not_set_it(cluster: Cluster):
     before = edited("variables", "node_tuning_thp", value="always")
-    (one,) = listed(before, cluster, {"n1": {"node_tuning_thp": "madvise"}, "n2": {}})
+    (one,) = listed(before, cluster, {**HOSTS, "n1": {**NODE, "node_tuning_thp": "madvise"}})
     assert (one.name, one.before, one.now, one.places) == ("node_tuning_thp", "'always'", "'madvise'", ("n2",))
-    assert one.keep == "node_tuning_thp: 'always' in group_vars"
+    assert one.keep == "node_tuning_thp: 'always' in group_vars/compute_nodes.yml"
 
 
 def test_a_variable_that_all_hosts_set_is_not_listed(cluster: Cluster):
     before = edited("variables", "node_tuning_thp", value="always")
-    assert listed(before, cluster, {"n1": {"node_tuning_thp": "never"}, "n2": {"node_tuning_thp": "madvise"}}) == []
+    assert (
+        listed(
+            before,
+            cluster,
+            {**HOSTS, "n1": {**NODE, "node_tuning_thp": "never"}, "n2": {**NODE, "node_tuning_thp": "madvise"}},
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("value", [None, {}])
@@ -74,7 +85,7 @@ def test_a_variable_that_is_new_or_gone_is_no_changed_default(cluster: Cluster, 
 
 def test_a_truth_value_is_written_as_yaml_has_it(cluster: Cluster):
     (one,) = listed(edited("variables", "gpu_driver_prove", value=False), cluster)
-    assert (one.before, one.now, one.keep) == ("false", "true", "gpu_driver_prove: false in group_vars")
+    assert (one.before, one.now, one.keep) == ("false", "true", "gpu_driver_prove: false in group_vars/gpu_nodes.yml")
 
 
 def test_a_key_is_listed_with_each_place_that_leaves_it_out(tmp_path: Path):
@@ -125,8 +136,8 @@ def test_an_option_of_slurm_that_the_file_sets_in_any_case_of_letters_is_not_lis
 
 def test_a_sysctl_key_is_listed_unless_every_host_sets_it(cluster: Cluster):
     before = edited("sysctl", "vm.swappiness", value="1")
-    wish = {"node_tuning_sysctl": {"vm.swappiness": None}}
-    (one,) = listed(before, cluster, {"n1": wish, "n2": {"node_tuning_sysctl": {"vm.dirty_ratio": 5}}})
+    wish = {**NODE, "node_tuning_sysctl": {"vm.swappiness": None}}
+    (one,) = listed(before, cluster, {**HOSTS, "n1": wish, "n2": {**NODE, "node_tuning_sysctl": {"vm.dirty_ratio": 5}}})
     assert (one.name, one.before, one.now, one.places) == ("sysctl vm.swappiness", "'1'", "'10'", ("n2",))
     assert listed(before, cluster, {"n1": wish}) == []
 
@@ -150,3 +161,25 @@ def test_a_branch_is_listed_where_its_latest_version_is_another_one(tmp_path: Pa
     if found:
         assert found[0].keep == 'gpu_stack.driver: "580.65.06" in the cluster file'
         assert found[0].places == ("profile gpu8",)
+
+
+def test_a_branch_of_a_profile_is_kept_in_that_profile(tmp_path: Path):
+    before = edited("versions", "driver nvidia debian-13", value=["580.65.06", "590.44.01"])
+    text = BASE.replace("  gpu8:\n", '  gpu8:\n    gpu_stack: {driver: "590"}\n', 1) + STACK.replace("@DRIVER@", "580")
+    assert text.count("gpu_stack") == 2
+    (one,) = listed(before, cluster_of(tmp_path, text))
+    assert one.keep == 'profiles.gpu8.gpu_stack.driver: "590.44.01" in the cluster file'
+
+
+def test_roles_run_on_the_hosts_of_the_playbooks():
+    """The table says where a default is in force."""
+    found: dict[str, set[str]] = {}
+    for path in sorted((ROOT / "playbooks").glob("*.yml")):
+        for play in yaml.safe_load(path.read_text()):
+            for task in play.get("tasks", ()) if path.name != "reboot.yml" else ():
+                included = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role") or {}
+                role = included.get("name", "").removeprefix("bedplate.cluster.")
+                found.setdefault(role, set()).update(play["hosts"].split(":"))
+    groups = {role: set(groups) for role, groups in ROLE_GROUPS.items()}
+    assert groups == {role: hosts for role, hosts in found.items() if role in ROLE_GROUPS}
+    assert {"node_os", "slurm"} == found.keys() - ROLE_GROUPS.keys() - {""}

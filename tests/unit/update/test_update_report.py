@@ -72,13 +72,19 @@ def test_a_run_that_updates_says_it_in_one_line(changed: list[Any]):
     assert "demo_a, slurm.options.X" in line
 
 
+def test_an_older_release_than_the_one_on_record_is_named(changed: list[Any]):
+    (line,) = lines("99.0.0")
+    assert all(part in line for part in ("99.0.0", RELEASE, "older", "--check --diff"))
+    assert changed == []
+
+
 def test_the_defaults_of_the_first_release_are_compared_with_those_of_this_tree():
     found = lines("0.1.0")
     assert "0.1.0" in found[0]
     assert "traceback" not in found[0]
 
 
-@pytest.mark.parametrize("release", ["9.9.9", "0.0.1"])
+@pytest.mark.parametrize("release", ["0.0.9", "0.0.1"])
 def test_a_release_that_nobody_knows_is_named_with_those_that_are_known(release: str):
     (line,) = lines(release)
     assert release in line

@@ -177,7 +177,7 @@ def _section(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes)
         if key in rule.fields:
             continue
         if renamed := renamed_key((*path, key)):
-            mistakes.add((*path, key), f"key {key!r} {renamed.message}")
+            mistakes.add((*path, key), f"key {key!r} {renamed.message(new_is_set=renamed.new in value)}")
             misspelt.add(renamed.new.rpartition(".")[2])
         else:
             mistakes.unknown((*path, key), "key", key, known)
