@@ -8,7 +8,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.playbook_variables import unknown
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import unknown_variables
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -20,7 +20,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Compare what the command line says with the variables there are; an inventory may have others of its own."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        mistakes = unknown(self._task.get_variable_manager().extra_vars)
+        mistakes = unknown_variables(self._task.get_variable_manager().extra_vars)
         result.update(changed=False, failed=bool(mistakes), mistakes=mistakes)
         result["msg"] = "\n".join(mistakes) or "no variable is misspelt"
         return result

@@ -62,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _order(self, arguments: dict[str, Any]) -> build_mirror.Order:
         cluster = load(arguments["cluster_file"])
-        mistakes = cluster_mirror.unknown(self._task.get_variable_manager().extra_vars)
+        mistakes = cluster_mirror.unknown_variables(self._task.get_variable_manager().extra_vars)
 
         def checked(made: Callable[[], _T], otherwise: _T) -> _T:
             try:

@@ -28,11 +28,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
     summary,
     unknown_variables,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import playbook_arguments
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import role_choices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import role_mistakes
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -90,7 +90,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         mistakes += self._choices(inventory, places, templated, specified)
-        mistakes += playbook_arguments.mistakes(self._given(variables), variables["bedplate_cluster_file"])
+        mistakes += variable_values.mistakes(self._given(variables), variables["bedplate_cluster_file"])
         needed = boolean(self._task.args.get("fabric", False))
         mistakes += buildable.fabric_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
         if boolean(self._task.args.get("gpu", False)):
@@ -128,13 +128,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return {name.removeprefix(f"{role}_"): value for name, value in result.validated_parameters.items()}
 
         nodes = inventory.groups.get("compute_nodes")
-        found = role_choices.mistakes(nodes.get_hosts() if nodes else [], places, templated, values)
+        found = role_mistakes.mistakes(nodes.get_hosts() if nodes else [], places, templated, values)
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
     def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables of the fabric's playbooks; one that only its own play can template is left out."""
         given = {}
-        for name in playbook_arguments.NAMES:
+        for name in variable_values.NAMES:
             with suppress(AnsibleError):
                 given[name] = self._templar.template(variables.get(name))
         return given

@@ -16,7 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common import fin
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.update import update_report
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import collected, of_opensm
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import collected, opensm_readback
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -58,7 +58,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         managers = {host: results[host] for host in services.subnet_managers if results.get(host)}
         if not any("opensm" in one for one in managers.values()):
             return finding.ordered(found), ""
-        of_fabric, said = of_opensm.verdict(path, managers)
+        of_fabric, said = opensm_readback.verdict(path, managers)
         return finding.ordered([*found, *of_fabric]), "" if of_fabric else said
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:

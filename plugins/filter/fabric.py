@@ -13,7 +13,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import SavedError, ToolOutput
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import playbook_arguments
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core import guid_record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
@@ -62,7 +62,7 @@ def fabric_directory(path: object, directory: str = "") -> str:
     if not isinstance(path, str):
         raise AnsibleFilterError(f"fabric_directory takes the path of a cluster file, not {path!r}")
     try:
-        return playbook_arguments.directory_of(path, directory)
+        return variable_values.directory_of(path, directory)
     except ValueError as error:
         raise AnsibleFilterError(f"fabric_directory: {error}.") from None
 

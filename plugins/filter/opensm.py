@@ -14,7 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import managers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.report.finding_table import table
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_opensm
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import opensm_readback
 
 Choices = Mapping[str, Any]
 
@@ -66,7 +66,7 @@ def opensm_verdict(path: object, facts: Mapping[str, Any], choices: Choices | No
     """Return the comparison of the facts of hosts with the plan."""
     cluster = cluster_of(path, "opensm_verdict")
     with _opensm_filter_error("opensm_verdict"):
-        listed, summary = of_opensm.compared(cluster, facts, choices or {})
+        listed, summary = opensm_readback.compared(cluster, facts, choices or {})
     return {
         "failed": any(one.severity == ERROR for one in listed),
         "summary": summary,

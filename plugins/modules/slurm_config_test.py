@@ -111,7 +111,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.config_test import Result, run
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.config_trial import Result, run
 
 
 def facts(result: Result) -> dict[str, Any]:

@@ -192,8 +192,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.jobs_in_use import find
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.kept_lines import Answer
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.records_in_use import find
 
 
 def main() -> None:

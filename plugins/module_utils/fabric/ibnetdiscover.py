@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..common.garbage import suspend_collection
+from ..common.gc_pause import suspend_collection
 from .discovery import CA, ROUTER, SWITCH, Cable, DiscoveredNode, Discovery, guid_of
 
 _KINDS = {"Switch": SWITCH, "Ca": CA, "Rt": ROUTER}

@@ -13,7 +13,7 @@ from ..common.remedies import run_role_again
 from ..common.sysfs import Root
 from ..drift import modprobe
 from ..primitives.packages.rpm import NONE
-from . import gpu_inventory, gpu_packages_drift, mig_drift, nvlink_drift
+from . import gpu_inventory, gpu_software_drift, mig_drift, nvlink_drift
 from .driver import secure_boot_state
 from .driver.next_kernel import BootError, boot_problem, next_kernel
 
@@ -34,11 +34,11 @@ def findings(root: str, expected: Mapping[str, Any], running: bool = True) -> It
     yield from _compared(wanted, gpu, boots)
     # At the next boot, too.
     yield from modprobe.findings(Root(root), {"blacklisted": wanted.get("blacklisted", []), "role": wanted["role"]})
-    yield from gpu_packages_drift.not_checked(wanted.get("driver", {}), gpu, wanted["units"])
+    yield from gpu_software_drift.not_checked(wanted.get("driver", {}), gpu, wanted["units"])
     if boots.unknown and not boots.findings:
-        yield gpu_packages_drift.unchecked("the kernel that boots next", boots.unknown)
+        yield gpu_software_drift.unchecked("the kernel that boots next", boots.unknown)
     if wanted.get("signed") and gpu["secure_boot"] is None:
-        yield gpu_packages_drift.unchecked(
+        yield gpu_software_drift.unchecked(
             "whether Secure Boot loads the module", "its state is not known (`mokutil --sb-state`)"
         )
 
@@ -71,14 +71,14 @@ def _boots(wanted: Mapping[str, Any], manager: str, sure: bool) -> _Boots:
 
 
 def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Iterator[Finding]:
-    reader = gpu_packages_drift.READERS[wanted["manager"]](node_command.run)
+    reader = gpu_software_drift.READERS[wanted["manager"]](node_command.run)
     kernel, version = boots.kernel, ""
     if wanted.get("module") and not boots.findings:
         version = reader.module(kernel, wanted["module"]["file"])
     follow, others = wanted.get("follow") or [], wanted.get("others") or []
     pinned = {**wanted["pinned"], **dict.fromkeys(follow, "*")}
     stated = {**wanted["pinned"], **wanted["packages"]}
-    seen = gpu_packages_drift.InstalledState(
+    seen = gpu_software_drift.InstalledState(
         packages=reader.packages({**dict.fromkeys(others, "*"), **pinned, **wanted["packages"]}),
         held=reader.held({**stated, **dict.fromkeys(wanted["none"], NONE)}, follow),
         kernel=kernel,
@@ -87,16 +87,16 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
     )
     runs = gpu["driver"]["version"] is not None
     yield from boots.findings
-    yield from gpu_packages_drift.packages(wanted["packages"], pinned, seen, wanted["role"], wanted["several"])
+    yield from gpu_software_drift.packages(wanted["packages"], pinned, seen, wanted["role"], wanted["several"])
     if others:
-        yield from gpu_packages_drift.leftovers(others, wanted["module"]["version"], stated, seen, reader.remove)
+        yield from gpu_software_drift.leftovers(others, wanted["module"]["version"], stated, seen, reader.remove)
     if not boots.findings:
-        yield from gpu_packages_drift.module(wanted.get("module") or {}, seen)
-    yield from gpu_packages_drift.units(wanted["units"], runs, seen)
+        yield from gpu_software_drift.module(wanted.get("module") or {}, seen)
+    yield from gpu_software_drift.units(wanted["units"], runs, seen)
     yield from nvlink_drift.findings(wanted.get("nvlink") or {}, "" if boots.findings else kernel, node_command.run)
-    yield from gpu_packages_drift.driver(wanted.get("driver") or {}, gpu)
+    yield from gpu_software_drift.driver(wanted.get("driver") or {}, gpu)
     if wanted.get("driver"):
-        yield from gpu_packages_drift.gpus(wanted["units"], gpu)
+        yield from gpu_software_drift.gpus(wanted["units"], gpu)
     yield from _mig(wanted.get("mig") or [], gpu)
     if wanted.get("whole"):
         yield from mig_drift.split_gpus(gpu)
@@ -105,7 +105,7 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
 
 
 def _secure_boot(
-    wanted: Mapping[str, Any], seen: gpu_packages_drift.InstalledState, boots: str | None
+    wanted: Mapping[str, Any], seen: gpu_software_drift.InstalledState, boots: str | None
 ) -> Iterator[Finding]:
     # What is missing on disk is a finding already.
     file = wanted["module"]["file"] if seen.module else ""

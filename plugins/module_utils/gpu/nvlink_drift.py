@@ -9,7 +9,7 @@ from typing import Any
 
 from ..common.finding import Finding
 from ..common.remedies import run_role_again
-from .gpu_packages_drift import Run
+from .gpu_software_drift import Run
 
 
 def findings(wanted: Mapping[str, Any], kernel: str, run: Run, root: Path = Path("/")) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from ..common.finding import WARNING, Finding
 from ..common.sysfs import Root
 from ..drift import installed_packages, names_and_time, running_units, written_files
 from ..gpu import gpu_drift
-from ..gpu.containers.container_drift import Checker
+from ..gpu.containers.container_drift import ContainerReader
 from ..rdma import rdma_drift
 from ..slurm.accounting import accounts_drift, database_settings
 from ..slurm.conf import conf_drift
@@ -43,7 +43,7 @@ def _before_reboot(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _containers(root: str, expected: Mapping[str, Any]) -> Iterable[Finding]:
-    return Checker(Path(root)).findings(expected)
+    return ContainerReader(Path(root)).findings(expected)
 
 
 READERS: dict[str, Reader] = {

@@ -11,7 +11,7 @@ from ansible.errors import AnsibleError
 from ansible.inventory.host import Host
 from ansible.template import trust_as_template
 
-from .once import once_a_run
+from .shared_results import once_a_run
 
 # As ansible.builtin.template does.
 _OVERRIDES = {"trim_blocks": True}

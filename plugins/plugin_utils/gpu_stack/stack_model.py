@@ -64,7 +64,7 @@ class Model:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FabricParts:
+class PlatformSoftware:
     """What a platform needs beside the driver: parts (keys of Names.fabric), units and kernel modules.
 
     `least_kernel` is the lowest kernel by family of systems, `nodes_file` the file that lists the nodes of an NVLink domain.
@@ -83,8 +83,8 @@ class Platform:
 
     name: str
     least_gpus: int = 0
-    fabric: FabricParts
-    nvlink5: FabricParts
+    fabric: PlatformSoftware
+    nvlink5: PlatformSoftware
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from .stack_model import (
     BOARDS,
     FLAVOURS,
     Driver,
-    FabricParts,
     Model,
     PackageNames,
+    PlatformSoftware,
     StackSystem,
     StackTable,
 )
@@ -122,11 +122,11 @@ class Case:
         return self.boards[0] if len(self.boards) == 1 else ""
 
     @cached_property
-    def fabric(self) -> FabricParts:
+    def fabric(self) -> PlatformSoftware:
         """What the platform needs beside the driver."""
         platform = self.table.platforms.get(self.platform)
         if platform is None:
-            return FabricParts()
+            return PlatformSoftware()
         return platform.nvlink5 if any(model.generation.nvlink5 for model in self.models) else platform.fabric
 
     @cached_property

@@ -32,10 +32,10 @@ _NAMED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~-]*\Z")
 _PACKAGE = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(=(?P<version>[0-9A-Za-z.+~:*-]+))?\Z")
 
 
-def unknown(names: Iterable[str]) -> list[str]:
+def unknown_variables(names: Iterable[str]) -> list[str]:
     """Return what is wrong with names of variables that begin with `mirror_`, with the nearest that is one.
 
-    >>> unknown(["mirror_prune", "mirror_purne", "other"])
+    >>> unknown_variables(["mirror_prune", "mirror_purne", "other"])
     ['mirror_purne is no variable of playbooks/mirror.yml; did you mean mirror_prune?']
     """
     found = []

@@ -18,7 +18,7 @@ _NEEDED = ("url", "key", "version")
 
 
 @cache
-def table() -> dict[str, Any]:
+def package_table() -> dict[str, Any]:
     """Return the table of systems, and of each family's packages."""
     found: dict[str, Any] = json.loads(Path(__file__).with_name("rdma_packages.json").read_text(encoding="utf-8"))
     return found
@@ -31,7 +31,7 @@ def system_of(choices: Mapping[str, Any], profile: Profile) -> str:
 
 def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
     """Yield what is wrong with the variables that say the software."""
-    systems = table()["systems"]
+    systems = package_table()["systems"]
     if choices["os"] and choices["os"] not in systems:
         yield f"rdma_os: {choices['os']!r}; allowed: {', '.join(systems)}"
     if choices["stack"] != "doca":
@@ -55,7 +55,7 @@ def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
 
 def packages(choices: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
     """Return manager, sources, packages and holds as bedplate.cluster.deploy takes them, and `expected`: name -> version, "" is any."""
-    systems, families = table()["systems"], table()["families"]
+    systems, families = package_table()["systems"], package_table()["families"]
     # Without a word on it, as every role that knows Debian alone.
     family = systems.get(system_of(choices, profile), "deb")
     row = families[family]

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.removed_records import Retained, merged
 
 from ..cluster import Cluster
-from ..common.once import once_a_run
+from ..common.shared_results import once_a_run
 from . import render
 
 InUse = Mapping[str, Any] | Iterable[Mapping[str, Any]] | None

@@ -20,7 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 
 from ..cluster import Cluster
 from ..hosts.machine_facts import os_expected
-from . import of_slurm
+from . import slurm_expected
 from .host_variables import RoleVariables
 
 Deployments = Iterable[tuple[str, Mapping[str, Any]]]
@@ -156,7 +156,7 @@ def _containers(host: ExpectedHost, found: Expected) -> None:
 
 
 def _slurm(host: ExpectedHost, found: Expected) -> None:
-    parts, deployments = of_slurm.expected(host.cluster, host.name, host.variables, host.kept)
+    parts, deployments = slurm_expected.expected(host.cluster, host.name, host.variables, host.kept)
     found.parts.update(parts)
     found.deployments += deployments
 

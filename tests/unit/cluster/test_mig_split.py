@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
 from tests.kit import sentences
@@ -96,7 +96,7 @@ def test_a_type_that_slurmd_names_differently_can_be_said(tmp_path: Path) -> Non
 @pytest.mark.parametrize("mig", [MIXED, "{1g.10gb: 7}"])
 def test_the_slurmctld_of_this_machine_reads_it(tmp_path: Path, mig: str) -> None:
     told = files(tmp_path, mig, version="22.05")
-    result = config_test.run(told)
+    result = config_trial.run(told)
     assert (result.tested, result.accepted, result.fatal, result.errors) == (True, True, [], []), result.log
     assert result.nodes == 3
 

@@ -12,11 +12,11 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import Hca
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checked_plan import planned
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.playbook_variables import VARIABLES
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.netfile import (
     ibnetdiscover_text,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.requested_proofs import duration
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
 from tests.kit.fabric_files import artefacts
 from tests.unit.fabric.messages import check_messages
 from tests.unit.fabric.pod import ROOT, VARIABLE, books, cluster, files, play, seen, swap

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_packages_drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_software_drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.rpm import LOCKS
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
@@ -168,14 +168,14 @@ def test_kernels_of_other_flavours_do_not_come_by_themselves_either(tmp_path: Pa
 def test_what_came_with_a_toolkit_is_locked_as_it_came(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     told = cuda_part.deployment(wanted(tmp_path))
     assert told["follow"] == told["expected"]["follow"] == ["*-12-9", "cuda-toolkit-*config-common"]
-    reader = gpu_packages_drift.READERS["dnf"](
+    reader = gpu_software_drift.READERS["dnf"](
         lambda argv: Outcome(0, "cuda-nvcc-12-9\t0:12.9.86-1\nlibnpp-12-9\t0:12.4.1-1\n", "")
     )
     monkeypatch.setattr(
-        gpu_packages_drift.rpm, "locks", lambda: frozenset(["cuda-nvcc-12-9-0:12.9.86-1.*", "libnpp-12-9-0:1-1.*"])
+        gpu_software_drift.rpm, "locks", lambda: frozenset(["cuda-nvcc-12-9-0:12.9.86-1.*", "libnpp-12-9-0:1-1.*"])
     )
-    seen = gpu_packages_drift.InstalledState(reader.packages({"*-12-9": "*"}), reader.held({}, ["*-12-9"]), "", "", {})
-    (found,) = gpu_packages_drift.packages({}, {"*-12-9": "*"}, seen, "cuda")
+    seen = gpu_software_drift.InstalledState(reader.packages({"*-12-9": "*"}), reader.held({}, ["*-12-9"]), "", "", {})
+    (found,) = gpu_software_drift.packages({}, {"*-12-9": "*"}, seen, "cuda")
     assert (found.kind, found.where, found.expected) == ("hold", "package libnpp-12-9", "held")
 
 
@@ -188,15 +188,15 @@ def test_the_state_of_packages_is_of_rpm(monkeypatch: pytest.MonkeyPatch) -> Non
         assert argv[0] == "rpm"
         return Outcome(0, RPM, "")
 
-    reader = gpu_packages_drift.READERS["dnf"](run)
+    reader = gpu_software_drift.READERS["dnf"](run)
     there = reader.packages(SEEN)
     assert there == {"libml": ["3:580.1-1.el9"], "dcgm": ["4.5-1"], "kernel-core": ["5.14.0-1.el9", "5.14.0-2.el9"]}
     monkeypatch.setattr(
-        gpu_packages_drift.rpm, "locks", lambda: frozenset(["libml-3:580.1-*.*", "kernel-core-5.14.0-1.el9.*"])
+        gpu_software_drift.rpm, "locks", lambda: frozenset(["libml-3:580.1-*.*", "kernel-core-5.14.0-1.el9.*"])
     )
-    seen = gpu_packages_drift.InstalledState(there, reader.held(SEEN), "", "", {})
-    (found,) = gpu_packages_drift.packages(SEEN, {}, seen, "r", several=["kernel-core"])
+    seen = gpu_software_drift.InstalledState(there, reader.held(SEEN), "", "", {})
+    (found,) = gpu_software_drift.packages(SEEN, {}, seen, "r", several=["kernel-core"])
     assert (found.kind, found.where, found.expected) == ("hold", "package dcgm", "held")
     # Of anything else one version is all that may be there.
-    more: Any = [one.where for one in gpu_packages_drift.packages(SEEN, {}, seen, "r")]
+    more: Any = [one.where for one in gpu_software_drift.packages(SEEN, {}, seen, "r")]
     assert more == ["package dcgm", "package kernel-core"]

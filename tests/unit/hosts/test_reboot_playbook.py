@@ -37,6 +37,8 @@ class Site(StandIns):
         (role / "before_reboot.yml").write_text("- name: Look\n  bedplate.cluster.before_reboot:\n")
         text = (ROOT / "playbooks/reboot.yml").read_text()
         assert text.count("ansible.builtin.reboot:") == 1
+        # tests/unit/releases has the real one.
+        (base / "validate.yml").write_text("- name: Check\n  hosts: localhost\n  gather_facts: false\n")
         self.playbook = base / "reboot.yml"
         self.playbook.write_text(text.replace("ansible.builtin.reboot:", "bedplate.cluster.reboot_stand_in:"))
 
@@ -110,7 +112,7 @@ def test_a_size_of_a_batch_that_is_none_reboots_nothing(site: Site) -> None:
 def _task_names() -> list[str]:
     """Return the names of the first task of each of these modules; before each of them something is asked."""
     plays = yaml.safe_load((ROOT / "playbooks/reboot.yml").read_text())
-    tasks = [one for play in plays for task in play["tasks"] for one in (task, *task.get("block", []))]
+    tasks = [one for play in plays for task in play.get("tasks", ()) for one in (task, *task.get("block", []))]
     modules = (
         "ansible.builtin.group_by",
         "ansible.builtin.set_fact",

@@ -9,7 +9,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import packages_files
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.cluster_mirror import unknown
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.cluster_mirror import unknown_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import (
     MirrorError,
     MirrorPackage,
@@ -107,7 +107,7 @@ def test_a_secret_that_another_program_makes_is_made_once(tmp_path):
 
 
 def test_a_misspelt_variable_is_named_with_the_nearest():
-    (line,) = unknown(["mirror_prune", "mirror_listonly", "gpu_mirror"])
+    (line,) = unknown_variables(["mirror_prune", "mirror_listonly", "gpu_mirror"])
     assert [
         value for value in ("mirror_listonly ", "playbooks/mirror.yml", "mirror_list_only?") if value not in line
     ] == []

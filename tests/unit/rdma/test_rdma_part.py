@@ -151,7 +151,7 @@ def test_doca_is_one_version_from_one_repository(tmp_path: Path) -> None:
 
 
 def test_every_system_of_the_table_has_a_family_with_both_stacks() -> None:
-    table = rdma_packages.table()
+    table = rdma_packages.package_table()
     for family in table["systems"].values():
         row = table["families"][family]
         assert row["inbox"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.machine_topology import read_machine
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.numa_map import record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
@@ -58,7 +58,7 @@ def machine_files(top: Path, version: str) -> dict[str, dict[str, str]]:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, config_test.Result]:
+def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, config_trial.Result]:
     """Ask the release of a suite everything at once."""
     suite = request.param
     version, stays = SUITES[suite]
@@ -75,14 +75,14 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         pytest.skip(f"NOT TESTED: Slurm {version}: {error}")
 
 
-def test_each_release_takes_the_cores_of_each_machine(asked: dict[str, config_test.Result]) -> None:
+def test_each_release_takes_the_cores_of_each_machine(asked: dict[str, config_trial.Result]) -> None:
     assert {name: (asked[name].accepted, asked[name].errors) for name in MACHINES} == dict.fromkeys(
         MACHINES, (True, [])
     )
 
 
 @pytest.mark.parametrize("name", CHOSEN)
-def test_each_release_refuses_what_we_say_it_does(asked: dict[str, config_test.Result], name: str) -> None:
+def test_each_release_refuses_what_we_say_it_does(asked: dict[str, config_trial.Result], name: str) -> None:
     version = next(text for text in ("24.11", "26.05") if f"slurmctld {text}" in asked["a socket"].message)
     said = [error for error in asked[name].errors if BOUNDARIES in error]
     assert bool(said) == (version in CHOSEN[name][3]), asked[name].log

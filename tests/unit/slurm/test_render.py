@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import cluster_topology, render
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables import conf_text
@@ -341,7 +341,7 @@ def test_every_part_gets_the_configuration_from_one_daemon(
 def test_slurmctld_accepts_the_lab(lab: Variant):
     cluster = lab(profile(system_cores=1), version="22.05")
     assert "CPUSpecList=0 " in slurm_conf(cluster, "NodeName")[0]
-    result = config_test.run(render.slurm_files(cluster))
+    result = config_trial.run(render.slurm_files(cluster))
     assert result.accepted, result.message
     assert (result.nodes, result.partitions, result.errors) == (4, 2, [])
     assert [line.split()[:2] for line in result.topology] == [

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import nodes_of, parse
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import render
@@ -98,7 +98,7 @@ def test_slurmctld_accepts_what_stays_where_no_profile_has_gpus(tmp_path: Path):
         PARTITION[:17] + "2",
     ]
     files = render.slurm_files(lab(tmp_path, "22.05", gpus=False), lines, ["NodeName=old1 Name=gpu Type=h100 Count=8"])
-    result = config_test.run(files)
+    result = config_trial.run(files)
     assert result.accepted, result.message
     assert (result.nodes, result.partitions) == (5, 4)
 

@@ -13,7 +13,7 @@ from ...common import command
 from ...common.command import Outcome
 from ...common.finding import Finding
 from ...common.remedies import run_role_again
-from ..gpu_packages_drift import unchecked
+from ..gpu_software_drift import unchecked
 from .toml_editor import value_of
 
 Run = Callable[[list[str], float], Outcome]
@@ -31,7 +31,7 @@ _LIMITS = (
 )
 
 
-class Checker:
+class ContainerReader:
     """Asks one machine. `root` is its file system."""
 
     def __init__(self, root: Path = Path("/"), run: Run = command.run) -> None:

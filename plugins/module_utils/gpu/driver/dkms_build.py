@@ -20,7 +20,7 @@ from ...common.command import Outcome
 from ...common.files import atomic_write
 from ...primitives.packages.dpkg import outdated
 from .dkms_guards import NO_AUTOINSTALL, dkms_paused, header_link, is_own_file, resume_dkms
-from .dkms_packages import ASK, FETCH, MANAGERS, PackageError, Packages
+from .dkms_packages import ASK, FETCH, MANAGERS, PackageError, PackageManager
 
 Run = Callable[[list[str], float], Outcome]
 COMPILE, INSTALL = 3600.0, 900.0
@@ -64,7 +64,7 @@ class Prover:
         root: Path = Path("/"),
         running: str = platform.release(),
         is_outdated: Callable[[], bool] = outdated,
-        packages: Packages = MANAGERS["apt"],
+        packages: PackageManager = MANAGERS["apt"],
     ) -> None:
         self.record = record
         self.run = run

@@ -19,7 +19,7 @@ class PackageError(Exception):
 
 
 @dataclass(frozen=True)
-class Packages:
+class PackageManager:
     """What a package manager does here.
 
     `headers` is the name of a kernel's headers; `remove` takes a kernel away, and `choose` has GRUB boot one.
@@ -70,7 +70,7 @@ def _step(run: Run, argv: list[str], timeout: float, what: str) -> None:
 
 
 _UNPACK_RPM = 'rpm2cpio "$1" >"$2.cpio" && cd "$2" && exec cpio --extract --make-directories --quiet --no-absolute-filenames <"$2.cpio"'
-APT = Packages(
+APT = PackageManager(
     headers="linux-headers-{kernel}",
     state=("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}"),
     remove="apt-get purge linux-image-{kernel}",
@@ -94,7 +94,7 @@ APT = Packages(
         "install",
     ),
 )
-DNF = Packages(
+DNF = PackageManager(
     headers="kernel-devel-{kernel}",
     state=("rpm", "-q", "--queryformat", "installed %{VERSION}-%{RELEASE}"),
     remove="dnf remove kernel-core-{kernel}",

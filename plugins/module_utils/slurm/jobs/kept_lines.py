@@ -81,7 +81,7 @@ def unasked_problems(conf: Conf, nodes: list[str], partitions: list[str], change
     return problems
 
 
-def guarded_problems(guarded: list[dict[str, Any]], conf: Conf, live: Live | None) -> list[str]:
+def job_ending_options(guarded: list[dict[str, Any]], conf: Conf, live: Live | None) -> list[str]:
     """Return the options that would end running jobs, with what to do; `live` is None where slurmctld does not answer."""
     running = [job.id for job in live.jobs if job.nodes] if live else []
     at_stake = f"jobs {few(running, 10)} run" if live else "slurmctld does not answer, so jobs may run"

@@ -37,7 +37,7 @@ def query(questions: Sequence[Sequence[str]]) -> list[Outcome]:
 
 
 def findings(_root: str, expected: Mapping[str, Any], ask: Ask = query) -> Iterator[Finding]:
-    """Yield every difference. `expected` is that of plugin_utils/verify/of_slurm.py.
+    """Yield every difference. `expected` is that of plugin_utils/verify/slurm_expected.py.
 
     Right after a restart nodes need a moment to register: as long as one may still do so, Slurm is asked again, `wait` seconds at most.
     """

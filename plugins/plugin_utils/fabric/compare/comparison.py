@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.garbage import suspend_collection
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.gc_pause import suspend_collection
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
     LLDP,
     SavedError,

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.garbage import suspend_collection
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.gc_pause import suspend_collection
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery
 
 from ..core.fabric_model import Link, Plan
-from ..core.link_rates import Rate, common_rate, is_slower, is_unreadable
+from ..core.link_rates import Rate, common_lower_rate, is_slower, is_unreadable
 from ..core.places import End, counted, describe, few, ordered, place
 from .cable_faults import FaultClassifier, chains
 from .identify import IdentifiedFabric, identify_nodes
@@ -149,7 +149,7 @@ class _Comparer:
 
     def _slow(self, slow: Mapping[Link, Rate], links: int) -> set[End]:
         """Tell of links below the planned speed, and return their lower ends; a speed that nearly all have is no fault of theirs."""
-        usual, wanted = common_rate(slow.values(), links), f"{self.plan.width}{self.plan.speed}"
+        usual, wanted = common_lower_rate(slow.values(), links), f"{self.plan.width}{self.plan.speed}"
         if usual:
             count = sum(rate == usual for rate in slow.values())
             which = f"all {links}" if count == links else f"{count} of {links}"

@@ -30,10 +30,10 @@ def is_unreadable(rate: Rate) -> bool:
     return rate != ("", "") and (not rate[0].rstrip("x").isdigit() or rate[1] not in SPEEDS)
 
 
-def common_rate(slow: Iterable[Rate], links: int) -> Rate | None:
+def common_lower_rate(slow: Iterable[Rate], links: int) -> Rate | None:
     """Return the rate below the planned one that nearly all of the links have; None where there is none.
 
-    >>> common_rate([("4x", "HDR")] * 9, 10), common_rate([("4x", "HDR")] * 9, 11), common_rate([("4x", "HDR")] * 7, 7)
+    >>> common_lower_rate([("4x", "HDR")] * 9, 10), common_lower_rate([("4x", "HDR")] * 9, 11), common_lower_rate([("4x", "HDR")] * 7, 7)
     (('4x', 'HDR'), None, None)
     """
     rate, count = next(iter(Counter(slow).most_common(1)), (("", ""), 0))

@@ -9,9 +9,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from ...cluster import Cluster, Fabric, Node
-from ...cluster.domains import split
 from ...cluster.fabric_checks import BY_UNIT, in_fabric
 from ...cluster.late_mistakes import MistakeCollector
+from ...cluster.nvlink_domains import split
 from ...cluster.schema.fields import Path, allowed
 from ..core.fabric_model import COMPUTE, STORAGE, Domain, Plan, TenantPartition
 from .plan_mistakes import check_ports

@@ -82,7 +82,7 @@ class View:
         return found
 
 
-def problem(rule: str, where: str, text: str, severity: str = "error") -> PlanProblem:
+def plan_problem(rule: str, where: str, text: str, severity: str = "error") -> PlanProblem:
     """Return a problem; without a place it is the fabric's as a whole."""
     return PlanProblem(rule, where or "fabric", text, severity)
 

@@ -13,7 +13,7 @@ from ..core.fabric_model import COMPUTE, MANAGEMENT, Hca, Link, PlanProblem, Swi
 from ..core.guid_files import is_guid
 from ..core.places import End
 from ..topology.slurm_names import safe
-from .plan_index import View, most_common, problem
+from .plan_index import View, most_common, plan_problem
 
 # Names of Slurm and NodeDescriptions.
 LONGEST = 64
@@ -27,31 +27,33 @@ def ends(view: View) -> Iterator[PlanProblem]:
     for link in view.plan.links:
         both = link.ends
         if link.a == link.b:
-            yield problem("P1", view.port((link.a, link.a_port)), f"a cable from {link.a} to itself")
+            yield plan_problem("P1", view.port((link.a, link.a_port)), f"a cable from {link.a} to itself")
             continue
         if link.a in view.plan.hcas and link.b in view.plan.hcas:
-            yield problem(
+            yield plan_problem(
                 "P1", view.port((link.a, link.a_port)), f"a cable to {view.port((link.b, link.b_port))}: both are HCAs"
             )
         for end, other in (both, both[::-1]):
             name, port = end
             thing = view.plan.switches.get(name) or view.plan.hcas.get(name)
             if thing is None:
-                yield problem("P1", view.port(other), f"its cable goes to {name} port {port}, which is not in the plan")
+                yield plan_problem(
+                    "P1", view.port(other), f"its cable goes to {name} port {port}, which is not in the plan"
+                )
                 continue
             ports = thing.ports if isinstance(thing, Switch) else _PORTS_OF_HCA
             if isinstance(thing, Hca) and port == 2:
                 text = "a plan knows one port of an HCA: name the second one as an HCA of its own, as Linux does"
-                yield problem("P1", view.port(end), text)
+                yield plan_problem("P1", view.port(end), text)
             elif not 1 <= port <= ports:
-                yield problem(
+                yield plan_problem(
                     "P1",
                     view.port(end),
                     f"there is no port {port}, and the cable to {view.port(other)} is to be in it; allowed: 1 to {ports}",
                 )
             if end in taken:
                 first = next(far for far in taken[end].ends if far != end)
-                yield problem(
+                yield plan_problem(
                     "P1",
                     view.port(end),
                     f"two cables are planned in it: to {view.port(first)} and to {view.port(other)}",
@@ -65,7 +67,7 @@ def cages(view: View) -> Iterator[PlanProblem]:
     for switch in view.plan.switches.values():
         if switch.lanes < 1 or switch.ports < 1 or switch.ports % switch.lanes:
             text = f"{switch.ports} ports do not fill cages of {switch.lanes}; allowed: a multiple"
-            yield problem("P1", view.plan.where(switch.name), text)
+            yield plan_problem("P1", view.plan.where(switch.name), text)
 
 
 def names(view: View) -> Iterator[PlanProblem]:
@@ -81,11 +83,11 @@ def names(view: View) -> Iterator[PlanProblem]:
                 wrong.insert(0, f"{what} {name} has the name of {other}; upper and lower case are not told apart")
             for text in wrong:
                 where = plan.where(name) if what != "host" else f"rack {racks[name]}, {name}" if racks[name] else name
-                yield problem("P2", where, text)
+                yield plan_problem("P2", where, text)
     named: list[tuple[str, Switch | Hca]] = [*plan.switches.items(), *plan.hcas.items()]
     for key, thing in named:
         if key != thing.name:
-            yield problem("P2", plan.where(key), f"is in the plan as {key} and calls itself {thing.name}")
+            yield plan_problem("P2", plan.where(key), f"is in the plan as {key} and calls itself {thing.name}")
 
 
 def _name(name: str, what: str) -> Iterator[str]:
@@ -111,14 +113,14 @@ def guids(view: View) -> Iterator[PlanProblem]:
                 continue
             guid = guid_of(text)
             if not is_guid(text):
-                yield problem(
+                yield plan_problem(
                     "P2",
                     view.plan.where(thing.name),
                     f"its {sort} GUID {text!r} is none; allowed: at most 16 hexadecimal digits, not all 0 or f",
                 )
             elif guid in seen:
                 where = view.plan.where(thing.name)
-                yield problem("P2", where, f"has the {sort} GUID {guid} of {view.plan.where(seen[guid])}")
+                yield plan_problem("P2", where, f"has the {sort} GUID {guid} of {view.plan.where(seen[guid])}")
             else:
                 seen[guid] = thing.name
 
@@ -127,7 +129,7 @@ def counts(view: View) -> Iterator[PlanProblem]:
     """P3: every HCA has a cable, and switches of a tier and plane with as many cables from below have as many up."""
     for hca in view.plan.hcas.values():
         if hca.name not in view.cable:
-            yield problem("P3", view.plan.where(hca.name), "no cable goes to it")
+            yield plan_problem("P3", view.plan.where(hca.name), "no cable goes to it")
     if not view.is_tree:
         return
     tops = view.tops()
@@ -143,7 +145,7 @@ def counts(view: View) -> Iterator[PlanProblem]:
             if up != usual:
                 total = usual * len(switches)
                 text = f"{up} cables go up from it, and {usual} from others of its tier{f' in plane {plane}' if plane else ''}"
-                yield problem(
+                yield plan_problem(
                     "P3",
                     view.plan.where(switch.name),
                     f"{text}: {sum(ups)} cables above tier {tier}, and {total} are to be",
@@ -176,7 +178,7 @@ def oversubscription(view: View) -> Iterator[PlanProblem]:
         text = f"{load} cables from below and {up} up are {load / up:.2f} to 1, and {allowed:g} to 1 is allowed"
         # Storage takes fewer uplinks as a rule; it is told all the same.
         purposely = load <= allowed * meant or without_storage[switch.name] <= allowed * up
-        yield problem(
+        yield plan_problem(
             "P4", view.plan.where(switch.name), text + _missing(meant - up), "warning" if purposely else "error"
         )
 
@@ -208,10 +210,10 @@ def pairs(view: View) -> Iterator[PlanProblem]:
         for high in above:
             if above[high] != usual:
                 text = f"{above[high]} cables go to {high}, and {usual} to others of its tier"
-                yield problem("P4", view.plan.where(low), text)
+                yield plan_problem("P4", view.plan.where(low), text)
             elif there[high] != usual:
                 text = f"{there[high]} cables go to {high}, and {usual} to others of its tier{_missing(usual - there[high])}"
-                yield problem("P4", view.plan.where(low), text, "warning")
+                yield plan_problem("P4", view.plan.where(low), text, "warning")
 
 
 def _missing(count: int) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from ..core.fabric_model import Plan, PlanProblem
-from .plan_index import View, problem
+from .plan_index import View, plan_problem
 
 # P_Key of the default partition.
 DEFAULT = 0x7FFF
@@ -19,7 +19,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*\Z")
 
 def partitions(view: View) -> Iterator[PlanProblem]:
     """P10: names and P_Keys are OpenSM's and unique, and members and subnet managers are in the plan."""
-    yield from (problem("P10", "partitions", text) for text in _mistakes(view.plan))
+    yield from (plan_problem("P10", "partitions", text) for text in _mistakes(view.plan))
 
 
 def _mistakes(plan: Plan) -> list[str]:

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from ..core.fabric_model import COMPUTE, Hca, PlanProblem, Switch
 from ..core.places import few
-from .plan_index import View, most_common, problem
+from .plan_index import View, most_common, plan_problem
 
 
 def tiers(view: View) -> Iterator[PlanProblem]:
@@ -18,19 +18,19 @@ def tiers(view: View) -> Iterator[PlanProblem]:
     if view.is_tree:
         for link in view.level:
             text = f"a cable to {view.port((link.b, link.b_port))}, of the same tier {switches[link.a].tier}: ftree takes no such fabric"
-            yield problem("P5", view.port((link.a, link.a_port)), text)
+            yield plan_problem("P5", view.port((link.a, link.a_port)), text)
     for low, above in view.planned.items():
         for high in above:
             if switches[high].tier - switches[low].tier > 1:
                 text = (
                     f"a cable to {view.plan.where(high)}: from tier {switches[low].tier} to tier {switches[high].tier}"
                 )
-                yield problem("P5", view.plan.where(low), text)
+                yield plan_problem("P5", view.plan.where(low), text)
     for name, link in view.cable.items():
         other = link.b if link.a == name else link.a
         if switches[other].tier > 1:
             text = f"is on {view.plan.where(other)} of tier {switches[other].tier}: ftree takes HCAs on leaves only"
-            yield problem("P5", view.plan.where(name), text)
+            yield plan_problem("P5", view.plan.where(name), text)
 
 
 def planes(view: View) -> Iterator[PlanProblem]:
@@ -40,7 +40,7 @@ def planes(view: View) -> Iterator[PlanProblem]:
         one, other = everything.get(link.a), everything.get(link.b)
         if one is not None and other is not None and one != other:
             text = f"a cable from plane {one or '(none)'} to {view.port((link.b, link.b_port))} of plane {other or '(none)'}"
-            yield problem("P5", view.port((link.a, link.a_port)), text)
+            yield plan_problem("P5", view.port((link.a, link.a_port)), text)
 
 
 def roots(view: View) -> Iterator[PlanProblem]:
@@ -59,7 +59,7 @@ def roots(view: View) -> Iterator[PlanProblem]:
             purposely = meant[one.name] == every
             text = f"no way up to {few(lost)} ({len(lost)} of {len(above)} at the top)"
             text += "; its cables are left out on purpose" if purposely else ""
-            yield problem("P5", view.plan.where(one.name), text, "warning" if purposely else "error")
+            yield plan_problem("P5", view.plan.where(one.name), text, "warning" if purposely else "error")
 
 
 def _roots_above(links: Mapping[str, Counter[str]], switches: list[Switch], above: list[str]) -> dict[str, int]:
@@ -83,10 +83,10 @@ def rails(view: View) -> Iterator[PlanProblem]:
             continue
         if leaf.rail != hca.rail:
             text = f"is of rail {hca.rail}, and its cable goes to {view.port(end)} of rail {leaf.rail}"
-            yield problem("P6", view.plan.where(name), text)
+            yield plan_problem("P6", view.plan.where(name), text)
         elif hca.group and leaf.group and hca.group != leaf.group:
             text = f"is of unit {hca.group}, and its cable goes to {view.port(end)} of unit {leaf.group}"
-            yield problem("P6", view.plan.where(name), text)
+            yield plan_problem("P6", view.plan.where(name), text)
 
 
 def all_rails(view: View) -> Iterator[PlanProblem]:
@@ -100,10 +100,10 @@ def all_rails(view: View) -> Iterator[PlanProblem]:
         counts = Counter(hca.rail for hca in hcas)
         where = f"rack {hcas[0].rack}, {host}" if hcas[0].rack else host
         if lost := sorted(rail for rail in every if rail is not None and rail not in counts):
-            yield problem("P6", where, f"has no HCA on rail {', '.join(map(str, lost))}")
+            yield plan_problem("P6", where, f"has no HCA on rail {', '.join(map(str, lost))}")
         for rail, count in counts.items():
             if count > 1:
-                yield problem(
+                yield plan_problem(
                     "P6",
                     where,
                     f"has {count} HCAs on rail {rail}: {few(hca.device for hca in hcas if hca.rail == rail)}",
@@ -127,7 +127,7 @@ def groups(view: View) -> Iterator[PlanProblem]:
         for (one, other), count in zip(wanted, have, strict=True):
             if count != usual:
                 text = f"{count} cables to {view.plan.where(other.name)} of its group {group}, and {usual} between others of it"
-                yield problem("P9", view.plan.where(one.name), text)
+                yield plan_problem("P9", view.plan.where(one.name), text)
 
 
 def between_groups(view: View) -> Iterator[PlanProblem]:
@@ -144,7 +144,9 @@ def between_groups(view: View) -> Iterator[PlanProblem]:
     usual = max(1, most_common([counts[frozenset(pair)] for pair in pairs]))
     for pair in pairs:
         if (count := counts[frozenset(pair)]) != usual:
-            yield problem("P9", f"groups {pair[0]} and {pair[1]}", f"{count} cables join them, and {usual} join others")
+            yield plan_problem(
+                "P9", f"groups {pair[0]} and {pair[1]}", f"{count} cables join them, and {usual} join others"
+            )
 
 
 def _joined(view: View) -> Counter[frozenset[str]]:

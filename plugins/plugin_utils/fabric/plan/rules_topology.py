@@ -12,7 +12,7 @@ from ..core.host_tree import DisjointSets
 from ..core.node_descriptions import natural
 from ..core.places import few
 from ..topology.slurm_topology import Topology
-from .plan_index import View, problem
+from .plan_index import View, plan_problem
 
 
 def slurm_leaves(view: View) -> Iterator[PlanProblem]:
@@ -27,10 +27,10 @@ def slurm_leaves(view: View) -> Iterator[PlanProblem]:
             if count > 1:
                 places = [name for name, members in groups.items() if node in members]
                 text = f"is in {count} of Slurm's {'leaves' if what == 'leaf' else 'blocks'}: {few(places)}"
-                yield problem("P11", node, text)
+                yield plan_problem("P11", node, text)
         for node in nodes if groups else ():
             if node not in counts:
-                yield problem("P11", node, f"is a node of slurm.conf, and in no {what} of the topology")
+                yield plan_problem("P11", node, f"is a node of slurm.conf, and in no {what} of the topology")
 
 
 def slurm_roots(view: View) -> Iterator[PlanProblem]:
@@ -46,12 +46,12 @@ def slurm_roots(view: View) -> Iterator[PlanProblem]:
         mine = list(dict.fromkeys(part_of[node] for node in nodes if node in part_of))
         if len(mine) > 1:
             some = [next(node for node in nodes if part_of.get(node) == part) for part in mine]
-            yield problem("P11", name, f"Slurm would place jobs across {few(some)}, which no cable joins")
+            yield plan_problem("P11", name, f"Slurm would place jobs across {few(some)}, which no cable joins")
         for part in mine:
             parts.setdefault(part, []).append(name)
     for names in parts.values():
         if len(names) > 1:
-            yield problem(
+            yield plan_problem(
                 "P11",
                 few(names),
                 "cables join what is below them, and Slurm has no common switch: jobs cannot span them",
@@ -77,15 +77,17 @@ def domains(view: View) -> Iterator[PlanProblem]:
         where = f"rack {domain.rack}, {domain.name}" if domain.rack else domain.name
         for host in domain.hosts:
             if host in of:
-                yield problem("P12", where, f"{host} is in the NVLink domain {of[host]} as well")
+                yield plan_problem("P12", where, f"{host} is in the NVLink domain {of[host]} as well")
             of.setdefault(host, domain.name)
             if host not in racks:
-                yield problem("P12", where, f"{host} is no host of the plan")
-        yield from (problem("P12", where, text) for text in _domain(domain, racks))
+                yield plan_problem("P12", where, f"{host} is no host of the plan")
+        yield from (plan_problem("P12", where, text) for text in _domain(domain, racks))
         if domain.uuid:
             mark = f"{domain.uuid}.{domain.clique}"
             if mark in ids:
-                yield problem("P12", where, f"has cluster UUID and clique {mark} of {ids[mark]}: they are one domain")
+                yield plan_problem(
+                    "P12", where, f"has cluster UUID and clique {mark} of {ids[mark]}: they are one domain"
+                )
             ids.setdefault(mark, domain.name)
 
 
@@ -108,7 +110,7 @@ def block_order(view: View) -> Iterator[PlanProblem]:
     domains = [one for one in domains if one.rack]
     for one, following in pairwise(domains):
         if natural(following.rack) < natural(one.rack):
-            yield problem(
+            yield plan_problem(
                 "P12",
                 f"rack {following.rack}, {following.name}",
                 f"comes after {one.name} of rack {one.rack}: Slurm makes larger blocks of those that follow each other",
@@ -122,6 +124,6 @@ def _sizes(topology: Topology) -> Iterator[PlanProblem]:
     for size in sizes[1:]:
         times, rest = divmod(size, sizes[0])
         if rest or times & (times - 1) or times < 2:
-            yield problem("P12", "BlockSizes", f"{size} is not 2, 4, 8, ... times {sizes[0]}")
+            yield plan_problem("P12", "BlockSizes", f"{size} is not 2, 4, 8, ... times {sizes[0]}")
     if sizes != sorted(sizes):
-        yield problem("P12", "BlockSizes", f"{', '.join(map(str, sizes))} do not rise")
+        yield plan_problem("P12", "BlockSizes", f"{', '.join(map(str, sizes))} do not rise")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.garbage import suspend_collection
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.gc_pause import suspend_collection
 
 from ...cluster import Cluster
 from ..core.fabric_model import INFINIBAND, Plan

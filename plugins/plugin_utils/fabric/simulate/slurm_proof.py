@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.live_state import parse_topology
 
 from ..core.places import few
@@ -34,7 +34,7 @@ def prove_topology(text: str, shown: Shown, options: Mapping[str, str], seconds:
     """Return what is wrong with a topology.conf; `shown` is what `scontrol show topology` is to say (slurm_topology.shown)."""
     planned = {str(name): (_number(level), _set(nodes), _set(below)) for name, (level, nodes, below) in shown.items()}
     nodes = sorted(set().union(*(one[1] for one in planned.values())))
-    result = config_test.run({"slurm.conf": slurm_conf(nodes, options), FILE: text}, deadline=seconds)
+    result = config_trial.run({"slurm.conf": slurm_conf(nodes, options), FILE: text}, deadline=seconds)
     if not result.tested:
         return [_not_installed(result.message)]
     if not result.accepted:
@@ -60,7 +60,7 @@ def prove_blocks(
     """
     planned = {name: _set(nodes) for name, nodes in shown.items()}
     nodes = sorted(set().union(*planned.values()))
-    result = config_test.run({"slurm.conf": slurm_conf(nodes, options), FILE: text}, deadline=seconds)
+    result = config_trial.run({"slurm.conf": slurm_conf(nodes, options), FILE: text}, deadline=seconds)
     if not result.tested:
         return [_not_installed(result.message)], ""
     if result.version and release(result.version) < BLOCK:

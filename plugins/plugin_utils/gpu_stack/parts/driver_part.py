@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.gpu_packages_drift import mismatched_options
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.gpu_software_drift import mismatched_options
 
 from ...common.deploy_arguments import arguments
 from .. import stack_table

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...cluster import Cluster
-from ...cluster.domains import domain_of
+from ...cluster.nvlink_domains import domain_of
 from ..resolve import Stack
 
 IMEX = "nvidia-imex.service"

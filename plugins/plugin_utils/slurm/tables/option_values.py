@@ -2,7 +2,7 @@
 """Values that Slurm's options take, where its code or manual names them all.
 
 Kept by hand and short on purpose: a value missing here would refuse a good configuration. Names of plugins that sites write
-themselves are not here; of the others, those that a test start leaves out (config_test.py). A value maps to the first release
+themselves are not here; of the others, those that a test start leaves out (config_trial.py). A value maps to the first release
 that takes it.
 """
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import playbook_arguments as arguments
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values as arguments
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import PlanProblem
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.checks import RULES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate import routing_proof, simulated_fabric
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.routing_proof import prove
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.simulated_fabric import (
@@ -25,7 +25,7 @@ TOLD = (
 def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine on which nothing of it is installed."""
     monkeypatch.setattr(simulated_fabric.command, "SEARCH_PATH", "/nonexistent")
-    monkeypatch.setattr(config_test.shutil, "which", lambda *_what, **_path: None)
+    monkeypatch.setattr(config_trial.shutil, "which", lambda *_what, **_path: None)
 
 
 def test_missing_tools_are_one_error_with_the_packages(bare: None, tmp_path):

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 
 REPOSITORY = Path(__file__).parents[4]
 ROOTS = REPOSITORY / ".cache/slurm"
@@ -67,7 +67,7 @@ def root_of(suite: str) -> Path:
     return root
 
 
-def ask(suite: str, candidates: Mapping[str, Files]) -> dict[str, config_test.Result]:
+def ask(suite: str, candidates: Mapping[str, Files]) -> dict[str, config_trial.Result]:
     """Return what the slurmctld of a suite says of each candidate, a slurm.conf with the files beside it."""
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE, "sh"]
     done = subprocess.run(
@@ -77,9 +77,9 @@ def ask(suite: str, candidates: Mapping[str, Files]) -> dict[str, config_test.Re
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found: dict[str, dict[str, Any]] = json.loads(done.stdout)
-    return {name: config_test.Result(**result) for name, result in found.items()}
+    return {name: config_trial.Result(**result) for name, result in found.items()}
 
 
 if __name__ == "__main__":
     asked = json.load(sys.stdin)
-    json.dump({name: asdict(config_test.run(files)) for name, files in asked.items()}, sys.stdout)
+    json.dump({name: asdict(config_trial.run(files)) for name, files in asked.items()}, sys.stdout)

@@ -168,7 +168,7 @@ def test_blocks_are_proved_by_a_slurmctld_that_knows_them(site, monkeypatch, ver
             tested=True, accepted=bool(lines), version=version, topology=lines, errors=[], message=""
         )
 
-    monkeypatch.setattr(slurm_proof.config_test, "run", run)
+    monkeypatch.setattr(slurm_proof.config_trial, "run", run)
     wrong, word = slurm_proof.prove_blocks(blocks.topology, blocks.shown, blocks.options)
     assert [one.where for one in wrong] == found
     check_messages(f"blocks: proved by {version}, {len(lines)} shown, {len(wrong)} wrong", [word, *wrong])

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.slurm_proof import slurm_conf
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topology.slurm_topology import (
     Topology,
@@ -68,7 +68,7 @@ def nodes_of(*topologies: Topology) -> list[str]:
 
 
 @cache
-def answers(suite: str) -> dict[str, config_test.Result]:
+def answers(suite: str) -> dict[str, config_trial.Result]:
     """Return what the release of a suite says of everything, asked at once."""
     version, stays = SUITES[suite]
     asked: dict[str, releases.Files] = {}

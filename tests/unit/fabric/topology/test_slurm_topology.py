@@ -12,7 +12,7 @@ import pytest
 import yaml as pyyaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.plan_of_discovery import HOST, plan_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.templates import (
     FabricShape,
@@ -261,7 +261,7 @@ def test_a_node_that_yaml_reads_as_no_text():
     assert '"on"' in slurm_topology.yaml({"a": one("on")}, "26.05")
 
 
-def ask(topology: Topology, version: str) -> config_test.Result:
+def ask(topology: Topology, version: str) -> config_trial.Result:
     nodes = [node for switch in topology.switches for node in switch.nodes]
     options = "\n".join(f"{key}={value}" for key, value in topology.options.items())
     text = SLURM_CONF.format(options=options, nodes=fold(nodes, False), ports=f"7001-{7000 + len(nodes)}")
@@ -269,9 +269,9 @@ def ask(topology: Topology, version: str) -> config_test.Result:
 
 
 @cache
-def answer(slurm_conf: str, topology_conf: str) -> config_test.Result:
+def answer(slurm_conf: str, topology_conf: str) -> config_trial.Result:
     """Ask slurmctld once where several cases come to the same files."""
-    return config_test.run({"slurm.conf": slurm_conf, "topology.conf": topology_conf})
+    return config_trial.run({"slurm.conf": slurm_conf, "topology.conf": topology_conf})
 
 
 # Of the cases that are no trap for other tools, make test asks.

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.container_drift import Checker
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.container_drift import ContainerReader
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import cdi_unit
 from tests.kit import sentences
 
@@ -32,7 +32,7 @@ class Machine:
 
 
 def findings(root: Path, machine: Machine, *engines: dict[str, Any], **wanted: Any) -> list[Finding]:
-    return list(Checker(root, machine.run).findings({"engines": engines, **wanted}))
+    return list(ContainerReader(root, machine.run).findings({"engines": engines, **wanted}))
 
 
 def with_driver(root: Path, *, gpus: int, spec: str | None) -> Path:
@@ -71,7 +71,7 @@ def test_the_specification_names_the_gpus_that_are_there(
 
 
 def test_without_a_driver_it_is_said_that_nothing_was_checked(tmp_path: Path) -> None:
-    checker = Checker(tmp_path, Machine().run)
+    checker = ContainerReader(tmp_path, Machine().run)
     (notice,) = checker.findings({"engines": [], "spec": cdi_unit.SPEC})
     assert (notice.kind, notice.severity, notice.where) == ("not-checked", "notice", "the CDI specification")
 

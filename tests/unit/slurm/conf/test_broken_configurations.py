@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_files
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from tests.kit.broken import ROWS, configuration
 
@@ -61,6 +61,6 @@ def test_the_reader_takes_what_others_refuse(family: str, tmp_path: Path) -> Non
 def test_slurmctld_refuses(row: dict[str, Any], tmp_path: Path) -> None:
     path = configuration(row, tmp_path)
     topology = row["files"].get("topology.conf", "") if "files" in row else ""
-    result = config_test.run(slurm_files(str(path), None, topology))
+    result = config_trial.run(slurm_files(str(path), None, topology))
     assert not result.accepted
     assert _fits(result.message) == [row["reason"]]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import (
     Conf,
     line_of,
@@ -165,16 +165,16 @@ PartitionName=q Nodes=n[1-2] \
 def test_slurmctld_reads_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     answers: list[str] = []
 
-    def ask(result: config_test.Result, controller: config_test._Controller, until: float) -> None:
+    def ask(result: config_trial.Result, controller: config_trial._Controller, until: float) -> None:
         asked = [["--oneliner", "--all", "show", what] for what in ("nodes", "partitions")]
         answers.extend(controller.ask(*arguments, until=until) or "" for arguments in asked)
 
     def extend(text: str, settings: dict[str, str], *_: object) -> str:
         return text + "".join(f"{name}={value}\n" for name, value in settings.items())
 
-    monkeypatch.setattr(config_test, "_understood", ask)
-    monkeypatch.setattr(config_test, "rewrite", extend)
-    result = config_test.run(ANYBODYS)
+    monkeypatch.setattr(config_trial, "_understood", ask)
+    monkeypatch.setattr(config_trial, "rewrite", extend)
+    result = config_trial.run(ANYBODYS)
     assert result.accepted, result.log
     live = parse_live("", *answers, "")
     for name, text in ANYBODYS.items():

@@ -10,7 +10,7 @@ from ansible import constants
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import parse
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import controller_files
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import of_slurm
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import slurm_expected
 
 CLUSTER = """
 plugin: bedplate.cluster.racks
@@ -41,7 +41,7 @@ def test_nodes_are_given_the_options_once_and_no_line_of_a_node(
         return real(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(controller_files, "files", counted)
-    given = [of_slurm._given(cluster, "") for _node in range(2)]
+    given = [slurm_expected._given(cluster, "") for _node in range(2)]
     assert len(rendered) == 1
     assert given[0] == given[1]
     conf = parse(given[0]["slurm.conf"])
@@ -57,13 +57,16 @@ def test_what_one_machine_answers_for_all_is_expected_of_it_alone(tmp_path: Path
     text = text.replace("hosts: {", "hosts: {ctl2: {address: 10.0.0.3}, ")
     path.write_text(text.replace("options: {", "options: {StateSaveLocation: /srv/slurm, "))
     cluster = load(path)
-    assert list(of_slurm._once(cluster, "ctl1", ["controller", "database"])) == ["slurm_database", "slurm_accounts"]
-    assert of_slurm._once(cluster, "ctl2", ["controller"]) == {}
+    assert list(slurm_expected._once(cluster, "ctl1", ["controller", "database"])) == [
+        "slurm_database",
+        "slurm_accounts",
+    ]
+    assert slurm_expected._once(cluster, "ctl2", ["controller"]) == {}
 
 
 def test_lines_that_controllers_keep_for_jobs_are_not_compared_on_nodes(tmp_path: Path) -> None:
     path = tmp_path / "t.bedplate.yml"
     path.write_text(CLUSTER)
     files = controller_files.files(load(path))
-    part = of_slurm._parts(load(path), ["compute"], files, "", {})["slurm_files"]
+    part = slurm_expected._parts(load(path), ["compute"], files, "", {})["slurm_files"]
     assert (part["records"], set(part["files"])) == (False, {"slurm.conf", "cgroup.conf"})

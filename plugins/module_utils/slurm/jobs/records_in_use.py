@@ -30,8 +30,8 @@ from .fence import (
 from .kept_lines import (
     Answer,
     changing_notes,
-    guarded_problems,
     holding_reasons,
+    job_ending_options,
     kept_reasons,
     leaving_notes,
     other_run_notes,
@@ -111,7 +111,7 @@ class InForce:
         if self.live is None and not self.unasked:
             problems += unasked_problems(self.conf, *self.gone, list(self.plan.changes))
         if self.live is not None or not self.unasked:
-            problems += guarded_problems(self.params["guarded"], self.conf, self.live)
+            problems += job_ending_options(self.params["guarded"], self.conf, self.live)
         return problems
 
     def _take_over(self, answer: Answer, live: Live) -> Fence:

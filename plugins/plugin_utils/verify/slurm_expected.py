@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import line_of
 
 from ..cluster import Cluster
-from ..common.once import once_a_run
+from ..common.shared_results import once_a_run
 from ..slurm import controller_files, live_expectations, render, slurm_packages
 from .host_variables import RoleVariables
 

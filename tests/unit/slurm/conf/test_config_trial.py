@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_test
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.config_test import Result, rewrite, run
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.config_trial import Result, rewrite, run
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.gres_check import check_gres
 from tests.kit import sentences
 
@@ -86,7 +86,7 @@ def test_a_good_configuration_is_accepted_and_understood() -> None:
         "4 nodes",
         "1 partitions",
     ]
-    assert result.isolated is config_test.NetworkNamespace().network
+    assert result.isolated is config_trial.NetworkNamespace().network
 
 
 @slurmctld
@@ -146,14 +146,14 @@ def test_what_slurmctld_takes_but_no_node_can_honour_is_refused() -> None:
 
 @slurmctld
 def test_without_a_network_of_its_own_it_takes_a_free_port(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_test.NetworkNamespace, "_possible", lambda self: False)
+    monkeypatch.setattr(config_trial.NetworkNamespace, "_possible", lambda self: False)
     result = run(FILES)
     assert (result.accepted, result.isolated, result.nodes) == (True, False, 4), result.log
 
 
 @slurmctld
 def test_a_missing_authentication_plugin_is_replaced_by_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_test, "AUTHENTICATION", (("auth/absent", "cred/none"), ("auth/none", "cred/none")))
+    monkeypatch.setattr(config_trial, "AUTHENTICATION", (("auth/absent", "cred/none"), ("auth/none", "cred/none")))
     result = run(FILES)
     assert (result.accepted, result.auth) == (True, "auth/none"), result.log
 
@@ -163,16 +163,16 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     tmp_path.chmod(0o755)
     scratch = tmp_path / "scratch"
     scratch.mkdir(mode=0o755)
-    monkeypatch.setattr(config_test.tempfile, "tempdir", str(scratch))
+    monkeypatch.setattr(config_trial.tempfile, "tempdir", str(scratch))
     seen: list[int] = []
-    observe = config_test._observe
+    observe = config_trial._observe
 
-    def watch(controller: config_test._Controller, auth: str, until: float) -> Result:
+    def watch(controller: config_trial._Controller, auth: str, until: float) -> Result:
         seen.append(stat.S_IMODE(controller.scratch.stat().st_mode))
         seen.append(controller.daemon.process.pid)
         return observe(controller, auth, until)
 
-    monkeypatch.setattr(config_test, "_observe", watch)
+    monkeypatch.setattr(config_trial, "_observe", watch)
     run(FILES)
     assert seen[0] == 0o700
     assert not Path(f"/proc/{seen[1]}").exists()
@@ -249,8 +249,8 @@ def test_nodes_get_no_message_from_a_test_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, isolated: bool, address: str
 ) -> None:
     if not isolated:
-        monkeypatch.setattr(config_test.NetworkNamespace, "_possible", lambda self: False)
-    elif not config_test.NetworkNamespace().network:
+        monkeypatch.setattr(config_trial.NetworkNamespace, "_possible", lambda self: False)
+    elif not config_trial.NetworkNamespace().network:
         address = "127.0.0.1"
     log = conf_of_a_test_start(tmp_path, "NodeName=n1 NodeAddr=10.0.0.7\n")
     assert f"NodeAddr={address}" in log
@@ -330,7 +330,7 @@ def test_the_module_reports_in_check_mode_too(line: str, check: bool, rc: int) -
 
 @slurmctld
 def test_scripts_that_a_site_keeps_beside_slurm_conf_are_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(config_test, "_IN_FORCE", tmp_path)
+    monkeypatch.setattr(config_trial, "_IN_FORCE", tmp_path)
     files = {**FILES, "slurm.conf": SLURM_CONF + "JobSubmitPlugins=lua\n"}
     refused = run(files)
     assert not refused.accepted

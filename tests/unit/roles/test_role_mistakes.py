@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_choices import mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import mistakes
 from tests.unit.rdma.machine import CHOICES as RDMA
 from tests.unit.tuning.node import CHOICES as TUNING
 

@@ -24,10 +24,10 @@ VARIABLES = (
 )
 
 
-def unknown(names: Iterable[str]) -> list[str]:
+def unknown_variables(names: Iterable[str]) -> list[str]:
     """Return what is wrong with names of variables that begin with `fabric_`, with the nearest that is one.
 
-    >>> unknown(["fabric_fail_on", "fabric_failon", "other"])
+    >>> unknown_variables(["fabric_fail_on", "fabric_failon", "other"])
     ['fabric_failon is no variable of the playbooks of the fabric; did you mean fabric_fail_on?']
     """
     found = []

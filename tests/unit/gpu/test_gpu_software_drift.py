@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_packages_drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_software_drift
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).parent / "sentences.txt"
@@ -18,7 +18,7 @@ WANTED = {"libcuda1": "1.2-*", "kernel-dkms": "1.2-3"}
 PINNED = {"libextra": "1.2-3"}
 PARAMETERS = {"EnableGpuFirmware": 18, "EnableMSI": 1, "RegistryDwords": "a=1;b=2", "Max": 4294967295}
 DRIVER = {"version": "1.2", "flavour": "open"}
-SEEN = gpu_packages_drift.InstalledState(
+SEEN = gpu_software_drift.InstalledState(
     packages={"libcuda1": ["1.2-9"], "kernel-dkms": ["1.2-3"]},
     held=frozenset(WANTED),
     kernel="6.1",
@@ -42,10 +42,10 @@ def gpu(
 
 
 def test_a_machine_that_is_as_wanted_has_no_findings() -> None:
-    assert list(gpu_packages_drift.packages(WANTED, PINNED, SEEN, "r")) == []
-    assert list(gpu_packages_drift.module({"file": "n.ko", "version": "1.2"}, SEEN)) == []
-    assert list(gpu_packages_drift.units(["x.service"], False, SEEN)) == []
-    assert list(gpu_packages_drift.driver(DRIVER, gpu())) == []
+    assert list(gpu_software_drift.packages(WANTED, PINNED, SEEN, "r")) == []
+    assert list(gpu_software_drift.module({"file": "n.ko", "version": "1.2"}, SEEN)) == []
+    assert list(gpu_software_drift.units(["x.service"], False, SEEN)) == []
+    assert list(gpu_software_drift.driver(DRIVER, gpu())) == []
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_machine_that_is_as_wanted_has_no_findings() -> None:
     ],
 )
 def test_each_difference_of_packages_is_told(change: dict[str, Any], told: tuple[str, ...]) -> None:
-    (finding,) = gpu_packages_drift.packages(WANTED, PINNED, replace(SEEN, **change), "r")
+    (finding,) = gpu_software_drift.packages(WANTED, PINNED, replace(SEEN, **change), "r")
     found = finding.found.partition(",")[0]
     assert (finding.kind, finding.where.removeprefix("package "), finding.expected, found) == told
     if told[1] == "kernel-dkms" or told[3] == "not installed":
@@ -87,7 +87,7 @@ def test_what_is_left_of_another_branch_is_told() -> None:
     ]
     seen = replace(SEEN, packages=there)
     found = list(
-        gpu_packages_drift.leftovers(
+        gpu_software_drift.leftovers(
             names, "590.48.01", ["libnvidia-compute", "nvidia-modprobe"], seen, "apt-get purge"
         )
     )
@@ -98,7 +98,7 @@ def test_what_is_left_of_another_branch_is_told() -> None:
     sentences.check(SENTENCES, "packages of another branch", found)
     epoch = replace(SEEN, packages={"libnvsdm-570": ["0:570.1-1"], "nvidia-imex-570": ["3:590.48.01-1"]})
     assert [
-        one.where for one in gpu_packages_drift.leftovers(["lib*", "nvidia-imex-*"], "590.48.01", [], epoch, "x")
+        one.where for one in gpu_software_drift.leftovers(["lib*", "nvidia-imex-*"], "590.48.01", [], epoch, "x")
     ] == ["package libnvsdm-570"]
 
 
@@ -106,13 +106,13 @@ def test_packages_of_a_pattern_are_to_be_held_whatever_they_are_called() -> None
     kernels = {"linux-image-[!0-9]*": "*", "linux-image-amd64": "6.1-1"}
     there = {"linux-image-cloud-amd64": ["6.1-1"], "linux-image-amd64": ["6.1-1"], "linux-image-6.1-amd64": ["6.1-1"]}
     seen = replace(SEEN, packages=there, held=frozenset(["linux-image-amd64"]))
-    (finding,) = gpu_packages_drift.packages({}, kernels, seen, "r")
+    (finding,) = gpu_software_drift.packages({}, kernels, seen, "r")
     assert (finding.kind, finding.where) == ("hold", "package linux-image-cloud-amd64")
 
 
 @pytest.mark.parametrize(("module", "found"), [("", "none"), ("1.1", "1.1")])
 def test_a_module_that_would_not_load_after_a_reboot_is_told(module: str, found: str) -> None:
-    (finding,) = gpu_packages_drift.module({"file": "n.ko", "version": "1.2"}, replace(SEEN, module=module))
+    (finding,) = gpu_software_drift.module({"file": "n.ko", "version": "1.2"}, replace(SEEN, module=module))
     assert (finding.where, finding.found) == ("module n.ko for kernel 6.1", found)
     assert "/build/make.log" in finding.remedy
     if module:
@@ -128,7 +128,7 @@ def test_a_module_that_would_not_load_after_a_reboot_is_told(module: str, found:
     ],
 )
 def test_a_service_that_is_off_is_told(unit: dict[str, str], runs: bool, found: str) -> None:
-    (finding,) = gpu_packages_drift.units(["x.service"], runs, replace(SEEN, units={"x.service": unit}))
+    (finding,) = gpu_software_drift.units(["x.service"], runs, replace(SEEN, units={"x.service": unit}))
     assert finding.found == found
 
 
@@ -143,7 +143,7 @@ def test_a_service_that_is_off_is_told(unit: dict[str, str], runs: bool, found: 
     ],
 )
 def test_a_driver_that_runs_and_is_not_the_one_is_told(facts: Any, told: tuple[str, ...]) -> None:
-    (finding,) = gpu_packages_drift.driver(DRIVER, facts)
+    (finding,) = gpu_software_drift.driver(DRIVER, facts)
     assert (finding.kind, finding.expected, finding.found) == told
     assert finding.reboot
     if "(" not in finding.found:
@@ -171,28 +171,28 @@ def test_a_driver_that_runs_and_is_not_the_one_is_told(facts: Any, told: tuple[s
 def test_options_and_a_stated_kernel_that_are_not_in_force_are_told(
     wanted: dict[str, Any], told: tuple[str, ...] | None
 ) -> None:
-    found = list(gpu_packages_drift.driver({**DRIVER, **wanted}, gpu()))
+    found = list(gpu_software_drift.driver({**DRIVER, **wanted}, gpu()))
     assert [(one.kind, one.where, one.expected, one.found) for one in found] == [told] * bool(told)
     assert all(one.reboot for one in found)
     if told and told[3] in ("1", "6.1"):
         sentences.check(SENTENCES, f"not in force: {told[0]}", found)
     # Nothing of it is known where none is loaded, which is a finding of its own.
     assert not [
-        one for one in gpu_packages_drift.driver({**DRIVER, **wanted}, gpu(None)) if one.kind == "module-option"
+        one for one in gpu_software_drift.driver({**DRIVER, **wanted}, gpu(None)) if one.kind == "module-option"
     ]
 
 
 def test_without_a_gpu_nothing_of_the_driver_is_claimed() -> None:
-    assert list(gpu_packages_drift.driver(DRIVER, gpu(None, gpus=0))) == []
-    (notice,) = gpu_packages_drift.not_checked(DRIVER, gpu(None, gpus=0))
+    assert list(gpu_software_drift.driver(DRIVER, gpu(None, gpus=0))) == []
+    (notice,) = gpu_software_drift.not_checked(DRIVER, gpu(None, gpus=0))
     assert (notice.kind, notice.severity) == ("not-checked", "notice")
     sentences.check(SENTENCES, "no GPU", [notice])
-    assert list(gpu_packages_drift.not_checked(DRIVER, gpu())) == []
+    assert list(gpu_software_drift.not_checked(DRIVER, gpu())) == []
 
 
 def test_what_is_half_installed_is_not_installed() -> None:
     text = "a\tinstalled\t1\na\tinstalled\t1\nb\tconfig-files\t2\n"
-    reader = gpu_packages_drift.Reader(lambda argv: Outcome(0, text if argv[0] == "dpkg-query" else "a\nc:i386\n", ""))
+    reader = gpu_software_drift.Reader(lambda argv: Outcome(0, text if argv[0] == "dpkg-query" else "a\nc:i386\n", ""))
     assert reader.packages({"a": "1", "b": "2"}) == {"a": ["1", "1"]}
     assert reader.held({"a": "1", "b": "2", "c": "3"}) == {"a", "c"}
 
@@ -222,7 +222,7 @@ def card(**facts: Any) -> dict[str, Any]:
 def test_what_the_services_have_not_done_to_a_gpu_is_told(
     services: list[str], facts: dict[str, Any], told: tuple[str, str, str] | None
 ) -> None:
-    found = list(gpu_packages_drift.gpus(services, card(**facts)))
+    found = list(gpu_software_drift.gpus(services, card(**facts)))
     assert len(found) == bool(told)
     for one in found:
         assert (one.kind, one.found, services[-1]) == told
@@ -237,7 +237,7 @@ def test_what_nvidia_smi_does_not_tell_is_not_claimed() -> None:
     told = ["persistence of 1 GPUs", "fabric of 1 GPUs"]
 
     def notices(*arguments: Any) -> list[str]:
-        found = list(gpu_packages_drift.not_checked(DRIVER, *arguments))
+        found = list(gpu_software_drift.not_checked(DRIVER, *arguments))
         assert all((one.kind, one.severity) == ("not-checked", "notice") for one in found)
         return [one.where for one in found]
 
