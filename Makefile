@@ -63,7 +63,7 @@ playbook-tests: venv  ## Tests that run whole playbooks and inventories on this 
 	pytest -n 2 --dist loadfile -m playbooks tests/unit
 
 .PHONY: test-fast
-test-fast: venv tools  ## Lint, types and unit tests: under 90 seconds
+test-fast: venv tools  ## Lint, types and unit tests: about two minutes on two cores
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint-python lint-ansible unit
 
 .PHONY: test-core-min

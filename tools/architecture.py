@@ -27,6 +27,7 @@ PACKAGE = "ansible_collections.bedplate.cluster.plugins"
 NODES, CONTROL = "module_utils", "plugin_utils"
 FLOORS = (NODES, CONTROL)
 MOST_FILES = 20
+MOST_WORDS = 12
 BEGIN, END = "<!-- rooms: begin, written by tools/architecture.py -->\n", "<!-- rooms: end -->\n"
 
 
@@ -143,6 +144,7 @@ def mistakes(code: Code, allowed: Mapping[str, Iterable[str]], root: Path) -> li
         *_imports_of_floors(code, root),
         *_circles(seen),
         *_crowded(root),
+        *_purposes(code, seen),
     ]
 
 
@@ -236,6 +238,22 @@ def _crowded(root: Path) -> Iterator[str]:
             yield f"{folder.relative_to(root)}: {count} files, __init__.py and data counted; allowed: {MOST_FILES}. Make a folder of some"
 
 
+def _purposes(code: Code, seen: Iterable[str]) -> Iterator[str]:
+    for room in sorted(seen):
+        if not 0 < len(_purpose(code, room).split()) <= MOST_WORDS:
+            yield (
+                f"plugins/{room}/__init__.py: no sentence on what the room is for. "
+                f"Write it as the docstring, in at most {MOST_WORDS} words."
+            )
+
+
+def _purpose(code: Code, room: str) -> str:
+    """Return the docstring of a room's `__init__.py` on one line, "" without one."""
+    path = code.paths.get(room.replace("/", "."))
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) if path else None
+    return " ".join((text or "").split())
+
+
 def layers(seen: Mapping[str, set[str]], floor: str) -> list[list[str]]:
     """Return the rooms of a floor from the top down: a room imports only rooms of lower layers."""
     rooms = {
@@ -257,17 +275,15 @@ def picture(code: Code) -> str:
     seen = arrows(code)
     lines = []
     for floor, title in ((CONTROL, "Control node: `plugins/plugin_utils`"), (NODES, "Nodes: `plugins/module_utils`")):
-        lines += [f"**{title}**", "", "| room | files | lines | imports |", "|---|---|---|---|"]
+        lines += [f"**{title}**", "", "| room | files | what it is for | imports |", "|---|---|---|---|"]
         lines += [_row(code, room, seen[room]) for layer in layers(seen, floor) for room in layer]
         lines.append("")
     return "\n".join(lines)
 
 
 def _row(code: Code, room: str, imported: Iterable[str]) -> str:
-    files = _modules(code, room)
-    count = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files)
     names = ", ".join(_short(room, one) for one in sorted(imported))
-    return f"| `{_inside(room)}` | {len(files)} | {round(count, -1)} | {names or '-'} |"
+    return f"| `{_inside(room)}` | {len(_modules(code, room))} | {_purpose(code, room)} | {names or '-'} |"
 
 
 def _inside(room: str) -> str:
@@ -307,10 +323,10 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if found else 0
 
 
-def _arrows_of(text: str) -> list[tuple[str, str]]:
-    """Return room and imports of each row: counts of files and lines may lag behind."""
+def _arrows_of(text: str) -> list[tuple[str, ...]]:
+    """Return each row without its number of files, which may lag behind."""
     rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
-    return [(row[0], row[-1]) for row in rows]
+    return [(row[0], *row[2:]) for row in rows]
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write plugins/plugin_utils/slurm/options.json from Slurm's own parser tables and manual pages.
+"""Write plugins/plugin_utils/slurm/tables/options.json from Slurm's own parser tables and manual pages.
 
 Run it by hand when a Slurm release is to be supported: add the release to RELEASES, then
 
     git clone --bare https://github.com/SchedMD/slurm slurm.git
-    tools/slurm_options.py slurm.git > plugins/plugin_utils/slurm/options.json
+    tools/slurm_options.py slurm.git > plugins/plugin_utils/slurm/tables/options.json
 
 It reads the option tables (``s_p_options_t``) of the last tag of each release, and from slurm.conf(5) of the releases
 before 23.11 which options take a restart. Only names, types and versions are kept: no text of Slurm's.

@@ -1,0 +1,1 @@
+"""Run commands, write files, and describe findings; every room may use these."""

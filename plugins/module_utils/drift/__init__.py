@@ -1,0 +1,1 @@
+"""Compare files, units, packages and names of a machine with bedplate's."""

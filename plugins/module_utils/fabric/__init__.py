@@ -1,0 +1,1 @@
+"""Read the output of discovery commands and OpenSM's log."""

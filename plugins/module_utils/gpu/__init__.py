@@ -1,0 +1,1 @@
+"""Compare the GPU software of a machine with the cluster file."""

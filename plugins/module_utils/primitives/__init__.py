@@ -1,0 +1,1 @@
+"""Change files and units as one, and restore them on failure."""

@@ -1,0 +1,1 @@
+"""Set up and compare RDMA devices: names, addresses, priorities, links."""

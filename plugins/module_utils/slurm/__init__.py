@@ -1,0 +1,1 @@
+"""Compare node hardware and the shared state directory with Slurm's configuration."""

@@ -1,0 +1,1 @@
+"""Apply and compare the settings of the role node_tuning."""

@@ -1,0 +1,1 @@
+"""Table of the parts that verify compares on a machine."""

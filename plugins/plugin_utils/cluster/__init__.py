@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster file: read it, check it whole, derive from it. `load` is the way in."""
+"""Read the cluster file, check it whole, and build the cluster."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""Render templates, check arguments, and keep secrets, for all roles."""

@@ -1,0 +1,1 @@
+"""Check the variables of the fabric's playbooks."""

@@ -1,0 +1,1 @@
+"""Resolve a driver branch to one pinned set of GPU packages."""

@@ -1,0 +1,1 @@
+"""Derive groups, facts and reboot order of machines."""

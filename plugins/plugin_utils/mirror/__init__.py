@@ -1,0 +1,1 @@
+"""List the packages that GPU nodes need, and mirror them."""

@@ -1,0 +1,1 @@
+"""Decide packages, files and units of the role rdma."""

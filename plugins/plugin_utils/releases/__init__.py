@@ -1,0 +1,1 @@
+"""Record of each release's defaults, and of renamed keys and variables."""

@@ -41,7 +41,7 @@ def released() -> list[str]:
 
 
 def release_numbers(release: str) -> tuple[int, ...]:
-    """Return a release as what sorts right.
+    """Return a release as numbers, so that 0.10.0 sorts after 0.9.0.
 
     >>> release_numbers("0.9.0") < release_numbers("0.10.0")
     True
@@ -75,7 +75,7 @@ def defaults(
 
 
 def driver_name(source: str, system: str) -> str:
-    """Return the name that the drivers of a source have for a system among `versions`."""
+    """Return the key in `versions` for one source's drivers on one system."""
     return f"driver {source} {system}"
 
 

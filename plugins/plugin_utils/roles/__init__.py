@@ -1,0 +1,1 @@
+"""Check role variables that an argument spec cannot check."""

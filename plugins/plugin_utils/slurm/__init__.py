@@ -1,0 +1,1 @@
+"""Write Slurm's files, and guard running jobs against a change."""

@@ -183,7 +183,7 @@ def desired_state(cluster: Cluster) -> dict[str, object]:
 def guarded(cluster: Cluster) -> list[dict[str, object]]:
     """Return the wanted values of the options whose change ends running jobs; "" is Slurm's own default.
 
-    A number that does no harm is left out. The options that identity.py compares have rules of their own.
+    A number that does no harm is left out. The options that cluster_identity.py compares have rules of their own.
     """
     wanted = {name.lower(): text_of(value) for name, value in _stated(cluster).items()}
     found: list[dict[str, object]] = []

@@ -1,0 +1,1 @@
+"""Decide files, units and boot tokens of the role node_tuning."""

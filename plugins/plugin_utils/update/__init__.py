@@ -1,0 +1,1 @@
+"""Report the defaults that an update of bedplate changes."""

@@ -1,0 +1,1 @@
+"""Decide what verify expects of each machine, and report its findings."""

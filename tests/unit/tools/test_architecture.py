@@ -15,7 +15,10 @@ PACKAGE = architecture.PACKAGE
 TREE = {
     "modules/load.py": f"from {PACKAGE}.module_utils.parts.writer import write\n",
     "module_utils/common/text.py": "",
-    "module_utils/parts/__init__.py": "",
+    **{
+        f"{room}/__init__.py": f'"""Hold {room}."""\n'
+        for room in ("module_utils/common", "module_utils/parts", "plugin_utils/common", "plugin_utils/plan")
+    },
     "module_utils/parts/writer.py": "from ..common import text\nfrom ..common.text import few\n",
     "module_utils/parts/boot.py": "from .writer import write\n",
     "plugin_utils/plan/part.py": f"""
@@ -81,6 +84,8 @@ def test_the_rooms_of_this_tree_are_read_from_imports_of_every_form() -> None:
         ({"plugin_utils/common/shipped.py": "from ..plan import part\n"}, {**ROOMS, "plugin_utils/common": ["plugin_utils/plan"]},
          "plugin_utils/common -> plugin_utils/plan -> plugin_utils/common"),
         ({f"plugin_utils/plan/m{number}.py": "" for number in range(20)}, None, "plugins/plugin_utils/plan"),
+        ({"plugin_utils/plan/__init__.py": ""}, None, "plugins/plugin_utils/plan/__init__.py"),
+        ({"module_utils/parts/__init__.py": f'"""Hold{" parts" * 12}."""'}, None, "plugins/module_utils/parts/__init__.py"),
     ],
 )  # fmt: skip
 def test_each_mistake_has_a_line_with_its_place(
@@ -97,6 +102,12 @@ def test_a_layer_imports_only_lower_ones() -> None:
         for layer in architecture.layers(seen, floor):
             assert not [(room, there) for room in layer for there in seen[room] & (above | set(layer))]
             above |= set(layer)
+
+
+def test_the_tables_say_what_each_room_is_for(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+    drawn = architecture.picture(architecture.read(tmp_path / "plugins"))
+    assert "| `plan` | 1 | Hold plugin_utils/plan. | *common*, common |" in drawn.splitlines()
 
 
 def test_the_command_fails_and_names_the_arrow(

@@ -1,0 +1,1 @@
+"""Give containers GPUs: engines, CDI, enroot and pyxis."""

@@ -1,0 +1,1 @@
+"""Read the GPUs and NVSwitches of a machine."""

@@ -1,0 +1,1 @@
+"""Prove that a driver compiles for the kernel that boots next."""

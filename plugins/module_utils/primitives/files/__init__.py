@@ -1,0 +1,1 @@
+"""Write, record and remove files of this machine."""

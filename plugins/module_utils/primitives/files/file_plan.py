@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide what to do to the files of this machine. Reads only; `node_writer` does what was decided.
+"""Decide what to do to the files of this machine. Reads only; `file_writer` does what was decided.
 
 One call brings the files of one *manifest* to the wanted state, and removes what that manifest once wrote and no longer
 wants. Check mode is the same plan, not carried out.

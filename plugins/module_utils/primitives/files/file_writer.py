@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Carry out a plan of `node_files`: validate everything, then write every file beside its target, then rename them all."""
+"""Carry out a plan of `file_plan`: validate everything, then write every file beside its target, then rename them all."""
 
 from __future__ import annotations
 

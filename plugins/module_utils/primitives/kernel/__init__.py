@@ -1,0 +1,1 @@
+"""Write sysctl and other settings that a boot forgets."""

@@ -1,0 +1,1 @@
+"""Install and hold packages of apt and dnf."""

@@ -1,0 +1,1 @@
+"""Start, restart, reload and stop systemd units."""

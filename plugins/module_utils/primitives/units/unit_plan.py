@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide what to do to the systemd units of this machine. Does no I/O; `node_systemd` asks systemd and carries it out."""
+"""Decide what to do to the systemd units of this machine. Does no I/O; `systemd` reads the state of the units and carries the plan out."""
 
 from __future__ import annotations
 

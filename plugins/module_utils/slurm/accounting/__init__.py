@@ -1,0 +1,1 @@
+"""Plan accounts, users and QOS of the accounting database."""

@@ -1,0 +1,1 @@
+"""Read Slurm's files, and test them with the real slurmctld."""

@@ -1,0 +1,1 @@
+"""Keep nodes, partitions and lines that running jobs need."""

@@ -1,0 +1,1 @@
+"""Compare the state that Slurm reports with the cluster file."""

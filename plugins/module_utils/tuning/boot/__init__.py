@@ -1,0 +1,1 @@
+"""Change and compare tokens on the kernel command line."""

@@ -1,0 +1,1 @@
+"""Plan the CPUs of interrupts, and compare isolated CPUs."""

@@ -1,0 +1,1 @@
+"""Allocate huge pages of each NUMA node, above a memory floor."""

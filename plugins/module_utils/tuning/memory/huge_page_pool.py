@@ -19,7 +19,7 @@ from .memory_floor import MEBIBYTES, Pages, excesses, pages_from
 
 _GLOBAL = "sys/kernel/mm/hugepages"
 Jobs = Callable[[], Sequence[str]]
-"""Returns what runs on the machine, as `node_reboot.jobs` does."""
+"""Returns what runs on the machine, as `reboot_notes.jobs` does."""
 
 
 @dataclass

@@ -1,0 +1,1 @@
+"""Read NUMA nodes, cores, GPUs and NICs, and compare their places."""

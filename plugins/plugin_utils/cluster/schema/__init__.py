@@ -1,0 +1,1 @@
+"""Declare every key of the cluster file, with type and meaning."""

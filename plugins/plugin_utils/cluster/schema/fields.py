@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The language that schema.py is written in: fields, and the walk that checks data against them.
+"""The language that cluster_file.py is written in: fields, and the walk that checks data against them.
 
 The same fields give the checker, the JSON Schema for editors and the table in docs/cluster-file.md.
 """

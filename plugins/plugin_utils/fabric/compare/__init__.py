@@ -1,0 +1,1 @@
+"""Compare the planned fabric with the discovered one."""

@@ -1,0 +1,1 @@
+"""Model of a fabric, with its names, places, rates and GUIDs."""

@@ -1,0 +1,1 @@
+"""Write OpenSM's files, and compare the subnet managers with the plan."""

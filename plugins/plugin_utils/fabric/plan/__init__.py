@@ -1,0 +1,1 @@
+"""Plan a fabric from the cluster file, and check the plan."""

@@ -1,0 +1,1 @@
+"""Write cable lists, pictures and pages of a plan."""

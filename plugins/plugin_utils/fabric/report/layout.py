@@ -110,7 +110,7 @@ def chunks(things: Sequence[T], most: int) -> list[list[T]]:
 
 
 def sketch(plan: Plan, findings: Iterable[Finding] = (), branches: Sequence[Branch] | None = None) -> Sketch:
-    """Return the picture of a plan with its findings; `branches` are `tiers.roots` of it, if they are there already."""
+    """Return the picture of a plan with its findings; `branches` are `host_tree.roots` of it, if they are there already."""
     work = _Sketcher(plan)
     work.place(roots(plan)[0] if branches is None else branches)
     work.connect()

@@ -36,7 +36,7 @@ Cells = list[object]
 def page(
     plan: Plan, findings: Sequence[Finding], cables: Sequence[Row], *, ok: int | None = None, drawn: str | None = None
 ) -> str:
-    """Return the page; `cables` are `cables.rows` of the plan, `ok` how many of them were found as planned, if they were compared.
+    """Return the page; `cables` are `cable_list.rows` of the plan, `ok` how many of them were found as planned, if they were compared.
 
     `drawn` is `picture` of the same plan and findings, if it is there already.
 
@@ -44,7 +44,7 @@ def page(
     """
     if len(cables) != len(plan.links):
         raise ValueError(
-            f"{len(cables)} rows for the {len(plan.links)} cables of the plan: give `cables.rows` of this plan"
+            f"{len(cables)} rows for the {len(plan.links)} cables of the plan: give `cable_list.rows` of this plan"
         )
     items = bill(plan, cables)
     return _template().render(

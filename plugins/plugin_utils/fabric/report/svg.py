@@ -72,7 +72,7 @@ def picture(
     """Return an SVG document of a plan; boxes and lines have the colour of the gravest finding at them.
 
     One that was not `compared` with what is cabled says so, rather than that there are no findings.
-    `branches` are `tiers.roots` of the plan, if they are there already.
+    `branches` are `host_tree.roots` of the plan, if they are there already.
     """
     found = list(findings)
     drawn = sketch(plan, found, branches)

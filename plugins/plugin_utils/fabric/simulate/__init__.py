@@ -1,0 +1,1 @@
+"""Prove a plan with ibsim, the real OpenSM and slurmctld."""

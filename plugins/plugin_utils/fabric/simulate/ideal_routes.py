@@ -20,11 +20,11 @@ from ..core.host_tree import DisjointSets
 from ..core.places import few, place
 from .route_quality import Metrics, judge, limit
 
-# A link as routing.Metrics.loads names it.
+# A link as route_quality.Metrics.loads names it.
 _LINK = re.compile(r"(.*) port \d+ to (.*) port \d+\Z")
 # The most that a link between upper tiers may carry, to the mean of its kind.
 _EVEN = 1.01
-# How routing.judge begins.
+# How route_quality.judge begins.
 _IDLE, _BUSIEST, _SHIFT, _WAIT = r"^\d+ of \d+ directed links", "^the busiest link", "^shift by", "^links wait"
 
 
@@ -63,7 +63,7 @@ class Ideal:
         return len({switch.tier for switch in self.plan.switches.values() if switch.plane == self.plane})
 
     def judged(self, metrics: Metrics, *, order: str = "leaf", lanes: bool = False) -> list[str]:
-        """Return what is wrong with routes, as routing.judge does; `lanes`: the engine prevents circles by several lanes.
+        """Return what is wrong with routes, as route_quality.judge does; `lanes`: the engine prevents circles by several lanes.
 
         On a regular plan the limits hold as they are. A dragonfly is no tree: what is reached and circles are all that is judged.
         """

@@ -1,0 +1,1 @@
+"""Write Slurm's topology files from a fabric."""

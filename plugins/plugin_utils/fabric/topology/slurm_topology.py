@@ -2,7 +2,7 @@
 """Slurm's topology files from a fabric: topology.conf as tree or block and topology.yaml, for a stated version of Slurm.
 
 What each version takes and refuses was tried with its slurmctld (22.05, 24.11, 25.05, 25.11, 26.05). Slurm's start takes time with the
-cube of its switches, and it makes no tree of spines that all stand above the same leaves, so only what `tiers` makes of them is written.
+cube of its switches, and it makes no tree of spines that all stand above the same leaves, so only what `host_tree` makes is written.
 """
 
 from __future__ import annotations

@@ -1,0 +1,1 @@
+"""Tables of Slurm's options, their values, and effects of a change."""

@@ -1,4 +1,4 @@
-"""How the package of a module is fetched and unpacked by dnf; test_dkms.py has apt, molecule/gpu_dnf the real dnf."""
+"""dnf fetches and unpacks the package of a module; test_dkms_build.py has apt, molecule/gpu_dnf the real dnf."""
 
 from __future__ import annotations
 
