@@ -52,6 +52,7 @@ from ansible.module_utils.urls import open_url
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.archives import ArchiveError, verify
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.write_problem import write_problem
 
 _SECONDS = 60
 
@@ -81,8 +82,11 @@ def main() -> None:
         # Whatever goes wrong between here and there: a name, a certificate, a status, a connection that ends.
         except Exception as error:
             module.fail_json(msg=f"{url}: {error}. {path} stays as it was")
-        path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        atomic_write(path, new.read_bytes(), mode=0o644)
+        try:
+            path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            atomic_write(path, new.read_bytes(), mode=0o644)
+        except OSError as error:
+            module.fail_json(msg=write_problem(path, error))
     module.exit_json(changed=True, changed_files=[str(path)])
 
 

@@ -79,6 +79,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.en
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives import reboot_notes
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import STATE_DIRECTORY
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.write_problem import write_problem
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.applied_files import Applied
 
 _SETTLE = 1.0  # seconds after which a daemon that was restarted is looked at
@@ -124,8 +125,11 @@ class ContainerSettings:
     def write(self) -> None:
         """Write what changed, each file as a whole."""
         for path, (_before, after) in self.texts.items():
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(Path(path), after)
+            try:
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                atomic_write(Path(path), after)
+            except OSError as error:
+                raise SettingsError(f"{write_problem(path, error)}. Nothing was restarted") from error
 
     def restart(self) -> None:
         """Restart daemons that run on older settings and have no container."""
@@ -211,17 +215,20 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    bringer = ContainerSettings(module)
-    problems = bringer.plan()
+    settings = ContainerSettings(module)
+    problems = settings.plan()
     if problems:
         module.fail_json(msg="\n".join(problems))
     if not module.check_mode:
-        bringer.write()
-    bringer.restart()
-    bringer.note()
-    for text in bringer.waiting:
+        try:
+            settings.write()
+        except SettingsError as error:
+            module.fail_json(msg=str(error))
+    settings.restart()
+    settings.note()
+    for text in settings.waiting:
         module.warn(text)
-    module.exit_json(**bringer.result())
+    module.exit_json(**settings.result())
 
 
 if __name__ == "__main__":

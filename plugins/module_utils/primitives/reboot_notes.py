@@ -49,7 +49,9 @@ def reasons(notes: Path) -> dict[str, str]:
     """Return who wants a reboot -> why."""
     if not notes.is_dir():
         return {}
-    return {path.name: path.read_text(errors="replace").strip() for path in sorted(notes.iterdir()) if path.is_file()}
+    # A killed writer leaves a temporary file, whose name begins with a dot.
+    found = [path for path in sorted(notes.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    return {path.name: path.read_text(errors="replace").strip() for path in found}
 
 
 def jobs(proc: Path = Path("/proc")) -> list[str]:

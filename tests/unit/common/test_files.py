@@ -192,6 +192,21 @@ def test_what_a_killed_run_left_is_known_by_its_name(path: Path) -> None:
     assert temporaries_of(long) == []
 
 
+def test_a_file_that_has_its_name_is_written_whatever_its_directory_says(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error would say that nothing has changed."""
+
+    def fails(_directory: Path) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(files, "sync_directory", fails)
+    atomic_write(path, "new")
+    atomic_link(path.with_name("link"), "file.conf")
+    assert write_new(path.with_name("key"), b"x", 0o400)
+    assert (path.read_text(), names(path)) == ("new", ["file.conf", "key", "link"])
+
+
 def test_a_directory_that_cannot_be_synchronised_is_no_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(number: int) -> Callable[[int], None]:
         def fsync(_descriptor: int) -> None:

@@ -20,6 +20,7 @@ def test_notes_are_told_by_who_wrote_them(tmp_path: Path) -> None:
     assert reasons(tmp_path / "none") == {}
     (tmp_path / "gpu_driver").write_text("another driver\n")
     (tmp_path / "directory").mkdir()
+    (tmp_path / ".mig.0011aabb.tmp").touch()  # of a killed writer
     assert reasons(tmp_path) == {"gpu_driver": "another driver"}
 
 

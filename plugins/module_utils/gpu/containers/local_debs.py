@@ -39,4 +39,6 @@ def install(paths: Sequence[Path], run: Run = command.run) -> None:
     """Install files together; what they depend on comes from the repositories."""
     outcome = run(["env", "DEBIAN_FRONTEND=noninteractive", *_APT, "install", *(str(path) for path in paths)], 900.0)
     if outcome.code != 0:
-        raise DebsError(f"apt-get install {' '.join(path.name for path in paths)}: {outcome.text}")
+        # What is stopped ends dpkg too, maybe in the middle of a package.
+        remedy = ". Run dpkg --configure -a there" if outcome.code is None else ""
+        raise DebsError(f"apt-get install {' '.join(path.name for path in paths)}: {outcome.text}{remedy}")

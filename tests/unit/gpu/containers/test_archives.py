@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.command im
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.archives import ArchiveError, verify
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.local_debs import missing_packages
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.pyxis_build import PyxisError
-from ansible_collections.bedplate.cluster.plugins.modules import container_archive
+from ansible_collections.bedplate.cluster.plugins.modules import container_archive, container_settings
 from tests.unit.gpu.containers.test_pyxis_build import Machine, archive, pyxis
 
 OTHER = hashlib.sha256(b"another file").hexdigest()
@@ -71,3 +73,28 @@ def test_what_was_fetched_replaces_the_file_only_if_it_is_the_stated_one(
     result: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert path.read_bytes() == written
     assert bool(result.get("failed")) == (written == b"old")
+
+
+@pytest.mark.parametrize("module", [container_archive, container_settings])
+def test_a_full_disk_is_said_with_the_path(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, module: Any
+) -> None:
+    def full(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    source, path = tmp_path / "source.deb", tmp_path / "etc/daemon.json"
+    source.write_bytes(b"new")
+    monkeypatch.setattr(container_archive, "open_url", lambda *_arguments, **_options: source.open("rb"))
+    monkeypatch.setattr(module, "atomic_write", full)
+    arguments: dict[str, Any] = {
+        "path": str(path), "url": "https://releases.test.internal/one.deb", "sha256": hashlib.sha256(b"new").hexdigest()
+    }  # fmt: skip
+    if module is container_settings:
+        settings = [{"path": str(path), "format": "json", "values": {"a": 1}}]
+        arguments = {"settings": settings, "note": str(tmp_path / "note"), "state_directory": str(tmp_path)}
+    with patch_module_args({**arguments, "_ansible_remote_tmp": str(tmp_path)}), pytest.raises(SystemExit):
+        module.main()
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert result["failed"] is True
+    assert all(part in result["msg"] for part in (str(path), "No space left", "df -h"))
+    assert not path.exists()
