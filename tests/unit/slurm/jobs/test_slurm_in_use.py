@@ -547,6 +547,15 @@ def test_a_job_that_was_faster_than_the_fence_keeps_its_node_which_is_given_back
     assert {line.split()[0] for line in answer.kept.slurm} == {"NodeName=n2", "NodeName=n3"}
 
 
+def test_a_node_that_was_not_counted_is_not_drained(node: Node):
+    fenced(node)
+    node.params["counted"] = "n1"
+    answer = node.answer()[0]
+    assert node.updates == [f"NodeName=n1 State=DRAIN {FENCED}"]
+    assert answer.facts()["fence"]["nodes"] == "n1"
+    assert {line.split()[0] for line in answer.kept.slurm} == {"NodeName=n2", "NodeName=n3"}
+
+
 def test_what_leaves_takes_no_new_job(node: Node):
     fenced(node)
     node.params.update(nodes="n[1-2]", partitions=["gpu"], node_lines=[])
@@ -690,6 +699,25 @@ def test_an_option_that_ends_jobs_is_refused_where_nobody_knows_of_jobs(node: No
     node.conf(f"{NODES}MaxJobCount=10000\n")
     node.params.update(guarded=[LOWERED], unasked=unasked)
     assert any("MaxJobCount" in one for one in node.answer()[1]) == refused
+
+
+def test_a_slurmctld_that_stops_answering_behind_the_fence_is_a_refusal(node: Node):
+    fenced(node)
+    node.params.update(nodes="n1", partitions=["gpu"], node_lines=[])
+    assert node.answers
+    node.answers["partitions"] = OPEN.format("UP")
+
+    def fall_silent() -> None:
+        node.answers = None
+
+    node.after_update = fall_silent
+    answer, problems = node.answer()
+    assert node.updates == [f"NodeName=n3 State=DRAIN {FENCED}", "PartitionName=old State=DRAIN"]
+    assert [{"slurmctld", "n3", "old", "next"} <= set(one.split()) for one in problems] == [True]
+    # n2 has left, too, and job 7 runs there: its line would be kept if slurmctld had answered.
+    assert (answer.kept.slurm, answer.raised, node.warnings) == ([], False, [])
+    assert Closed(Path(node.params["state_directory"])).names() == ["old"]
+    sentences.check(SENTENCES, "no answer behind a fence", problems)
 
 
 def test_what_was_drained_before_a_fence_failed_is_given_back(node: Node, monkeypatch: pytest.MonkeyPatch):
