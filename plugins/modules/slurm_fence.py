@@ -67,15 +67,16 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmc
 _PATIENCE = 30
 
 
-def give_back(
-    module: AnsibleModule, live: Live, conf: Conf, fence: Fence, closed: Closed
-) -> tuple[list[str], list[str]]:
-    """Give back nodes and partitions; return the commands, and what could not be given back."""
-    commands = [" ".join(command) for command in lift_commands(live, conf, fence)]
+def planned(live: Live, conf: Conf, fence: Fence) -> list[str]:
+    """Return the commands that give nodes and partitions back."""
+    return [" ".join(command) for command in lift_commands(live, conf, fence)]
+
+
+def give_back(module: AnsibleModule, live: Live, conf: Conf, fence: Fence, closed: Closed) -> list[str]:
+    """Give back nodes and partitions; return what could not be given back. OSError: the record of partitions is damaged."""
     if module.check_mode:
-        return commands, []
-    slurm_conf = Path(module.params["directory"]) / "slurm.conf"
-    return commands, lift(slurm_conf, live, conf, fence, closed)
+        return []
+    return lift(Path(module.params["directory"]) / "slurm.conf", live, conf, fence, closed)
 
 
 def main() -> None:
@@ -108,10 +109,11 @@ def main() -> None:
     commands: list[str] = []
     while True:
         try:
-            done, failed = give_back(module, live, read(slurm_conf), fence, closed)
+            conf = read(slurm_conf)
+            commands += [one for one in planned(live, conf, fence) if one not in commands]
+            failed = give_back(module, live, conf, fence, closed)
         except OSError as error:
             module.fail_json(msg=str(error), commands=commands)
-        commands += [one for one in done if one not in commands]
         # slurmctld refuses a node that has not registered since it read its files, and may forget the reason of one.
         if not failed or time.monotonic() >= deadline:
             break

@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import digest
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import secrets
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
     SecretError,
     SecretStore,
@@ -242,6 +243,14 @@ def test_a_work_tree_without_git(work_tree: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(SecretError, match=rf"^{work_tree}/secrets .*{work_tree} .*git: .*\.gitignore") as caught:
         SecretStore(work_tree / "secrets")
     sentences.check(SENTENCES, "secrets in a work tree without git", said(caught, work_tree.parent))
+
+
+def test_a_work_tree_whose_git_hangs(work_tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs = command.Outcome(None, "", "stopped after 30 s")
+    monkeypatch.setattr(secrets, "run", lambda _argv, _seconds, environment: hangs)
+    with pytest.raises(SecretError, match=rf"^{work_tree}/secrets .*{work_tree} .*30 s.*\.gitignore") as caught:
+        SecretStore(work_tree / "secrets")
+    sentences.check(SENTENCES, "secrets in a work tree whose git hangs", said(caught, work_tree.parent))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pwd
@@ -177,6 +178,41 @@ def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert seen[0] == 0o700
     assert not Path(f"/proc/{seen[1]}").exists()
     assert list(scratch.iterdir()) == []
+
+
+def commands_with(path: Path) -> list[str]:
+    """Return the command lines of this machine that name a path."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            found.append(file.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [line for line in found if str(path) in line]
+
+
+@slurmctld
+@pytest.mark.parametrize(
+    ("files", "accepted"),
+    [
+        (FILES, True),
+        ({**FILES, "gres.conf": FILES["gres.conf"].replace("[0-1]", "0")}, False),
+        # slurmctld would wait a minute for the file.
+        ({name: text for name, text in FILES.items() if name != "topology.conf"}, False),
+    ],
+    ids=["accepted", "refused while it runs", "refused while it waits"],
+)
+def test_no_slurmctld_is_left_running(files: dict[str, str], accepted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the scratch directory of a run: slurmctld ends by itself where SlurmUser cannot reach it, as below tmp_path of root."""
+    started: dict[Path, list[str]] = {}
+    observe = config_trial._observe
+
+    def watch(controller: config_trial._Controller, auth: str, until: float) -> Result:
+        started[controller.conf] = commands_with(controller.conf)
+        return observe(controller, auth, until)
+
+    monkeypatch.setattr(config_trial, "_observe", watch)
+    assert run(files).accepted is accepted
+    assert [len(lines) for lines in started.values()] == [1] * len(started) != []
+    assert [line for conf in started for line in commands_with(conf)] == []
 
 
 @slurmctld

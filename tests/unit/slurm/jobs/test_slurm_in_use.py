@@ -547,6 +547,15 @@ def test_a_job_that_was_faster_than_the_fence_keeps_its_node_which_is_given_back
     assert {line.split()[0] for line in answer.kept.slurm} == {"NodeName=n2", "NodeName=n3"}
 
 
+def test_a_node_that_was_not_counted_is_not_drained(node: Node):
+    fenced(node)
+    node.params["counted"] = "n1"
+    answer = node.answer()[0]
+    assert node.updates == [f"NodeName=n1 State=DRAIN {FENCED}"]
+    assert answer.facts()["fence"]["nodes"] == "n1"
+    assert {line.split()[0] for line in answer.kept.slurm} == {"NodeName=n2", "NodeName=n3"}
+
+
 def test_what_leaves_takes_no_new_job(node: Node):
     fenced(node)
     node.params.update(nodes="n[1-2]", partitions=["gpu"], node_lines=[])
@@ -690,6 +699,25 @@ def test_an_option_that_ends_jobs_is_refused_where_nobody_knows_of_jobs(node: No
     node.conf(f"{NODES}MaxJobCount=10000\n")
     node.params.update(guarded=[LOWERED], unasked=unasked)
     assert any("MaxJobCount" in one for one in node.answer()[1]) == refused
+
+
+def test_a_slurmctld_that_stops_answering_behind_the_fence_is_a_refusal(node: Node):
+    fenced(node)
+    node.params.update(nodes="n1", partitions=["gpu"], node_lines=[])
+    assert node.answers
+    node.answers["partitions"] = OPEN.format("UP")
+
+    def fall_silent() -> None:
+        node.answers = None
+
+    node.after_update = fall_silent
+    answer, problems = node.answer()
+    assert node.updates == [f"NodeName=n3 State=DRAIN {FENCED}", "PartitionName=old State=DRAIN"]
+    assert [{"slurmctld", "n3", "old", "next"} <= set(one.split()) for one in problems] == [True]
+    # n2 has left, too, and job 7 runs there: its line would be kept if slurmctld had answered.
+    assert (answer.kept.slurm, answer.raised, node.warnings) == ([], False, [])
+    assert Closed(Path(node.params["state_directory"])).names() == ["old"]
+    sentences.check(SENTENCES, "no answer behind a fence", problems)
 
 
 def test_what_was_drained_before_a_fence_failed_is_given_back(node: Node, monkeypatch: pytest.MonkeyPatch):
@@ -873,26 +901,9 @@ def give_back(node: Node, *partitions: str) -> tuple[list[str], list[str]]:
     assert live
     conf = read(node.etc / "slurm.conf")
     fence = Fence(["n3"], list(partitions))
-    return slurm_fence.give_back(node, live, conf, fence, Closed(Path(node.params["state_directory"])))  # type: ignore[arg-type]
-
-
-def test_a_node_that_slurmctld_does_not_resume_yet_is_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch):
-    drained(node, young(0, "mine"))
-    tries = []
-
-    def lift(*_arguments: object) -> list[str]:
-        tries.append(1)
-        return ["slurm_update error: Invalid node state specified"] if len(tries) < 3 else []
-
-    monkeypatch.setattr(slurm_fence, "lift", lift)
-    monkeypatch.setattr(slurm_fence.time, "sleep", lambda seconds: None)
-    monkeypatch.setattr(slurm_fence, "AnsibleModule", lambda **_options: node)
-    results = []
-    monkeypatch.setattr(node, "exit_json", lambda **result: results.append(result), raising=False)
-    node.params.update(nodes="n1", partitions=[])
-    slurm_fence.main()
-    assert len(tries) == 3
-    assert results == [{"changed": True, "commands": ["scontrol update NodeName=n1 State=RESUME"]}]
+    commands = slurm_fence.planned(live, conf, fence)
+    closed = Closed(Path(node.params["state_directory"]))
+    return commands, slurm_fence.give_back(node, live, conf, fence, closed)  # type: ignore[arg-type]
 
 
 def test_what_was_closed_is_opened_and_forgotten(node: Node):
@@ -956,20 +967,21 @@ def test_what_cannot_be_opened_stays_on_record_and_all_else_is_given_back(node: 
     assert record.exists()
 
 
-def state_of_n1(node: Node, pairs: str) -> None:
+def state_of(node: Node, name: str, pairs: str) -> None:
     assert node.answers
-    node.answers["nodes"] = node.answers["nodes"].replace("NodeName=n1 Sockets=1 State=IDLE", f"NodeName=n1 {pairs}")
+    before = f"NodeName={name} Sockets=1 State=IDLE"
+    node.answers["nodes"] = node.answers["nodes"].replace(before, f"NodeName={name} {pairs}")
 
 
 def test_a_node_that_power_saving_has_switched_off_takes_jobs(node: Node):
     fenced(node)
-    state_of_n1(node, "Sockets=1 State=IDLE+POWERED_DOWN")
+    state_of(node, "n1", "Sockets=1 State=IDLE+POWERED_DOWN")
     assert node.answer()[0].facts()["fence"]["nodes"] == "n[1,3]"
 
 
 def test_what_a_killed_run_has_drained_is_given_back_beside_what_this_run_drains(node: Node):
     fenced(node)
-    state_of_n1(node, f"Sockets=1 State=IDLE+DRAIN {FENCED}")
+    state_of(node, "n1", f"Sockets=1 State=IDLE+DRAIN {FENCED}")
     answer = node.answer()[0]
     assert node.updates == [f"NodeName=n3 State=DRAIN {FENCED}"]
     assert answer.facts()["fence"]["nodes"] == "n[1,3]"

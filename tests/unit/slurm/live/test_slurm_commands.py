@@ -5,13 +5,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
-from tests.unit.slurm.jobs.test_slurm_in_use import NODES, Node, closed, installed
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import slurm_commands
+from tests.kit import sentences
+from tests.unit.slurm.jobs.test_slurm_in_use import (
+    FENCED,
+    NODES,
+    RUNNING,
+    Node,
+    closed,
+    fenced,
+    give_back,
+    installed,
+    state_of,
+)
+
+SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
 
 class Hiding(Node):
@@ -77,3 +92,45 @@ def test_a_partition_that_a_person_has_opened_goes_off_the_record(node: Node, qu
     assert node.answer()[1] == []
     assert record.exists() == bool(quiet)
     assert not quiet or json.loads(record.read_text())["partitions"] == ["old"]
+
+
+def hanging(node: Node, word: str) -> None:
+    """Let the commands with this word hang; they are stopped with half of what they would print."""
+    answer = node.run
+
+    def run(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+        outcome = answer(command, environment)
+        return Outcome(None, "partial", "stopped after 30 s") if word in command else outcome
+
+    node.run = run  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("word", ["config", "nodes", "partitions", "squeue"])
+def test_a_question_that_hangs_has_no_answer(node: Node, word: str):
+    """What it has printed before it was stopped would hide nodes, partitions or jobs."""
+    node.conf()
+    node.up(RUNNING)
+    assert slurm_commands.query(node.etc / "slurm.conf")
+    hanging(node, word)
+    assert slurm_commands.query(node.etc / "slurm.conf") is None
+
+
+def test_a_drain_that_hangs_is_a_refusal(node: Node):
+    fenced(node)
+    hanging(node, "State=DRAIN")
+    answer, problems = node.answer()
+    assert ["NodeName=n[1,3] State=DRAIN" in one and "30 s" in one for one in problems] == [True]
+    assert not answer.raised
+    sentences.check(SENTENCES, "a drain that hangs", [re.sub(r"\d{4}-\S+Z", "TIME", one) for one in problems])
+
+
+def test_a_resume_that_hangs_is_reported_and_its_partition_stays_on_record(node: Node):
+    record = closed(node, "DRAIN", "old")
+    state_of(node, "n3", f"State=IDLE+DRAIN {FENCED}")
+    hanging(node, "update")
+    failed = give_back(node, "old")[1]
+    commands = ["scontrol update NodeName=n3 State=RESUME", "scontrol update PartitionName=old State=UP"]
+    assert [one.split("`")[1] for one in failed] == commands
+    assert all("30 s" in one for one in failed)
+    assert json.loads(record.read_text())["partitions"] == ["old"]
+    sentences.check(SENTENCES, "a node and a partition whose return hangs", failed)
