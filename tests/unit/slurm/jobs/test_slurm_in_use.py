@@ -713,7 +713,7 @@ def test_a_slurmctld_that_stops_answering_behind_the_fence_is_a_refusal(node: No
     node.after_update = fall_silent
     answer, problems = node.answer()
     assert node.updates == [f"NodeName=n3 State=DRAIN {FENCED}", "PartitionName=old State=DRAIN"]
-    assert [{"slurmctld", "n3", "old", "next"} <= set(one.split()) for one in problems] == [True]
+    assert [{"slurmctld", "n3", "old", "ten minutes"} <= set(one.split()) for one in problems] == [True]
     # n2 has left, too, and job 7 runs there: its line would be kept if slurmctld had answered.
     assert (answer.kept.slurm, answer.raised, node.warnings) == ([], False, [])
     assert Closed(Path(node.params["state_directory"])).names() == ["old"]
