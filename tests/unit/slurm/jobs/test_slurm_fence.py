@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_fence
 from tests.kit import sentences
 from tests.kit.module import Module, result_of
-from tests.unit.slurm.jobs.test_slurm_in_use import FENCED, Node, closed, installed, state_of
+from tests.unit.slurm.jobs.controller import FENCED, Node, closed, installed, state_of
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 COMMANDS = ["scontrol update NodeName=n3 State=RESUME", "scontrol update PartitionName=old State=UP"]

@@ -14,7 +14,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import slurm_commands
 from tests.kit import sentences
-from tests.unit.slurm.jobs.test_slurm_in_use import (
+from tests.unit.slurm.jobs.controller import (
     FENCED,
     NODES,
     RUNNING,
