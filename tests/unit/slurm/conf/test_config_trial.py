@@ -12,6 +12,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -206,9 +207,11 @@ def test_no_slurmctld_is_left_running(files: dict[str, str], accepted: bool, mon
     observe = config_trial._observe
 
     def watch(controller: config_trial._Controller, auth: str, until: float) -> Result:
-        result = observe(controller, auth, until)
+        # It is between fork and exec for a moment.
+        while not commands_with(controller.conf) and time.monotonic() < until:
+            time.sleep(0.01)
         started[controller.conf] = commands_with(controller.conf)
-        return result
+        return observe(controller, auth, until)
 
     monkeypatch.setattr(config_trial, "_observe", watch)
     assert run(files).accepted is accepted
