@@ -20,7 +20,7 @@ CLUSTER = str(Path(__file__).parents[1] / "cluster/base.yml")
 def stand_ins(arguments: dict[str, Any], check: bool = False) -> list[Any]:
     """Return what an action is made of: a task, and a connection to nobody."""
     task = SimpleNamespace(action="x", args=arguments, check_mode=check, async_val=0)
-    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"))
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
     return [task, connection, SimpleNamespace(check_mode=check), None, None, None]
 
 
