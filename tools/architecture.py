@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ROOT / "tools" / "rooms.yml"
 PAGE = ROOT / "docs" / "architecture.md"
 PACKAGE = "ansible_collections.bedplate.cluster.plugins"
-NODES, CONTROL = "module_utils", "plugin_utils"
+NODES, CONTROL, MODULES = "module_utils", "plugin_utils", "modules"
 FLOORS = (NODES, CONTROL)
 MOST_FILES = 20
 MOST_WORDS = 12
@@ -41,6 +41,8 @@ class Code:
     programs: frozenset[str]
     # Module -> the full names of what it imports, relative imports left out.
     full_names: Mapping[str, frozenset[str]]
+    # Module -> the folders directly below plugins/ that it imports from, a folder as a whole included.
+    tops: Mapping[str, frozenset[str]]
 
     def closure(self, roots: Iterable[str]) -> set[str]:
         """Return the modules that the roots need, packages included."""
@@ -63,10 +65,13 @@ def read(plugins: Path) -> Code:
     """Read all Python files below plugins/."""
     paths = {_name(path, plugins): path for path in sorted(plugins.rglob("*.py"))}
     trees = {name: ast.parse(path.read_text(encoding="utf-8")) for name, path in paths.items()}
-    imports = {name: frozenset(_imports(name, tree, paths)) for name, tree in trees.items()}
-    programs = {f"{NODES}.{one}" for tree in trees.values() for one in _programs(tree)}
+    named = {name: _imported_names(name, tree, paths) for name, tree in trees.items()}
     return Code(
-        paths, imports, frozenset(programs), {name: frozenset(_full_names(tree)) for name, tree in trees.items()}
+        paths,
+        imports={name: frozenset(names & paths.keys()) for name, names in named.items()},
+        programs=frozenset(f"{NODES}.{one}" for tree in trees.values() for one in _programs(tree)),
+        full_names={name: frozenset(_full_names(tree)) for name, tree in trees.items()},
+        tops={name: frozenset(one.partition(".")[0] for one in names) for name, names in named.items()},
     )
 
 
@@ -80,7 +85,8 @@ def _name(path: Path, plugins: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def _imports(name: str, tree: ast.AST, paths: Mapping[str, Path]) -> set[str]:
+def _imported_names(name: str, tree: ast.AST, paths: Mapping[str, Path]) -> set[str]:
+    """Return the dotted names below plugins/ that a module imports: of modules, of packages, or of folders without a file of their own."""
     package = name.split(".") if paths[name].name == "__init__.py" else name.split(".")[:-1]
     found = {one[len(PACKAGE) + 1 :] for one in _full_names(tree) if one.startswith(f"{PACKAGE}.")}
     for node in ast.walk(tree):
@@ -94,8 +100,8 @@ def _imports(name: str, tree: ast.AST, paths: Mapping[str, Path]) -> set[str]:
         else:
             continue
         names = {f"{base}.{alias.name}".lstrip(".") for alias in node.names}
-        found |= {one if one in paths else base for one in names}
-    return {one for one in found if one in paths}
+        found |= {one if one in paths or not base else base for one in names}
+    return found
 
 
 def _full_names(tree: ast.AST) -> Iterator[str]:
@@ -178,16 +184,17 @@ def _importer(code: Code, here: str, there: str, root: Path) -> Path:
 
 
 def _floors(code: Code, root: Path) -> Iterator[str]:
-    on_nodes = code.closure([*(name for name in code.paths if name.startswith("modules.")), *code.programs])
+    on_nodes = code.closure([*(name for name in code.paths if name.startswith(f"{MODULES}.")), *code.programs])
     for name, path in code.paths.items():
         where, floor = path.relative_to(root), name.partition(".")[0]
         if floor == NODES and name != NODES and name not in on_nodes:
             yield f"{where}: no module and no program of a node imports this file; move it to plugin_utils"
-        others = {one.partition(".")[0] for one in code.imports[name]}
-        if floor in (NODES, "modules") and CONTROL in others:
+        others = code.tops[name]
+        if floor in (NODES, MODULES) and CONTROL in others:
             yield f"{where}: runs on nodes and imports plugin_utils"
-        if floor in FLOORS and (plugins := sorted(others - set(FLOORS) - {""})):
-            yield f"{where}: imports plugins of the folder {', '.join(plugins)}; move what it needs to {floor}"
+        if floor in (*FLOORS, MODULES) and (plugins := sorted(others - set(FLOORS))):
+            home = CONTROL if floor == CONTROL else NODES
+            yield f"{where}: imports plugins of the folder {', '.join(plugins)}; move what it needs to {home}"
 
 
 def _imports_of_floors(code: Code, root: Path) -> Iterator[str]:

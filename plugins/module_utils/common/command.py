@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,7 +93,7 @@ def run_quick(argv: Sequence[str]) -> Outcome:
 
 def run_together(commands: Sequence[Sequence[str]], seconds: float) -> list[Outcome]:
     """Run commands side by side, and stop those that do not end within so many seconds altogether."""
-    return _finish([_start(command, "/", None, None) for command in commands], seconds)
+    return _finish((_start(command, "/", None, None) for command in commands), seconds)
 
 
 class Daemon:
@@ -166,21 +166,26 @@ def _popen(
     )
 
 
-def _finish(commands: Sequence[_Started | Outcome], seconds: float) -> list[Outcome]:
+def _finish(commands: Iterable[_Started | Outcome], seconds: float) -> list[Outcome]:
     """Wait for commands, and leave those behind that do not end in time.
 
+    `commands` may start them one by one; where that fails, those that run are stopped.
     A process in uninterruptible sleep takes no signal, and whoever waits for it hangs as well (so does timeout(1)).
     Each has its own session and holds nothing of this process: neither the caller nor SSH waits for one left behind. Nor is what a
     command has started waited for, as a daemon that keeps its output open.
     """
-    started = [one for one in commands if isinstance(one, _Started)]
+    begun: list[_Started | Outcome] = []
+    started: list[_Started] = []
     try:
+        for one in commands:
+            begun.append(one)
+            started += [one] if isinstance(one, _Started) else []
         stopped = _wait(started, seconds)
     except BaseException:
         _stop(started)
         raise
     _stop(stopped)
-    return [one if isinstance(one, Outcome) else _outcome(one, one in stopped, seconds) for one in commands]
+    return [one if isinstance(one, Outcome) else _outcome(one, one in stopped, seconds) for one in begun]
 
 
 def _wait(running: Sequence[_Started], seconds: float) -> list[_Started]:

@@ -8,9 +8,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import (
     NOT_STARTED,
     Daemon,
@@ -27,6 +29,19 @@ def shell(text: str, seconds: float = 20.0) -> Outcome:
     return run(["sh", "-c", text], seconds)
 
 
+def ends(process: str) -> bool:
+    """Wait 10 s at most, and return whether a process that was killed has ended; who inherited it may not have collected it yet."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            if Path(f"/proc/{process.strip()}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
 def test_both_outputs_and_the_exit_status_are_there() -> None:
     found = shell("echo out; echo err >&2; exit 3")
     assert (found.code, found.stdout, found.stderr) == (3, "out\n", "err\n")
@@ -39,6 +54,10 @@ def test_an_error_line_says_how_a_silent_command_ended() -> None:
         "no answer",
         "no answer, stopped after 0.2 s",
     ]
+
+
+def test_of_much_output_the_text_is_the_end() -> None:
+    assert Outcome(0, "x" * 4000 + "y", "").text == "x" * 3999 + "y"
 
 
 def test_bytes_that_are_no_text_are_shown() -> None:
@@ -61,6 +80,18 @@ def test_it_is_in_english_and_has_nothing_to_read_and_no_terminal(monkeypatch: p
     assert shell("echo $LC_ALL; cat; (: </dev/tty) 2>&1 | grep -c tty").stdout == "C.UTF-8\n1\n"
 
 
+@pytest.mark.parametrize(
+    ("expression", "printed"), [("run(['cat']).stdout", "''"), ("run(['chroot', '--version']).code", "0")]
+)
+def test_a_module_with_an_input_and_without_sbin_hands_on_neither(expression: str, printed: str) -> None:
+    script = f"from {command.__name__} import run; print(repr({expression}))"
+    environment = {**os.environ, "PYTHONPATH": str(COLLECTIONS), "PATH": "/usr/bin"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], input="a script\n", env=environment, capture_output=True, text=True, timeout=50
+    )
+    assert (done.stdout.strip(), done.stderr) == (printed, "")
+
+
 def test_a_variable_is_added_or_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GIT_DIR", "elsewhere")
     command = ["sh", "-c", "echo ${GIT_DIR-unset} $NAME; pwd"]
@@ -75,14 +106,7 @@ def test_what_was_printed_before_the_end_of_the_time_is_kept() -> None:
 
 def test_children_are_stopped_with_it_and_a_service_that_it_started_is_not_waited_for(tmp_path: Path) -> None:
     shell(f"sh -c 'echo $$ >{tmp_path}/child; sleep 60'; true", 0.5)
-    child = int((tmp_path / "child").read_text())
-    end = time.monotonic() + 10
-    while Path(f"/proc/{child}/stat").exists() and time.monotonic() < end:
-        if Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-            break  # killed; who inherited it has not collected it yet
-        time.sleep(0.02)
-    else:
-        assert time.monotonic() < end
+    assert ends((tmp_path / "child").read_text())
     start = time.monotonic()
     found = shell(f"sleep 60 & echo $! >{tmp_path}/service")
     service = int((tmp_path / "service").read_text())
@@ -120,10 +144,23 @@ def test_much_output_is_read_whole_while_it_comes() -> None:
     assert (found.code, len(found.stdout), len(found.stderr)) == (0, 3_000_000, 200_000)
 
 
-def test_one_that_closes_its_output_is_waited_for() -> None:
-    start = time.monotonic()
-    assert shell("echo x; exec >&- 2>&-; sleep 0.4; exit 5") == Outcome(5, "x\n", "")
-    assert time.monotonic() - start >= 0.4
+def test_what_a_command_printed_before_it_was_looked_at_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    popen = command._popen
+
+    def ended(*arguments: Any) -> subprocess.Popen[bytes]:
+        process = popen(*arguments)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        return process
+
+    monkeypatch.setattr(command, "_popen", ended)
+    assert shell("echo out; echo err >&2") == Outcome(0, "out\n", "err\n")
+
+
+def test_one_that_closes_its_output_is_waited_for_without_work() -> None:
+    start, worked = time.monotonic(), time.process_time()
+    assert shell("echo x; exec >&- 2>&-; sleep 0.6; exit 5") == Outcome(5, "x\n", "")
+    assert time.monotonic() - start >= 0.6
+    assert time.process_time() - worked < 0.1
 
 
 def test_a_daemon_writes_to_its_file_and_is_gone_at_the_end(tmp_path: Path) -> None:
@@ -136,8 +173,13 @@ def test_a_daemon_writes_to_its_file_and_is_gone_at_the_end(tmp_path: Path) -> N
         assert daemon.process.poll() is None
     said, child = output.read_text().split()
     assert (said, daemon.process.returncode) == ("up", -9)
-    path = Path(f"/proc/{child}/stat")
-    assert not path.exists() or path.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert ends(child)
+
+
+def test_a_daemon_that_has_ended_is_no_error(tmp_path: Path) -> None:
+    with Daemon(["true"], tmp_path / "output", cwd=tmp_path) as daemon:
+        daemon.process.wait(20)
+    assert daemon.process.returncode == 0
 
 
 UNKILLABLE = """
@@ -171,3 +213,19 @@ def test_commands_run_side_by_side():
     outcomes = run_together([["sleep", "0.4"]] * 6, 10)
     assert [one.code for one in outcomes] == [0] * 6
     assert time.monotonic() - start < 2
+
+
+def test_a_command_that_cannot_be_given_stops_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    popen, started = command._popen, []
+
+    def kept(*arguments: Any) -> subprocess.Popen[bytes]:
+        started.append(popen(*arguments))
+        return started[-1]
+
+    monkeypatch.setattr(command, "_popen", kept)
+    with pytest.raises(ValueError, match="null byte"):
+        run_together([["sleep", "60"], ["echo", "a\0b"]], 30)
+    (sleeping,) = started
+    if sleeping.poll() is None:
+        sleeping.kill()
+    assert sleeping.returncode == -signal.SIGKILL

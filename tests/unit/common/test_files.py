@@ -129,6 +129,9 @@ def test_content_is_on_the_disk_before_the_name_and_the_name_at_the_end(
     synced.clear()
     write_new(path.with_name("other"), b"c", 0o600)
     assert [text for text, _there in synced] == ["c", ""]
+    synced.clear()
+    atomic_link(path.with_name("link"), "target")
+    assert [text for text, _there in synced] == [""]
 
 
 @pytest.mark.parametrize("call", ["fchmod", "fsync", "replace"])
@@ -175,6 +178,22 @@ def test_a_whole_file_gets_one_more_name_without_a_copy(path: Path, tmp_path: Pa
     assert names(path) == ["file.conf", "source"]
 
 
+@pytest.mark.parametrize("call", ["chmod", "replace"])
+def test_a_name_that_cannot_be_given_leaves_nothing_behind(
+    path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    source = path.with_name("source")
+    source.write_text("much")
+
+    def fails(*_arguments: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(Path, call, fails)
+    with pytest.raises(PermissionError):
+        atomic_place(source, path, 0o644)
+    assert names(path) == ["source"]
+
+
 def test_the_first_of_many_that_make_a_file_wins(path: Path) -> None:
     assert write_new(path, b"first", 0o400) is True
     assert write_new(path, b"second", 0o644) is False
@@ -184,7 +203,8 @@ def test_the_first_of_many_that_make_a_file_wins(path: Path) -> None:
 def test_what_a_killed_run_left_is_known_by_its_name(path: Path) -> None:
     half = temporary_of(path)
     assert half.parent == path.parent
-    for other in (half, path, path.with_name(".file.conf.tmp"), path.with_name(".file_conf.0123abcd.tmp")):
+    others = (".file.conf.tmp", ".file_conf.0123abcd.tmp", f"{half.name}.bak", f"{half.name}\n")
+    for other in (half, path, *(path.with_name(name) for name in others)):
         other.write_text("")
     assert temporaries_of(path) == [half]
     long = path.with_name("x" * 255)

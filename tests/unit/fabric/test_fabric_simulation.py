@@ -28,7 +28,7 @@ def act(check: bool = False, **arguments: Any) -> dict[str, Any]:
         action="bedplate.cluster.fabric_simulation", args=arguments, check_mode=check, async_val=0, diff=False,
         environment=[], collections=[], no_log=False, name="x",
     )  # fmt: skip
-    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir="/tmp"))
+    connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
     action = fabric_simulation.ActionModule(task, connection, SimpleNamespace(check_mode=check), None, None, None)
     found: dict[str, Any] = action.run(task_vars={})
     return found
@@ -59,7 +59,7 @@ def test_without_choices_it_proves_the_files_of_the_plan(ran: list[tuple[Request
 
 def test_with_choices_it_proves_what_the_role_deploys(ran: list[tuple[RequestedProof, float]], tmp_path: Path):
     found = cluster(tmp_path)
-    act(cluster_file=found.path, opensm={"no_fallback": True, "options": {"max_wire_smps": 8}}, timeout=7)
+    act(cluster_file=found.path, opensm={"no_fallback": "yes", "options": {"max_wire_smps": 8}}, timeout="7")
     ((request, seconds),) = ran
     assert (request.tree, seconds) == (None, 7)
     for files in request.files.values():

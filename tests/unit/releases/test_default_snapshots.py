@@ -52,7 +52,7 @@ def test_the_first_release_had_these_defaults():
     assert "slurm" not in found["keys"]
 
 
-@pytest.mark.parametrize("release", ["", "0.0.1", "../0.1.0", "next"])
+@pytest.mark.parametrize("release", ["", "0.0.1", "../0.1.0", "../renamed", "next"])
 def test_of_other_releases_there_is_no_snapshot(release: str):
     assert snapshot(release) is None
 

@@ -159,6 +159,32 @@ def test_an_old_variable_of_the_command_line_is_refused(tree: Path):
 
 
 @pytest.mark.playbooks
+def test_an_old_variable_is_one_mistake_with_all_its_places(tree: Path):
+    files = {"compute_nodes": "slurm_rest_address: 0.0.0.0\n", "all": "fabric_dir: /srv\n"}
+    for name, text in files.items():
+        (tree / f"site/group_vars/{name}.yml").write_text(text)
+    code, output = validate(tree, "-e", "slurm_rest_address=127.0.0.1")
+    for name in files:
+        (tree / f"site/group_vars/{name}.yml").unlink()
+    assert code == 2, output
+    assert "2 mistakes, and nothing was touched" in output
+    assert "group compute_nodes and 1 more: slurm_rest_address was renamed" in output
+    assert " group all: fabric_dir was renamed" in output
+
+
+@pytest.mark.playbooks
+def test_an_old_variable_of_a_play_is_refused(tree: Path):
+    path = tree / "site.yml"
+    variables = {"fabric_dir": "/srv", "slurm_rest_address": "0.0.0.0"}
+    path.write_text(json.dumps([{"import_playbook": "bedplate.cluster.validate", "vars": variables}]))
+    code, output = validate(tree, playbook=str(path))
+    assert code == 2, output
+    assert "2 mistakes, and nothing was touched" in output
+    for name in variables:
+        assert f"this run: {name} was renamed" in output
+
+
+@pytest.mark.playbooks
 def test_an_old_variable_beside_the_new_one_is_to_be_removed(tree: Path):
     code, output = validate(tree, "-e", "fabric_dir=/srv fabric_directory=/srv")
     assert code == 2, output

@@ -13,7 +13,7 @@ from tools import architecture
 
 PACKAGE = architecture.PACKAGE
 TREE = {
-    "modules/load.py": f"from {PACKAGE}.module_utils.parts.writer import write\n",
+    "modules/load.py": f"from {PACKAGE}.module_utils.parts.reader import read\n",
     "module_utils/common/text.py": "",
     **{
         f"{room}/__init__.py": f'"""Hold {room}."""\n'
@@ -21,10 +21,13 @@ TREE = {
     },
     "module_utils/parts/writer.py": "from ..common import text\nfrom ..common.text import few\n",
     "module_utils/parts/boot.py": "from .writer import write\n",
+    "module_utils/parts/lights.py": "",
+    "module_utils/parts/reader.py": "",
     "plugin_utils/plan/part.py": f"""
 from {PACKAGE}.module_utils.common import text
 from ..common import shipped
-FILES = shipped.files('parts.boot')
+LIGHTS = 'parts.lights'
+FILES = [shipped.files('parts.boot'), shipped.files(LIGHTS)]
 """,
     "plugin_utils/common/shipped.py": "",
 }
@@ -34,6 +37,17 @@ ROOMS = {
     "plugin_utils/common": [],
     "plugin_utils/plan": ["module_utils/common", "plugin_utils/common"],
 }
+
+
+@pytest.fixture(scope="module")
+def code() -> architecture.Code:
+    """Return the code of this tree, which takes seconds to read."""
+    return architecture.read(architecture.ROOT / "plugins")
+
+
+@pytest.fixture
+def read_once(code: architecture.Code, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(architecture, "read", lambda _plugins: code)
 
 
 def found(
@@ -52,8 +66,8 @@ def test_a_tree_as_its_rooms_say(tmp_path: Path) -> None:
     assert found(tmp_path) == []
 
 
-def test_the_rooms_of_this_tree_are_read_from_imports_of_every_form() -> None:
-    seen = architecture.arrows(architecture.read(architecture.ROOT / "plugins"))
+def test_the_rooms_of_this_tree_are_read_from_imports_of_every_form(code: architecture.Code) -> None:
+    seen = architecture.arrows(code)
     assert "module_utils/common" in seen["module_utils/primitives/files"]  # from ...common import x
     assert "module_utils/primitives/files" in seen["plugin_utils/common"]  # from ansible_collections... import (x)
 
@@ -77,8 +91,6 @@ def test_the_rooms_of_this_tree_are_read_from_imports_of_every_form() -> None:
          "plugins/module_utils/parts/boot.py"),
         ({"module_utils/parts/boot.py": f"from {PACKAGE}.plugin_utils.plan.part import x\n"},
          {**ROOMS, "module_utils/parts": ["module_utils/common", "plugin_utils/plan"]}, "plugins/module_utils/parts/boot.py"),
-        ({"modules/load.py": f"from {PACKAGE}.plugin_utils.plan import part\nfrom {PACKAGE}.module_utils.parts import writer\n"}, None,
-         "plugins/modules/load.py"),
         ({"plugin_utils/common/shipped.py": f"from {PACKAGE}.modules.load import x\n"},
          {**ROOMS, "plugin_utils/common": ["modules"]}, "plugins/plugin_utils/common/shipped.py"),
         ({"plugin_utils/common/shipped.py": "from ..plan import part\n"}, {**ROOMS, "plugin_utils/common": ["plugin_utils/plan"]},
@@ -95,8 +107,33 @@ def test_each_mistake_has_a_line_with_its_place(
     assert line
 
 
-def test_a_layer_imports_only_lower_ones() -> None:
-    seen = architecture.arrows(architecture.read(architecture.ROOT / "plugins"))
+@pytest.mark.parametrize(
+    ("name", "text", "folder"),
+    [
+        ("module_utils/parts/boot.py", f"from {PACKAGE} import plugin_utils\n", "plugin_utils"),
+        ("module_utils/parts/boot.py", "from ... import plugin_utils\n", "plugin_utils"),
+        ("module_utils/parts/boot.py", f"import {PACKAGE}.plugin_utils\n", "plugin_utils"),
+        ("modules/load.py", f"from {PACKAGE}.plugin_utils.plan import part\n", "plugin_utils"),
+        ("modules/load.py", f"from {PACKAGE}.filter.names import x\n", "filter"),
+        ("modules/load.py", "from ..action import store\n", "action"),
+        ("modules/load.py", f"from {PACKAGE} import lookup\n", "lookup"),
+    ],
+)
+def test_what_runs_on_nodes_imports_no_other_folder(name: str, text: str, folder: str, tmp_path: Path) -> None:
+    (line,) = [one for one in found(tmp_path, {name: text}) if one.startswith(f"plugins/{name}:")]
+    assert re.search(rf"imports .*\b{folder}\b", line)
+
+
+def test_a_crowded_folder_of_tests_has_a_line(tmp_path: Path) -> None:
+    assert found(tmp_path) == []
+    for number in range(architecture.MOST_FILES + 1):
+        (tmp_path / f"tests/unit/test_{number}.py").write_text("")
+    (line,) = architecture.mistakes(architecture.read(tmp_path / "plugins"), ROOMS, tmp_path)
+    assert line.startswith("tests/unit: 21 files")
+
+
+def test_a_layer_imports_only_lower_ones(code: architecture.Code) -> None:
+    seen = architecture.arrows(code)
     for floor in architecture.FLOORS:
         above: set[str] = set()
         for layer in architecture.layers(seen, floor):
@@ -111,7 +148,7 @@ def test_the_tables_say_what_each_room_is_for(tmp_path: Path) -> None:
 
 
 def test_the_command_fails_and_names_the_arrow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    read_once: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rooms = yaml.safe_load(architecture.ROOMS.read_text())
     file = tmp_path / "rooms.yml"
@@ -124,7 +161,7 @@ def test_the_command_fails_and_names_the_arrow(
 
 
 def test_no_picture_of_what_is_wrong_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    read_once: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rooms, page = tmp_path / "rooms.yml", tmp_path / "architecture.md"
     rooms.write_text(yaml.safe_dump({**yaml.safe_load(architecture.ROOMS.read_text()), "module_utils/verify": []}))
@@ -134,3 +171,16 @@ def test_no_picture_of_what_is_wrong_is_written(
     assert architecture.main(["--write"]) == 1
     assert page.read_text() == f"{architecture.BEGIN}{architecture.END}"
     assert "--write" not in capsys.readouterr().out
+
+
+def test_a_page_with_other_arrows_fails_and_one_with_other_counts_does_not(
+    read_once: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "architecture.md"
+    page.write_text(f"{architecture.BEGIN}{architecture.END}")
+    monkeypatch.setattr(architecture, "PAGE", page)
+    assert architecture.main(["--check"]) == 1
+    assert "docs/architecture.md" in capsys.readouterr().out
+    assert architecture.main(["--write"]) == 0
+    page.write_text(re.sub(r"\| [0-9]+ \| [0-9]+ \|", "| 1 | 2 |", page.read_text()))
+    assert architecture.main(["--check"]) == 0

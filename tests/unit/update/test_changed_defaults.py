@@ -10,11 +10,14 @@ import pytest
 import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import Field
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.update.changed_defaults import (
     ROLE_GROUPS,
     ChangedDefault,
     changed_defaults,
     current,
+    latest,
+    unset_keys,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -100,6 +103,30 @@ def test_a_key_is_listed_with_each_place_that_leaves_it_out(tmp_path: Path):
     assert listed(before, cluster_of(tmp_path, stated)) == []
 
 
+def test_a_key_without_a_value_is_not_set(tmp_path: Path):
+    before = edited("keys", "profiles.<name>.threads_per_core", value=2)
+    text = BASE.replace("    cores_per_socket:", "    threads_per_core:\n    cores_per_socket:")
+    (one,) = listed(before, cluster_of(tmp_path, text))
+    assert set(one.places) == {"profiles.gpu8.threads_per_core", "profiles.cpu.threads_per_core"}
+
+
+SCRIPT = {"file": Field("", default="x"), "seconds": Field("", default=1)}
+SCRIPTS = {"scripts": Field("", "list", item=Field("a script", "section", fields=SCRIPT, short="file"))}
+
+
+@pytest.mark.parametrize(
+    ("scripts", "unset"),
+    [
+        ("a.sh", ["scripts[0].seconds"]),
+        (["a.sh", {"seconds": 5}], ["scripts[0].seconds", "scripts[1].file"]),
+        ({"file": "a.sh", "seconds": 5}, []),
+        (None, []),
+    ],
+)
+def test_a_text_is_the_short_form_of_a_section_and_a_single_element_is_a_list(scripts: object, unset: list[str]):
+    assert [place for _key, place in unset_keys(Field("", "section", fields=SCRIPTS), {"scripts": scripts})] == unset
+
+
 FABRIC = "fabric:\n  spines: [spine1, spine2]\n  rails: 2\n"
 
 
@@ -142,6 +169,12 @@ def test_a_sysctl_key_is_listed_unless_every_host_sets_it(cluster: Cluster):
     assert listed(before, cluster, {"n1": wish}) == []
 
 
+def test_a_template_of_sysctl_keys_sets_none_that_is_known_here(cluster: Cluster):
+    before = edited("sysctl", "vm.swappiness", value="1")
+    (one,) = listed(before, cluster, {"n1": {**NODE, "node_tuning_sysctl": "{{ {'vm.swappiness': 5} }}"}})
+    assert one.places == ("n1",)
+
+
 STACK = """
 gpu_stack:
   os: debian-13
@@ -161,6 +194,21 @@ def test_a_branch_is_listed_where_its_latest_version_is_another_one(tmp_path: Pa
     if found:
         assert found[0].keep == 'gpu_stack.driver: "580.65.06" in the cluster file'
         assert found[0].places == ("profile gpu8",)
+
+
+@pytest.mark.parametrize("versions", [None, ["570.124.06"]])
+def test_a_branch_that_one_of_the_releases_does_not_know_is_not_listed(tmp_path: Path, versions: list[str] | None):
+    other = edited("versions", "driver nvidia debian-13", value=versions)
+    stack = cluster_of(tmp_path, BASE + STACK.replace("@DRIVER@", "580"))
+    assert list(changed_defaults(other, current(), stack, HOSTS)) == []
+    assert list(changed_defaults(current(), other, stack, HOSTS)) == []
+
+
+@pytest.mark.parametrize(
+    ("branch", "version"), [("4", "4.10.0"), ("4-cuda13", "4.10.0"), ("4.5", "4.5.3"), ("40", "40.1.0"), ("5", "")]
+)
+def test_the_latest_version_of_a_branch(branch: str, version: str):
+    assert latest(["4.5.3", "4.10.0", "40.1.0"], branch) == version
 
 
 def test_a_branch_of_a_profile_is_kept_in_that_profile(tmp_path: Path):

@@ -67,6 +67,24 @@ def test_check_lists_each_default_with_old_value_new_value_place_and_how_to_keep
     assert "'3' becomes not set; to keep it" in others[1]
 
 
+@pytest.mark.parametrize(
+    ("places", "shown"),
+    [
+        (("n1", "n2", "n3"), "(n[1-3])"),
+        (("slurm.scripts[0].x",), "(slurm.scripts[0].x)"),
+        (("racks.r1.nodes[0].x", "racks.r1.nodes[1].x"), "(racks.r1.nodes[0].x, racks.r1.nodes[1].x)"),
+        (tuple(f"a[{number}].x" for number in range(8)), "a[5].x and 2 more)"),
+    ],
+)
+def test_hosts_are_shown_as_a_hostlist_and_elements_of_lists_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, places: tuple[str, ...], shown: str
+):
+    one = ChangedDefault("demo", "1", "2", "demo: 1", places)
+    monkeypatch.setattr(update_report, "changed_defaults", lambda *_arguments: [one])
+    (_first, line) = lines("0.1.0")
+    assert shown in line
+
+
 def test_a_run_that_updates_says_it_in_one_line(changed: list[Any]):
     (line,) = lines("0.1.0", check=False)
     assert "demo_a, slurm.options.X" in line
