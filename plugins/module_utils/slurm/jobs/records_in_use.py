@@ -227,7 +227,12 @@ def _unanswered(fence: Fence, failed: str) -> str:
     nodes = f" Nodes {fold(fence.nodes)} may be drained with the reason `{OWNER}`." if fence.nodes else ""
     partitions = f" Partitions {', '.join(fence.partitions)} may be closed." if fence.partitions else ""
     text = failed or "slurmctld no longer answers. See that it runs, then run again."
-    return text + nodes + partitions + (" A run more than ten minutes from now gives them back." if nodes or partitions else "")
+    return (
+        text
+        + nodes
+        + partitions
+        + (" A run more than ten minutes from now gives them back." if nodes or partitions else "")
+    )
 
 
 def find(module: Module) -> tuple[Answer, list[str]]:
