@@ -234,13 +234,19 @@ def test_what_another_checkout_runs_is_kept_with_its_archive_and_said_so(
     monkeypatch.setattr(image, "_images", lambda _podman: tags)
     monkeypatch.setattr(image, "succeeds", lambda command: command[-1].rpartition(":")[2] not in busy)
     monkeypatch.setattr(image, "image_cache", lambda: tmp_path / "cache")
+    # Guests and their disks of this machine stay.
+    guests: list[str] = []
+    monkeypatch.setattr(cli.guest_image, "image_cache", lambda: tmp_path / "cache")
+    monkeypatch.setattr(cli.guests, "remove_every", lambda: guests.append("removed"))
     monkeypatch.setattr(scenarios, "LOGS", tmp_path / "logs")
     monkeypatch.setattr(cli, "_present_podman", lambda: podman)
     (tmp_path / "cache").mkdir()
     for name in ("aaa", "bbb", "bookworm-ccc"):
         (tmp_path / "cache" / f"node-{name}.tar").touch()
         (tmp_path / "cache" / f"archives-{name}").mkdir()
+    (tmp_path / "cache" / "guest-aaa.img").touch()
     assert cli.main(["down", "--all"]) == 0
+    assert guests == ["removed"]
     said = capsys.readouterr().out
     assert {path.name for path in tmp_path.glob("cache/*")} == {
         name for tag in busy for name in (f"node-{tag}.tar", f"archives-{tag}")
