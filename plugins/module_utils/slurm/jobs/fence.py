@@ -38,6 +38,10 @@ class Fence:
     nodes: list[str] = field(default_factory=list)
     partitions: list[str] = field(default_factory=list)
 
+    def overlaps(self, other: Fence) -> bool:
+        """Return whether a node or a partition is in both."""
+        return not (set(self.nodes).isdisjoint(other.nodes) and set(self.partitions).isdisjoint(other.partitions))
+
     def facts(self) -> dict[str, object]:
         """Return the fence as plain data."""
         return {"nodes": fold(self.nodes), "partitions": self.partitions}

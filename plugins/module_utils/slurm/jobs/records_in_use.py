@@ -126,10 +126,12 @@ class InForce:
 
     def _fenced(self, answer: Answer, live: Live, others: Fence) -> tuple[Live | None, list[str]]:
         """Put a fence up where it is wanted; return what slurmctld knows behind it, and what stands against the change."""
-        exposed, fence = self._exposed(live), self.params["fence"]
+        changing, fence = self._changing(live), self.params["fence"]
+        exposed = targets(live, changing.nodes, changing.partitions)
         answer.exposed = bool(exposed.nodes or exposed.partitions)
         if others.nodes or others.partitions:
-            if answer.exposed and fence:
+            # What the other run keeps free gets jobs again when that one ends, which may be before this one writes.
+            if fence and (answer.exposed or changing.overlaps(others)):
                 return live, [other_run_notes(others)]
             if not self.read_back:
                 self.module.warn(other_run_notes(others))
@@ -144,16 +146,13 @@ class InForce:
         answer.fence = Fence([*answer.fence.nodes, *exposed.nodes], [*answer.fence.partitions, *exposed.partitions])
         return behind, []
 
-    def _exposed(self, live: Live) -> Fence:
-        """Return what changes or leaves and could get a job before it does.
-
-        What stays as it is needs no fence, whatever happens to its jobs.
-        """
+    def _changing(self, live: Live) -> Fence:
+        """Return what changes or leaves; what stays as it is needs no fence, whatever happens to its jobs."""
         kept = retain(self.conf, self.gres, *self.gone, live)
         held = holding_reasons(self.plan, live.jobs_by_node(), self.params["counted"])
         nodes, partitions = self.gone
         free = [name for name in nodes if name not in kept.nodes]
-        return targets(live, [*free, *(name for name in self.plan.changes if name not in held)], partitions)
+        return Fence([*free, *(name for name in self.plan.changes if name not in held)], list(partitions))
 
     def _raise(self, fence: Fence) -> tuple[Live | None, list[str]]:
         """Put the fence up; return what slurmctld knows behind it, and what went wrong. What got a job meanwhile is given back."""

@@ -148,6 +148,16 @@ def test_a_change_of_hardware_waits_for_the_run_that_keeps_nodes_free(node: Node
     assert node.updates == []
 
 
+def test_a_change_of_nodes_that_only_another_run_keeps_free_is_refused(node: Node):
+    """They get jobs again when that run ends, which may be before this one writes."""
+    fenced(node)
+    assert node.answers
+    node.answers["nodes"] = re.sub(r"State=IDLE", f"State=IDLE+DRAIN {young(1)}", node.answers["nodes"])
+    node.params["partitions"] = ["gpu", "old"]
+    answer, problems = node.answer()
+    assert (answer.exposed, len(problems), node.updates) == (False, 1, [])
+
+
 def test_what_a_killed_run_has_drained_is_given_back_by_the_next(node: Node):
     node.conf()
     node.up()
