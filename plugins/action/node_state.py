@@ -23,6 +23,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets im
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import managers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of, role_result
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.default_snapshots import release_numbers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import controller_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.file_contents import Contents
@@ -54,19 +55,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if "opensm" in roles and "parts" not in self._task.args and self._is_in("subnet_managers"):
             result["opensm"] = self._opensm()
         whole = "roles" not in self._task.args and "parts" not in self._task.args
-        records = whole and self._records_release()
+        asked = self._task.args.get("record_release", self._task_vars.get(RECORDS_RELEASE, False))
+        records = whole and boolean(asked) and is_whole_run(self._task_vars)
         compared, told = self._compared(parts, records)
         result.update(changed=bool(told.get("changed")), compared=told["compared"], release=told.get("release", ""))
         if whole and not records:
-            compared += _older_release(result["release"])
+            compared += _other_release(result["release"])
         return self._judged(result, [*findings, *compared])
-
-    def _records_release(self) -> bool:
-        """Return whether this is the end of a run of site.yml that left nothing out."""
-        variables = self._task_vars
-        parts = [*variables.get("ansible_run_tags", ["all"]), *variables.get("ansible_skip_tags", [])]
-        is_whole = parts == ["all"] and not context.CLIARGS.get("start_at_task")
-        return is_whole and boolean(self._task.args.get("record_release", variables.get(RECORDS_RELEASE, False)))
 
     def _roles(self) -> list[str]:
         """Return the roles to compare: those of the task, else those of the tags of this run, else all."""
@@ -170,9 +165,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {**result, "warnings": [finding.table(others)]} if others else result
 
 
-def _older_release(recorded: str) -> list[Finding]:
+def is_whole_run(variables: Mapping[str, Any]) -> bool:
+    """Return whether a run leaves no task out."""
+    parts = [*variables.get("ansible_run_tags", ["all"]), *variables.get("ansible_skip_tags", [])]
+    return parts == ["all"] and not context.CLIARGS.get("start_at_task")
+
+
+def _other_release(recorded: str) -> list[Finding]:
     """Return that a machine has files of another release of bedplate; nothing where bedplate has written none."""
     if recorded in ("", RELEASE):
         return []
-    remedy = "run playbooks/site.yml, all of it; docs/update.md"
+    newer = release_numbers(recorded) > release_numbers(RELEASE)
+    remedy = f"use bedplate {recorded} for it" if newer else "run playbooks/site.yml, all of it; docs/update.md"
     return [Finding("release", "release of bedplate", RELEASE, recorded, remedy, severity=finding.WARNING)]

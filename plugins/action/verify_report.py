@@ -11,7 +11,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.action.node_state import RECORDS_RELEASE
+from ansible_collections.bedplate.cluster.plugins.action.node_state import RECORDS_RELEASE, is_whole_run
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
@@ -42,11 +42,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         rows = finding.to_json(findings)
         if file := self._task.args.get("file"):
             self._write(Path(str(file)), rows)
-        if variables.get(RECORDS_RELEASE):
-            release = update_report.cluster_release((one or {}).get("release", "") for one in results.values())
+        if variables.get(RECORDS_RELEASE) and is_whole_run(variables):
+            recorded = {host: (one or {}).get("release", "") for host, one in results.items()}
             cluster = cluster_of(variables["bedplate_cluster_file"], "verify_report")
             lines = update_report.update_lines(
-                release, cluster, lambda: {host: raw(host) for host in hosts}, bool(self._task.check_mode)
+                recorded, cluster, lambda: {host: raw(host) for host in hosts}, bool(self._task.check_mode)
             )
             result["warnings"] = ["\n".join(lines)] if lines else []
         return self._judged({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings, said)

@@ -11,7 +11,6 @@ from ..common.command import Runner, run_quick
 from ..common.finding import Finding
 from ..common.sysfs import Root
 from ..common.text import matches_any
-from ..common.versions import matches
 from ..primitives.files.manifest import STATE_DIRECTORY
 from . import apt_files, written_files
 from .apt_files import Pin
@@ -77,7 +76,8 @@ def _pins(pins: list[Pin], mine: list[Pin], own: Collection[str], run: Runner) -
         if name not in wanted or candidate == "(none)":
             continue
         version = wanted[name]
-        if not matches(candidate, version):
+        # As apt reads a pin: a star may stand in the middle.
+        if not matches_any(candidate, [version]):
             rivals = [one for one in pins if one.path not in own and matches_any(name, one.packages)]
             winner = max(rivals, key=lambda one: (name in one.packages, one.priority), default=None)
             yield Finding(

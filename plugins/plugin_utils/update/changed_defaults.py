@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -22,8 +23,10 @@ from ..tuning import kernel_settings
 
 SetOn = Mapping[str, Mapping[str, Any]]
 """Host -> its variables, as far as the inventory and the command line set them, and Ansible's `group_names`."""
-_ALL = ("bedplate",)
+_ALL = ("all",)
 ROLE_GROUPS = {
+    "slurm_compute": ("compute_nodes",),
+    "slurm_rest": ("slurm_rest",),
     "node_tuning": ("compute_nodes",),
     "rdma": ("compute_nodes",),
     "gpu_driver": ("gpu_nodes",),
@@ -32,7 +35,7 @@ ROLE_GROUPS = {
     "container_runtime": ("gpu_nodes", "slurm_login"),
     "opensm": ("subnet_managers",),
 }
-"""Role -> groups of hosts on which the playbooks run it; other roles run on all."""
+"""How variables begin -> groups of hosts on which the playbooks read them; all others are read on all."""
 
 
 @dataclass(frozen=True)
@@ -79,17 +82,20 @@ def _variables(before: Mapping[str, Any], now: Mapping[str, Any], set_on: SetOn)
     for name in sorted(before.keys() & now.keys()):
         if before[name] == now[name]:
             continue
-        groups = next((groups for role, groups in ROLE_GROUPS.items() if name.startswith(f"{role}_")), _ALL)
-        hosts = tuple(host for host, given in _members(set_on, groups) if name not in given)
+        start = next((start for start in ROLE_GROUPS if name.startswith(f"{start}_")), "")
+        groups = ROLE_GROUPS.get(start, _ALL)
+        hosts = tuple(host for host, given in _members(set_on, start) if name not in given)
         if hosts:
             keep = f"{name}: {_text(before[name])} in group_vars/{groups[0]}.yml"
             yield ChangedDefault(name, _text(before[name]), _text(now[name]), keep, hosts)
 
 
-def _members(set_on: SetOn, groups: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the hosts of these groups with their variables."""
+def _members(set_on: SetOn, start: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the hosts on which variables that begin so are read, with their variables; not where the role is switched off."""
+    groups = ROLE_GROUPS.get(start)
     for host, given in set_on.items():
-        if groups == _ALL or not set(groups).isdisjoint(given.get("group_names", ())):
+        is_off = str(given.get(f"{start}_manage")).lower() in ("false", "no", "off", "0")
+        if not is_off and (groups is None or not set(groups).isdisjoint(given.get("group_names", ()))):
             yield host, given
 
 
@@ -99,11 +105,12 @@ def _sysctl(before: Mapping[str, Any], now: Mapping[str, Any], set_on: SetOn) ->
         return isinstance(wishes, Mapping) and key in wishes
 
     for key, old, new in _differences(before, now):
-        groups = ROLE_GROUPS["node_tuning"]
-        hosts = tuple(host for host, given in _members(set_on, groups) if not is_set(given, key))
-        if hosts:
+        there = {host: given for host, given in _members(set_on, "node_tuning") if not is_set(given, key)}
+        if hosts := tuple(there):
             wish = "null" if old is None else repr(old)
-            keep = f"node_tuning_sysctl: {{{key}: {wish}}} in group_vars/{groups[0]}.yml"
+            keep = f"node_tuning_sysctl: {{{key}: {wish}}} in group_vars/{ROLE_GROUPS['node_tuning'][0]}.yml"
+            if any("node_tuning_sysctl" in given for given in there.values()):
+                keep += ", and in each node_tuning_sysctl of a group or host, which replaces it"
             yield ChangedDefault(f"sysctl {key}", _text(old), _text(new), keep, hosts)
 
 
@@ -205,4 +212,4 @@ def _text(value: object) -> str:
     """Return a value as YAML has it."""
     if value is None:
         return "not set"
-    return str(value).lower() if isinstance(value, bool) else repr(value) if isinstance(value, str) else str(value)
+    return repr(value) if isinstance(value, str) else json.dumps(value)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.release import RELEASE
@@ -23,18 +23,31 @@ def cluster_release(recorded: Iterable[str]) -> str:
     return min(filter(None, recorded), key=release_numbers, default="")
 
 
-def update_lines(release: str, cluster: Cluster, set_on: Callable[[], SetOn], check: bool) -> list[str]:
-    """Return lines about the update of a cluster with this release on record; none where it has this tree's.
+def update_lines(recorded: Mapping[str, str], cluster: Cluster, set_on: Callable[[], SetOn], check: bool) -> list[str]:
+    """Return lines about the update of a cluster; none where all machines have this tree's release on record.
 
-    `set_on` is called only where the releases differ. Without `check` the update has been made, and one line says what changed.
+    `recorded` is host -> release, "" where bedplate has written nothing. `set_on` is called only where defaults are compared. Without
+    `check` the update has been made, and one line says what changed.
     """
-    if release in ("", RELEASE):
+    return [*_newer(recorded), *_update(cluster_release(recorded.values()), cluster, set_on, check)]
+
+
+def _newer(recorded: Mapping[str, str]) -> Iterator[str]:
+    """Yield a line for each release on record that is newer than this tree's."""
+    hosts: dict[str, list[str]] = {}
+    for host, release in recorded.items():
+        if release and release_numbers(release) > release_numbers(RELEASE):
+            hosts.setdefault(release, []).append(host)
+    for release, names in sorted(hosts.items()):
+        yield (
+            f"{_places(names)}: release {release} of bedplate is on record, and this is {RELEASE}, which is older. No test goes back to "
+            "an older release: look at --check --diff of one machine of each kind before you go on"
+        )
+
+
+def _update(release: str, cluster: Cluster, set_on: Callable[[], SetOn], check: bool) -> list[str]:
+    if release == "" or release_numbers(release) >= release_numbers(RELEASE):
         return []
-    if release_numbers(release) > release_numbers(RELEASE):
-        return [
-            f"this cluster has release {release} of bedplate on record, and this is {RELEASE}, which is older. No test goes back to an "
-            "older release: look at --check --diff of one machine of each kind before you go on"
-        ]
     before = snapshot(release)
     if before is None:
         known = ", ".join(released())

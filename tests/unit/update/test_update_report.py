@@ -38,7 +38,7 @@ def changed(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def lines(release: str, check: bool = True) -> list[str]:
-    return update_lines(release, CLUSTER, lambda: {"n1": {}}, check)
+    return update_lines({"n1": release}, CLUSTER, lambda: {"n1": {}}, check)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_without_an_update_nothing_is_said_and_nothing_is_read(changed: list[Any
     def unread() -> dict[str, dict[str, Any]]:
         raise AssertionError("the variables of all hosts were read")
 
-    assert update_lines(release, CLUSTER, unread, True) == []
+    assert update_lines({"n1": release}, CLUSTER, unread, True) == []
     assert changed == []
 
 
@@ -92,8 +92,14 @@ def test_a_run_that_updates_says_it_in_one_line(changed: list[Any]):
 
 def test_an_older_release_than_the_one_on_record_is_named(changed: list[Any]):
     (line,) = lines("99.0.0")
-    assert all(part in line for part in ("99.0.0", RELEASE, "older", "--check --diff"))
+    assert all(part in line for part in ("n1", "99.0.0", RELEASE, "older", "--check --diff"))
     assert changed == []
+
+
+def test_one_machine_with_a_newer_release_is_named_beside_the_update_of_the_others(changed: list[Any]):
+    newer, first, *_others = update_lines({"n1": "0.1.0", "n2": "99.0.0", "n3": ""}, CLUSTER, lambda: {"n1": {}}, True)
+    assert newer.startswith("n2: release 99.0.0 ")
+    assert first.startswith(f"update of bedplate from 0.1.0 to {RELEASE}: ")
 
 
 def test_the_defaults_of_the_first_release_are_compared_with_those_of_this_tree():

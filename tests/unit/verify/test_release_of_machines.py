@@ -61,16 +61,19 @@ def test_a_whole_comparison_records_the_release_or_names_another_one(
     assert [one["kind"] for one in found["findings"]] == kinds
 
 
-def report(results: dict[str, dict[str, Any] | None], records: bool = True, check: bool = False) -> list[str]:
+def report(
+    results: dict[str, dict[str, Any] | None], records: bool = True, check: bool = False, **variables: Any
+) -> list[str]:
     """Return the warnings of the last task of a run in which one default changed."""
-    variables = {
+    given = {
         "ansible_play_hosts_all": list(results),
         "hostvars": SimpleNamespace(raw_get=lambda host: {"machine": results[host]}),
         "bedplate_cluster_file": CLUSTER,
         RECORDS_RELEASE: records,
+        **variables,
     }
     action = verify_report.ActionModule(*stand_ins({"registered": "machine"}, check))
-    warnings: list[str] = action.run(task_vars=variables).get("warnings", [])
+    warnings: list[str] = action.run(task_vars=given).get("warnings", [])
     return warnings
 
 
@@ -94,6 +97,19 @@ def test_a_run_of_the_site_says_which_defaults_change(changed: None, check: bool
     (text,) = report({"ctl1": OLD, "gpu01": OLD}, check=check)
     assert [part for part in parts if part not in text] == []
     assert [part for part in others if part in text] == []
+
+
+def test_a_run_of_some_tags_says_nothing_of_an_update(changed: None):
+    assert report({"ctl1": OLD}, ansible_run_tags=["scheduler"]) == []
+    assert report({"ctl1": OLD}, ansible_skip_tags=["gpu"]) == []
+
+
+@pytest.mark.parametrize(("recorded", "remedy"), [(UNRECORDED, "playbooks/site.yml"), ("99.0.0", "bedplate 99.0.0")])
+def test_the_remedy_for_another_release_is_the_newer_of_the_two(recorded: str, remedy: str):
+    action = NodeState(*stand_ins({}))
+    action.recorded = recorded
+    (found,) = action.run(task_vars={})["findings"]
+    assert (found["kind"], found["found"], remedy in found["remedy"]) == ("release", recorded, True)
 
 
 def test_verify_alone_says_nothing_of_an_update(changed: None):

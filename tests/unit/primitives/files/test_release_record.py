@@ -161,9 +161,12 @@ def test_the_module_changes_nothing_on_a_machine_without_a_list(
     assert (found["changed"], found["release"], list(state.iterdir())) == (False, "", [])
 
 
-def test_the_module_fails_where_another_run_is_writing(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_release_that_cannot_be_recorded_is_a_finding_beside_the_others(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+):
     of_first_release(state)
     with held(state, monkeypatch):
         found = verified(tmp_path, monkeypatch)
-    assert (found["failed"], recorded_release(state)) == (True, UNRECORDED)
-    sentences.check(SENTENCES, "a list that another run is writing", [found["msg"].replace(str(tmp_path), "")])
+    (row,) = found["findings"]
+    assert (row["kind"], found["changed"], recorded_release(state)) == ("release", False, UNRECORDED)
+    sentences.check(SENTENCES, "a list that another run is writing", [row["found"].replace(str(tmp_path), "")])
