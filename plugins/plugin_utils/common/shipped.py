@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 _PACKAGE = "ansible_collections.bedplate.cluster.plugins.module_utils"
 _HERE = Path(__file__).parents[2] / "module_utils"
@@ -42,6 +42,20 @@ def files(module: str) -> tuple[tuple[str, str], ...]:
         todo += imported(name, texts[name])
     folder = f"{library(module)}/{_PACKAGE.replace('.', '/')}"
     return tuple((f"{folder}/{name.replace('.', '/')}.py", texts[name]) for name in sorted(texts))
+
+
+def entries(module: str) -> list[dict[str, str]]:
+    """Return the files of a program as entries of bedplate.cluster.files, with their folders.
+
+    A folder that somebody else may write to is somebody else's code, which root runs at boot: its owner and mode are stated.
+    """
+    top = library(module)
+    folders = {str(parent) for path, _text in files(module) for parent in PurePosixPath(path).parents}
+    below = sorted(folder for folder in folders if f"{folder}/".startswith(f"{top}/"))
+    return [
+        *({"path": folder, "state": "directory", "owner": "root", "group": "root", "mode": "0755"} for folder in below),
+        *({"path": path, "content": text} for path, text in files(module)),
+    ]
 
 
 def imported(module: str, text: str) -> list[str]:

@@ -87,7 +87,7 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
     }
     nccl = _nccl(machine, choices, lossless)
     library = shipped.files("rdma.apply_rdma")
-    files = [*_files(settings, nics, modules, nccl), *({"path": path, "content": text} for path, text in library)]
+    files = [*_files(settings, nics, modules, nccl), *shipped.entries("rdma.apply_rdma")]
     units = _units(library)
     brought = {**{key: told[key] for key in ("manager", "sources", "packages", "hold")}, "files": files, "units": units}
     return {

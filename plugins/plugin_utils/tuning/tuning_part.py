@@ -70,7 +70,7 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
     tokens = kernel_settings.tokens(profile, choices)
     settings = _settings(cluster, profile, choices)
     library = shipped.files("tuning.apply_tuning")
-    files = [*_files(settings, choices), *({"path": path, "content": text} for path, text in library)]
+    files = [*_files(settings, choices), *shipped.entries("tuning.apply_tuning")]
     units = _units(choices, [path for path, _text in library])
     return {
         "tokens": tokens,

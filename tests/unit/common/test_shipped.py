@@ -23,6 +23,15 @@ def test_all_files_of_a_program_are_in_its_library(program: str):
     assert [path for path in paths if not path.startswith(f"{shipped.library(program)}/ansible_collections/")] == []
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_only_root_may_write_to_the_folders_from_which_root_runs_a_program(program: str):
+    found = {one["path"]: one for one in shipped.entries(program)}
+    assert [path for path, _text in shipped.files(program) if "content" not in found[path]] == []
+    below = {folder for folder in folders(program) if f"{folder}/".startswith(f"{shipped.library(program)}/")}
+    stated = {path: (one["owner"], one["group"], one["mode"]) for path, one in found.items() if "content" not in one}
+    assert stated == dict.fromkeys(below, ("root", "root", "0755"))
+
+
 def test_programs_share_no_library_with_each_other_nor_with_an_older_release():
     """Roles are updated one after the other: with a shared one, gpu/devices.py of 0.1.0 hid the folder gpu/devices."""
     libraries = [shipped.library(program) for program in PROGRAMS]

@@ -152,7 +152,7 @@ def as_wanted(top: Path, told: dict[str, Any]) -> Node:
     for key, value in settings["sysctl"].items():
         # The kernel parts numbers by tabs.
         node.put(f"proc/sys/{key.replace('.', '/')}", value.replace(" ", "\t") + "\n")
-    for entry in told["files"]:
+    for entry in (one for one in told["files"] if "content" in one):
         node.put(entry["path"], entry["content"])
     node.put("proc/77/comm", "slurmd\n")
     wants = top / "etc/systemd/system/multi-user.target.wants"

@@ -48,7 +48,7 @@ def files(profile: Profile) -> list[dict[str, str]]:
     unit = f"/etc/systemd/system/{UNIT}"
     return [
         {"path": LAYOUT, "content": layout},
-        *({"path": path, "content": text} for path, text in shipped.files(_PROGRAM)),
+        *shipped.entries(_PROGRAM),
         {"path": unit, "content": _UNIT},
         # That it is enabled is a file as well, so that it goes with the others; nothing can disable a unit that is gone.
         {"path": f"/etc/systemd/system/multi-user.target.wants/{UNIT}", "state": "link", "target": unit},
