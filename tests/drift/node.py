@@ -57,6 +57,8 @@ def _choices(role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(_role: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    if entry.get("state") == "directory":
+        return {key: entry[key] for key in ("path", "state", "mode", "owner", "group")}
     content = str(entry["content"]).encode()
     return {"path": entry["path"], "state": "file", "mode": entry.get("mode", "0644"), "sha256": digest(content)}
 

@@ -76,7 +76,11 @@ class TunedNode:
         """Return what the role's verify compares with: its own part, and those of files and units."""
         told = self.deployed()
         of_file = {"state": "file", "mode": "0644", "manifest": "node_tuning", "role": "node_tuning"}
-        files = [{"path": one["path"], "sha256": digest(one["content"].encode()), **of_file} for one in told["files"]]
+        files = [
+            {"path": one["path"], "sha256": digest(one["content"].encode()), **of_file}
+            for one in told["files"]
+            if "content" in one
+        ]
         return {"expected": told["expected"], "files": {"files": files}, "units": {"units": told["units"]}}
 
     def boot_files(self) -> str:
