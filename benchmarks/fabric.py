@@ -137,9 +137,9 @@ def _written(cluster: Cluster, runs: int) -> Iterator[Row]:
         yield _size(f"  {what}", text)
     yield from _times("they are planned and checked", timed(lambda: planned(cluster), runs))
     yield from _times("their files are written, as by fabric.yml", timed(lambda: written(work), runs), WRITTEN)
-    told = [ToolOutput("fabric", ibnetdiscover_text(discovery_of(with_guids(plan_of(cluster)))))]
+    discovered = [ToolOutput("fabric", ibnetdiscover_text(discovery_of(with_guids(plan_of(cluster)))))]
     yield from _times(
-        "compared, as by fabric_compare.yml", timed(lambda: comparison_report(cluster, told), runs), COMPARED
+        "compared, as by fabric_compare.yml", timed(lambda: comparison_report(cluster, discovered), runs), COMPARED
     )
 
 

@@ -55,8 +55,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if "opensm" in roles and "parts" not in self._task.args and self._is_in("subnet_managers"):
             result["opensm"] = self._opensm()
         whole = "roles" not in self._task.args and "parts" not in self._task.args
-        asked = self._task.args.get("record_release", self._task_vars.get(RECORDS_RELEASE, False))
-        records = whole and boolean(asked) and is_whole_run(self._task_vars)
+        may_record = self._task.args.get("record_release", self._task_vars.get(RECORDS_RELEASE, False))
+        records = whole and boolean(may_record) and is_whole_run(self._task_vars)
         compared, told = self._compared(parts, records)
         result.update(changed=bool(told.get("changed")), compared=told["compared"], release=told.get("release", ""))
         if whole and not records:

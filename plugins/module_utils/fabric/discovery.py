@@ -42,7 +42,7 @@ class DiscoveredNode:
     cut: bool = False
 
     def like(self, other: DiscoveredNode) -> bool:
-        """Tell whether both are one node told of twice, as -g does with the switches of a chassis."""
+        """Return whether both describe one node: with -g, ibnetdiscover lists the switches of a chassis twice."""
         return (self.kind, self.description, self.cables) == (other.kind, other.description, other.cables)
 
     def far(self) -> dict[int, tuple[str, int]]:

@@ -43,7 +43,7 @@ class ToolOutput:
         return found
 
     def answers(self) -> Answers:
-        """Return box -> answer of lldpctl; SavedError for JSON that is none. A file may hold one answer, or one for each box."""
+        """Return box -> answer of lldpctl; a file holds one answer, or one for each box. SavedError: the text is not valid JSON."""
         try:
             data = json.loads(self.text)
         except (json.JSONDecodeError, RecursionError) as error:

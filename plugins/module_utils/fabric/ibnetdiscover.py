@@ -41,7 +41,7 @@ _TROUBLE = re.compile(r"(?:ibwarn|ibpanic|ibdebug): |\S+\.c:\d+[:;] |discover fa
 def parse(lines: Iterable[str]) -> Discovery:
     """Read the whole output; lines end at line feeds only, so split with `text.split(chr(10))` and not with `splitlines`."""
     found = Discovery()
-    told: list[DiscoveredNode] = []
+    nodes: list[DiscoveredNode] = []
     node: DiscoveredNode | None = None
     system = ""
     for number, raw in enumerate(lines, 1):
@@ -60,7 +60,7 @@ def parse(lines: Iterable[str]) -> Discovery:
             node = None
         elif (match := _NODE.match(line)) and (new := _node(match, number, system)):
             node, system = new, ""
-            told.append(node)
+            nodes.append(node)
         elif match := _DUPLICATE.match(line):
             found.duplicates.setdefault(guid_of(match[1]), number)
         elif _TROUBLE.match(line):
@@ -69,10 +69,10 @@ def parse(lines: Iterable[str]) -> Discovery:
             found.unread.append((number, line))
             if node is not None:
                 node.cut = True
-    # Switches come before HCAs, so where switches name HCAs and none tells of itself, the last switch may be told in part.
-    if told and all(node.kind == SWITCH for node in told):
-        told[-1].cut |= any(cable.kind == CA for node in told for cable in node.cables.values())
-    for node in told:
+    # Switches come before HCAs, so where switches name HCAs and no HCA is listed, the last switch may be cut off.
+    if nodes and all(node.kind == SWITCH for node in nodes):
+        nodes[-1].cut |= any(cable.kind == CA for node in nodes for cable in node.cables.values())
+    for node in nodes:
         _keep(found, node)
     return found
 

@@ -75,6 +75,21 @@ def message(name: str, role: str, known: Mapping[str, set[str]]) -> str:
     return f"{name} is no variable of the role {role}; {hint}"
 
 
+def misspelt_variables(names: Iterable[str], prefix: str, known: Sequence[str], owner: str) -> list[str]:
+    """Return an error for each name that begins with a prefix and is not known, with the nearest known name.
+
+    >>> misspelt_variables(["mirror_prune", "mirror_purne", "other"], "mirror_", ["mirror_prune"], "playbooks/mirror.yml")
+    ['mirror_purne is no variable of playbooks/mirror.yml; did you mean mirror_prune?']
+    """
+    found = []
+    for name in sorted(names):
+        if name.startswith(prefix) and name not in known:
+            others = f"allowed: {', '.join(known)}"
+            hint = did_you_mean(name, known, lead="did", quoted=False, prefix=prefix, otherwise=others)
+            found.append(f"{name} is no variable of {owner}; {hint}")
+    return found
+
+
 NOT_AS_TEXT = ("bool", "list", "dict")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+from ..common.role_interfaces import misspelt_variables
 
 PREFIX = "fabric_"
 VARIABLES = (
@@ -30,10 +30,4 @@ def unknown_variables(names: Iterable[str]) -> list[str]:
     >>> unknown_variables(["fabric_fail_on", "fabric_failon", "other"])
     ['fabric_failon is no variable of the playbooks of the fabric; did you mean fabric_fail_on?']
     """
-    found = []
-    for name in sorted(names):
-        if name.startswith(PREFIX) and name not in VARIABLES:
-            others = f"allowed: {', '.join(VARIABLES)}"
-            hint = did_you_mean(name, VARIABLES, lead="did", quoted=False, prefix=PREFIX, otherwise=others)
-            found.append(f"{name} is no variable of the playbooks of the fabric; {hint}")
-    return found
+    return misspelt_variables(names, PREFIX, VARIABLES, "the playbooks of the fabric")

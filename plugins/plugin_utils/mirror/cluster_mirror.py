@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
-
 from ..cluster import Cluster
 from ..cluster.gpu_stack_checks import armored
+from ..common.role_interfaces import misspelt_variables
 from ..gpu_stack import apt_repositories, driver_versions, stack_table
 from ..gpu_stack.parts import driver_part
 from ..gpu_stack.parts.part_plan import GpuSoftware, software_of
@@ -38,13 +37,7 @@ def unknown_variables(names: Iterable[str]) -> list[str]:
     >>> unknown_variables(["mirror_prune", "mirror_purne", "other"])
     ['mirror_purne is no variable of playbooks/mirror.yml; did you mean mirror_prune?']
     """
-    found = []
-    for name in sorted(names):
-        if name.startswith(PREFIX) and name not in VARIABLES:
-            others = f"allowed: {', '.join(VARIABLES)}"
-            hint = did_you_mean(name, VARIABLES, lead="did", quoted=False, prefix=PREFIX, otherwise=others)
-            found.append(f"{name} is no variable of playbooks/mirror.yml; {hint}")
-    return found
+    return misspelt_variables(names, PREFIX, VARIABLES, "playbooks/mirror.yml")
 
 
 def systems_of(cluster: Cluster, more: Sequence[str] = ()) -> tuple[MirrorSystem, ...]:

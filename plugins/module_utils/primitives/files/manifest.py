@@ -100,7 +100,7 @@ def save(directory: Path, records: Records) -> None:
 
 
 def read_document(directory: Path) -> dict[str, Any]:
-    """Return the whole list as it is on disk; {} where there is none, or it cannot be read, which `load` reports."""
+    """Return the whole list as it is on disk; {} without a list, and for one that cannot be read, which `load` reports."""
     try:
         document = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
