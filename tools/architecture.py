@@ -69,7 +69,7 @@ def read(plugins: Path) -> Code:
     return Code(
         paths,
         imports={name: frozenset(names & paths.keys()) for name, names in named.items()},
-        programs=frozenset(f"{NODES}.{one}" for tree in trees.values() for one in _programs(tree)),
+        programs=frozenset(f"{NODES}.{one}" for one in _programs(plugins.parent / "roles")),
         full_names={name: frozenset(_full_names(tree)) for name, tree in trees.items()},
         tops={name: frozenset(one.partition(".")[0] for one in names) for name, names in named.items()},
     )
@@ -112,19 +112,12 @@ def _full_names(tree: ast.AST) -> Iterator[str]:
             yield node.module or ""
 
 
-def _programs(tree: ast.Module) -> Iterator[str]:
-    """Yield the arguments of `shipped.files(...)`: a text, or the name of one of this file."""
-    texts = {
-        target.id: node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
-        for target in node.targets
-        if isinstance(target, ast.Name)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "shipped.files":
-            given = (one.value if isinstance(one, ast.Constant) else texts.get(ast.unparse(one)) for one in node.args)
-            yield from (one for one in given if isinstance(one, str))
+def _programs(roles: Path) -> Iterator[str]:
+    """Yield the modules that units of parts name as their `program`."""
+    for path in sorted(roles.glob("*/parts/*.yml")):
+        for unit in yaml.safe_load(path.read_text(encoding="utf-8")).get("units") or ():
+            if "program" in unit:
+                yield unit["program"]
 
 
 def arrows(code: Code) -> dict[str, set[str]]:

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible import context
@@ -44,7 +44,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Run the task on one host."""
         super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
-        self._variables = RoleVariables(self._loader, self._templar, self._task_vars)
+        self._variables = RoleVariables(self, self._task_vars)
         result: dict[str, Any] = {"changed": False}
         roles = self._roles()
         if self._task.args.get("parts") is not None:
@@ -57,6 +57,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         whole = "roles" not in self._task.args and "parts" not in self._task.args
         may_record = self._task.args.get("record_release", self._task_vars.get(RECORDS_RELEASE, False))
         records = whole and boolean(may_record) and is_whole_run(self._task_vars)
+        if not parts and not whole:
+            return self._judged(result, findings)
         compared, told = self._compared(parts, records)
         result.update(changed=bool(told.get("changed")), compared=told["compared"], release=told.get("release", ""))
         if whole and not records:
@@ -67,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Return the roles to compare: those of the task, else those of the tags of this run, else all."""
         given = self._task.args.get("roles")
         if given is not None:
-            if unknown := [role for role in given if role not in expected.ROLES]:
+            if unknown := [role for role in given if role not in (*expected.ROLES, expected.BEFORE_REBOOT)]:
                 allowed = ", ".join(expected.ROLES)
                 raise AnsibleActionFail(f"roles: {', '.join(map(str, unknown))}; allowed: {allowed}")
             return list(given)
@@ -79,7 +81,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _is_in(self, group: str) -> bool:
         return group in self._task_vars.get("group_names", ())
 
-    def _expected(self, roles: Iterable[str]) -> tuple[dict[str, Any], list[Finding]]:
+    def _expected(self, roles: Collection[str]) -> tuple[dict[str, Any], list[Finding]]:
         path, name = self._task_vars["bedplate_cluster_file"], self._task_vars["inventory_hostname"]
         kept = self._kept(path) if "slurm" in roles and self._is_in("slurm_controllers") else {}
         host = expected.ExpectedHost(cluster_of(path, "node_state"), name, self._variables, kept)
@@ -94,7 +96,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 findings.append(Finding("unread", f"file {entry['path']}", "to be compared", text, f"role {role}"))
                 return {"path": str(entry["path"]), "state": "unknown"}
 
-        parts = {**found.parts, **expected.rows(found.deployments, row)}
+        rows = expected.rows(found.deployments, row) if set(roles) != {expected.BEFORE_REBOOT} else {}
+        parts = {**found.parts, **rows}
         if self._task.check_mode and "slurm" in parts:
             parts["slurm"] = {**parts["slurm"], "wait": 0}  # nothing was restarted
         return parts, findings

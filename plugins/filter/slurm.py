@@ -91,7 +91,11 @@ def slurm_topology(path: object, text: str, file: str) -> str:
 
 def slurm_packages(path: object, names: Sequence[str], version: str = "") -> dict[str, Any]:
     """Return what deploy takes of packages."""
-    return role_result(path, "slurm_packages", lambda cluster: packages.deployment(cluster, names, version))
+    return role_result(
+        path,
+        "slurm_packages",
+        lambda cluster: packages.values(cluster, names, version),
+    )
 
 
 def slurm_refused_lines(message: object, path: object, files: Mapping[str, str]) -> str:

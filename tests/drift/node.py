@@ -14,12 +14,10 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.machine_facts import hosts_file, os_expected
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.rdma_part import deployment as rdma
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import deployment as tuning
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.expected import rows as shared_parts
+from tests.kit.decided import decision, shown
 
 HERE = Path(__file__).parent
-ROLES = HERE.parents[1] / "roles"
 KINDS: list[dict[str, Any]] = yaml.safe_load((HERE / "node.yml").read_text())
 FIELDS = ("kind", "where", "overridden_by")
 LIBRARY = "/root/drift"
@@ -37,23 +35,21 @@ def cluster(path: Path) -> Cluster:
 
 def parts(cluster: Cluster, host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     """Return the expectations of the roles of a node, as bedplate.cluster.node_state makes them; its own variables beside the defaults."""
-    wanted = {"node_tuning": tuning(cluster, host, _choices("node_tuning", variables))}
-    wanted["rdma"] = rdma(cluster, host, _choices("rdma", variables))
+    found = {role: decision(role, cluster.path, host, **_own(role, variables)) for role in ("node_tuning", "rdma")}
+    wanted = {role: shown(role, one) for role, one in found.items() if one.parts}
     hosts = {"path": "/etc/hosts", "content": hosts_file(cluster)}
     packages = variables.get("node_os_packages", [])
-    deployments = [(role, told["deploy"]) for role, told in wanted.items() if told]
+    deployments = list(wanted.items())
     deployments.append(("node_os", {"manifest": "node_os", "files": [hosts], "packages": packages}))
     return {
-        **{role: told["expected"] for role, told in wanted.items() if told},
+        **{role: told["expected"] for role, told in wanted.items()},
         "node_os": os_expected(cluster, host, [], True),
         **shared_parts(deployments, _row),
     }
 
 
-def _choices(role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
-    defaults = yaml.safe_load((ROLES / role / "defaults" / "main.yml").read_text())
-    found = {**defaults, **{name: value for name, value in variables.items() if name.startswith(f"{role}_")}}
-    return {name.removeprefix(f"{role}_"): value for name, value in found.items()}
+def _own(role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(f"{role}_"): value for name, value in variables.items() if name.startswith(f"{role}_")}
 
 
 def _row(_role: str, entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,8 @@ BASE = Path({base!r})
 
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
-        host, name = task_vars["inventory_hostname"], self._task.action.rpartition(".")[2]
+        # Not the action of the task: that is bedplate.cluster.part, where a part has steps.
+        host, name = task_vars["inventory_hostname"], {name!r}
         log = BASE / f"{{host}}.{{name}}.log"
         before = len(log.read_text().splitlines()) if log.exists() else 0
         for path in (log, BASE / "all.log"):
@@ -73,7 +74,8 @@ class StandIns:
         for name in ("filter", "inventory", "module_utils", "plugin_utils", "lookup"):
             (self.top / "plugins" / name).symlink_to(ROOT / "plugins" / name)
         for name in modules:
-            (self.top / f"plugins/action/{name}.py").write_text(_ACTION.format(base=str(base)))
+            (self.top / f"plugins/action/{name}.py").write_text(_ACTION.format(base=str(base), name=name))
+        (self.top / "plugins/action/part.py").symlink_to(ROOT / "plugins/action/part.py")
         (base / "c.bedplate.yml").write_text(cluster)
 
     def role(self, name: str) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,11 @@ class Renderer:
         """Return a template rendered for this host."""
         source = self._find("templates", name)
         return self._render(source, name, {"template_destpath": destination, **self._task_vars}).encode()
+
+    def site_template(self, name: str, destination: str, variables: Mapping[str, Any]) -> str:
+        """Return a template of the site rendered for this host, which also knows `variables`."""
+        source = self._find("templates", name)
+        return self._render(source, name, {"template_destpath": destination, **self._task_vars, **variables})
 
     def cluster_template(self, name: str) -> bytes:
         """Return a template rendered once in this run, by the host that comes first, without variables of any host."""

@@ -27,12 +27,18 @@ def options(roles: Path = ROLES) -> dict[str, dict[str, Any]]:
 
 
 @cache
+def role_options(role: str) -> dict[str, Any]:
+    """Return variable -> its option in the argument spec of one role, over all entry points."""
+    return _options(ROLES / _SPEC.format(role))
+
+
+@cache
 def choices(role: str) -> dict[str, list[Any]]:
     """Return what is behind `<role>_` in a variable's name -> the values that its option in the argument spec allows.
 
     Variables without such a list are left out. Read once: every host of a run is checked with it.
     """
-    found = _options(ROLES / _SPEC.format(role))
+    found = role_options(role)
     return {name.removeprefix(f"{role}_"): option["choices"] for name, option in found.items() if "choices" in option}
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the GPU packages come from, and the files by which apt knows that: repositories with their keys, and pins."""
+"""Repositories of GPU packages with their keys, and the values of apt's files for them and for pins."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from . import stack_table
 from .resolve import Stack
@@ -28,11 +29,6 @@ class PackageRepository:
     components: tuple[str, ...]
     key: str
     unsigned_rpms: bool = False
-
-    @property
-    def path(self) -> str:
-        """The file that apt reads."""
-        return f"/etc/apt/sources.list.d/bedplate-{self.name}.sources"
 
 
 def of_stack(stack: Stack, system: str, source: str) -> list[StackOrigin]:
@@ -62,52 +58,44 @@ def mirrored(system: str, architecture: str) -> str:
     return system if architecture == ARCHITECTURES[0] else f"{system}-{architecture}"
 
 
-def deb822(repository: PackageRepository) -> str:
-    """Return the text of its .sources file.
+def source_values(repository: PackageRepository) -> dict[str, Any]:
+    """Return the values of node_os/apt.sources.j2: name, url, suites, components, and keyring (a path) or key_lines.
 
-    >>> print(deb822(PackageRepository("x", "http://m.example.org/gpu", ("./",), (), "/k.gpg")), end="")
-    # Written by bedplate.
-    Types: deb
-    URIs: http://m.example.org/gpu
-    Suites: ./
-    Signed-By: /k.gpg
+    >>> source_values(PackageRepository("x", "http://m.example.org/gpu", ("./",), (), "/k.gpg"))["keyring"]
+    '/k.gpg'
     """
-    lines = [
-        "# Written by bedplate.",
-        "Types: deb",
-        f"URIs: {repository.url}",
-        f"Suites: {' '.join(repository.suites)}",
-    ]
-    if repository.components:
-        lines.append(f"Components: {' '.join(repository.components)}")
-    if repository.key.startswith("/"):
-        lines.append(f"Signed-By: {repository.key}")
-    else:
+    is_path = repository.key.startswith("/")
+    return {
+        "name": repository.name,
+        "url": repository.url,
+        "suites": " ".join(repository.suites),
+        "components": " ".join(repository.components),
+        "keyring": repository.key if is_path else "",
         # A blank line would end the paragraph.
-        lines += ["Signed-By:", *(f" {line or '.'}" for line in repository.key.strip().splitlines())]
-    return "\n".join(lines) + "\n"
+        "key_lines": [] if is_path else [line or "." for line in repository.key.strip().splitlines()],
+    }
 
 
-def preferences(
+def pin_values(
     about: str,
     pinned: Mapping[str, str],
     never: Iterable[str] = (),
     foreign: Mapping[str, Iterable[str]] | None = None,
-) -> str:
-    """Return apt's preferences: of the pinned packages no other version, whoever asks and in whichever direction.
+) -> dict[str, Any]:
+    """Return the values of node_os/apt.pref.j2: of the pinned packages no other version, whoever asks and in whichever direction.
 
-    `pinned` is name -> version or pattern, `never` are patterns of packages of which none is to come, `foreign` what another
-    repository calls itself -> packages of which it has others than these.
+    `pinned` is name -> version or pattern, `never` are patterns of packages that must not be installed, `foreign` is the name that
+    another repository gives itself -> packages of which it has others than these.
     """
     # apt takes the first paragraph that names a package: what other repositories have is out before versions are looked at.
-    stanzas = [_stanza(sorted(names), f"release o={origin}", _NEVER) for origin, names in (foreign or {}).items()]
+    pins = [_pin(sorted(names), f"release o={origin}", _NEVER) for origin, names in (foreign or {}).items()]
     by_version = groupby(sorted(pinned.items(), key=lambda row: (row[1], row[0])), key=lambda row: row[1])
-    stanzas += [_stanza([name for name, _ in rows], f"version {version}", _OURS) for version, rows in by_version]
+    pins += [_pin([name for name, _ in rows], f"version {version}", _OURS) for version, rows in by_version]
     patterns = [name for name in never if name not in pinned]
     if patterns:
-        stanzas.append(_stanza(patterns, "version *", _NEVER))
-    return f"# {about}\n\n" + "\n".join(stanzas)
+        pins.append(_pin(patterns, "version *", _NEVER))
+    return {"about": about, "pins": pins}
 
 
-def _stanza(names: Iterable[str], pin: str, priority: int) -> str:
-    return f"Package: {' '.join(names)}\nPin: {pin}\nPin-Priority: {priority}\n"
+def _pin(names: Iterable[str], pin: str, priority: int) -> dict[str, Any]:
+    return {"packages": " ".join(names), "pin": pin, "priority": priority}

@@ -16,6 +16,7 @@ from ..common.role_interfaces import misspelt_variables
 from ..gpu_stack import apt_repositories, driver_versions, stack_table
 from ..gpu_stack.parts import driver_part
 from ..gpu_stack.parts.part_plan import GpuSoftware, software_of
+from ..parts.part_files import rendered_template
 from .mirror_model import File, MirrorError, MirrorOrigin, MirrorSystem, Need, PackageSet
 
 PREFIX = "mirror_"
@@ -129,13 +130,11 @@ def _wanted(cluster: Cluster) -> list[GpuSoftware]:
 
 def _set(wanted: GpuSoftware) -> PackageSet:
     needs = [Need(one.name, one.version, one.part) for one in wanted.stack.packages]
-    told = driver_part.deployment(wanted)
-    # Those of them with a version are of the set.
-    build = dict.fromkeys([*told["build"], *told["headers"], *(one for one in told["packages"] if "=" not in one)])
+    build = driver_part.build_packages(wanted)
     needs += [Need(name, "*", "build") for name in build if name not in {need.name for need in needs}]
-    pins = wanted.pins("driver", never=stack_table.default().metapackages)
-    pins += [entry for part in _PARTS for entry in wanted.pins(part)]
-    texts = [entry["content"] for entry in pins]
+    pins = [wanted.pins("driver", never=stack_table.default().metapackages), *(wanted.pins(part) for part in _PARTS)]
+    listed = [one for found in pins for one in found.get("apt_pins", ())]
+    texts = [rendered_template("gpu_driver", "node_os/apt.pref.j2", {"item": one}) for one in listed]
     return PackageSet(f"profile {wanted.profile.name}", tuple(needs), _origins(wanted), "\n".join(texts))
 
 

@@ -11,10 +11,11 @@ from typing import Any
 
 from ..cluster import Profile
 from ..cluster.gpu_stack_checks import armored
-from ..gpu_stack import apt_repositories, dnf_repositories
+from ..gpu_stack import package_sources
 from ..gpu_stack.apt_repositories import PackageRepository
 
 _NEEDED = ("url", "key", "version")
+_ABOUT = "DOCA-OFED: another version needs every kernel module built anew, the GPU driver's too."
 
 
 @cache
@@ -54,12 +55,18 @@ def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
 
 
 def packages(choices: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
-    """Return manager, sources, packages and holds as bedplate.cluster.deploy takes them, and `expected`: name -> version, "" is any."""
+    """Return the values of the part that are about packages, and `expected`: name -> version, "" is any."""
     systems, families = package_table()["systems"], package_table()["families"]
     # Without a word on it, as every role that knows Debian alone.
     family = systems.get(system_of(choices, profile), "deb")
     row = families[family]
-    found: dict[str, Any] = {"manager": row["manager"], "sources": [], "packages": [], "hold": [], "expected": {}}
+    found: dict[str, Any] = {
+        "manager": row["manager"],
+        "packages": [],
+        "hold": [],
+        "expected": {},
+        **package_sources.none(),
+    }
     if choices["stack"] == "inbox":
         found["packages"] = list(row["inbox"])
         found["expected"] = dict.fromkeys(row["inbox"], "")
@@ -68,18 +75,8 @@ def packages(choices: Mapping[str, Any], profile: Profile) -> dict[str, Any]:
         repository = PackageRepository("doca", choices["doca_url"], ("./",), (), armored(choices["doca_key"]))
         found["expected"] = dict.fromkeys(row["doca"], version)
         found["packages"] = [f"{name}={version}" for name in row["doca"]]
-        found["sources"] = _sources(family, repository, found["expected"])
+        found.update(package_sources.of_repositories(family, [repository]))
+        found.update(package_sources.of_pins(family, _ABOUT, found["expected"]))
         # dnf's locks are among the sources.
         found["hold"] = list(row["doca"]) if family == "deb" else []
     return found
-
-
-def _sources(family: str, repository: PackageRepository, pinned: Mapping[str, str]) -> list[dict[str, str]]:
-    about = "DOCA-OFED: another version needs every kernel module built anew, the GPU driver's too."
-    if family == "rpm":
-        return [*dnf_repositories.origin(repository), *dnf_repositories.locks(about, pinned)]
-    text = apt_repositories.preferences(about, pinned)
-    return [
-        {"path": repository.path, "content": apt_repositories.deb822(repository)},
-        {"path": "/etc/apt/preferences.d/bedplate-rdma.pref", "content": text},
-    ]

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role rdma brings to a node: software, modules, names, and the unit that sets RDMA up whenever a device comes."""
+"""Decide software, kernel modules, device names and settings of a node's RDMA: the values of roles/rdma/parts."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
@@ -17,17 +16,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci import
 
 from ..cluster import Cluster, Node
 from ..cluster.rails import addresses
-from ..common import shipped
-from ..common.deploy_arguments import arguments
 from ..fabric.core import guid_record
 from ..fabric.core.link_rates import SPEEDS
-from . import rdma_packages, udev_rules
+from ..parts.decision import Decision
+from . import rdma_packages
+from .device_names import device_names
 
-UNIT = "bedplate-rdma.service"
-SETTINGS = "/etc/bedplate/rdma.json"
-MODULES = "/etc/modules-load.d/bedplate-rdma.conf"
-NCCL = "/etc/nccl.conf"
-_UNIT_FILE = f"/etc/systemd/system/{UNIT}"
 _MODULES = {
     "infiniband": ("ib_umad", "ib_uverbs", "ib_ipoib", "rdma_cm", "rdma_ucm"),
     "ethernet": ("ib_uverbs", "rdma_cm", "rdma_ucm"),
@@ -35,36 +29,14 @@ _MODULES = {
 _LANES = 4
 # RoCE sends packets of 4096 bytes and their headers in one frame only from 4200 on.
 _ROCE_MTU = 9000
-_UNIT = """\
-[Unit]
-Description=Names, addresses and lossless priorities of this node's RDMA devices, as the cluster file has them
-Wants=sys-kernel-config.mount
-After=systemd-modules-load.service sys-kernel-config.mount sys-kernel-debug.mount network-pre.target openibd.service
-Before=network-online.target slurmd.service
-# A container's devices are another machine's.
-ConditionVirtualization=!container
-# Each of many devices starts it again when it comes.
-StartLimitIntervalSec=0
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-Environment=PYTHONPATH={library} PYTHONDONTWRITEBYTECODE=1
-ExecStartPre=-/sbin/modprobe --all {modules}
-ExecStart={command} {settings}
-TimeoutStartSec=300
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 class RdmaError(ValueError):
     """Choices that cannot be; a line for each mistake."""
 
 
-def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what to bring to a host, {} to one that is no node with NICs of the fabric, and where nothing is to be managed.
+def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision | None:
+    """Return the decision for a host; None for one that is no node with NICs of the fabric, or is not managed.
 
     `choices` are the role's variables by what is behind `rdma_`. RdmaError: what of them cannot be.
     """
@@ -72,10 +44,11 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
         raise RdmaError("\n".join(problems))
     machine = cluster.machine(host)
     if not isinstance(machine, Node) or not machine.profile.nics or not choices["manage"]:
-        return {}
+        return None
     technology = cluster.fabric.technology if cluster.fabric else "infiniband"
     nics = nic_settings(cluster, machine, choices["mtu"] or (_ROCE_MTU if technology == "ethernet" else 0))
-    told = rdma_packages.packages(choices, machine.profile)
+    software = rdma_packages.packages(choices, machine.profile)
+    packages = software.pop("expected")
     lossless = technology == "ethernet" and choices["lossless"]
     modules = list(dict.fromkeys([*_MODULES[technology], *choices["modules"]]))
     settings = {
@@ -86,23 +59,23 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
         "topology": choices["nccl_topology"],
     }
     nccl = _nccl(machine, choices, lossless)
-    library = shipped.files("rdma.apply_rdma")
-    files = [*_files(settings, nics, modules, nccl), *shipped.entries("rdma.apply_rdma")]
-    units = _units(library)
-    brought = {**{key: told[key] for key in ("manager", "sources", "packages", "hold")}, "files": files, "units": units}
-    return {
-        **brought,
-        "deploy": arguments(brought, "rdma", start_installed=False),
-        "expected": {
-            "settings": settings,
-            "modules": modules,
-            "manager": told["manager"],
-            "packages": told["expected"],
-            "doca": choices["stack"] == "doca",
-            "nccl": nccl,
-            "links": {"ethernet": technology == "ethernet", "rate": _rate(cluster)},
-        },
+    values = {
+        **software,
+        "settings": settings,
+        "modules": modules,
+        "device_names": device_names(nics),
+        "nccl": [nccl_files.checked(nccl)] if nccl else [],
     }
+    expected = {
+        "settings": settings,
+        "modules": modules,
+        "manager": software["manager"],
+        "packages": packages,
+        "doca": choices["stack"] == "doca",
+        "nccl": nccl,
+        "links": {"ethernet": technology == "ethernet", "rate": _rate(cluster)},
+    }
+    return Decision({"rdma": values}, {"rdma": expected})
 
 
 def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
@@ -202,27 +175,3 @@ def _nccl(node: Node, choices: Mapping[str, Any], lossless: bool) -> dict[str, s
         traffic_class=_tos(choices) if lossless else None,
         extra=choices["nccl"],
     )
-
-
-def _files(
-    settings: Mapping[str, Any], nics: Sequence[NicSettings], modules: Sequence[str], nccl: Mapping[str, str]
-) -> Iterator[dict[str, str]]:
-    unit = _UNIT.format(
-        library=shipped.library("rdma.apply_rdma"),
-        modules=" ".join(modules),
-        command=shipped.command("rdma.apply_rdma"),
-        settings=SETTINGS,
-    )
-    yield {"path": SETTINGS, "content": json.dumps(settings, indent=1) + "\n"}
-    yield {"path": _UNIT_FILE, "content": unit}
-    yield {"path": MODULES, "content": "".join(f"{name}\n" for name in modules)}
-    if text := udev_rules.names(nics):
-        yield {"path": udev_rules.NAMES, "content": text}
-    yield {"path": udev_rules.EVENTS, "content": udev_rules.events(UNIT)}
-    if nccl:
-        yield {"path": NCCL, "content": nccl_files.environment_file(nccl)}
-
-
-def _units(library: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    after = [SETTINGS, _UNIT_FILE, *(path for path, _text in library)]
-    return [{"name": UNIT, "enabled": True, "state": "started", "condition": "allowed", "restart_after": after}]

@@ -1,1 +1,1 @@
-"""Check role variables that an argument spec cannot check."""
+"""Decide what each role deploys on a host, and check role variables."""

@@ -17,7 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.versions import matches, without_epoch
 
 from ..cluster import Cluster
-from ..gpu_stack.apt_repositories import preferences
+from ..gpu_stack.apt_repositories import pin_values
 
 PREFERENCES = "/etc/apt/preferences.d/bedplate-slurm"
 
@@ -38,8 +38,8 @@ def is_slurms(name: str) -> bool:
     return matches_any(name, patterns()["release"])
 
 
-def deployment(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[str, Any]:
-    """Return the arguments of bedplate.cluster.deploy that concern packages: `names` with their versions, pinned and held.
+def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[str, Any]:
+    """Return the values of a part that are about packages: `names` with their versions, pinned and held.
 
     `version` is that of all of Slurm's packages; without one it is the newest of the release at their first installation, and after it
     whatever is installed. ValueError: a version that is of another release than the cluster file's.
@@ -51,17 +51,22 @@ def deployment(cluster: Cluster, names: Sequence[str], version: str = "") -> dic
     every, libraries = patterns()["release"], patterns()["libraries"]
     pinned = dict.fromkeys([*every, *libraries], wanted)
     return {
-        "sources": [{"path": PREFERENCES, "content": preferences("Slurm as the cluster file wants it.", pinned)}],
+        "apt_pins": [pin_values("Slurm as the cluster file wants it.", pinned)],
         "packages": packages,
         "hold": [name for name in (one.partition("=")[0] for one in packages) if is_slurms(name)],
         "follow": [*(f"{name}={version}" if version else name for name in every), *libraries],
-        "fixed": {
-            "packages": list(every),
-            "version": f"{release}.*",
-            "advice": f"The cluster file wants Slurm {release} (slurm.version), and no run changes the release of an installed Slurm: "
-            "running jobs and the database depend on the order. State in slurm.version what is installed, or upgrade by hand as "
-            'docs/slurm.md says under "Another release of Slurm".',
-        },
+        "fixed": _fixed(release),
+    }
+
+
+def _fixed(release: str) -> dict[str, Any]:
+    """Return the release that installed packages must have."""
+    return {
+        "packages": list(patterns()["release"]),
+        "version": f"{release}.*",
+        "advice": f"The cluster file wants Slurm {release} (slurm.version), and no run changes the release of an installed Slurm: "
+        "running jobs and the database depend on the order. State in slurm.version what is installed, or upgrade by hand as "
+        'docs/slurm.md says under "Another release of Slurm".',
     }
 
 

@@ -1,63 +1,33 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role node_tuning brings to a node: tokens for its boot loader, files, and the unit that sets what a boot forgets."""
+"""Decide boot tokens, kernel settings and limits of a node: the values of roles/node_tuning/parts."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import CpulistError
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import parse as cpus_of
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.kernel import sysctl
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import limits
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import CmdlineError, parse
 
 from ..cluster import Cluster, Node, Profile
-from ..common import role_interfaces, shipped
-from ..common.deploy_arguments import arguments
+from ..common import role_interfaces
+from ..parts.decision import Decision, Step
 from . import kernel_settings
 from .numa_plan import plan_of
 
-UNIT = "bedplate-tuning.service"
-SETTINGS = "/etc/bedplate/tuning.json"
-DROP_IN = "/etc/systemd/system/slurmd.service.d/60-bedplate-limits.conf"
-_UNIT_FILE = f"/etc/systemd/system/{UNIT}"
-_ABOUT = "# Written by bedplate (role node_tuning). Changes made here are overwritten.\n"
 # Its NICs are switches too, and NVIDIA wants no single value written to all of them; Grace keeps its own for the same reason.
 _KEEP_ACS = ("b300",)
 _KEY = re.compile(r"[a-z0-9_][A-Za-z0-9_.*/-]*\.[A-Za-z0-9_.*/-]+\Z")
-_UNIT = """\
-[Unit]
-Description=Huge pages, kernel settings, PCI Express and interrupts of this node, as the cluster file has them
-DefaultDependencies=no
-Wants=systemd-udev-settle.service
-After=systemd-modules-load.service systemd-sysctl.service systemd-udev-settle.service tuned.service local-fs.target
-# No job and no container runs before that: pages are taken then.
-Before=slurmd.service containerd.service docker.service crio.service podman-restart.service shutdown.target
-Conflicts=shutdown.target
-# A container's kernel is another machine's.
-ConditionVirtualization=!container
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-Environment=PYTHONPATH={library} PYTHONDONTWRITEBYTECODE=1
-{modules}ExecStart={command} {settings}
-TimeoutStartSec=300
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 class TuningError(ValueError):
     """Choices that cannot be; a line for each mistake."""
 
 
-def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what to bring to a host, {} to one that is no node of a rack, and where nothing is to be managed.
+def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision | None:
+    """Return the decision for a host; None for one that is no node of a rack, or is not managed.
 
     `choices` are the role's variables by what is behind `node_tuning_`. TuningError: what of them cannot be.
     """
@@ -65,32 +35,32 @@ def deployment(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> dict[
         raise TuningError("\n".join(problems))
     machine = cluster.machine(host)
     if not isinstance(machine, Node) or not choices["manage"]:
-        return {}
+        return None
     profile = machine.profile
     tokens = kernel_settings.tokens(profile, choices)
     settings = _settings(cluster, profile, choices)
-    library = shipped.files("tuning.apply_tuning")
-    files = [*_files(settings, choices), *shipped.entries("tuning.apply_tuning")]
-    units = _units(choices, [path for path, _text in library])
-    return {
-        "tokens": tokens,
-        "huge_pages": {
-            "machine": host,
-            **{key: settings[key] for key in ("pages", "pending", "reserve_mib", "pages_at")},
-        },
-        "files": files,
-        "units": units,
-        "deploy": arguments({"files": files, "units": units}, "node_tuning"),
-        "expected": {
-            "settings": settings,
-            "tokens": tokens,
-            "isolated": choices["isolated_cpus"],
-            "passthrough": choices["iommu"] == "passthrough",
-            "limits": {name: str(value) for name, value in choices["limits"].items()},
-            "modules": list(choices["modules"]),
-            "numa": plan_of(profile),
-        },
+    values = {
+        "settings": settings,
+        "modules": choices["modules"],
+        "limits": list(_limits(choices["limits"])),
+        "mask_irqbalance": [True] if choices["irqs"] == "numa" else [],
+        "run_irqbalance": [True] if choices["irqs"] == "irqbalance" else [],
     }
+    expected = {
+        "settings": settings,
+        "tokens": tokens,
+        "isolated": choices["isolated_cpus"],
+        "passthrough": choices["iommu"] == "passthrough",
+        "limits": {name: str(value) for name, value in choices["limits"].items()},
+        "modules": list(choices["modules"]),
+        "numa": plan_of(profile),
+    }
+    pages = {"machine": host, **{key: settings[key] for key in ("pages", "pending", "reserve_mib", "pages_at")}}
+    steps = {
+        **({"huge_pages": [Step("bedplate.cluster.huge_pages", pages)]} if settings["pages"] else {}),
+        "kernel_cmdline": [Step("bedplate.cluster.kernel_cmdline", {"tokens": tokens, "note": "node_tuning"})],
+    }
+    return Decision({"node_tuning": values}, {"node_tuning": expected}, steps)
 
 
 def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
@@ -147,57 +117,8 @@ def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) ->
     return found
 
 
-def _files(settings: Mapping[str, Any], choices: Mapping[str, Any]) -> list[dict[str, str]]:
-    modules = " ".join(choices["modules"])
-    unit = _UNIT.format(
-        library=shipped.library("tuning.apply_tuning"),
-        # What is not there is told by verify, with the reason.
-        modules=f"ExecStartPre=-/sbin/modprobe --all {modules}\n" if modules else "",
-        command=shipped.command("tuning.apply_tuning"),
-        settings=SETTINGS,
-    )
-    # PAM's star is everybody but root.
-    lines = [
-        f"{domain} {kind} {item} {value}\n"
-        for item, value in choices["limits"].items()
-        for domain in ("*", "root")
-        for kind in ("soft", "hard")
-    ]
-    return [
-        {"path": SETTINGS, "content": json.dumps(settings, indent=1) + "\n"},
-        {"path": _UNIT_FILE, "content": unit},
-        {"path": f"/{sysctl.FILE}", "content": _ABOUT + _lines(settings["sysctl"])},
-        {"path": f"/{limits.FILE}", "content": _ABOUT + "".join(lines)},
-        {"path": DROP_IN, "content": f"{_ABOUT}[Service]\n{_of_service(choices['limits'])}"},
-    ]
-
-
-def _lines(values: Mapping[str, str]) -> str:
-    return "".join(f"{key} = {value}\n" for key, value in values.items())
-
-
-def _of_service(wanted: Mapping[str, Any]) -> str:
-    """Return the limits as systemd writes them, where memlock is in bytes."""
-    found = ""
-    for item, value in wanted.items():
-        number = "infinity" if value == "unlimited" else str(int(value) * (1024 if item == "memlock" else 1))
-        found += f"Limit{item.upper()}={number}\n"
-    return found
-
-
-def _units(choices: Mapping[str, Any], library: list[str]) -> list[dict[str, Any]]:
-    units: list[dict[str, Any]] = [
-        {
-            "name": UNIT,
-            "enabled": True,
-            "state": "started",
-            "condition": "allowed",
-            "restart_after": [SETTINGS, _UNIT_FILE, *library],
-        }
-    ]
-    if choices["irqs"] == "numa":
-        # It would move the interrupts back within seconds.
-        units.append({"name": "irqbalance.service", "masked": True, "state": "stopped"})
-    elif choices["irqs"] == "irqbalance":
-        units.append({"name": "irqbalance.service", "masked": False, "enabled": True, "state": "started"})
-    return units
+def _limits(wanted: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """Yield name and value of limits, with the value as systemd writes it: there memlock is in bytes."""
+    for name, value in wanted.items():
+        number = "infinity" if value == "unlimited" else str(int(value) * (1024 if name == "memlock" else 1))
+        yield {"name": name, "value": str(value), "systemd": number}

@@ -19,7 +19,6 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 
 from ..cluster import Cluster
-from ..hosts.machine_facts import os_expected
 from . import slurm_expected
 from .host_variables import RoleVariables
 
@@ -27,6 +26,8 @@ Deployments = Iterable[tuple[str, Mapping[str, Any]]]
 """Role and arguments of each of its tasks with bedplate.cluster.deploy."""
 
 ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm")
+BEFORE_REBOOT = "gpu_driver_before_reboot"
+"""Compared on request alone: the driver before a reboot."""
 TAGS = {
     "os": ("node_os",),
     "interconnect": ("opensm",),
@@ -104,55 +105,24 @@ def _package(role: str, text: str, held: Iterable[str]) -> dict[str, Any]:
     return {"role": role, "name": name, "version": version, "held": name in held}
 
 
-def _node_os(host: ExpectedHost, found: Expected) -> None:
-    value = host.variables.value
-    told = {
-        "manifest": "node_os",
-        "files": [*value("node_os", "__node_os_hosts_files"), *value("node_os", "__node_os_time_files")],
-        "packages": value("node_os", "__node_os_packages"),
-        "units": value("node_os", "__node_os_time_units"),
-    }
-    found.deployments.append(("node_os", told))
-    servers = value("node_os", "node_os_time_servers")
-    hosts = bool(value("node_os", "node_os_manage_hosts"))
-    found.parts["node_os"] = os_expected(host.cluster, host.name, servers, hosts)
+def _decided(role: str, with_units: bool = True) -> Callable[[ExpectedHost, Expected], None]:
+    """Return what makes the expectations of a role that decides in Python."""
 
-
-def _settings(role: str) -> Callable[[ExpectedHost, Expected], None]:
     def parts(host: ExpectedHost, found: Expected) -> None:
-        wanted = host.variables.value(role, f"__{role}_wanted")
-        if wanted:
-            found.parts[role] = wanted["expected"]
-            found.deployments.append((role, wanted["deploy"]))
+        decided = host.variables.decision(role)
+        found.parts.update(decided.decision.expected)
+        # Units of GPU software run only where this driver does; their own reader compares them.
+        more: dict[str, Any] = {} if with_units else {"units": []}
+        found.deployments += [(role, {**one, **more}) for one in decided.deployments() if decided.decision.expected]
 
     return parts
 
 
-def _gpu_driver(host: ExpectedHost, found: Expected) -> None:
-    wanted = host.variables.value("gpu_driver", "__gpu_driver_wanted")
-    if wanted:
-        found.parts["gpu_driver"] = wanted["expected"]
-        # Units of the driver depend on what runs; its own reader compares them.
-        install = {"manifest": "gpu_driver_packages", "sources": wanted["pins"], "files": wanted["files"]}
-        found.deployments += [("gpu_driver", {**wanted["prepare"], "units": []}), ("gpu_driver", install)]
-
-
-def _gpu(role: str) -> Callable[[ExpectedHost, Expected], None]:
-    def parts(host: ExpectedHost, found: Expected) -> None:
-        wanted = host.variables.value(role, f"__{role}_wanted")
-        if wanted and wanted.get("packages"):
-            found.parts[role] = wanted["expected"]
-            found.deployments.append((role, {**wanted["deploy"], "units": []}))
-
-    return parts
-
-
-def _containers(host: ExpectedHost, found: Expected) -> None:
-    wanted = host.variables.value("container_runtime", "__container_runtime_wanted")
-    if wanted["packages"]:
-        found.parts["container_toolkit"] = wanted["expected"]
-        found.parts["containers"] = wanted["asked"]
-        found.deployments.append(("container_runtime", wanted["deploy"]))
+def _before_reboot(host: ExpectedHost, found: Expected) -> None:
+    """Expect what the driver needs for the next boot, and nothing else."""
+    decided = host.variables.decision("gpu_driver")
+    if decided.decision.expected:
+        found.parts[BEFORE_REBOOT] = decided.decision.expected["gpu_driver"]
 
 
 def _slurm(host: ExpectedHost, found: Expected) -> None:
@@ -162,12 +132,13 @@ def _slurm(host: ExpectedHost, found: Expected) -> None:
 
 
 _PARTS: dict[str, Callable[[ExpectedHost, Expected], None]] = {
-    "node_os": _node_os,
-    "node_tuning": _settings("node_tuning"),
-    "rdma": _settings("rdma"),
-    "gpu_driver": _gpu_driver,
-    "cuda": _gpu("cuda"),
-    "dcgm": _gpu("dcgm"),
-    "container_runtime": _containers,
+    "node_os": _decided("node_os"),
+    "node_tuning": _decided("node_tuning"),
+    "rdma": _decided("rdma"),
+    "gpu_driver": _decided("gpu_driver", with_units=False),
+    BEFORE_REBOOT: _before_reboot,
+    "cuda": _decided("cuda", with_units=False),
+    "dcgm": _decided("dcgm", with_units=False),
+    "container_runtime": _decided("container_runtime"),
     "slurm": _slurm,
 }

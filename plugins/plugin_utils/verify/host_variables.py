@@ -10,6 +10,7 @@ from typing import Any
 from ansible.template import trust_as_template
 
 from ..common.rendering import Renderer, RenderError
+from ..roles.host_decision import HostDecision, RunHost
 
 ROLES = Path(__file__).parents[3] / "roles"
 
@@ -17,7 +18,9 @@ ROLES = Path(__file__).parents[3] / "roles"
 class RoleVariables:
     """Template variables of roles on one host, with the precedence that the roles' own tasks have."""
 
-    def __init__(self, loader: Any, templar: Any, variables: Mapping[str, Any]) -> None:
+    def __init__(self, action: Any, variables: Mapping[str, Any]) -> None:
+        self._task, loader, templar = action._task, action._loader, action._templar
+        self._login_user = action._play_context.remote_user
         self._loader = loader
         self._templar = templar
         self._variables = variables
@@ -37,6 +40,13 @@ class RoleVariables:
         """
         templar = self._templar.copy_with_new_env(available_variables=self.variables(role, more))
         return templar.template(trust_as_template("{{ " + expression + " }}"))
+
+    def decision(self, role: str, reported: Mapping[str, Any] | None = None) -> HostDecision:
+        """Return the decision of a role for the host. ValueError: variables, or a cluster file, that cannot be."""
+        renderer = RoleRenderer(role, self.defaults(role), self._task, self._templar, self._loader, self._variables)
+        login = str(self._login_user or "")
+        host = RunHost(self._variables, self._templar.template, renderer.site_template, login, self._task.check_mode)
+        return host.decision(role, reported)
 
     def _file(self, role: str, directory: str) -> dict[str, Any]:
         path = ROLES / role / directory / "main.yml"

@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_r
 
 from ..cluster import Cluster
 from ..common.shared_results import once_a_run
-from ..slurm import controller_files, live_expectations, render, slurm_packages
+from ..slurm import controller_files, live_expectations, render
 from .host_variables import RoleVariables
 
 ROLE = "slurm"
@@ -28,22 +28,13 @@ def expected(
     if not names:
         return {}, []
     topology = variables.value(ROLE, "__slurm_topology")
-    more: dict[str, Any] = {}
-    if "controller" in names:
-        files = controller_files.files(cluster, kept or None, topology)
-        more = {"__slurm_files": files, "__slurm_daemons": controller_files.daemons(cluster, kept or None)}
-    else:
-        files = _given(cluster, topology)
+    is_controller = "controller" in names
+    files = controller_files.files(cluster, kept or None, topology) if is_controller else _given(cluster, topology)
+    decided = variables.decision(ROLE, {"in_use": kept or None, "topology": topology})
     deployed: list[tuple[str, Mapping[str, Any]]] = [
-        (ROLE, _deployed(cluster, name, variables, more)) for name in names
+        (ROLE, decided.arguments(name) or {}) for name in ("controller_packages", *names)
     ]
     return _parts(cluster, names, files, topology, kept) | _once(cluster, host, names), deployed
-
-
-def _deployed(cluster: Cluster, part: str, variables: RoleVariables, more: Mapping[str, Any]) -> Mapping[str, Any]:
-    told = variables.value(ROLE, f"__slurm_parts['{part}']", more)
-    software = slurm_packages.deployment(cluster, told["packages"], variables.value(ROLE, "slurm_package_version"))
-    return {"manifest": f"slurm_{part}", **told, **software}
 
 
 def _once(cluster: Cluster, host: str, names: list[str]) -> dict[str, dict[str, Any]]:

@@ -10,10 +10,10 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import mig_drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import Unit, read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import cdi_unit
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.driver_part import state
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.container_part import CDI_UNIT
 from tests.kit import sentences
 from tests.unit.gpu.tree import Tree
 from tests.unit.gpu_stack.parts.test_driver_part import DEBIAN, FILE, found
@@ -30,9 +30,11 @@ def deployed(tmp_path: Path, mig: str = "[{3g.40gb: 2}, {}]") -> dict[str, Any]:
     return found(load(path))
 
 
-def units(told: dict[str, Any], loaded: str | None) -> list[dict[str, Any]]:
-    driver = {"version": loaded, "flavour": "open", "libraries": [], "parameters": {}}
-    return list(state(told, {"gpus": [{}], "driver": driver, "nouveau": False})["units"])
+def units(told: dict[str, Any], loaded: str | None) -> list[Unit]:
+    """Return the units as they are to be where this version of the driver is loaded."""
+    found, mistakes = read_units(told["units"])
+    assert mistakes == []
+    return [unit.where(loaded) for unit in found]
 
 
 def test_a_node_gets_layout_program_and_unit(tmp_path: Path) -> None:
@@ -45,7 +47,7 @@ def test_a_node_gets_layout_program_and_unit(tmp_path: Path) -> None:
     assert f"\nExecStart={shipped.command('gpu.mig_program')} /etc/bedplate/mig.json\n" in unit
     assert "\nBefore=nvidia-persistenced.service nvidia-dcgm.service bedplate-cdi.service slurmd.service\n" in unit
     # Only where it has run: at boot it comes later by itself, and not every node has containers.
-    assert f"\nExecStartPost=-/usr/bin/systemctl --no-block try-restart {cdi_unit.UNIT}\n" in unit
+    assert f"\nExecStartPost=-/usr/bin/systemctl --no-block try-restart {CDI_UNIT}\n" in unit
     assert "\nConditionPathExists=/proc/driver/nvidia/version\n" in unit
     assert told["expected"]["mig"] == [["3g.40gb", "3g.40gb"], []]
     assert told["expected"]["units"][0] == "bedplate-mig.service"
@@ -58,17 +60,20 @@ def test_a_node_gets_layout_program_and_unit(tmp_path: Path) -> None:
 
 def test_the_unit_is_first_and_runs_now_only_with_this_driver(tmp_path: Path) -> None:
     told = deployed(tmp_path)
-    assert units(told, None)[0] == {"name": "bedplate-mig.service", "enabled": True}
-    first = units(told, told["driver"])[0]
-    assert first["state"] == "started"
     library = [path for path, _text in shipped.files("gpu.mig_program")]
-    assert first["restart_after"] == ["/etc/bedplate/mig.json", *library]
+    for loaded, state, after in (
+        (None, None, []),
+        (told["expected"]["driver"]["version"], "started", ["/etc/bedplate/mig.json", *library]),
+    ):
+        first = units(told, loaded)[0]
+        assert (first.name, first.enabled, first.state) == ("bedplate-mig.service", True, state)
+        assert list(first.restart_after) == after
 
 
 def test_without_mig_in_the_file_there_is_none_of_it(tmp_path: Path) -> None:
     told = deployed(tmp_path, "[]")
     assert not [entry for entry in told["files"] if "mig" in entry["path"]]
-    assert not [unit for unit in units(told, told["driver"]) if "mig" in unit["name"]]
+    assert not [unit for unit in units(told, told["expected"]["driver"]["version"]) if "mig" in unit.name]
     assert told["expected"]["mig"] == []
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_driver_state, gpu_part
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import nvlink_drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 from tests.kit import sentences
+from tests.kit.decided import decided
 
 SENTENCES = Path(__file__).parent / "sentences.txt"
 
@@ -44,7 +45,7 @@ def told(tmp_path: Path, host: str, text: str = FILE) -> dict[str, Any]:
     (tmp_path / "nvidia.asc").write_text(KEY)
     path = tmp_path / "c.bedplate.yml"
     path.write_text(text)
-    return gpu_part(str(path), host, "driver")
+    return decided("gpu_driver", path, host, "driver")
 
 
 def listed(deployed: dict[str, Any]) -> list[str]:
@@ -78,23 +79,21 @@ def test_other_platforms_have_no_such_list(tmp_path: Path) -> None:
     text = FILE.replace("model: gb200, count: 4", "model: b200, count: 8")
     deployed = told(tmp_path, "a1", text)
     assert listed(deployed) == []
-    assert deployed["nodes_file"] == ""
     assert deployed["expected"]["nvlink"] == {"nodes_file": "", "nodes": [], "modules": ["ib_umad"]}
-    assert told(tmp_path, "x1", text) == {}
+    assert [unit["name"] for unit in deployed["units"] if PATH in unit["restart_after"]] == []
+    nothing = told(tmp_path, "x1", text)
+    assert ("manifest" in nothing, nothing["packages"], nothing["files"], nothing["units"]) == (False, [], [], [])
 
 
-@pytest.mark.parametrize(("runs", "restarts"), [("580.126.09", [PATH]), ("570.124.06", None), (None, None)])
+@pytest.mark.parametrize(("runs", "restarts"), [("580.126.09", [PATH]), ("570.124.06", []), (None, [])])
 def test_imex_starts_again_when_its_list_changed_where_its_driver_runs(
-    tmp_path: Path, runs: str | None, restarts: list[str] | None
+    tmp_path: Path, runs: str | None, restarts: list[str]
 ) -> None:
-    gpu = {
-        "gpus": [{}],
-        "driver": {"version": runs, "flavour": "open", "libraries": [], "parameters": {}},
-        "nouveau": False,
-    }
-    found = {unit["name"]: unit for unit in gpu_driver_state(told(tmp_path, "a1"), gpu)["units"]}
-    assert found["nvidia-imex.service"].get("restart_after") == restarts
-    assert PATH not in found["nvidia-persistenced.service"].get("restart_after", [])
+    units, mistakes = read_units(told(tmp_path, "a1")["units"])
+    assert mistakes == []
+    found = {unit.name: unit.where(runs) for unit in units}
+    assert list(found["nvidia-imex.service"].restart_after) == restarts
+    assert PATH not in found["nvidia-persistenced.service"].restart_after
 
 
 WANTED = {"nodes_file": PATH, "nodes": ["10.0.0.11", "10.0.0.12"], "modules": ["ib_umad"]}

@@ -10,26 +10,19 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_software_drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.rpm import LOCKS
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.apt_repositories import (
     PackageRepository,
     located,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.dnf_repositories import (
+    key_values,
     locks,
-    origin,
-    stream,
+    repository_values,
+    stream_values,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import (
-    cuda_part,
-    dcgm_part,
-    driver_part,
-)
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import (
-    GpuSoftware,
-    software_of,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import rendered_template
+from tests.kit.decided import decided
 
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
 FILE = """\
@@ -49,13 +42,13 @@ KERNEL = "5.14.0-503.11.1.el9_5"
 STATED = f"kernel: {KERNEL}.x86_64"
 
 
-def wanted(tmp_path: Path, system: str = "rocky-9", more: str = "features") -> GpuSoftware:
+def part(tmp_path: Path, name: str, system: str = "rocky-9", more: str = "features") -> dict[str, Any]:
+    """Return a part of a role: cuda, dcgm, or of gpu_driver `prepare` and `driver`."""
     (tmp_path / "nvidia.asc").write_text(KEY)
     text = FILE.replace("SYSTEM", system).replace(", MORE", "" if more == "features" else f", {more}")
-    (tmp_path / "c.bedplate.yml").write_text(text)
-    found = software_of(load(tmp_path / "c.bedplate.yml"), "gpu1")
-    assert found is not None
-    return found
+    path = tmp_path / "c.bedplate.yml"
+    path.write_text(text)
+    return decided(*(("gpu_driver", path, "gpu1", name) if name in ("prepare", "driver") else (name, path, "gpu1")))
 
 
 def lines_of(entries: list[dict[str, str]]) -> list[str]:
@@ -66,19 +59,18 @@ def lines_of(entries: list[dict[str, str]]) -> list[str]:
 
 
 def test_every_part_is_of_dnf_and_holds_nothing_by_apt(tmp_path: Path) -> None:
-    for part in (driver_part, cuda_part, dcgm_part):
-        told = part.deployment(wanted(tmp_path))
+    for name in ("prepare", "driver", "cuda", "dcgm"):
+        told = part(tmp_path, name)
         assert (told["manager"], told["expected"]["manager"], told["hold"]) == ("dnf", "dnf", [])
-        first = told.get("prepare", {}).get("sources", [])
-        paths = [one["path"] for one in [*first, *told.get("sources", []), *told.get("pins", [])]]
+        paths = [one["path"] for one in told["sources"]]
         assert paths
         assert not [path for path in paths if "apt" in path]
-    assert driver_part.deployment(wanted(tmp_path))["proof"]["manager"] == "dnf"
-    assert driver_part.deployment(wanted(tmp_path, "debian-13"))["manager"] == "apt"
+    assert part(tmp_path, "driver")["steps"]["gpu_facts"]["proof"]["manager"] == "dnf"
+    assert part(tmp_path, "driver", "debian-13")["manager"] == "apt"
 
 
 def test_a_repository_is_its_key_and_a_file_that_has_both_signatures_checked(tmp_path: Path) -> None:
-    key, repository = cuda_part.deployment(wanted(tmp_path))["sources"][:2]
+    key, repository = part(tmp_path, "cuda")["sources"][:2]
     assert key == {"path": "/etc/pki/rpm-gpg/RPM-GPG-KEY-bedplate-nvidia", "content": KEY}
     assert repository["path"] == "/etc/yum.repos.d/bedplate-nvidia.repo"
     assert repository["content"].startswith("[bedplate-nvidia]\n")
@@ -88,29 +80,34 @@ def test_a_repository_is_its_key_and_a_file_that_has_both_signatures_checked(tmp
     assert "module_hotfixes" not in repository["content"]
 
 
+def repository_file(repository: PackageRepository) -> str:
+    return rendered_template("gpu_driver", "node_os/yum.repo.j2", {"item": repository_values(repository)})
+
+
 def test_of_a_repository_whose_packages_have_no_signature_the_list_is_checked() -> None:
     (row,) = (one for one in stack_table.default().repositories if one.name == "container-toolkit")
-    (only,) = origin(located(row, "rocky-9", key="/etc/pki/there"))
-    assert "\ngpgcheck=0\nrepo_gpgcheck=1\n" in only["content"]
+    text = repository_file(located(row, "rocky-9", key="/etc/pki/there"))
+    assert "\ngpgcheck=0\nrepo_gpgcheck=1\n" in text
 
 
 def test_a_key_that_the_machine_has_is_named_and_not_written() -> None:
-    (only,) = origin(PackageRepository("x", "http://x", (), (), "/etc/pki/there"))
-    assert "gpgkey=file:///etc/pki/there\n" in only["content"]
+    repository = PackageRepository("x", "http://x", (), (), "/etc/pki/there")
+    assert key_values(repository) == []
+    assert "gpgkey=file:///etc/pki/there\n" in repository_file(repository)
 
 
 def test_a_stream_is_enabled_where_the_system_has_streams(tmp_path: Path) -> None:
-    pins = {one["path"]: one for one in driver_part.deployment(wanted(tmp_path))["pins"]}
+    pins = {one["path"]: one for one in part(tmp_path, "driver")["sources"]}
     assert pins["/etc/dnf/modules.d/nvidia-driver.module"]["content"] == (
         "[nvidia-driver]\nname=nvidia-driver\nstream=580-open\nprofiles=\nstate=enabled\n"
     )
-    assert [one["path"] for one in driver_part.deployment(wanted(tmp_path, "rocky-10"))["pins"]] == [LOCKS]
-    assert stream("") == []
+    assert [one["path"] for one in part(tmp_path, "driver", "rocky-10")["sources"]] == [LOCKS]
+    assert stream_values("") == []
 
 
 def test_of_the_driver_one_version_is_locked_and_what_drags_in_another_is_left_out(tmp_path: Path) -> None:
-    told = driver_part.deployment(wanted(tmp_path))
-    lines = lines_of(told["pins"])
+    told = part(tmp_path, "driver")
+    lines = lines_of(told["sources"])
     assert {"kmod-nvidia-open-dkms-3:580.65.06-*.*", "nvidia-modprobe-3:580.65.06-*.*", "!cuda-drivers*"} <= set(lines)
     # It matches the driver itself, and an exclusion knows no exception.
     assert "!nvidia-driver*" not in lines
@@ -120,39 +117,39 @@ def test_of_the_driver_one_version_is_locked_and_what_drags_in_another_is_left_o
 
 
 def test_dcgm_and_cuda_have_locks_of_their_own(tmp_path: Path) -> None:
-    assert lines_of(cuda_part.deployment(wanted(tmp_path))["sources"]) == ["cuda-toolkit-12-9-12.9.1-1.*"]
-    lines = lines_of(dcgm_part.deployment(wanted(tmp_path))["sources"])
+    assert lines_of(part(tmp_path, "cuda")["sources"]) == ["cuda-toolkit-12-9-12.9.1-1.*"]
+    lines = lines_of(part(tmp_path, "dcgm")["sources"])
     assert lines[0].startswith("datacenter-gpu-manager-4-core-1:4.")
     assert lines[-1] == "!datacenter-gpu-manager"
 
 
 def test_a_stated_kernel_is_installed_and_locked_with_all_that_goes_with_it(tmp_path: Path) -> None:
-    told = driver_part.deployment(wanted(tmp_path, more=STATED))
+    first, told = (part(tmp_path, name, more=STATED) for name in ("prepare", "driver"))
     # Headers set nothing off there; a kernel would boot, proven or not.
-    assert told["build"] == ["dkms", f"kernel-devel={KERNEL}"]
+    assert first["packages"] == ["dkms", f"kernel-devel={KERNEL}"]
     assert told["packages"][-3:] == [f"{name}={KERNEL}" for name in ("kernel-devel", "kernel-core", "kernel-modules")]
     # Before the build packages, or an old lock would keep them away; so not with the driver's.
-    lines = lines_of(told["prepare"]["sources"])
+    lines = lines_of(first["sources"])
     assert {f"{name}-{KERNEL}.*" for name in ("kernel", "kernel-core", "kernel-devel", "kernel-modules-core")} <= set(
         lines
     )
-    assert not [line for line in lines_of(told["pins"]) if "kernel-" in line]
+    assert not [line for line in lines_of(told["sources"]) if "kernel-" in line]
     assert told["expected"]["pinned"]["kernel-core"] == KERNEL
     assert "kernel-core" in told["expected"]["several"]
 
 
 def test_without_a_stated_kernel_none_comes_by_itself_but_its_headers_can_be_had(tmp_path: Path) -> None:
-    told = driver_part.deployment(wanted(tmp_path))
-    lines = lines_of(told["prepare"]["sources"])
+    told = part(tmp_path, "prepare")
+    lines = lines_of(told["sources"])
     assert {"!kernel", "!kernel-core"} <= set(lines)
     assert "!kernel-devel" not in lines
-    assert told["build"] == ["dkms", "kernel-devel"]
+    assert told["packages"] == ["dkms", "kernel-devel"]
     expect = told["expected"]
     assert expect["none"] == [
         name for name, version in expect["pinned"].items() if name.startswith("kernel") and version == "*"
     ]
     assert "kernel-core" in expect["none"]
-    assert driver_part.deployment(wanted(tmp_path, more=STATED))["expected"]["none"] == []
+    assert part(tmp_path, "driver", more=STATED)["expected"]["none"] == []
 
 
 def test_without_anything_to_lock_there_is_no_block() -> None:
@@ -160,13 +157,13 @@ def test_without_anything_to_lock_there_is_no_block() -> None:
 
 
 def test_kernels_of_other_flavours_do_not_come_by_themselves_either(tmp_path: Path) -> None:
-    told = driver_part.deployment(wanted(tmp_path))
-    assert {"!kernel-rt-core", "!kernel-64k-core"} <= set(lines_of(told["prepare"]["sources"]))
+    told = part(tmp_path, "prepare")
+    assert {"!kernel-rt-core", "!kernel-64k-core"} <= set(lines_of(told["sources"]))
     assert "kernel-rt-core" in told["expected"]["none"]
 
 
 def test_what_came_with_a_toolkit_is_locked_as_it_came(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    told = cuda_part.deployment(wanted(tmp_path))
+    told = part(tmp_path, "cuda")
     assert told["follow"] == told["expected"]["follow"] == ["*-12-9", "cuda-toolkit-*config-common"]
     reader = gpu_software_drift.READERS["dnf"](
         lambda argv: Outcome(0, "cuda-nvcc-12-9\t0:12.9.86-1\nlibnpp-12-9\t0:12.4.1-1\n", "")

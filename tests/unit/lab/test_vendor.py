@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.apt_repositories import preferences
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.apt_repositories import pin_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.resolve import Request, Stack, resolve
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import rendered_template
 from lab.shell import LabError
 from lab.vendor import debs, repository, standins
 from lab.vendor import found as packages
@@ -83,7 +84,9 @@ class Apt:
         )  # fmt: skip
 
     def pin(self, found: Stack) -> None:
-        (self.root / "etc/preferences.d/bedplate.pref").write_text(preferences("x", dict(found.pinned)))
+        values = {"item": pin_values("x", dict(found.pinned))}
+        text = rendered_template("gpu_driver", "node_os/apt.pref.j2", values)
+        (self.root / "etc/preferences.d/bedplate.pref").write_text(text)
 
     def chosen(self, *arguments: str) -> dict[str, str]:
         """Return package -> version of what apt would install."""

@@ -7,7 +7,7 @@ import hashlib
 import os
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -117,10 +117,10 @@ def served(directory: Path) -> Iterator[tuple[str, list[str]]]:
         server.server_close()
 
 
-def what_apt_reads(part: dict[str, Any]) -> list[dict[str, str]]:
-    """Return the repositories and pins that a role brings."""
-    brought = [*part.get("prepare", {}).get("sources", ()), *part.get("sources", ()), *part.get("pins", ())]
-    return [entry for entry in brought if entry["path"].startswith("/etc/apt/")]
+def what_apt_reads(parts: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return name -> content of the repositories and pins that parts of roles bring."""
+    brought = [entry for part in parts for entry in part["sources"] if entry["path"].startswith("/etc/apt/")]
+    return {Path(entry["path"]).name: entry["content"] for entry in brought}
 
 
 class Node:

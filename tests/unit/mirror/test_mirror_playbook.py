@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.driver_part import build_packages
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import cluster_mirror
+from tests.kit.decided import decided
 from tests.unit.mirror.origins import Archive, Deb, Node, served, what_apt_reads
 from tests.unit.mirror.sites import write_site
 
@@ -89,16 +91,20 @@ def test_what_the_roles_bring_is_installed_from_the_mirror_alone(site, made):
         write_site(inside.parent, "", "", name)
         (inside.parent / "mirror.asc").write_text((site.directory / "mirror/key.asc").read_text())
         inside.write_text(inside.read_text().replace("@mirror@", f"mirror: {{url: '{url}', key: mirror.asc}}"))
-        part = gpu_part(str(inside), "gpu1", "driver")
-        files = {Path(entry["path"]).name: entry["content"] for entry in what_apt_reads(part)}
+        parts = [decided("gpu_driver", inside, "gpu1", part) for part in ("prepare", "driver")]
+        files = what_apt_reads(parts)
         assert [name for name in files if name.endswith(".sources")] == ["bedplate-mirror.sources"]
         node = Node(site.directory / "node", url, files=files)
         done = node.update()
         assert (done.returncode, done.stderr) == (0, "")
-        done = node.download(*part["packages"], *part["build"], *part["headers"])
+        wanted = software_of(load(str(inside)), "gpu1")
+        assert wanted
+        packages = {package for part in parts for package in part["packages"]} | set(build_packages(wanted))
+        assert {"dkms", "linux-headers-amd64"} < packages
+        done = node.download(*packages)
         assert done.returncode == 0, done.stderr
         assert {"base_1_all.deb"} < set(node.archives)
-        assert len(node.archives) == len({*part["packages"], *part["build"], *part["headers"]}) + 1
+        assert len(node.archives) == len(packages) + 1
 
 
 def test_the_list_names_every_package_with_its_parts(site, made):

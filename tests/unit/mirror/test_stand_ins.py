@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import build_mirror, cluster_mirror
@@ -15,13 +14,14 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_mod
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
 from lab.vendor import repository
 from lab.vendor.repository import Repository
+from tests.kit.decided import decided
 from tests.unit.mirror.origins import Archive, Deb, Node, served, what_apt_reads
 from tests.unit.mirror.sites import SITE
 
 pytestmark = [pytest.mark.playbooks, pytest.mark.tools("apt-get", "gpg", "dpkg-deb")]
 
 OLDER, NEWER = "580.65.06", "590.48.01"
-PARTS = ("driver", "cuda", "dcgm")
+PARTS = (("gpu_driver", "prepare"), ("gpu_driver", "driver"), ("cuda", "cuda"), ("dcgm", "dcgm"))
 COMPONENTS = ("main", "contrib", "non-free", "non-free-firmware")
 STACK = """\
 gpu_stack:
@@ -72,10 +72,9 @@ class Site:
     def node(self, name: str, driver: str, url: str) -> tuple[Node, list[str]]:
         """Return a machine with what the roles bring to it, and the packages that they install."""
         file = self.file(driver, f"  mirror: {{url: '{url}', key: {self.directory / 'mirror/key.asc'}}}\n")
-        parts = [gpu_part(file, "gpu1", part) for part in PARTS]
-        files = {Path(entry["path"]).name: entry["content"] for part in parts for entry in what_apt_reads(part)}
-        node = Node(self.directory / name, url, files=files)
-        return node, [package for part in parts for package in (*part["packages"], *part.get("build", ()))]
+        parts = [decided(role, file, "gpu1", part) for role, part in PARTS]
+        node = Node(self.directory / name, url, files=what_apt_reads(parts))
+        return node, [package for part in parts for package in part["packages"]]
 
 
 @pytest.fixture(scope="module")

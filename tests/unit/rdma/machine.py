@@ -16,7 +16,8 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.rdma_part import deployment
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.rdma.rdma_part import decide
+from tests.kit.decided import shown
 
 FILE = """\
 plugin: bedplate.cluster.racks
@@ -55,7 +56,7 @@ def deployed(folder: Path, text: str = FILE, host: str = "gpu1", **choices: Any)
     """Return what the role brings to a host of a cluster file."""
     path = folder / "c.bedplate.yml"
     path.write_text(text)
-    return deployment(load(path), host, {**CHOICES, **choices})
+    return shown("rdma", decide(load(path), host, {**CHOICES, **choices}))
 
 
 class Machine:

@@ -16,7 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.numa_m
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.gres_cores import widen
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.record_lines import gres_lines, node_lines
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import deployment
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import decide
 from tests.unit.tuning.conftest import Machines, cluster_file
 from tests.unit.tuning.node import CHOICES
 from tests.unit.tuning.trees import MACHINES, MachineTree, description
@@ -52,7 +52,7 @@ def test_cores_that_slurm_keeps_from_jobs_are_those_that_the_node_gives_to_inter
         abstract = [core * threads + thread for core in kept for thread in range(threads)]
         (line,) = node_lines(cluster)
         assert f" CPUSpecList={fold(abstract)} " in line
-        told_node = deployment(cluster, "n1", {**CHOICES, "irqs": "numa", "isolated_cpus": ""})["expected"]["settings"]
+        told_node = decide(cluster, "n1", {**CHOICES, "irqs": "numa", "isolated_cpus": ""}).expected["node_tuning"]["settings"]
         assert told_node["irqs"]["cores"] == list(kept)
         (tmp_path / "24.11.bedplate.yml").unlink()
     cpus = set(cpu_numbers(machine.cores, load(cluster_file(tmp_path, machine, told)).profiles["node"].kept_cores))

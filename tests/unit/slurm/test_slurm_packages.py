@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.slurm_packages import deployment, patterns
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.slurm_packages import patterns, values
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
@@ -34,27 +34,27 @@ def matched(name: str, entries: list[str]) -> bool:
 
 
 def test_all_that_is_slurms_is_held_and_pinned_and_nothing_of_others(cluster: Cluster) -> None:
-    told = deployment(cluster, ["slurmd", "munge"])
-    (pins,) = told["sources"]
-    pinned = next(line for line in pins["content"].splitlines() if line.startswith("Package: ")).split()[1:]
+    told = values(cluster, ["slurmd", "munge"])
+    (pin,) = told["apt_pins"][0]["pins"]
+    pinned = pin["packages"].split()
     for entries in (told["follow"], pinned):
         assert [name for name in SLURMS if not matched(name, entries)] == []
         assert [name for name in OTHERS if matched(name, entries)] == []
-    assert "Pin: version 24.11.*" in pins["content"]
+    assert (pin["pin"], pin["priority"]) == ("version 24.11.*", 1001)
     assert told["hold"] == ["slurmd"]
 
 
 def test_a_first_installation_is_the_newest_of_the_release(cluster: Cluster) -> None:
-    assert deployment(cluster, ["slurmd", "munge"])["packages"] == ["slurmd=24.11.*", "munge"]
+    assert values(cluster, ["slurmd", "munge"])["packages"] == ["slurmd=24.11.*", "munge"]
 
 
 def test_a_stated_version_is_that_of_all_of_slurms_packages(cluster: Cluster) -> None:
-    told = deployment(cluster, ["slurmd", "munge"], "24.11.5-4")
+    told = values(cluster, ["slurmd", "munge"], "24.11.5-4")
     assert told["packages"] == ["slurmd=24.11.5-4", "munge"]
     assert {"slurm-wlm*=24.11.5-4", "slurmctld=24.11.5-4"} <= set(told["follow"])
     # An older release may have left one behind, of which there is no such version.
     assert "libslurm[0-9]*" in told["follow"]
-    assert "Pin: version 24.11.5-4\n" in told["sources"][0]["content"]
+    assert [pin["pin"] for pin in told["apt_pins"][0]["pins"]] == ["version 24.11.5-4"]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_stated_version_is_that_of_all_of_slurms_packages(cluster: Cluster) ->
 )
 def test_a_version_of_another_release_is_refused(cluster: Cluster, names: list[str], version: str, where: str) -> None:
     with pytest.raises(ValueError, match=rf"^{where}: .* 24\.11,") as caught:
-        deployment(cluster, names, version)
+        values(cluster, names, version)
     stated = repr(version or names[0].partition("=")[2])
     assert stated in str(caught.value)
     text = str(caught.value).replace(f"{where}: {stated}", "NAME: VERSION")
@@ -75,18 +75,18 @@ def test_a_version_of_another_release_is_refused(cluster: Cluster, names: list[s
 
 
 def test_an_epoch_is_no_release(cluster: Cluster) -> None:
-    assert deployment(cluster, ["slurmd"], "1:24.11.5-4")["packages"] == ["slurmd=1:24.11.5-4"]
+    assert values(cluster, ["slurmd"], "1:24.11.5-4")["packages"] == ["slurmd=1:24.11.5-4"]
 
 
 def test_a_version_of_another_package_is_its_own(cluster: Cluster) -> None:
-    assert deployment(cluster, ["munge=0.5.16-1", "slurmd=24.11.5-4"])["packages"] == [
+    assert values(cluster, ["munge=0.5.16-1", "slurmd=24.11.5-4"])["packages"] == [
         "munge=0.5.16-1",
         "slurmd=24.11.5-4",
     ]
 
 
 def test_the_release_of_what_is_installed_is_fixed(cluster: Cluster) -> None:
-    fixed = deployment(cluster, ["slurmd"])["fixed"]
+    fixed = values(cluster, ["slurmd"])["fixed"]
     assert fixed["version"] == "24.11.*"
     assert fixed["packages"] == list(patterns()["release"])
     assert "docs/slurm.md" in fixed["advice"]

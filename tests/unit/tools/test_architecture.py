@@ -26,9 +26,8 @@ TREE = {
     "plugin_utils/plan/part.py": f"""
 from {PACKAGE}.module_utils.common import text
 from ..common import shipped
-LIGHTS = 'parts.lights'
-FILES = [shipped.files('parts.boot'), shipped.files(LIGHTS)]
 """,
+    "../roles/lamp/parts/lamp.yml": "units: [{name: boot.service, program: parts.boot}, {name: l.service, program: parts.lights}]",
     "plugin_utils/common/shipped.py": "",
 }
 ROOMS = {
@@ -87,8 +86,7 @@ def test_the_rooms_of_this_tree_are_read_from_imports_of_every_form(code: archit
         ({"plugin_utils/other/x.py": ""}, None, "plugin_utils/other"),
         ({}, {**ROOMS, "plugin_utils/gone": []}, "plugin_utils/gone"),
         ({"module_utils/common/alone.py": ""}, None, "plugins/module_utils/common/alone.py"),
-        ({"plugin_utils/plan/part.py": "from ..common import shipped\n"}, {**ROOMS, "plugin_utils/plan": ["plugin_utils/common"]},
-         "plugins/module_utils/parts/boot.py"),
+        ({"../roles/lamp/parts/lamp.yml": "units: [{name: l.service, program: parts.lights}]"}, None, "plugins/module_utils/parts/boot.py"),
         ({"module_utils/parts/boot.py": f"from {PACKAGE}.plugin_utils.plan.part import x\n"},
          {**ROOMS, "module_utils/parts": ["module_utils/common", "plugin_utils/plan"]}, "plugins/module_utils/parts/boot.py"),
         ({"plugin_utils/common/shipped.py": f"from {PACKAGE}.modules.load import x\n"},

@@ -9,7 +9,8 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot import cmdline_change
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import deployment
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import decide
+from tests.kit.decided import shown
 
 FILE = """\
 plugin: bedplate.cluster.racks
@@ -58,7 +59,7 @@ def deployed(folder: Path, text: str = FILE, host: str = "gpu1", **choices: Any)
     """Return what the role brings to a host of a cluster file."""
     path = folder / "c.bedplate.yml"
     path.write_text(text)
-    return deployment(load(path), host, {**CHOICES, **choices})
+    return shown("node_tuning", decide(load(path), host, {**CHOICES, **choices}))
 
 
 class Node:
@@ -132,7 +133,7 @@ def as_wanted(top: Path, told: dict[str, Any]) -> Node:
     settings = told["expected"]["settings"]
     node.numa(0, "0-1", 2048, k2048=16, k1048576=0)
     node.numa(1, "2-3", 2048, k2048=8, k1048576=1)
-    node.put("proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 {' '.join(told['tokens'])} quiet\n")
+    node.put("proc/cmdline", f"BOOT_IMAGE=/boot/vmlinuz root=/dev/vda1 {' '.join(told['expected']['tokens'])} quiet\n")
     node.put("proc/cpuinfo", "flags : fpu sse\n")
     for name in ("isolated", "nohz_full"):
         node.put(f"sys/devices/system/cpu/{name}", "2-3\n")
@@ -159,7 +160,7 @@ def as_wanted(top: Path, told: dict[str, Any]) -> Node:
     wants.mkdir(parents=True)
     (wants / "bedplate-tuning.service").symlink_to("/etc/systemd/system/bedplate-tuning.service")
     node.put(ENTRY, "title Linux\nlinux /vmlinuz\noptions root=/dev/vda1 quiet\n")
-    cmdline_change.apply_tokens(top, told["tokens"], top / "var/lib/bedplate", check=False)
+    cmdline_change.apply_tokens(top, told["expected"]["tokens"], top / "var/lib/bedplate", check=False)
     limits = (
         "Limit                     Soft Limit           Hard Limit           Units\n"
         "Max open files            1048576              1048576              files\n"

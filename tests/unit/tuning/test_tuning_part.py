@@ -21,7 +21,7 @@ SENTENCES = Path(__file__).parent / "sentences.txt"
 
 
 def test_tokens_are_in_the_order_that_the_kernel_needs(tmp_path: Path) -> None:
-    assert deployed(tmp_path)["tokens"] == [
+    assert deployed(tmp_path)["steps"]["kernel_cmdline"]["tokens"] == [
         "iommu=pt", "hugepagesz=1G", "hugepages=1:1", "hugepagesz=2M", "hugepages=0:16,1:8", "transparent_hugepage=madvise",
         "init_on_alloc=0", "isolcpus=managed_irq,domain,2-3", "nohz_full=2-3", "rcu_nocbs=2-3", "mitigations=auto",
     ]  # fmt: skip
@@ -31,12 +31,12 @@ def test_one_size_is_the_default_too_and_a_total_is_split_evenly(tmp_path: Path)
     text = FILE.replace(", hugepages: {2M: 16}", "").replace(", hugepages: {2M: 8, 1G: 1}", "")
     text = text.replace("    numa:\n", "    hugepages: {2M: 64}\n    numa:\n")
     told = deployed(tmp_path, text, iommu="keep", thp="", init_on_alloc=True, isolated_cpus="", cmdline=[])
-    assert told["tokens"] == ["default_hugepagesz=2M", "hugepagesz=2M", "hugepages=0:32,1:32"]
+    assert told["steps"]["kernel_cmdline"]["tokens"] == ["default_hugepagesz=2M", "hugepagesz=2M", "hugepages=0:32,1:32"]
 
 
 def test_grace_has_its_own_words_and_keeps_acs(tmp_path: Path) -> None:
     told = deployed(tmp_path, FILE.replace("h100", "gb200"))
-    assert told["tokens"][0] == "iommu.passthrough=1"
+    assert told["steps"]["kernel_cmdline"]["tokens"][0] == "iommu.passthrough=1"
     assert not told["expected"]["settings"]["acs_off"]
 
 

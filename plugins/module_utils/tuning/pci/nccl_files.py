@@ -134,16 +134,14 @@ def settings(
     return {key: str(value) for key, value in found.items() if value is not None}
 
 
-def environment_file(values: Mapping[str, str]) -> str:
-    """Return the text of /etc/nccl.conf: a setting a line, which NCCL takes to its end, quotes and blanks included.
+def checked(values: Mapping[str, str]) -> dict[str, str]:
+    """Return settings of /etc/nccl.conf, where each is a line that NCCL takes to its end, quotes and blanks included.
 
     Raises ValueError for what NCCL could not read back: a line has at most 4094 characters, a value 1023.
     """
-    lines = ["# Written by bedplate: changes are lost."]
     for key, value in values.items():
         if "\n" in value or "=" in key or len(value) > 1023:
             raise ValueError(
                 f"{key}: {value!r} cannot be in /etc/nccl.conf; allowed: one line of at most 1023 characters"
             )
-        lines.append(f"{key}={value}")
-    return "\n".join([*lines, ""])
+    return dict(values)

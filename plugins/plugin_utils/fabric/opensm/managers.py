@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
 
 from ...cluster import Cluster
+from ...parts.decision import Decision
 from ..core.fabric_model import INFINIBAND, STORAGE, Plan, SubnetManager
 from ..core.places import few
 from ..plan.checked_plan import planned
@@ -122,6 +123,23 @@ def files(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> list[dict[
             (conf,) = (entry for entry in found if entry["path"] == f"{one.at}/{opensm_files.OPTIONS}")
             conf |= {"sensitive": True, "mode": "0600"}
     return found
+
+
+def decide(cluster: Cluster, host: str, choices: Mapping[str, Any], reported: Mapping[str, Any]) -> Decision:
+    """Return the decision for a host; `reported` may have `proved`, the digest of what was proved before the files land."""
+    chosen = {key: choices[key] for key in _CHOICES}
+    entries = [
+        {"name": one["path"].removeprefix(f"{CONFIGURATION}/"), "text": one["content"], "secret": "mode" in one}
+        for one in files(cluster, host, chosen)
+    ]
+    values = {
+        "files": [one for one in entries if not one["secret"]],
+        "secret_files": [one for one in entries if one["secret"]],
+        "log_size": choices["log_size"],
+        "log_keep": choices["log_keep"],
+        "proved": [reported["proved"]] if reported.get("proved") else [],
+    }
+    return Decision({"opensm": values})
 
 
 def units(

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 ARCHIVES = "/var/lib/bedplate/archives"
 NAMESPACES = "/etc/sysctl.d/60-bedplate-namespaces.conf"
 PLUGSTACK = "/etc/slurm/plugstack.conf.d/pyxis.conf"
-_SETTINGS = "/etc/enroot/enroot.conf.d/60-bedplate.conf"
-_TMPFILES = "/etc/tmpfiles.d/bedplate-enroot.conf"
-_SHARED = ("/run/enroot", "/var/lib/enroot")
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}\Z")
 _URL = re.compile(r"https?://\S+\Z")
 _KEYS = ("source", "sha256")
@@ -65,31 +63,26 @@ def _all(choices: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [one for one in listed if isinstance(one, Mapping)]
 
 
-def sources(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `enroot` (archives, and files as bedplate.cluster.deploy takes them) and `pyxis` (archive and files), {} where not wanted.
+@dataclass(frozen=True)
+class Archives:
+    """enroot's and pyxis' archives, each with path (on the machine), source, sha256 and whether that is a url; and pyxis' plugin."""
 
-    An archive has path (on the machine), source, sha256, and whether that is a url.
-    """
+    wants_enroot: bool = False
+    enroot: Sequence[Mapping[str, Any]] = ()
+    pyxis: Sequence[Mapping[str, Any]] = ()
+    plugin: str = ""
+
+
+def decided(choices: Mapping[str, Any]) -> Archives:
+    """Return the archives of the site; none where no engine is enroot."""
     if "enroot" not in choices["engines"]:
-        return {"enroot": {}, "pyxis": {}}
-    archives = [_archive(one) for one in choices["enroot"]]
-    enroot = {
-        "archives": archives,
-        "debs": [{"path": one["path"], "sha256": one["sha256"]} for one in archives],
-        "files": _enroot_files(choices),
-    }
-    return {"enroot": enroot, "pyxis": _pyxis(choices) if choices["pyxis"] else {}}
-
-
-def _pyxis(choices: Mapping[str, Any]) -> dict[str, Any]:
-    plugin = f"{choices['pyxis_prefix']}/lib/slurm/spank_pyxis.so"
-    # Optional would be worse: a job whose option nobody knows on its node runs there outside of any container.
-    return {
-        "archives": [_archive(choices["pyxis"])],
-        "plugin": plugin,
-        "entry": PLUGSTACK,
-        "files": [{"path": PLUGSTACK, "content": f"required {plugin}\n"}],
-    }
+        return Archives()
+    return Archives(
+        wants_enroot=True,
+        enroot=[_archive(one) for one in choices["enroot"]],
+        pyxis=[_archive(choices["pyxis"])] if choices["pyxis"] else [],
+        plugin=f"{choices['pyxis_prefix']}/lib/slurm/spank_pyxis.so" if choices["pyxis"] else "",
+    )
 
 
 def _archive(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,24 +97,3 @@ def _archive(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def _name(entry: Mapping[str, Any]) -> str:
     return str(entry["source"]).rsplit("/", 1)[-1].partition("?")[0]
-
-
-def _enroot_files(choices: Mapping[str, Any]) -> list[dict[str, str]]:
-    settings = "".join(f"{name} {value}\n" for name, value in choices["enroot_settings"].items())
-    return [
-        {"path": ARCHIVES, "state": "directory"},
-        {"path": NAMESPACES, "content": _namespaces(int(choices["namespaces"]))},
-        # Jobs have no session, so none of the directories that a session has.
-        *({"path": path, "state": "directory", "mode": "1777"} for path in _SHARED),
-        {"path": _TMPFILES, "content": "".join(f"d {path} 1777 root root -\n" for path in _SHARED)},
-        {"path": _SETTINGS, "content": settings},
-    ]
-
-
-def _namespaces(count: int) -> str:
-    # A name with a dash before it is no mistake where a kernel has none of it.
-    about = "# Containers of users: enroot makes a user and a mount namespace for each."
-    lines = [about, "-kernel.unprivileged_userns_clone = 1", "-kernel.apparmor_restrict_unprivileged_userns = 0"]
-    if count:
-        lines += [f"user.max_user_namespaces = {count}", f"user.max_mnt_namespaces = {count}"]
-    return "\n".join(lines) + "\n"

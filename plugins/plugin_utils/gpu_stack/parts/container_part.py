@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role container_runtime brings to a machine: the toolkit of the set, engines that read CDI, enroot and pyxis."""
+"""Decide the container toolkit, engines, enroot and pyxis of a machine: the values of roles/container_runtime/parts."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ...common.deploy_arguments import arguments
-from . import cdi_unit, container_archives
-from .part_plan import GpuSoftware, deploy, expected
+from ...parts.decision import Decision, Step
+from . import container_archives
+from .container_archives import Archives
+from .part_plan import GpuSoftware, expected, packages
 
 PART = "toolkit"
+CDI_SPEC = "/var/run/cdi/nvidia.yaml"
+CDI_UNIT = "bedplate-cdi.service"
 ENGINES = ("podman", "docker", "containerd", "crio", "enroot")
 CRIO = "/etc/crio/crio.conf.d/60-bedplate-cdi.conf"
 _RUNTIME = "/etc/nvidia-container-runtime/config.toml"
@@ -31,59 +35,103 @@ def _table() -> dict[str, Any]:
     return found
 
 
-def deployment(wanted: GpuSoftware | None, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what to bring to a machine, `deploy` as one task takes it.
+def decide(
+    wanted: GpuSoftware | None, choices: Mapping[str, Any], follow: Sequence[str], reported: Mapping[str, Any]
+) -> Decision:
+    """Return the decision for a machine.
 
-    `wanted` is None where the file wants no GPU software, as on a login node: there is only pyxis then. `choices` are the
-    role's variables by what is behind `container_runtime_`. ContainerError: what of it cannot be.
+    `wanted` is None where the file wants no GPU software, as on a login node: there is only pyxis then. `choices` are the role's
+    variables by what is behind `container_runtime_`. `follow` are the versions of Slurm's packages that pyxis' headers stay with.
+    `reported`: what bedplate.cluster.container_pyxis returned, before pyxis is named to Slurm. ContainerError: choices that cannot be.
     """
-    told = _told(wanted, choices)
-    # An engine is to find its settings.
-    return {**told, "deploy": arguments(told, "container_runtime", start_installed=False)}
-
-
-def _told(wanted: GpuSoftware | None, choices: Mapping[str, Any]) -> dict[str, Any]:
     system = wanted.file.os if wanted and wanted.file.toolkit else ""
     problems = [*_mistakes(system, choices), *container_archives.mistakes(choices)]
     if problems:
         raise ContainerError("\n".join(problems))
-    sources = container_archives.sources(choices)
-    if not wanted or not wanted.file.toolkit:
-        # Of a machine without GPU software the file says no system, and nothing of a toolkit either.
-        return {
-            **sources,
-            "state": "absent" if wanted else "",
-            "manager": wanted.manager if wanted else "apt",
-            **{key: [] for key in ("sources", "packages", "hold", "files")},
-            "units": cdi_unit.units_away(),
-            "expected": {},
-            "more": False,
-            "asked": _asked({}, sources, ""),
-        }
+    archives = container_archives.decided(choices)
+    manager = wanted.manager if wanted else "apt"
+    pyxis = _pyxis(archives, choices, manager, follow, reported)
+    if wanted and wanted.file.toolkit:
+        return _with_toolkit(wanted, choices, archives, pyxis)
+    # Of a machine without GPU software the file says no system, and nothing of a toolkit either.
+    return replace(pyxis, parts={**pyxis.parts, "container_runtime_absent": {"manager": manager}}) if wanted else pyxis
+
+
+def _with_toolkit(wanted: GpuSoftware, choices: Mapping[str, Any], archives: Archives, pyxis: Decision) -> Decision:
     names = list(choices["engines"])
-    rows = {name: _row(system, name) for name in names}
-    toolkit = deploy(wanted, PART)
-    daemons = [
-        {"name": f"{name}.service", "enabled": True, "state": "started"}
-        for name in names
-        if name not in ("podman", "enroot")
-    ]
-    return {
-        **sources,
-        "state": "present",
-        "manager": toolkit["manager"],
-        "sources": wanted.sources(PART),
-        "packages": [*toolkit["packages"], *_packages(rows, choices)],
-        "hold": toolkit["hold"],
-        "files": cdi_unit.files(),
-        "units": cdi_unit.units(),
-        "settings": list(_settings(rows)),
-        "daemons": daemons,
-        # Whether there is more than packages, files and units.
-        "more": bool(daemons or sources["enroot"]),
-        "expected": expected(wanted, PART, "container_runtime", [cdi_unit.UNIT]),
-        "asked": _asked(rows, sources, cdi_unit.SPEC),
+    rows = {name: _row(wanted.file.os, name) for name in names}
+    found = packages(wanted, PART)
+    parts = dict(pyxis.parts)
+    parts["container_runtime"] = {
+        **wanted.sources(PART),
+        "manager": found["manager"],
+        "packages": [*found["packages"], *_packages(rows, choices)],
+        "hold": found["hold"],
     }
+    if archives.wants_enroot:
+        parts["enroot"] = {"namespaces": int(choices["namespaces"]), "settings": dict(choices["enroot_settings"])}
+    daemons = [name for name in names if name not in ("podman", "enroot")]
+    units = [{"name": f"{name}.service", "enabled": True, "state": "started"} for name in daemons]
+    steps: dict[str, list[Step]] = {}
+    if daemons:
+        steps["settings"] = [Step("bedplate.cluster.container_settings", {"settings": list(_settings(rows))})]
+        steps["daemons"] = [Step("bedplate.cluster.units", {"units": units})]
+    if archives.wants_enroot:
+        steps["namespaces"] = [_namespaces()]
+        steps["archives"] = [_archive(one) for one in archives.enroot]
+    if archives.enroot:
+        debs = [{"path": one["path"], "sha256": one["sha256"]} for one in archives.enroot]
+        steps["debs"] = [Step("bedplate.cluster.container_debs", {"archives": debs})]
+    compared = {
+        "container_toolkit": expected(wanted, PART, "container_runtime", [CDI_UNIT]),
+        "containers": _compared(rows, archives),
+    }
+    return Decision(parts, compared, {**steps, **pyxis.steps})
+
+
+def _pyxis(
+    archives: Archives, choices: Mapping[str, Any], manager: str, follow: Sequence[str], reported: Mapping[str, Any]
+) -> Decision:
+    """Return the parts and steps of pyxis; `reported` is the result of the task that ran the step pyxis_build."""
+    if not archives.pyxis:
+        return Decision()
+    (archive,) = archives.pyxis
+    built = (reported.get("steps") or {}).get("pyxis_build", {})
+    parts = {
+        "pyxis_build": {"manager": manager, "packages": list(choices["pyxis_packages"]), "follow": list(follow)},
+        "pyxis": {
+            "plugin": archives.plugin,
+            # On a login node slurmd does not run.
+            "slurmd": [True] if built.get("slurmd") else [],
+            "touched": [archives.plugin] if built.get("changed") else [],
+        },
+    }
+    build = {"archive": archive["path"], "sha256": archive["sha256"], "prefix": choices["pyxis_prefix"]}
+    steps = {"pyxis_archive": [_archive(archive)], "pyxis_build": [Step("bedplate.cluster.container_pyxis", build)]}
+    return Decision(parts, {}, steps)
+
+
+def _archive(archive: Mapping[str, Any]) -> Step:
+    """Return the step that puts an archive on the machine.
+
+    It stays there, so that the machine needs neither the control node nor the network to see that nothing changed.
+    """
+    if archive["url"]:
+        told = {"path": archive["path"], "url": archive["source"], "sha256": archive["sha256"]}
+        return Step("bedplate.cluster.container_archive", told)
+    copied = {"src": archive["source"], "dest": archive["path"], "mode": "0644"}
+    # The text of an archive is no diff that somebody reads.
+    return Step("ansible.builtin.copy", copied, hide_diff=True)
+
+
+def _namespaces() -> Step:
+    """Return the step that applies the limits of namespaces to the running kernel.
+
+    procps' own sysctl fails for a name that this kernel does not have, also where a dash before it allows that.
+    """
+    program = "/usr/lib/systemd/systemd-sysctl"
+    command = {"argv": [program, container_archives.NAMESPACES], "removes": program}
+    return Step("ansible.builtin.command", command, after_change=container_archives.NAMESPACES)
 
 
 def _mistakes(system: str, choices: Mapping[str, Any]) -> Iterator[str]:
@@ -162,8 +210,8 @@ def _runtimes() -> dict[str, Any]:
     return {"containerd": {"runtimes": {"runc": runc, "nvidia": nvidia}}}
 
 
-def _asked(rows: Mapping[str, Mapping[str, Any]], sources: Mapping[str, Any], spec: str) -> dict[str, Any]:
+def _compared(rows: Mapping[str, Mapping[str, Any]], archives: Archives) -> dict[str, Any]:
     """Return what bedplate.cluster.node_state compares."""
-    pyxis = {key: sources["pyxis"][key] for key in ("plugin", "entry")} if sources["pyxis"] else {}
+    pyxis = {"plugin": archives.plugin, "entry": container_archives.PLUGSTACK} if archives.pyxis else {}
     engines = [{"name": name, "cdi": row["cdi"], "plugin": _CRI} for name, row in rows.items()]
-    return {"spec": spec, "engines": engines, "pyxis": pyxis}
+    return {"spec": CDI_SPEC, "engines": engines, "pyxis": pyxis}

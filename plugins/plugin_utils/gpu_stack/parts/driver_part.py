@@ -1,131 +1,193 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the role gpu_driver brings to a node: the stack that the resolver found, as packages, files and units."""
+"""Decide packages, files and units of the driver: the values of roles/gpu_driver/parts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.gpu_software_drift import mismatched_options
 
-from ...common.deploy_arguments import arguments
-from .. import stack_table
-from . import mig_part
-from .part_plan import GpuSoftware, deploy, expected
+from ...cluster import Cluster
+from ...parts.decision import Decision, Step
+from .. import package_sources, stack_table
+from . import mig_part, nvlink_part
+from .part_plan import GpuSoftware, expected, packages
 
 PART = "driver"
-BLACKLIST = "/etc/modprobe.d/bedplate-gpu-driver.conf"
-MODULES = "/etc/modules-load.d/bedplate-gpu-driver.conf"
-# In memory: a reboot is what takes it away.
-REBOOT = "/run/bedplate/reboot-wanted/gpu_driver"
+_EARLY = "/etc/modprobe.d/bedplate-gpu-driver.conf"
 _PERSISTENCED = "nvidia-persistenced"
+_PERSISTENCED_DROP_IN = "/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"
 _INITRAMFS = {
     "deb": ["/usr/sbin/update-initramfs", "-u", "-k", "all"],
     "rpm": ["/usr/bin/dracut", "--force", "--regenerate-all"],
 }
-_NO_NOUVEAU = "# nouveau would take the GPUs first.\nblacklist nouveau\noptions nouveau modeset=0\n"
 
 
-def deployment(wanted: GpuSoftware) -> dict[str, Any]:
-    """Return what to bring to a node: `prepare` before the kernel module is proven, all else after it; `ask` is what to read."""
-    stack = wanted.stack
-    told = deploy(wanted, PART)
-    # DCGM's is of the role dcgm.
-    expect = expected(wanted, PART, "gpu_driver")
-    splits = mig_part.has_split(wanted.profile)
-    services = list(dict.fromkeys(one for one in stack.services if one != stack_table.default().dcgm.service))
-    origins = [*wanted.origins(PART), *wanted.kernels()]
-    early = {"path": BLACKLIST, "content": _NO_NOUVEAU}
-    build, proof = _build(wanted), _proof(wanted)
-    # nouveau is kept out before a package makes an initramfs.
-    first = {"manager": wanted.manager, "sources": [*origins, early], "packages": build}
+def decide(
+    wanted: GpuSoftware,
+    cluster: Cluster,
+    host: str,
+    choices: Mapping[str, Any],
+    reported: Mapping[str, Any] | None = None,
+) -> Decision:
+    """Return the decision for a host.
+
+    `choices` are the role's variables by what is behind `gpu_driver_`; `reported` is the result of the task that ran the
+    step gpu_facts there, if it did.
+    """
+    proof = _proof(wanted)
+    asked = {"query": False, "early_file": _EARLY, "users": True, **({"proof": proof} if proof else {})}
+    steps = {"gpu_facts": [Step("bedplate.cluster.gpu_facts", asked)]}
+    gpu = ((reported or {}).get("steps") or {}).get("gpu_facts", {}).get("gpu")
+    judged = judge(wanted, gpu) if gpu else None
+    if judged and gpu:
+        steps.update(_steps(wanted, judged, gpu, choices))
+    imex = nvlink_part.node_list(wanted.stack, cluster, host)
+    driver = {
+        **package_sources.none(),
+        **_packages(wanted),
+        **wanted.pins(PART, never=stack_table.default().metapackages),
+        **_files(wanted),
+        "driver": wanted.stack.driver,
+        "imex_nodes": imex,
+        "services": _services(wanted, bool(imex)),
+        # Where Secure Boot may keep the module out, bedplate.cluster.secure_boot writes the note, if a reboot is of use.
+        "reboot_reasons": [judged.reboot] if judged and judged.reboot and not judged.firmware_decides else [],
+    }
+    refusal = judged.refusal if judged and not choices["replace_in_use"] else ""
+    return Decision(
+        {"prepare": _prepare(wanted), "driver": driver},
+        {"gpu_driver": _expected(wanted, cluster, host)},
+        steps,
+        refusal,
+    )
+
+
+def _prepare(wanted: GpuSoftware) -> dict[str, Any]:
+    sources = {**package_sources.none(), **wanted.origins(PART), **wanted.kernels()}
+    return {"manager": wanted.manager, "packages": _build(wanted), **sources}
+
+
+def _packages(wanted: GpuSoftware) -> dict[str, Any]:
+    found = packages(wanted, PART)
+    # A kernel that came by itself would boot without this driver.
+    kernels = wanted.stack.kernel_follows if wanted.manager == "apt" else ()
+    return {**found, "packages": [*found["packages"], *_kernel(wanted)], "follow": [*found["follow"], *kernels]}
+
+
+def _files(wanted: GpuSoftware) -> dict[str, list[Any]]:
+    stack, profile = wanted.stack, wanted.profile
+    options = " ".join(f"{name}={value}" for name, value in wanted.file.module_options)
     return {
-        "driver": stack.driver,
-        "module": stack.module,
-        "prepare": arguments(first, "gpu_driver"),
-        "pins": wanted.pins(PART, never=stack_table.default().metapackages),
-        "build": build,
-        # Of a kernel that nobody states. The proof brings those of the kernel that boots, which only the node knows.
-        "headers": list(stack.kernel_follows[:1]) if stack.dkms and not wanted.file.kernel else [],
-        "ask": {"query": False, "early_file": BLACKLIST, "users": True, **({"proof": proof} if proof else {})},
-        "proof": proof,
-        "files": _files(wanted),
-        "services": services,
-        "mig": splits,
-        "initramfs": _INITRAMFS[stack.family],
-        "expected": {
-            **expect,
-            "pinned": {**expect["pinned"], **_kernels(wanted)},
-            "none": wanted.no_kernels,
-            "blacklisted": ["nouveau"],
-            "units": [*([mig_part.UNIT] if splits else []), *(f"{name}.service" for name in services)],
-            "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
-            "whole": mig_part.is_whole(wanted.profile),
-            "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
-            "driver": {
-                "version": stack.driver,
-                "flavour": stack.module,
-                "options": dict(wanted.file.module_options),
-                "kernel": wanted.file.kernel,
-            },
-            "signed": bool(stack.dkms),
-        },
-        **told,
-        "packages": [*told["packages"], *_kernel(wanted)],
-        # A kernel that came by itself would boot without this driver.
-        "follow": [*told["follow"], *(stack.kernel_follows if wanted.manager == "apt" else ())],
+        "modules_load": ["".join(f"{name}\n" for name in stack.modules_load)] if stack.modules_load else [],
+        "module_options": [{"module": stack.options_module, "options": options}] if options else [],
+        # Ubuntu's own unit turns persistence off, and ends with the last program that uses a GPU.
+        "persistence_users": [stack.persistence_user] if stack.persistence_user else [],
+        "mig_layouts": [{"gpus": profile.gpus.mig}] if profile.gpus and profile.gpus.mig else [],
     }
 
 
-def _files(wanted: GpuSoftware) -> list[dict[str, str]]:
-    stack, files = wanted.stack, []
-    if stack.modules_load:
-        files.append({"path": MODULES, "content": "".join(f"{name}\n" for name in stack.modules_load)})
-    if wanted.file.module_options:
-        options = " ".join(f"{name}={value}" for name, value in wanted.file.module_options)
-        files.append({"path": stack.options_file, "content": f"options {stack.options_module} {options}\n"})
-    if stack.persistence_user:
-        # Ubuntu's own unit turns persistence off, and ends with the last program that uses a GPU.
-        command = f"/usr/bin/nvidia-persistenced --user {stack.persistence_user} --persistence-mode --verbose"
-        text = f"[Unit]\nStopWhenUnneeded=false\n\n[Service]\nExecStart=\nExecStart={command}\n\n[Install]\nWantedBy=multi-user.target\n"
-        files.append({"path": f"/etc/systemd/system/{_PERSISTENCED}.service.d/bedplate.conf", "content": text})
-    return [*files, *mig_part.files(wanted.profile)]
+def _services(wanted: GpuSoftware, has_node_list: bool) -> list[dict[str, Any]]:
+    """Return the driver's services, each with the files of this part after which it restarts."""
+    own = {_PERSISTENCED: [_PERSISTENCED_DROP_IN] if wanted.stack.persistence_user else []}
+    # It reads its list at its start alone.
+    own[nvlink_part.IMEX] = [wanted.stack.nodes_file] if has_node_list else []
+    return [{"name": name, "restart_after": own.get(name, [])} for name in _service_names(wanted)]
 
 
-def state(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what depends on what the machine runs: `units`, and two reasons, each "" where there is none.
+def _service_names(wanted: GpuSoftware) -> list[str]:
+    # DCGM's is of the role dcgm.
+    return list(dict.fromkeys(one for one in wanted.stack.services if one != stack_table.default().dcgm.service))
 
-    `reboot`: why it has to be rebooted. `refusal`: why this driver is not to be installed now. `gpu` is what
-    bedplate.cluster.gpu_facts returns.
+
+def _expected(wanted: GpuSoftware, cluster: Cluster, host: str) -> dict[str, Any]:
+    stack, found, services = wanted.stack, expected(wanted, PART, "gpu_driver"), _service_names(wanted)
+    return {
+        **found,
+        "pinned": {**found["pinned"], **_kernels(wanted)},
+        "none": wanted.no_kernels,
+        "blacklisted": ["nouveau"],
+        "units": [
+            *(["bedplate-mig.service"] if mig_part.has_split(wanted.profile) else []),
+            *(f"{name}.service" for name in services),
+        ],
+        "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
+        "whole": mig_part.is_whole(wanted.profile),
+        "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},
+        "driver": {
+            "version": stack.driver,
+            "flavour": stack.module,
+            "options": dict(wanted.file.module_options),
+            "kernel": wanted.file.kernel,
+        },
+        "signed": bool(stack.dkms),
+        "nvlink": nvlink_part.expected(stack, cluster, host),
+    }
+
+
+def _steps(
+    wanted: GpuSoftware, judged: DriverState, reported: Mapping[str, Any], choices: Mapping[str, Any]
+) -> dict[str, list[Step]]:
+    """Return what this host needs before and after the driver's packages are installed."""
+    steps: dict[str, list[Step]] = {}
+    # Those on disk tell whether one is older than the file, in whichever run that was written.
+    if reported.get("initramfs_before"):
+        command = _INITRAMFS[wanted.stack.family]
+        steps["initramfs"] = [Step("ansible.builtin.command", {"argv": command, "removes": command[0]})]
+    # A kernel that is stated comes with the driver, after this: whatever is the newest boots at the next power cycle.
+    if reported.get("unproven"):
+        steps["dkms_proof"] = [Step("bedplate.cluster.dkms_proof", {**_proof(wanted), "compile": choices["prove"]})]
+    if judged.firmware_decides:
+        module = {"file": wanted.stack.module_file, "kernel": wanted.file.kernel}
+        told = {"state": reported.get("secure_boot") or "", "reboot": judged.reboot, **module}
+        steps["secure_boot"] = [Step("bedplate.cluster.secure_boot", told)]
+    return steps
+
+
+@dataclass(frozen=True)
+class DriverState:
+    """What the driver that runs on a node means for the one of the cluster file; texts are "" where there is no reason.
+
+    `reboot`: why the node must be rebooted. `refusal`: why the driver must not be installed now. `firmware_decides`: Secure Boot has, or
+    may have, a say in which modules are loaded, so a reboot may be of no use.
     """
-    loaded = gpu["driver"]["version"]
-    flavour = gpu["driver"]["flavour"]
+
+    reboot: str
+    refusal: str
+    firmware_decides: bool
+
+
+def judge(wanted: GpuSoftware, gpu: Mapping[str, Any]) -> DriverState:
+    """Return what follows from the facts of bedplate.cluster.gpu_facts."""
+    stack = wanted.stack
+    loaded, flavour = gpu["driver"]["version"], gpu["driver"]["flavour"]
     reasons = []
     if gpu["gpus"]:
         if loaded is None:
-            reasons.append(f"driver {deployed['driver']} is installed and not loaded")
-        elif (loaded, flavour) != (deployed["driver"], deployed["module"]):
-            reasons.append(
-                f"driver {deployed['driver']} ({deployed['module']}) is installed, and {loaded} ({flavour}) runs"
-            )
+            reasons.append(f"driver {stack.driver} is installed and not loaded")
+        elif (loaded, flavour) != (stack.driver, stack.module):
+            reasons.append(f"driver {stack.driver} ({stack.module}) is installed, and {loaded} ({flavour}) runs")
         else:
-            reasons += _of_options(deployed, gpu)
+            reasons += _of_options(dict(wanted.file.module_options), gpu)
         if gpu["nouveau"]:
             reasons.append("nouveau is loaded")
-        kernel = deployed["expected"]["driver"]["kernel"]
+        kernel = wanted.file.kernel
         if kernel and gpu["running_kernel"] not in (None, kernel):
             reasons.append(f"kernel {kernel} is stated, and {gpu['running_kernel']} runs")
-    return {"units": _units(deployed, loaded), "reboot": ", and ".join(reasons), "refusal": _refusal(deployed, gpu)}
+    decides = bool(stack.dkms) and gpu.get("secure_boot", "none") not in ("none", "disabled")
+    return DriverState(", and ".join(reasons), _refusal(stack.driver, gpu), decides)
 
 
-def _of_options(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[str]:
+def _of_options(options: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[str]:
     """Return which options of the loaded module are not as the file wants them."""
-    astray = mismatched_options(deployed["expected"]["driver"]["options"], gpu["driver"]["parameters"])
+    astray = mismatched_options(options, gpu["driver"]["parameters"])
     return [f"module option {name} is to be {value}, and {found} is in force" for name, value, found in astray]
 
 
-def _refusal(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
-    loaded, wanted = gpu["driver"]["version"], deployed["driver"]
+def _refusal(wanted: str, gpu: Mapping[str, Any]) -> str:
+    loaded = gpu["driver"]["version"]
     on_disk = {one["version"] for one in gpu["driver"]["libraries"]}
     if loaded in (None, wanted) or wanted in on_disk or not gpu.get("in_use"):
         return ""
@@ -136,28 +198,12 @@ def _refusal(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
     )
 
 
-def _units(deployed: Mapping[str, Any], loaded: str | None) -> list[dict[str, Any]]:
-    """Return the driver's services: at every boot; now as well, where this driver runs, for another one's would fail."""
-    units: list[dict[str, Any]] = [{"name": f"{name}.service", "enabled": True} for name in deployed["services"]]
-    if loaded == deployed["driver"]:
-        drop_ins = [entry["path"] for entry in deployed["files"]]
-        for unit in units:
-            unit["state"] = "started"
-            # Where its package has started it before, it runs as that wants it.
-            if own := [path for path in drop_ins if path.startswith(f"/etc/systemd/system/{unit['name']}.d/")]:
-                unit["restart_after"] = own
-    # First: persistenced and DCGM would hold the GPUs.
-    return [*([mig_part.unit(loaded == deployed["driver"])] if deployed["mig"] else []), *units]
-
-
-def firmware_decides(deployed: Mapping[str, Any], gpu: Mapping[str, Any]) -> bool:
-    """Return whether the firmware has a say in which modules are loaded, or may have: then a reboot may be of no use."""
-    return bool(deployed["proof"]) and gpu.get("secure_boot", "none") not in ("none", "disabled")
-
-
-def reboot_files(reason: str) -> list[dict[str, str]]:
-    """Return the note on the machine that it has to be rebooted and why, as entries of bedplate.cluster.files."""
-    return [{"path": REBOOT, "content": f"{reason}\n"}] if reason else []
+def build_packages(wanted: GpuSoftware) -> list[str]:
+    """Return the packages whose version nobody states, which a mirror must have too: what compiles the module, headers, a kernel."""
+    # The proof installs headers of the kernel that boots, which only the node knows; these are of a kernel that nobody states.
+    headers = wanted.stack.kernel_follows[:1] if wanted.stack.dkms and not wanted.file.kernel else ()
+    unversioned = [one for one in _kernel(wanted) if "=" not in one]
+    return list(dict.fromkeys([*_build(wanted), *headers, *unversioned]))
 
 
 def _build(wanted: GpuSoftware) -> list[str]:

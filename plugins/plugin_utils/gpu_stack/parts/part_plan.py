@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What every part of a node's GPU software is made of: the resolved set, where it comes from, and its pins."""
+"""The GPU software of a profile: the resolved set, its repositories, and the pins of each part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from ...cluster import Cluster, GpuStack, Node, Profile
 from ...cluster.gpu_stack_checks import armored, stack_of
 from .. import apt_repositories as repositories
-from .. import dnf_repositories, stack_table
+from .. import dnf_repositories, package_sources, stack_table
 from ..apt_repositories import MIRROR, PackageRepository
 from ..resolve import Stack, StackPackage
 
@@ -66,48 +66,45 @@ class GpuSoftware:
         """Return patterns of what comes as a dependency of a part, in versions that are nowhere stated, and is to stay as it came."""
         return list(self.stack.components) if part == "cuda" else []
 
-    def origins(self, part: str) -> list[dict[str, str]]:
-        """Return the files that tell apt or dnf the repositories of a part, as entries of bedplate.cluster.files."""
+    def origins(self, part: str) -> package_sources.Values:
+        """Return the values of the repositories of a part."""
         by_part = {row.name: row.part for row in stack_table.default().repositories}
         own = part if part in by_part.values() else ""
         mine = [one for one in self.repositories if one.name == MIRROR or by_part[one.name] == own]
-        if self.stack.family == "rpm":
-            return [file for one in mine for file in dnf_repositories.origin(one)]
-        return [{"path": one.path, "content": repositories.deb822(one)} for one in mine]
+        return package_sources.of_repositories(self.stack.family, mine)
 
-    def kernels(self) -> list[dict[str, str]]:
-        """Return what keeps dnf from bringing another kernel; on other systems a hold does.
+    def kernels(self) -> package_sources.Values:
+        """Return the values of what keeps dnf from installing another kernel; on other systems a hold does.
 
         A stated kernel is locked with all that goes with it. Without one none comes but by hand: headers alone boot nothing.
         """
         if self.stack.family != "rpm":
-            return []
+            return {}
         versions = {name: one for name, one in self.stack.pinned if name in self.stack.kernel_packages}
         about = "kernels, for each of which the driver has to be proven"
         if versions:
             version = next(iter(versions.values()))
-            return dnf_repositories.locks(about, dict.fromkeys(self.stack.kernel_follows, version) | versions)
-        return dnf_repositories.locks(about, {}, self.no_kernels)
+            return package_sources.of_pins("rpm", about, dict.fromkeys(self.stack.kernel_follows, version) | versions)
+        return package_sources.of_pins("rpm", about, {}, self.no_kernels)
 
     @property
     def no_kernels(self) -> list[str]:
         """The packages of kernels that dnf is not to bring at all: all but headers, where the file states no kernel."""
         return [] if self.stack.family != "rpm" or self.file.kernel else list(self.stack.kernel_follows[1:])
 
-    def pins(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
-        """Return apt's preferences, or dnf's stream and locks, for a part; `never` are patterns of packages of which none is to come."""
+    def pins(self, part: str, never: tuple[str, ...] = ()) -> package_sources.Values:
+        """Return the values of apt's preferences, or dnf's stream and locks; `never`: package patterns that must not be installed."""
         about = f"{part} of driver {self.stack.driver}: one set, which changes as a whole."
         if self.stack.family == "rpm":
-            stream = dnf_repositories.stream(self.stack.stream) if part == "driver" else []
+            stream = dnf_repositories.stream_values(self.stack.stream) if part == "driver" else []
             locked = {name: one for name, one in self.pinned(part).items() if name not in self.stack.kernel_packages}
-            return [*stream, *dnf_repositories.locks(about, locked, never)]
+            return {"dnf_streams": stream, **package_sources.of_pins("rpm", about, locked, never)}
         foreign = self._foreign if part == "driver" else None
-        text = repositories.preferences(about, self.pinned(part), never, foreign)
-        return [{"path": f"/etc/apt/preferences.d/bedplate-{part}.pref", "content": text}]
+        return package_sources.of_pins("deb", about, self.pinned(part), never, foreign)
 
-    def sources(self, part: str, never: tuple[str, ...] = ()) -> list[dict[str, str]]:
-        """Return all that apt or dnf reads before it installs a part."""
-        return [*self.origins(part), *self.pins(part, never)]
+    def sources(self, part: str, never: tuple[str, ...] = ()) -> package_sources.Values:
+        """Return the values of all that apt or dnf reads before it installs a part."""
+        return {**package_sources.none(), **self.origins(part), **self.pins(part, never)}
 
     @property
     def _foreign(self) -> dict[str, list[str]]:
@@ -132,8 +129,8 @@ def software_of(cluster: Cluster, host: str) -> GpuSoftware | None:
     return GpuSoftware(profile, profile.gpu_stack, stack_of(profile.gpu_stack, profile))
 
 
-def deploy(wanted: GpuSoftware, part: str) -> dict[str, Any]:
-    """Return packages and holds of a part as bedplate.cluster.deploy takes them."""
+def packages(wanted: GpuSoftware, part: str) -> dict[str, Any]:
+    """Return the values of a part that are about packages: manager, packages, follow, hold."""
     packages = wanted.packages(part)
     named = {one.name for one in packages}
     # A node has the kernels that its distribution gave it; only that one's headers are of the set.

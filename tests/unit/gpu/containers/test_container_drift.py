@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.containers.container_drift import ContainerReader
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import cdi_unit
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.container_part import CDI_SPEC
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
@@ -62,17 +62,17 @@ SPEC = "containerEdits:\n  deviceNodes:\n  - path: /dev/nvidia0\n  - path: /dev/
 def test_the_specification_names_the_gpus_that_are_there(
     tmp_path: Path, gpus: int, spec: str | None, field: str, said: str
 ) -> None:
-    found = findings(with_driver(tmp_path, gpus=gpus, spec=spec), Machine(), spec=cdi_unit.SPEC)
+    found = findings(with_driver(tmp_path, gpus=gpus, spec=spec), Machine(), spec=CDI_SPEC)
     assert [one.kind for one in found] == ["cdi"] * bool(field)
     if field:
-        assert cdi_unit.SPEC in found[0].where
+        assert CDI_SPEC in found[0].where
         assert said in getattr(found[0], field)
         sentences.check(SENTENCES, f"the specification of {gpus} GPUs, {'there' if spec else 'not there'}", found)
 
 
 def test_without_a_driver_it_is_said_that_nothing_was_checked(tmp_path: Path) -> None:
     checker = ContainerReader(tmp_path, Machine().run)
-    (notice,) = checker.findings({"engines": [], "spec": cdi_unit.SPEC})
+    (notice,) = checker.findings({"engines": [], "spec": CDI_SPEC})
     assert (notice.kind, notice.severity, notice.where) == ("not-checked", "notice", "the CDI specification")
 
 

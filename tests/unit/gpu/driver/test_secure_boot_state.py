@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_driver_state
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.secure_boot_state import (
     certificate,
     enrolment,
     judge,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.driver_part import firmware_decides
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import driver_part
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
 from tests.kit import sentences
+from tests.unit.gpu_stack.parts.test_driver_part import DEBIAN, cluster, facts, found, notes
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
@@ -163,36 +165,33 @@ def test_without_a_key_nothing_was_signed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("proof", "state", "asked"),
+    ("dkms", "state", "asked"),
     [
-        ({"name": "n"}, "enabled", True),
-        ({"name": "n"}, None, True),
-        ({"name": "n"}, "disabled", False),
-        ({"name": "n"}, "none", False),
-        ({}, "enabled", False),
+        ("n", "enabled", True),
+        ("n", None, True),
+        ("n", "disabled", False),
+        ("n", "none", False),
+        ("", "enabled", False),
     ],
 )
 def test_the_note_on_a_reboot_waits_where_the_firmware_may_decide(
-    proof: dict[str, str], state: str | None, asked: bool
+    tmp_path: Path, dkms: str, state: str | None, asked: bool
 ) -> None:
-    assert firmware_decides({"proof": proof}, {"secure_boot": state}) is asked
+    wanted = software_of(cluster(tmp_path, DEBIAN), "gpu1")
+    assert wanted
+    wanted = replace(wanted, stack=replace(wanted.stack, dkms=dkms))
+    assert driver_part.judge(wanted, {**facts(None, None), "secure_boot": state}).firmware_decides is asked
 
 
-@pytest.mark.parametrize(("secure_boot", "notes"), [("none", 1), ("disabled", 1), ("enabled", 0), (None, 0)])
-def test_the_filter_leaves_the_note_to_who_asks_the_firmware(secure_boot: str | None, notes: int) -> None:
-    deployed = {
-        "proof": {"name": "n"},
-        "driver": "5",
-        "module": "open",
-        "services": [],
-        "mig": False,
-        "pins": [],
-        "files": [],
-    }
-    deployed["expected"] = {"driver": {"kernel": "", "options": {}}}
-    driver = {"version": None, "flavour": None, "libraries": []}
-    told = gpu_driver_state(deployed, {"gpus": [{}], "driver": driver, "nouveau": False, "secure_boot": secure_boot})
-    assert (len(told["files"]), told["firmware_decides"]) == (notes, not notes)
-    assert told["attention"] is False
-    assert "driver 5" in told["reboot"]
-    sentences.check(SENTENCES, "the note on a reboot where the firmware decides", [told["reboot"]])
+@pytest.mark.parametrize(("secure_boot", "count"), [("none", 1), ("disabled", 1), ("enabled", 0), (None, 0)])
+def test_the_note_is_left_to_who_asks_the_firmware(tmp_path: Path, secure_boot: str | None, count: int) -> None:
+    told = found(cluster(tmp_path, DEBIAN), gpu={**facts(None, None), "secure_boot": secure_boot})
+    assert len(notes(told)) == count
+    assert list(told["steps"]) == ["gpu_facts", *(["secure_boot"] if count == 0 else [])]
+    asked = told["steps"].get("secure_boot", {})
+    reason = asked.get("reboot") or "".join(notes(told)).removesuffix("\n")
+    assert "driver 550.163.01" in reason
+    sentences.check(SENTENCES, "the note on a reboot where the firmware decides", [reason])
+    if asked:
+        kernel = {"file": told["expected"]["module"]["file"], "kernel": told["expected"]["module"]["kernel"]}
+        assert asked == {"state": secure_boot or "", "reboot": reason, **kernel}

@@ -15,13 +15,14 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packag
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import mistakes
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import cdi_unit
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.container_part import (
+    CDI_SPEC,
     ContainerError,
-    deployment,
+    decide,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
 from tests.kit import sentences
+from tests.kit.decided import shown
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
@@ -46,8 +47,10 @@ CHOICES: dict[str, Any] = {
     "enroot_settings": {"ENROOT_RUNTIME_PATH": "/run/enroot/user-$(id -u)"},
     "pyxis": {},
     "pyxis_prefix": "/usr/local",
+    "pyxis_packages": ["gcc"],
     "namespaces": 65536,
 }
+PYXIS = {"path": "/etc/slurm/plugstack.conf.d/pyxis.conf", "content": "required /usr/local/lib/slurm/spank_pyxis.so\n"}
 NAMES = {
     "nvidia-container-toolkit",
     "nvidia-container-toolkit-base",
@@ -58,7 +61,10 @@ NAMES = {
 
 @pytest.fixture
 def part(tmp_path: Path) -> Callable[..., dict[str, Any]]:
-    """Return what a host gets of a cluster file with this system and toolkit, and these choices."""
+    """Return what a host gets of a cluster file with this system and toolkit, and these choices.
+
+    Beside the part of the role's name those of enroot and pyxis, as `enroot`, `pyxis_build` and `pyxis`; {} where the host has none.
+    """
 
     def part(
         system: str = "debian-13", host: str = "gpu1", toolkit: str = ', container_toolkit: "1.18.2"', **choices: Any
@@ -70,7 +76,10 @@ def part(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         stack = f"os: {system}, source: {source}, driver: '{driver}', mirror: {{url: 'http://m.example.org/gpu', key: m.asc}}{toolkit}"
         module = ", module: proprietary" if system == "debian-12" else ""
         path.write_text(f"{FILE}gpu_stack: {{{stack}{module}}}\n")
-        return deployment(software_of(load(path), host), {**CHOICES, **choices})
+        made = decide(software_of(load(path), host), {**CHOICES, **choices}, [], {})
+        names = [name for name in ("enroot", "pyxis_build", "pyxis") if name in made.parts]
+        others = {name: shown("container_runtime", made, name) for name in names}
+        return {"enroot": {}, "pyxis": {}, **shown("container_runtime", made), **others}
 
     return part
 
@@ -80,7 +89,7 @@ def test_the_toolkit_is_four_packages_of_one_version_and_held(part: Callable[...
     toolkit = dict(entry.split("=") for entry in found["packages"] if "=" in entry)
     assert set(toolkit) == NAMES == set(found["hold"])
     assert set(toolkit.values()) == {"1.18.2-1"}
-    assert found["expected"]["packages"] == toolkit
+    assert found["expected"]["container_toolkit"]["packages"] == toolkit
     assert "podman" in found["packages"]
     pins = [entry["content"] for entry in found["sources"] if entry["path"].startswith("/etc/apt/preferences.d/")]
     assert len(pins) == 1
@@ -97,7 +106,7 @@ def test_on_el_dnf_brings_and_locks_it(part: Callable[..., dict[str, Any]]) -> N
 def test_deploy_takes_what_is_brought(part: Callable[..., dict[str, Any]]) -> None:
     found = part(engines=["podman", "docker", "containerd"])
     assert mistakes("container_runtime", [*found["sources"], *found["files"]], []) == []
-    assert read_units([*found["units"], *found["daemons"]])[1] == []
+    assert read_units([*found["units"], *found["steps"]["daemons"]["units"]])[1] == []
 
 
 def test_a_toolkit_that_leaves_the_file_takes_its_pins_holds_and_unit_along(
@@ -109,7 +118,10 @@ def test_a_toolkit_that_leaves_the_file_takes_its_pins_holds_and_unit_along(
         "bedplate-cdi.service", "nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service",
     ]  # fmt: skip
     # Of a login node the file says nothing, so nothing of it is taken away.
-    assert [gone["state"], part(host="ctl1")["state"], part()["state"]] == ["absent", "", "present"]
+    assert gone["state"] == "absent"
+    others = part(host="ctl1"), part()
+    assert ["state" in one for one in others] == [False, False]
+    assert [one.get("manifest") for one in others] == [None, "container_runtime"]
 
 
 @pytest.mark.parametrize(("host", "toolkit"), [("ctl1", ', container_toolkit: "1.18.2"'), ("gpu1", "")])
@@ -119,23 +131,23 @@ def test_without_a_toolkit_nothing_is_brought_but_pyxis(
     assert part(host=host, toolkit=toolkit)["packages"] == []
     assert part(host=host, toolkit=toolkit)["pyxis"] == {}
     found = part(host=host, toolkit=toolkit, **archives(tmp_path))
-    assert found["packages"] == []
-    assert found["pyxis"]["archives"][0]["path"] == "/var/lib/bedplate/archives/pyxis-1.tar.gz"
-    assert found["asked"] == {
-        "spec": "",
-        "engines": [],
-        "pyxis": {"plugin": "/usr/local/lib/slurm/spank_pyxis.so", "entry": "/etc/slurm/plugstack.conf.d/pyxis.conf"},
-    }
+    assert (found["packages"], found["enroot"]) == ([], {})
+    assert list(found["steps"]) == ["pyxis_archive", "pyxis_build"]
+    assert found["steps"]["pyxis_archive"]["dest"] == "/var/lib/bedplate/archives/pyxis-1.tar.gz"
+    assert found["pyxis"]["files"] == [PYXIS]
+    # Verify compares containers where there is a toolkit.
+    assert found["expected"] == {}
 
 
-def test_the_unit_asks_for_the_driver_and_not_for_a_file_name() -> None:
-    unit = next(entry["content"] for entry in cdi_unit.files() if entry["path"].endswith(".service"))
+def test_the_unit_asks_for_the_driver_and_not_for_a_file_name(part: Callable[..., dict[str, Any]]) -> None:
+    found = part()
+    unit = next(entry["content"] for entry in found["files"] if entry["path"].endswith(".service"))
     assert "ConditionPathExists=/proc/driver/nvidia/version" in unit
     assert "ExecCondition" not in unit
     assert "modules.dep" not in unit
-    assert f"cdi generate --output={cdi_unit.SPEC}" in unit
+    assert f"cdi generate --output={CDI_SPEC}" in unit
     assert "create-dev-char-symlinks" in unit
-    masked = [unit["name"] for unit in cdi_unit.units() if unit.get("masked")]
+    masked = [unit["name"] for unit in found["units"] if unit.get("masked")]
     assert masked == ["nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service"]
 
 
@@ -150,30 +162,29 @@ def test_the_unit_asks_for_the_driver_and_not_for_a_file_name() -> None:
 def test_an_engine_gets_what_its_release_reads(
     part: Callable[..., dict[str, Any]], system: str, engine: str, values: dict[str, Any]
 ) -> None:
-    found = part(system, engines=[engine])
-    assert found["settings"][0]["values"] == values
-    assert found["daemons"] == [{"name": f"{engine}.service", "enabled": True, "state": "started"}]
+    steps = part(system, engines=[engine])["steps"]
+    assert steps["settings"]["settings"][0]["values"] == values
+    assert steps["daemons"]["units"] == [{"name": f"{engine}.service", "enabled": True, "state": "started"}]
 
 
 def test_an_engine_without_cdi_keeps_runc_and_gets_a_runtime_that_reads_it(
     part: Callable[..., dict[str, Any]],
 ) -> None:
-    found = part("debian-12", engines=["containerd"])
-    text = set_values("", found["settings"][0]["values"])
+    settings = part("debian-12", engines=["containerd"])["steps"]["settings"]["settings"]
+    text = set_values("", settings[0]["values"])
     assert "containerd.runtimes.runc]" in text
     assert "containerd.runtimes.nvidia.options]" in text
-    assert found["settings"][1]["values"] == {"nvidia-container-runtime": {"mode": "cdi"}}
+    assert settings[1]["values"] == {"nvidia-container-runtime": {"mode": "cdi"}}
 
 
 def test_podman_has_no_daemon_and_no_settings(part: Callable[..., dict[str, Any]]) -> None:
-    found = part()
-    assert (found["settings"], found["daemons"]) == ([], [])
+    assert part()["steps"] == {}
 
 
 def test_what_a_system_lacks_can_be_named(part: Callable[..., dict[str, Any]]) -> None:
     found = part(engines=["crio"], packages={"crio": ["cri-o"]})
     assert "cri-o" in found["packages"]
-    assert found["settings"][0]["unit"] == "crio.service"
+    assert found["steps"]["settings"]["settings"][0]["unit"] == "crio.service"
 
 
 def archives(tmp_path: Path) -> dict[str, Any]:
@@ -189,15 +200,14 @@ def archives(tmp_path: Path) -> dict[str, Any]:
 
 def test_enroot_and_pyxis(part: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     found = part(**archives(tmp_path))
-    assert found["enroot"]["archives"] == [
-        {
-            "path": "/var/lib/bedplate/archives/enroot_4.1.2-1_amd64.deb",
-            "source": "https://example.org/enroot_4.1.2-1_amd64.deb?raw=1",
-            "sha256": "a" * 64,
-            "url": True,
-        }
-    ]
-    assert found["pyxis"]["files"][0]["content"] == "required /usr/local/lib/slurm/spank_pyxis.so\n"
+    deb, url = "enroot_4.1.2-1_amd64.deb", "https://example.org/enroot_4.1.2-1_amd64.deb?raw=1"
+    path = f"/var/lib/bedplate/archives/{deb}"
+    assert found["steps"]["archives"] == {"path": path, "url": url, "sha256": "a" * 64}
+    assert found["steps"]["debs"] == {"archives": [{"path": path, "sha256": "a" * 64}]}
+    assert found["pyxis"]["files"] == [PYXIS]
+    compared = found["expected"]["containers"]
+    assert compared["pyxis"] == {"plugin": "/usr/local/lib/slurm/spank_pyxis.so", "entry": PYXIS["path"]}
+    assert (compared["spec"], [one["name"] for one in compared["engines"]]) == (CDI_SPEC, ["podman", "enroot"])
     assert mistakes("x", [*found["enroot"]["files"], *found["pyxis"]["files"]], []) == []
     texts = {entry["path"]: entry.get("content", "") for entry in found["enroot"]["files"]}
     assert "user.max_user_namespaces = 65536" in texts["/etc/sysctl.d/60-bedplate-namespaces.conf"]

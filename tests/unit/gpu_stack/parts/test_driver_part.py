@@ -9,15 +9,13 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_driver_state
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.driver_part import (
-    deployment,
-    reboot_files,
-    state,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.driver_part import judge
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision import Decision
 from tests.kit import sentences
+from tests.kit.decided import decision, gpu_reported, shown
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
@@ -48,15 +46,24 @@ def cluster(tmp_path: Path, stack: str, model: str = "h100", count: int = 1) -> 
 DEBIAN = 'gpu_stack: {os: debian-13, source: debian, driver: "550"}\n'
 
 
-def found(cluster: Any, host: str = "gpu1") -> dict[str, Any]:
-    wanted = software_of(cluster, host)
-    assert wanted is not None
-    return deployment(wanted)
+REBOOT = "/run/bedplate/reboot-wanted/gpu_driver"
+
+
+def found(cluster: Any, host: str = "gpu1", gpu: dict[str, Any] | None = None, **variables: Any) -> dict[str, Any]:
+    """Return the part `driver`, with `prepare` and `refusal`; `gpu` is what bedplate.cluster.gpu_facts returned."""
+    made = decision("gpu_driver", cluster.path, host, gpu_reported(gpu) if gpu else None, **variables)
+    prepare = shown("gpu_driver", made, "prepare")
+    return {**shown("gpu_driver", made, "driver"), "prepare": prepare, "refusal": made.refusal}
+
+
+def notes(told: dict[str, Any]) -> list[str]:
+    """Return what the node is noted to need a reboot for: a line, or nothing."""
+    return [entry["content"] for entry in told["files"] if entry["path"] == REBOOT]
 
 
 def pins(deployed: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
     """Return name -> (pin, priority) in the order of the file, which is apt's."""
-    text = deployed["pins"][0]["content"]
+    (text,) = (one["content"] for one in deployed["sources"] if one["path"].startswith("/etc/apt/preferences.d/"))
     pinned: dict[str, list[tuple[str, str]]] = {}
     for stanza in text.split("\n\n")[1:]:
         fields = dict(line.split(": ", 1) for line in stanza.strip().splitlines())
@@ -67,11 +74,12 @@ def pins(deployed: dict[str, Any]) -> dict[str, list[tuple[str, str]]]:
 
 def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
     told = found(cluster(tmp_path, DEBIAN))
-    assert (told["driver"], told["module"]) == ("550.163.01", "open")
+    driver = told["expected"]["driver"]
+    assert (driver["version"], driver["flavour"]) == ("550.163.01", "open")
     packages = dict(entry.split("=") for entry in told["packages"])
     assert packages["nvidia-open-kernel-dkms"] == packages["libcuda1"] == "550.163.01-2"
     assert told["hold"] == list(packages)
-    assert told["proof"] == {
+    proof = {
         "manager": "apt",
         "package": "nvidia-open-kernel-dkms",
         "version": "550.163.01-2",
@@ -79,10 +87,12 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
         "module_version": "550.163.01",
     }
     asked = {"query": False, "early_file": "/etc/modprobe.d/bedplate-gpu-driver.conf", "users": True}
-    assert told["ask"] == {**asked, "proof": told["proof"]}
+    assert told["steps"] == {"gpu_facts": {**asked, "proof": proof}}
+    unproven = found(cluster(tmp_path, DEBIAN), gpu={**facts(None, None), "unproven": ["x 1.0"]}, prove=False)
+    assert unproven["steps"]["dkms_proof"] == {**proof, "compile": False}
     assert told["expected"]["packages"] == packages
     assert told["expected"]["pinned"]["libnvcuvid1"] == "550.163.01-2"
-    assert told["services"] == ["nvidia-persistenced"]
+    assert [unit["name"] for unit in told["units"]] == ["nvidia-persistenced.service"]
     assert "libnvcuvid1=550.163.01-2" in told["follow"]
     # A kernel that came by itself would boot without the driver.
     # Whichever of them a node has: that of the cloud, of real time, of another's repository.
@@ -117,17 +127,20 @@ def test_preferences_name_every_package_with_its_version_before_anything_else_of
 def test_a_stated_kernel_is_the_one_that_is_proven_and_stays_the_distributions(tmp_path: Path) -> None:
     stack = DEBIAN.replace('"550"', '"550", kernel: 6.12.117+deb13-amd64')
     told = found(cluster(tmp_path, stack))
-    assert told["proof"]["kernel"] == told["expected"]["module"]["kernel"] == "6.12.117+deb13-amd64"
+    proof = told["steps"]["gpu_facts"]["proof"]
+    assert proof["kernel"] == told["expected"]["module"]["kernel"] == "6.12.117+deb13-amd64"
     headers = "linux-headers-6.12.117+deb13-amd64"
     # Whatever is the newest boots at the next power cycle, so nothing of the kernel comes before the proof but what that brings.
-    assert told["build"] == ["dkms"]
+    assert told["prepare"]["packages"] == ["dkms"]
     assert told["packages"][-2:] == [f"{headers}=6.12.117-1", "linux-image-6.12.117+deb13-amd64"]
     assert pins(told)[headers] == [("version 6.12.117-1", "1001")]
 
 
 @pytest.mark.parametrize(("stack", "host"), [(DEBIAN, "cpu1"), (DEBIAN, "ctl1"), ("", "gpu1")])
 def test_others_get_nothing(tmp_path: Path, stack: str, host: str) -> None:
-    assert software_of(cluster(tmp_path, stack), host) is None
+    made = cluster(tmp_path, stack)
+    assert software_of(made, host) is None
+    assert decision("gpu_driver", made.path, host) == Decision()
 
 
 @pytest.mark.parametrize(
@@ -173,13 +186,16 @@ def facts(version: str | None, flavour: str | None = "open", gpus: int = 1, nouv
 def test_the_reason_for_a_reboot(
     tmp_path: Path, case: str, gpu: dict[str, Any], values: list[str], started: bool
 ) -> None:
-    told = state(found(cluster(tmp_path, DEBIAN)), gpu)
-    reason = told["reboot"]
+    made = cluster(tmp_path, DEBIAN)
+    wanted = software_of(made, "gpu1")
+    assert wanted is not None
+    told, reason = found(made, gpu=gpu), judge(wanted, gpu).reboot
     assert bool(reason) == bool(values)
     assert [value for value in values if value not in reason] == []
     assert ("nouveau" in reason) == ("nouveau" in values)
-    assert [("state" in unit) for unit in told["units"]] == [started]
-    assert [entry["content"] for entry in reboot_files(reason)] == ([f"{reason}\n"] if reason else [])
+    units = [unit.where(gpu["driver"]["version"]) for unit in read_units(told["units"])[0]]
+    assert [(unit.enabled, unit.state == "started") for unit in units] == [(True, started)]
+    assert notes(told) == ([f"{reason}\n"] if reason else [])
     if reason:
         sentences.check(SENTENCES, f"why a reboot is wanted: {case}", [reason])
 
@@ -201,7 +217,8 @@ def test_an_option_or_a_kernel_that_is_not_in_force_is_a_reason(
 ) -> None:
     gpu = facts("550.163.01")
     gpu["driver"]["parameters"] = parameters
-    reason = state(found(cluster(tmp_path, DEBIAN.replace('"550"', f'"550", {more}'))), gpu)["reboot"]
+    told = found(cluster(tmp_path, DEBIAN.replace('"550"', f'"550", {more}')), gpu=gpu)
+    reason = "".join(notes(told)).removesuffix("\n")
     assert bool(reason) == bool(values)
     assert [value for value in values if value not in reason] == []
     if reason:
@@ -230,13 +247,13 @@ def test_another_driver_does_not_come_while_jobs_run(
 ) -> None:
     gpu = facts(loaded)
     gpu["driver"]["libraries"] = [{"version": one} for one in on_disk]
-    deployed = found(cluster(tmp_path, DEBIAN))
-    told = state(deployed, {**gpu, "in_use": in_use})["refusal"]
-    # What most nodes are spared is gone into where there is a refusal, an initramfs without the file, or no proof.
+    made = cluster(tmp_path, DEBIAN)
+    told = found(made, gpu={**gpu, "in_use": in_use})["refusal"]
+    assert found(made, gpu={**gpu, "in_use": in_use}, replace_in_use=True)["refusal"] == ""
+    # Most nodes are spared both: an initramfs without the file and a module without proof need them.
     whole = {**gpu, "in_use": in_use, "secure_boot": "none"}
-    assert gpu_driver_state(deployed, whole)["attention"] is bool(told)
-    assert gpu_driver_state(deployed, {**whole, "initramfs_before": ["/boot/initrd.img"]})["attention"] is True
-    assert gpu_driver_state(deployed, {**whole, "unproven": ["x 1.0"]})["attention"] is True
+    for more, step in (({}, []), ({"initramfs_before": ["/boot/initrd.img"]}, ["initramfs"]), ({"unproven": ["x 1.0"]}, ["dkms_proof"])):
+        assert list(found(made, gpu={**whole, **more})["steps"]) == ["gpu_facts", *step]
     assert bool(told) == refused
     if refused:
         assert f"driver {loaded} " in told
@@ -244,20 +261,20 @@ def test_another_driver_does_not_come_while_jobs_run(
         sentences.check(SENTENCES, "another driver while jobs run", [told])
 
 
-def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched() -> None:
+def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched(tmp_path: Path) -> None:
     tasks = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/main.yml").read_text())
-    used = [next(key for key in task if "." in key).rpartition(".")[2] for task in tasks]
-    assert tasks[used.index("gpu_facts")]["bedplate.cluster.gpu_facts"] == "{{ __gpu_driver_wanted['ask'] }}"
-    assert used.index("gpu_facts") < used.index("include_tasks")
-    # Nothing but repositories and what compiles comes before.
-    assert [name for name in used[: used.index("include_tasks")] if name == "deploy"] == ["deploy"]
-    assert tasks[used.index("include_tasks")]["when"] == "__gpu_driver_state['attention']"
-    included = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/before_install.yml").read_text())
-    assert [next(key for key in task if "." in key) for task in included] == [
-        "ansible.builtin.fail",
-        "ansible.builtin.command",
-        "bedplate.cluster.dkms_proof",
-    ]
+    first, second = (task["bedplate.cluster.part"] for task in tasks)
+    # Nothing but repositories and what compiles comes before; tests/roles sees that a refusal comes before all of the second task.
+    assert first == {"name": "prepare", "after": ["gpu_facts"]}
+    assert second["reported"] == f"{{{{ {tasks[0]['register']} }}}}"
+    assert (second["before"], second["name"]) == (["initramfs", "dkms_proof"], "driver")
+    gpu = {**facts("535.261.03"), "initramfs_before": ["/boot/initrd.img"], "unproven": ["x 1.0"]}
+    made = decision("gpu_driver", cluster(tmp_path, DEBIAN).path, "gpu1", gpu_reported(gpu))
+    assert {name: [step.module for step in steps] for name, steps in made.steps.items()} == {
+        "gpu_facts": ["bedplate.cluster.gpu_facts"],
+        "initramfs": ["ansible.builtin.command"],
+        "dkms_proof": ["bedplate.cluster.dkms_proof"],
+    }
 
 
 def test_a_reboot_is_waited_for_as_long_as_such_a_machine_takes() -> None:

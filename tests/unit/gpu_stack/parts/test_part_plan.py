@@ -14,19 +14,17 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import Mistake
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.apt_repositories import (
     PackageRepository,
-    deb822,
-    preferences,
+    pin_values,
+    source_values,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import (
-    cuda_part,
-    dcgm_part,
-    driver_part,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.driver_part import build_packages
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import (
     GpuSoftware,
     software_of,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import rendered_template
 from tests.kit import sentences
+from tests.kit.decided import decided
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
@@ -65,6 +63,25 @@ def wanted(tmp_path: Path, host: str = "new1", more: str = "features", **profile
     return found
 
 
+def of_file(tmp_path: Path, name: str, host: str = "new1") -> dict[str, Any]:
+    """Return a part of the role that has it, of the cluster file that is there."""
+    role = {"driver": "gpu_driver", "prepare": "gpu_driver", "toolkit": "container_runtime"}.get(name, name)
+    return decided(role, tmp_path / "c.bedplate.yml", host, name if role == "gpu_driver" else "")
+
+
+def part(tmp_path: Path, name: str, host: str = "new1", more: str = "features", **profiles: str) -> dict[str, Any]:
+    """Return a part of the same cluster file as `wanted`."""
+    _ = wanted(tmp_path, host, more, **profiles)
+    return of_file(tmp_path, name, host)
+
+
+def read_by_apt(tmp_path: Path, name: str) -> list[str]:
+    """Return paths of the files that apt reads before it installs a part; the driver's repositories come with `prepare`."""
+    first = of_file(tmp_path, "prepare")["sources"] if name == "driver" else []
+    paths = [entry["path"] for entry in [*first, *of_file(tmp_path, name)["sources"]]]
+    return [path for path in paths if path.startswith("/etc/apt/")]
+
+
 def mistakes(tmp_path: Path, stack: str, **profiles: str) -> list[Mistake]:
     with pytest.raises(ClusterFileError) as caught:
         cluster(tmp_path, stack, **profiles)
@@ -82,10 +99,11 @@ def test_a_profile_says_what_differs_on_its_nodes(tmp_path: Path) -> None:
 
 def test_an_empty_list_of_a_profile_takes_away_what_the_cluster_wants(tmp_path: Path) -> None:
     both = {"more": 'cuda: ["12.9"]', "old": "cuda: []"}
-    assert cuda_part.deployment(wanted(tmp_path, "new1", **both))["versions"] == ["12.9"]
-    none = cuda_part.deployment(wanted(tmp_path, "old1", **both))
-    # What was there before is taken away, so these are empty and not left out.
-    assert [none[key] for key in ("versions", "sources", "packages", "hold", "follow", "files")] == [[]] * 6
+    assert part(tmp_path, "cuda", "new1", **both)["hold"] == ["cuda-toolkit-12-9"]
+    none = part(tmp_path, "cuda", "old1", **both)
+    # What was there before is taken away, so these are empty, and the part is there.
+    assert none["manifest"] == "cuda"
+    assert [none[key] for key in ("sources", "packages", "hold", "follow", "files")] == [[]] * 5
 
 
 def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
@@ -167,11 +185,10 @@ def test_a_mirror_is_where_everything_comes_from(tmp_path: Path) -> None:
     assert [(one.name, one.url, one.suites) for one in told.repositories] == [
         ("mirror", "http://10.0.0.1/gpu/debian-13", ("./",))
     ]
-    for part in ("driver", "cuda", "dcgm", "toolkit"):
-        paths = [entry["path"] for entry in told.sources(part)]
-        assert paths == [
+    for name in ("driver", "cuda", "dcgm", "toolkit"):
+        assert read_by_apt(tmp_path, name) == [
             "/etc/apt/sources.list.d/bedplate-mirror.sources",
-            f"/etc/apt/preferences.d/bedplate-{part}.pref",
+            f"/etc/apt/preferences.d/bedplate-{name}.pref",
         ]
 
 
@@ -184,10 +201,12 @@ def test_a_mirror_has_a_repository_for_each_architecture(tmp_path: Path) -> None
 
 def test_nodes_of_two_architectures_are_in_one_cluster(tmp_path: Path) -> None:
     profiles = {"old": 'model: gh200, driver: "595"'}
-    told = [driver_part.deployment(wanted(tmp_path, host, **profiles)) for host in ("new1", "old1")]
-    assert [one["headers"] for one in told] == [["linux-headers-amd64"], ["linux-headers-arm64"]]
-    assert ["/x86_64\n" in one["prepare"]["sources"][0]["content"] for one in told] == [True, False]
-    assert ["/sbsa\n" in one["prepare"]["sources"][0]["content"] for one in told] == [False, True]
+    told = [part(tmp_path, "prepare", host, **profiles) for host in ("new1", "old1")]
+    build = [build_packages(wanted(tmp_path, host, **profiles)) for host in ("new1", "old1")]
+    assert build == [["dkms", "linux-headers-amd64"], ["dkms", "linux-headers-arm64"]]
+    assert [one["packages"] for one in told] == [["dkms"]] * 2
+    assert ["/x86_64\n" in one["sources"][0]["content"] for one in told] == [True, False]
+    assert ["/sbsa\n" in one["sources"][0]["content"] for one in told] == [False, True]
     assert all("linux-image-[!0-9]*" in one["expected"]["pinned"] for one in told)
 
 
@@ -198,17 +217,17 @@ def test_each_part_has_its_own_repositories_packages_and_pins(tmp_path: Path) ->
     told = software_of(cluster(tmp_path, stack), "new1")
     assert told is not None
     seen: dict[str, str] = {}
-    for part in ("driver", "cuda", "dcgm", "toolkit"):
-        repositories = [entry["path"].rsplit("/", 1)[1] for entry in told.sources(part)][:-1]
-        assert repositories == [f"bedplate-{'container-toolkit' if part == 'toolkit' else 'nvidia'}.sources"]
-        assert not set(told.pinned(part)) & set(seen)
-        seen |= told.pinned(part)
+    for name in ("driver", "cuda", "dcgm", "toolkit"):
+        repositories = [path.rsplit("/", 1)[1] for path in read_by_apt(tmp_path, name)][:-1]
+        assert repositories == [f"bedplate-{'container-toolkit' if name == 'toolkit' else 'nvidia'}.sources"]
+        assert not set(told.pinned(name)) & set(seen)
+        seen |= told.pinned(name)
     assert seen == dict(told.stack.pinned)
     assert {one.name for one in told.packages("toolkit")} <= set(told.pinned("toolkit"))
 
 
 def test_the_first_cuda_is_the_one_that_users_find(tmp_path: Path) -> None:
-    told = cuda_part.deployment(wanted(tmp_path, more='cuda: ["12.9", "13.0"]'))
+    told = part(tmp_path, "cuda", more='cuda: ["12.9", "13.0"]')
     assert told["packages"] == ["cuda-toolkit-12-9=12.9.1-1", "cuda-toolkit-13-0=13.0.2-1"]
     assert told["hold"] == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
     # The toolkit is a metapackage: what it brings has versions of its own, and stays as it came.
@@ -219,7 +238,7 @@ def test_the_first_cuda_is_the_one_that_users_find(tmp_path: Path) -> None:
 
 
 def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: Path) -> None:
-    told = dcgm_part.deployment(wanted(tmp_path, more='cuda: ["12.9"], dcgm: "4"'))
+    told = part(tmp_path, "dcgm", more='cuda: ["12.9"], dcgm: "4"')
     assert "datacenter-gpu-manager-4-cuda13=1:4.6.0-*" in told["packages"]
     pins = told["sources"][-1]["content"]
     assert "Package: datacenter-gpu-manager\nPin: version *\nPin-Priority: -1\n" in pins
@@ -232,37 +251,46 @@ def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: P
 
 
 def test_dcgm_that_leaves_the_file_takes_its_pins_holds_and_unit_along(tmp_path: Path) -> None:
-    gone = dcgm_part.deployment(wanted(tmp_path))
+    gone = part(tmp_path, "dcgm")
     assert [gone[key] for key in ("sources", "packages", "hold", "follow")] == [[]] * 4
-    assert (gone["state"], gone["manager"]) == ("absent", "apt")
+    assert (gone["state"], gone["manager"], gone["expected"]) == ("absent", "apt", {})
     # Whatever runs: it would watch another driver with this one's library.
     assert gone["units"] == [{"name": "nvidia-dcgm.service", "enabled": False, "state": "stopped"}]
-    assert dcgm_part.deployment(wanted(tmp_path, more='dcgm: "4"'))["state"] == "present"
+    assert "state" not in part(tmp_path, "dcgm", more='dcgm: "4"')
 
 
 def test_module_options_go_where_the_source_reads_them(tmp_path: Path) -> None:
-    told = wanted(tmp_path, more='module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}')
-    files = {entry["path"]: entry["content"] for entry in driver_part.deployment(told)["files"]}
+    more = 'module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}'
+    files = {entry["path"]: entry["content"] for entry in part(tmp_path, "driver", more=more)["files"]}
+    assert list(files) == [wanted(tmp_path, more=more).stack.options_file]
     assert files["/etc/modprobe.d/bedplate-nvidia.conf"] == "options nvidia NVreg_RestrictProfilingToAdminUsers=0\n"
 
 
 def test_persistence_is_turned_on_where_the_distribution_turns_it_off(tmp_path: Path) -> None:
     profiles = {"new": "os: ubuntu-24.04"}
-    files = {entry["path"]: entry["content"] for entry in driver_part.deployment(wanted(tmp_path, **profiles))["files"]}
+    told = part(tmp_path, "driver", **profiles)
+    files = {entry["path"]: entry["content"] for entry in told["files"]}
     text = files["/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"]
     assert "ExecStart=\nExecStart=/usr/bin/nvidia-persistenced --user nvidia-persistenced --persistence-mode" in text
     assert "StopWhenUnneeded=false" in text
-    told = driver_part.deployment(wanted(tmp_path, **profiles))
-    gpu = {"driver": {"version": told["driver"], "flavour": "open", "libraries": [], "parameters": {}}}
-    (unit,) = driver_part.state(told, {"gpus": [], "nouveau": False, "running_kernel": "6.8", **gpu})["units"]
+    (unit,), mistakes = read_units(told["units"])
+    assert mistakes == []
     # Its package has started it already where the driver is loaded.
     path = "/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"
-    assert unit == {"name": "nvidia-persistenced.service", "enabled": True, "state": "started", "restart_after": [path]}
-    assert driver_part.deployment(wanted(tmp_path))["files"] == []
+    runs = unit.where(told["expected"]["driver"]["version"])
+    assert (runs.name, runs.enabled, runs.state, runs.restart_after) == (
+        "nvidia-persistenced.service", True, "started", [path],
+    )  # fmt: skip
+    assert part(tmp_path, "driver")["files"] == []
+
+
+def of_values(template: str, values: dict[str, Any]) -> str:
+    return rendered_template("gpu_driver", f"node_os/{template}", {"item": values})
 
 
 def test_a_key_stands_in_the_file_of_its_repository() -> None:
-    text = deb822(PackageRepository("x", "http://x", ("noble",), ("main", "extra"), KEY))
+    values = source_values(PackageRepository("x", "http://x", ("noble",), ("main", "extra"), KEY))
+    text = of_values("apt.sources.j2", values)
     assert "Suites: noble\nComponents: main extra\nSigned-By:\n -----BEGIN" in text
     # A blank line would end the paragraph, and with it the key.
     assert "\n .\n mQENBF\n" in text
@@ -270,7 +298,7 @@ def test_a_key_stands_in_the_file_of_its_repository() -> None:
 
 
 def test_preferences_of_no_other_repository() -> None:
-    text = preferences("about", {"b": "1", "a": "1", "c": "2*"}, never=("x*", "a"))
+    text = of_values("apt.pref.j2", pin_values("about", {"b": "1", "a": "1", "c": "2*"}, never=("x*", "a")))
     assert text == (
         "# about\n\nPackage: a b\nPin: version 1\nPin-Priority: 1001\n\nPackage: c\nPin: version 2*\nPin-Priority: 1001\n\n"
         "Package: x*\nPin: version *\nPin-Priority: -1\n"

@@ -10,11 +10,12 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.nccl_files import (
-    environment_file,
+    checked,
     settings,
     topology,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.topology_model import Processor
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import rendered_template
 from tests.kit import sentences
 from tests.unit.tuning.conftest import Machines
 from tests.unit.tuning.trees import MACHINES
@@ -133,13 +134,13 @@ def test_settings_are_those_that_are_known() -> None:
 
 
 def test_the_file_of_settings_has_one_a_line() -> None:
-    text = environment_file(settings(["mlx5_0"], traffic_class=106))
+    text = rendered_template("rdma", "nccl.conf.j2", {"item": checked(settings(["mlx5_0"], traffic_class=106))})
     assert text == "# Written by bedplate: changes are lost.\nNCCL_IB_HCA==mlx5_0\nNCCL_IB_TC=106\n"
 
 
 @pytest.mark.parametrize(("key", "value"), [("A", "1\n2"), ("A=B", "1"), ("A", "x" * 1024)])
 def test_what_nccl_could_not_read_back_is_refused(key: str, value: str) -> None:
     with pytest.raises(ValueError, match=f"^{key}.*1023 ") as caught:
-        environment_file({key: value})
+        checked({key: value})
     if value == "1\n2":
         sentences.check(SENTENCES, "a setting that NCCL could not read back", [caught.value])

@@ -1,0 +1,1 @@
+"""Render parts of roles: packages, files and units as plain data."""

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide what a role deploys on a host: from the cluster file, the role's variables, and what was read on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..cluster import Cluster
+from ..fabric.opensm import managers
+from ..gpu_stack.parts import container_part, cuda_part, dcgm_part, driver_part
+from ..gpu_stack.parts.part_plan import software_of
+from ..hosts import node_os_part
+from ..parts.decision import Decision
+from ..rdma import rdma_part
+from ..slurm import slurm_packages, slurm_part
+from ..slurm.slurm_part import SlurmHost
+from ..tuning import tuning_part
+
+
+@dataclass(frozen=True)
+class HostRequest:
+    """The host for which a role decides.
+
+    `choices` are the role's variables by what is behind `<role>_`. `reported` is what modules returned on the host, as far as they ran:
+    the role's decision says which keys it reads. `groups` are those of the host. `login_user` is the user as whom Ansible logs in, or "".
+    `check`: whether the run installs nothing.
+    """
+
+    cluster: Cluster
+    host: str
+    choices: Mapping[str, Any]
+    reported: Mapping[str, Any] = field(default_factory=dict)
+    groups: Collection[str] = ()
+    login_user: str = ""
+    check: bool = False
+
+
+def decide(role: str, request: HostRequest) -> Decision:
+    """Return the decision of a role for a host; an empty one where the role has nothing to do there.
+
+    KeyError: no such role, or no such machine. ValueError: variables, or a cluster file, that cannot be.
+    """
+    return _DECISIONS[role](request) or Decision()
+
+
+def decides(role: str) -> bool:
+    """Return whether a role decides in Python."""
+    return role in _DECISIONS
+
+
+def _gpu_driver(request: HostRequest) -> Decision | None:
+    wanted = software_of(request.cluster, request.host)
+    if wanted is None:
+        return None
+    return driver_part.decide(wanted, request.cluster, request.host, request.choices, request.reported)
+
+
+def _cuda(request: HostRequest) -> Decision | None:
+    wanted = software_of(request.cluster, request.host)
+    return cuda_part.decide(wanted) if wanted else None
+
+
+def _dcgm(request: HostRequest) -> Decision | None:
+    wanted = software_of(request.cluster, request.host)
+    return dcgm_part.decide(wanted) if wanted else None
+
+
+def _container_runtime(request: HostRequest) -> Decision:
+    wanted = software_of(request.cluster, request.host)
+    follow = slurm_packages.values(request.cluster, [])["follow"] if request.choices["pyxis"] else []
+    return container_part.decide(wanted, request.choices, follow, request.reported)
+
+
+def _slurm(request: HostRequest) -> Decision:
+    """Decide Slurm's parts; `reported` may have `in_use`, the answers of all controllers, and `topology`, a topology.conf."""
+    host = SlurmHost(
+        cluster=request.cluster,
+        name=request.host,
+        choices=request.choices,
+        groups=request.groups,
+        login_user=request.login_user,
+        in_use=request.reported.get("in_use"),
+        topology=request.reported.get("topology") or "",
+        check=request.check,
+    )
+    return slurm_part.decide(host)
+
+
+_DECISIONS: dict[str, Callable[[HostRequest], Decision | None]] = {
+    "node_tuning": lambda request: tuning_part.decide(request.cluster, request.host, request.choices),
+    "rdma": lambda request: rdma_part.decide(request.cluster, request.host, request.choices),
+    "gpu_driver": _gpu_driver,
+    "cuda": _cuda,
+    "dcgm": _dcgm,
+    "container_runtime": _container_runtime,
+    "slurm": _slurm,
+    "node_os": lambda request: node_os_part.decide(request.cluster, request.host, request.choices),
+    "opensm": lambda request: managers.decide(request.cluster, request.host, request.choices, request.reported),
+}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide and render parts of a role for one host of a run: what the action plugins part and node_state share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..cluster import load
+from ..common.role_choices import role_choices
+from ..parts.decision import Decision
+from ..parts.part_files import parts_of
+from ..parts.render import SiteChanges, SiteRenderer, render_part
+from .decisions import HostRequest, decide
+
+Template = Callable[[Any], Any]
+_ABSENT = "_absent"
+
+
+class HostDecision:
+    """The decision of a role for a host, and its parts as bedplate.cluster.deploy takes them."""
+
+    def __init__(self, role: str, choices: Mapping[str, Any], decision: Decision, render: SiteRenderer) -> None:
+        self.role = role
+        self.decision = decision
+        self._site = SiteChanges(
+            choices.get("templates") or {}, choices.get("extra_files") or [], choices.get("drop_ins") or {}, render
+        )
+
+    def arguments(self, part: str) -> dict[str, Any] | None:
+        """Return the arguments for a part; None where this host is not to have it.
+
+        Where the role decides that a host must lose a part, those of `<part>_absent` come in its place.
+        """
+        for name in (part, f"{part}{_ABSENT}"):
+            if name in self.decision.parts:
+                return render_part(self.role, name, self.decision.parts[name], self._site)
+        return None
+
+    def deployments(self) -> list[dict[str, Any]]:
+        """Return the arguments of all parts that this host is to have, in the order of their names."""
+        names = [name for name in parts_of(self.role) if name in self.decision.parts and not name.endswith(_ABSENT)]
+        return [render_part(self.role, name, self.decision.parts[name], self._site) for name in names]
+
+
+@dataclass(frozen=True)
+class RunHost:
+    """A host of a run: its variables as Ansible has them, and how values and files of the site are rendered there.
+
+    `template` renders a value that is a template, `render` a template file of the site. `login_user` is the user as whom Ansible logs in,
+    or "". `check`: whether the run installs nothing.
+    """
+
+    variables: Mapping[str, Any]
+    template: Template
+    render: SiteRenderer
+    login_user: str = ""
+    check: bool = False
+
+    def decision(self, role: str, reported: Mapping[str, Any] | None = None) -> HostDecision:
+        """Return the decision of a role for this host. KeyError, ValueError: as `decide`."""
+        cluster = load(str(self.template(self.variables.get("bedplate_cluster_file"))))
+        choices = role_choices(role, self.variables, self.template)
+        request = HostRequest(
+            cluster=cluster,
+            host=str(self.variables["inventory_hostname"]),
+            choices=choices,
+            reported=reported or {},
+            groups=tuple(self.variables.get("group_names") or ()),
+            login_user=str(self.template(self.variables.get("ansible_user")) or self.login_user),
+            check=self.check,
+        )
+        return HostDecision(role, choices, decide(role, request), self.render)
