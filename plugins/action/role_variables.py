@@ -127,7 +127,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 return None  # which is told already
             return {name.removeprefix(f"{role}_"): value for name, value in result.validated_parameters.items()}
 
-        nodes = inventory.groups.get("compute_nodes")
+        nodes = inventory.groups.get("bedplate")
         found = role_mistakes.mistakes(nodes.get_hosts() if nodes else [], places, templated, values)
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 

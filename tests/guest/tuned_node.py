@@ -8,15 +8,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import digest
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.tuning_part import deployment
 from lab.guest.machine import Guest, environment
 from lab.paths import ROOT
 from lab.scenario_run import recap
+from tests.kit.decided import decided
 
 HERE = Path(__file__).parent / "node_tuning"
 NODE = "node1"
@@ -68,9 +65,8 @@ class TunedNode:
 
     def deployed(self) -> dict[str, Any]:
         """Return what the role brings."""
-        defaults = yaml.safe_load((ROOT / "roles" / "node_tuning" / "defaults" / "main.yml").read_text())
-        choices = {name.removeprefix("node_tuning_"): value for name, value in {**defaults, **self.variables}.items()}
-        return deployment(load(self.cluster_file), NODE, choices)
+        own = {name.removeprefix("node_tuning_"): value for name, value in self.variables.items()}
+        return decided("node_tuning", self.cluster_file, NODE, **own)
 
     def expected(self) -> dict[str, Any]:
         """Return what the role's verify compares with: its own part, and those of files and units."""

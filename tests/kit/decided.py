@@ -26,7 +26,7 @@ def shown(role: str, decision: Decision | None, part: str = "") -> dict[str, Any
     name = part or role
     name = name if name in decision.parts else f"{name}_absent"
     found = render_part(role, name, decision.parts[name]) if name in decision.parts else {}
-    steps = {step: list(modules)[0].arguments for step, modules in decision.steps.items()}
+    steps = {step: next(iter(modules)).arguments for step, modules in decision.steps.items()}
     expected = decision.expected.get(role, decision.expected)
     return {**{key: [] for key in _LISTS}, **found, "expected": expected, "steps": steps}
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 FOR_EACH = "for_each"
-_PLACEHOLDER = re.compile(r"\{\{ (values|item)(?:\.([a-z][a-z0-9_]*))? \}\}")
+PLACEHOLDER = re.compile(r"\{\{ (values|item)(?:\.([a-z][a-z0-9_]*))? \}\}")
 _LIST = re.compile(r"values\.([a-z][a-z0-9_]*)\Z")
 _NONE = object()
 
@@ -90,10 +90,10 @@ def _items(text: Any, scope: Scope) -> list[Any]:
 def _text(text: str, scope: Scope) -> Any:
     if "{%" in text or "{#" in text:
         raise PlaceholderError(f"{text!r} has a statement; allowed: {{{{ values.name }}}}")
-    if whole := _PLACEHOLDER.fullmatch(text):
+    if whole := PLACEHOLDER.fullmatch(text):
         return scope.look_up(whole[1], whole[2])
     pieces, end = [], 0
-    for found in _PLACEHOLDER.finditer(text):
+    for found in PLACEHOLDER.finditer(text):
         value = scope.look_up(found[1], found[2])
         if not isinstance(value, str | int) or isinstance(value, bool):
             raise PlaceholderError(
@@ -102,6 +102,6 @@ def _text(text: str, scope: Scope) -> Any:
         pieces += [text[end : found.start()], str(value)]
         end = found.end()
     rest = "".join([*pieces, text[end:]])
-    if "{{" in _PLACEHOLDER.sub("", text):
+    if "{{" in PLACEHOLDER.sub("", text):
         raise PlaceholderError(f"{text!r}; allowed: {{{{ values.name }}}} and {{{{ item.name }}}}, without a filter")
     return rest

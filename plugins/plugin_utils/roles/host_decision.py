@@ -10,8 +10,9 @@ from typing import Any
 from ..cluster import load
 from ..common.role_choices import role_choices
 from ..parts.decision import Decision
-from ..parts.part_files import parts_of
+from ..parts.part_files import PartError, parts_of
 from ..parts.render import SiteChanges, SiteRenderer, render_part
+from ..parts.site_mistakes import site_mistakes
 from .decisions import HostRequest, decide
 
 Template = Callable[[Any], Any]
@@ -62,6 +63,8 @@ class RunHost:
         """Return the decision of a role for this host. KeyError, ValueError: as `decide`."""
         cluster = load(str(self.template(self.variables.get("bedplate_cluster_file"))))
         choices = role_choices(role, self.variables, self.template)
+        if wrong := list(site_mistakes(role, choices)):
+            raise PartError("\n".join(wrong))
         request = HostRequest(
             cluster=cluster,
             host=str(self.variables["inventory_hostname"]),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
+from ..parts.site_mistakes import site_mistakes
 from ..rdma import rdma_part
 from ..tuning import tuning_part
 
@@ -16,6 +17,8 @@ MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
     "rdma": partial(rdma_part.mistakes, keys=False),
 }
 """Role -> what finds mistakes in its variables, given by what is behind `<role>_`."""
+
+ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm")
 
 Values = Callable[[Any, str], Mapping[str, Any] | None]
 
@@ -51,12 +54,18 @@ def mistakes(
     What a `templated` variable is may differ from host to host, so a role with one is left to the hosts themselves.
     """
     found: dict[str, list[str]] = {}
-    for role, look in MISTAKES.items():
+    for role in ROLES:
         if any(name.startswith(f"{role}_") for name in templated):
             continue
         deciding = {place for name, where in places.items() if name.startswith(f"{role}_") for place in where}
         for members in grouped_by_variables(hosts, deciding) if deciding else ():
             choices = values(members[0], role)
-            for text in look(choices) if choices is not None and choices["manage"] else ():
+            for text in _of_role(role, choices) if choices is not None else ():
                 found.setdefault(text, []).extend(f"host {host.name}" for host in members)
     return found
+
+
+def _of_role(role: str, choices: Mapping[str, Any]) -> Iterator[str]:
+    if role in MISTAKES and choices["manage"]:
+        yield from MISTAKES[role](choices)
+    yield from site_mistakes(role, choices)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No filter that every node of a run asks for looks at all nodes: ten thousand of them would pay ten thousand times that."""
+"""No filter and no decision of a role that every node of a run asks for looks at all nodes.
+
+Ten thousand of them would pay ten thousand times that.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,13 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.filter.container_runtime import container_runtime
-from ansible_collections.bedplate.cluster.plugins.filter.gpu import gpu_part
 from ansible_collections.bedplate.cluster.plugins.filter.machines import node
-from ansible_collections.bedplate.cluster.plugins.filter.node_settings import node_tuning, rdma
 from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_daemons, slurm_parts
 from ansible_collections.bedplate.cluster.plugins.plugin_utils import cluster as clusters
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Node, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.groups import groups_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decision import RunHost
 from tests.unit.gpu.test_nvlink_drift import KEY
-from tests.unit.gpu_stack.parts.test_container_filter import CHOICES as OF_CONTAINERS
-from tests.unit.rdma.machine import CHOICES as OF_RDMA
-from tests.unit.tuning.node import CHOICES as OF_TUNING
 
 FILE = """
 plugin: bedplate.cluster.racks
@@ -37,17 +35,31 @@ partitions: {main: {nodes: all}}
 slurm: {version: "VERSION"}
 fabric: {spines: [s1], top: t}
 gpu_stack:
-  {os: ubuntu-24.04, source: nvidia, driver: "580", container_toolkit: "1.18.2", keys: {nvidia: nvidia.asc, container-toolkit: nvidia.asc}}
+  {os: ubuntu-24.04, source: nvidia, driver: "580", cuda: ["13.0"], container_toolkit: "1.18.2", dcgm: "4",
+   keys: {nvidia: nvidia.asc, container-toolkit: nvidia.asc}}
 """
+
+
+def deployed(role: str) -> Callable[[str, str], Any]:
+    """Return what decides and renders all parts of a role for a host."""
+
+    def asked(path: str, host: str) -> Any:
+        variables = {"bedplate_cluster_file": path, "inventory_hostname": host}
+        run = RunHost(variables, lambda value: value, lambda name, _path, _variables: name)
+        parts = run.decision(role).deployments()
+        assert parts
+        return parts
+
+    return asked
+
+
 FILTERS: dict[str, Callable[[str, str], Any]] = {
     "slurm_daemons": lambda path, _host: slurm_daemons(path),
     "slurm_parts": slurm_parts,
     "node": node,
-    "node_tuning": lambda path, host: node_tuning(path, host, OF_TUNING),
-    "rdma": lambda path, host: rdma(path, host, OF_RDMA),
-    "gpu_part": lambda path, host: gpu_part(path, host, "driver"),
-    "container_runtime": lambda path, host: container_runtime(path, host, OF_CONTAINERS),
 }
+ROLES = ("node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime")
+ASKED = {**FILTERS, **{f"role {role}": deployed(role) for role in ROLES}}
 
 
 class Counted(list[Node]):
@@ -61,7 +73,7 @@ class Counted(list[Node]):
 
 
 @pytest.mark.parametrize("version", ["22.05", "24.11"])
-@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("name", ASKED)
 def test_a_host_does_not_pay_for_all_nodes(
     name: str, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +89,6 @@ def test_a_host_does_not_pay_for_all_nodes(
         fork = copy.copy(before)
         fork.nodes = nodes = Counted(before.nodes)
         monkeypatch.setattr(clusters, "_loaded", dict.fromkeys(clusters._loaded, fork))
-        FILTERS[name](str(path), host)
+        ASKED[name](str(path), host)
         walks[host] = nodes.walks
     assert [walks["n002"], walks["n040"]] == [0, 0]

@@ -311,7 +311,7 @@ def test_the_controllers_of_a_run_write_the_same_whoever_answered(own: str):
             **variables.get_vars(host=inventory.get_host(name)),
             **{key: trust_as_template(value) for key, value in expressions.items()},
             "hostvars": HostVars(inventory=inventory, variable_manager=variables, loader=loader),
-            "slurm_cluster_file": str(LAB),
+            "bedplate_cluster_file": str(LAB),
             "__slurm_topology": own,
         }
         found.append(Templar(loader, variables=host).template(trust_as_template("{{ __slurm_files }}")))

@@ -52,7 +52,9 @@ def test_cores_that_slurm_keeps_from_jobs_are_those_that_the_node_gives_to_inter
         abstract = [core * threads + thread for core in kept for thread in range(threads)]
         (line,) = node_lines(cluster)
         assert f" CPUSpecList={fold(abstract)} " in line
-        told_node = decide(cluster, "n1", {**CHOICES, "irqs": "numa", "isolated_cpus": ""}).expected["node_tuning"]["settings"]
+        told_node = decide(cluster, "n1", {**CHOICES, "irqs": "numa", "isolated_cpus": ""}).expected["node_tuning"][
+            "settings"
+        ]
         assert told_node["irqs"]["cores"] == list(kept)
         (tmp_path / "24.11.bedplate.yml").unlink()
     cpus = set(cpu_numbers(machine.cores, load(cluster_file(tmp_path, machine, told)).profiles["node"].kept_cores))

@@ -31,7 +31,11 @@ def test_one_size_is_the_default_too_and_a_total_is_split_evenly(tmp_path: Path)
     text = FILE.replace(", hugepages: {2M: 16}", "").replace(", hugepages: {2M: 8, 1G: 1}", "")
     text = text.replace("    numa:\n", "    hugepages: {2M: 64}\n    numa:\n")
     told = deployed(tmp_path, text, iommu="keep", thp="", init_on_alloc=True, isolated_cpus="", cmdline=[])
-    assert told["steps"]["kernel_cmdline"]["tokens"] == ["default_hugepagesz=2M", "hugepagesz=2M", "hugepages=0:32,1:32"]
+    assert told["steps"]["kernel_cmdline"]["tokens"] == [
+        "default_hugepagesz=2M",
+        "hugepagesz=2M",
+        "hugepages=0:32,1:32",
+    ]
 
 
 def test_grace_has_its_own_words_and_keeps_acs(tmp_path: Path) -> None:

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.package_sources import none
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision import Decision
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decision import HostDecision
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.file_contents import Contents
 
+VALUES = {**none(), "manager": "apt", "packages": [], "follow": [], "hold": [], "first_toolkit": []}
 LAB = Path(__file__).parents[3] / "inventories/lab/lab.bedplate.yml"
 
 
 class Variables:
     """Variables of roles, of which one cannot be made."""
 
-    def value(self, role: str, _name: str, _more: Any = None) -> Any:
+    def decision(self, role: str) -> HostDecision:
         if role == "rdma":
             raise ValueError("rdma_mtu: 17; allowed: 256 to 4096")
-        return {}
+        made = Decision({role: VALUES}, {role: {"role": role}})
+        return HostDecision(role, {}, made, lambda name, _path, _variables: name)
 
 
 def test_a_role_whose_expectations_cannot_be_made_hides_no_other() -> None:
     host = expected.ExpectedHost(load(LAB), "gpu01", Variables(), {})  # type: ignore[arg-type]
     found = expected.expected(host, ["rdma", "cuda"])
+    assert found.parts == {"cuda": {"role": "cuda"}}
+    assert [(role, one["manifest"]) for role, one in found.deployments] == [("cuda", "cuda")]
     assert [(one.kind, one.where, one.found) for one in found.findings] == [
         ("unread", "role rdma", "rdma_mtu: 17; allowed: 256 to 4096")
     ]

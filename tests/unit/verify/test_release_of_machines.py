@@ -21,17 +21,17 @@ def stand_ins(arguments: dict[str, Any], check: bool = False) -> list[Any]:
     """Return what an action is made of: a task, and a connection to nobody."""
     task = SimpleNamespace(action="x", args=arguments, check_mode=check, async_val=0)
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
-    return [task, connection, SimpleNamespace(check_mode=check), None, None, None]
+    return [task, connection, SimpleNamespace(check_mode=check, remote_user=None), None, None, None]
 
 
 class NodeState(node_state.ActionModule):
-    """The action node_state, with a machine that has `recorded` on record and nothing to compare."""
+    """The action node_state, with a machine that has `recorded` on record, and a part to compare if a role is named."""
 
     recorded = UNRECORDED
-    asked: dict[str, Any]
+    asked: dict[str, Any] | None = None
 
     def _expected(self, roles: Any) -> tuple[dict[str, Any], list[Any]]:
-        return {}, []
+        return {"gpu_driver": {}} if "roles" in self._task.args and list(roles) == ["gpu_driver"] else {}, []
 
     def _execute_module(
         self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]
@@ -48,7 +48,7 @@ class NodeState(node_state.ActionModule):
         ({}, RELEASE, False, False, []),
         ({}, "", False, False, []),
         ({"roles": ["gpu_driver"]}, UNRECORDED, True, False, []),
-        ({"parts": {}}, UNRECORDED, True, False, []),
+        ({"parts": {"gpu_driver": {}}}, UNRECORDED, True, False, []),
     ],
 )
 def test_a_whole_comparison_records_the_release_or_names_another_one(
@@ -57,8 +57,16 @@ def test_a_whole_comparison_records_the_release_or_names_another_one(
     action = NodeState(*stand_ins(arguments))
     action.recorded = recorded
     found = action.run(task_vars={RECORDS_RELEASE: records})
+    assert action.asked
     assert action.asked["record_release"] is is_asked
     assert [one["kind"] for one in found["findings"]] == kinds
+
+
+@pytest.mark.parametrize("arguments", [{"roles": ["cuda"]}, {"parts": {}}])
+def test_a_machine_of_which_nothing_is_compared_is_not_asked(arguments: dict[str, Any]):
+    action = NodeState(*stand_ins(arguments))
+    found = action.run(task_vars={RECORDS_RELEASE: True})
+    assert (action.asked, found["findings"], found["changed"]) == (None, [], False)
 
 
 def report(

@@ -43,7 +43,9 @@ def run(cluster_file: str, host: str, **variables: Any) -> dict[str, Any]:
     """Run the action without a part, as the role's validate does, on a connection to nobody."""
     task = SimpleNamespace(action="part", args={"role": ROLE}, check_mode=False, async_val=0, _role=None)
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
-    action = ActionModule(task, connection, SimpleNamespace(remote_user=None), DataLoader(), Templar(DataLoader()), None)
+    action = ActionModule(
+        task, connection, SimpleNamespace(remote_user=None), DataLoader(), Templar(DataLoader()), None
+    )
     task_vars = {"bedplate_cluster_file": cluster_file, "inventory_hostname": host, **variables}
     return dict(action.run(task_vars=task_vars))
 

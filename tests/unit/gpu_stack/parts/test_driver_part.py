@@ -252,7 +252,11 @@ def test_another_driver_does_not_come_while_jobs_run(
     assert found(made, gpu={**gpu, "in_use": in_use}, replace_in_use=True)["refusal"] == ""
     # Most nodes are spared both: an initramfs without the file and a module without proof need them.
     whole = {**gpu, "in_use": in_use, "secure_boot": "none"}
-    for more, step in (({}, []), ({"initramfs_before": ["/boot/initrd.img"]}, ["initramfs"]), ({"unproven": ["x 1.0"]}, ["dkms_proof"])):
+    for more, step in (
+        ({}, []),
+        ({"initramfs_before": ["/boot/initrd.img"]}, ["initramfs"]),
+        ({"unproven": ["x 1.0"]}, ["dkms_proof"]),
+    ):
         assert list(found(made, gpu={**whole, **more})["steps"]) == ["gpu_facts", *step]
     assert bool(told) == refused
     if refused:

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Check what a site changes in the parts of a role: `<role>_extra_files`, `<role>_drop_ins` and `<role>_templates`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+
+from ..common.file_entries import mistakes as file_mistakes
+from .part_files import part_file, parts_of, templates_of
+from .placeholders import PLACEHOLDER
+
+
+@cache
+def units_of(role: str) -> tuple[str, ...]:
+    """Return the units of a role's parts; a `*` stands for a placeholder in a name."""
+    rows = (unit for part in parts_of(role) for unit in part_file(role, part).get("units", ()))
+    return tuple(dict.fromkeys(PLACEHOLDER.sub("*", unit["name"]) for unit in rows))
+
+
+def site_mistakes(role: str, choices: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the site's changes. `choices` are the role's variables by what is behind `<role>_`."""
+    for text in file_mistakes(role, choices.get("extra_files") or [], []):
+        yield f"{role}_extra_{text}" if text.startswith("files") else f"{role}_extra_files: {text}"
+    known = templates_of(role)
+    for name in choices.get("templates") or {}:
+        if name not in known:
+            hint = did_you_mean(str(name), known, lead="; did")
+            yield f"{role}_templates: {name!r} is not a template of the role{hint}; allowed: {', '.join(known)}"
+    if role == "opensm":
+        return  # its drop-ins are those of every plane's unit, and have no unit's name
+    for unit, files in (choices.get("drop_ins") or {}).items():
+        if not any(fnmatchcase(str(unit), one) for one in units_of(role)):
+            yield f"{role}_drop_ins: {unit!r} is not a unit of the role; allowed: {', '.join(units_of(role))}"
+        elif not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
+            yield f"{role}_drop_ins: {unit}: {files!r}; allowed: file names, each with its text, as {{10-site.conf: ...}}"
