@@ -28,6 +28,8 @@ def groups_of(cluster: Cluster) -> dict[str, list[str]]:
         "bedplate": list(cluster.machines),
         "compute_nodes": [node.name for node in cluster.nodes],
         "gpu_nodes": [node.name for node in cluster.nodes if node.profile.gpus],
+        "gpu_software": [node.name for node in cluster.nodes if node.profile.gpus and node.profile.gpu_stack],
+        "rdma_nodes": [node.name for node in cluster.nodes if node.profile.nics],
         # Where scripts of slurm.conf are installed or checked before a controller names them.
         "slurm_script_hosts": scripts.hosts(cluster),
         **{group: list(getattr(cluster.services, service)) for group, service in SERVICES.items()},

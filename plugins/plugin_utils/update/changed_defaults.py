@@ -28,11 +28,11 @@ ROLE_GROUPS = {
     "slurm_compute": ("compute_nodes",),
     "slurm_rest": ("slurm_rest",),
     "node_tuning": ("compute_nodes",),
-    "rdma": ("compute_nodes",),
-    "gpu_driver": ("gpu_nodes",),
-    "cuda": ("gpu_nodes",),
-    "dcgm": ("gpu_nodes",),
-    "container_runtime": ("gpu_nodes", "slurm_login"),
+    "rdma": ("rdma_nodes",),
+    "gpu_driver": ("gpu_software",),
+    "cuda": ("gpu_software",),
+    "dcgm": ("gpu_software",),
+    "container_runtime": ("gpu_nodes", "gpu_software", "slurm_login"),
     "opensm": ("subnet_managers",),
 }
 """How variables begin -> groups of hosts on which the playbooks read them; all others are read on all."""

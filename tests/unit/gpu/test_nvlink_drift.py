@@ -71,6 +71,7 @@ def test_imex_is_told_all_addresses_of_the_domain_a_line_each(tmp_path: Path, ho
     deployed = told(tmp_path, host)
     assert listed(deployed) == [f"10.0.0.{one}" for one in last]
     assert deployed["expected"]["nvlink"]["nodes"] == listed(deployed)
+    assert deployed["expected"]["nvlink"]["nodes_file"] == PATH
     (entry,) = [one for one in deployed["files"] if one["path"] == PATH]
     assert entry["content"].endswith("\n")
 

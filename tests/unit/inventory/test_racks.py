@@ -68,6 +68,8 @@ def test_groups_of_the_lab():
         "bedplate": ["ctl1", *nodes],
         "compute_nodes": nodes,
         "gpu_nodes": nodes,
+        "gpu_software": nodes,
+        "rdma_nodes": nodes,
         "model_sim": nodes,
         "rack_r1": nodes[:2],
         "rack_r2": nodes[2:],
@@ -85,7 +87,7 @@ def test_groups_of_the_lab():
 def test_a_host_knows_its_groups():
     host = manager(LAB).get_host("gpu01")
     assert host.get_magic_vars()["group_names"] == [
-        "bedplate", "compute_nodes", "gpu_nodes", "model_sim", "partition_debug", "partition_gpu", "rack_r1",
+        "bedplate", "compute_nodes", "gpu_nodes", "gpu_software", "model_sim", "partition_debug", "partition_gpu", "rack_r1", "rdma_nodes",
     ]  # fmt: skip
 
 

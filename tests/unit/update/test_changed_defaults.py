@@ -22,7 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.update.changed_de
 
 ROOT = Path(__file__).parents[3]
 BASE = (Path(__file__).parents[1] / "cluster/base.yml").read_text()
-NODE = {"group_names": ["bedplate", "compute_nodes", "gpu_nodes"]}
+NODE = {"group_names": ["bedplate", "compute_nodes", "gpu_nodes", "gpu_software", "rdma_nodes"]}
 HOSTS: dict[str, dict[str, Any]] = {"n1": NODE, "n2": NODE, "ctl1": {"group_names": ["bedplate", "slurm_controllers"]}}
 
 
@@ -102,7 +102,7 @@ def test_a_variable_that_is_new_or_gone_is_no_changed_default(cluster: Cluster, 
 
 def test_a_truth_value_is_written_as_yaml_has_it(cluster: Cluster):
     (one,) = listed(edited("variables", "gpu_driver_prove", value=False), cluster)
-    assert (one.before, one.now, one.keep) == ("false", "true", "gpu_driver_prove: false in group_vars/gpu_nodes.yml")
+    assert (one.before, one.now, one.keep) == ("false", "true", "gpu_driver_prove: false in group_vars/gpu_software.yml")
 
 
 def test_a_key_is_listed_with_each_place_that_leaves_it_out(tmp_path: Path):

@@ -44,8 +44,6 @@ def cluster(tmp_path: Path, stack: str, model: str = "h100", count: int = 1) -> 
 
 
 DEBIAN = 'gpu_stack: {os: debian-13, source: debian, driver: "550"}\n'
-
-
 REBOOT = "/run/bedplate/reboot-wanted/gpu_driver"
 
 
