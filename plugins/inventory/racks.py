@@ -10,7 +10,8 @@ short_description: Hosts and groups of a GPU cluster from one cluster file
 version_added: 0.1.0
 description:
   - Reads a cluster file, C(*.bedplate.yml), and makes of it all hosts with their addresses, and the groups V(bedplate) (all machines),
-    V(compute_nodes), V(gpu_nodes), V(gpu_software), V(rdma_nodes), V(model_<gpu model>), V(rack_<rack>), V(partition_<partition>), V(slurm_controllers),
+    V(compute_nodes), V(gpu_nodes), V(gpu_software), V(rdma_nodes), V(model_<gpu model>),
+    V(rack_<rack>), V(partition_<partition>), V(slurm_controllers),
     V(slurm_database), V(slurm_login), V(slurm_rest) and V(subnet_managers).
   - Group names are in small letters, and a C(-) in a name becomes C(_).
   - A host has one variable, C(ansible_host). The group V(all) has C(bedplate_cluster_file), C(bedplate_site) and C(bedplate_cluster).

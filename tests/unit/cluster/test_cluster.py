@@ -123,6 +123,8 @@ def test_groups(bench):
         "bedplate": ["ctl1", *gpus, *cpus],
         "compute_nodes": [*gpus, *cpus],
         "gpu_nodes": gpus,
+        "gpu_software": [],
+        "rdma_nodes": gpus,
         "slurm_controllers": ["ctl1"],
         "slurm_database": ["ctl1"],
         "slurm_login": [],

@@ -43,5 +43,6 @@ def test_hosts_of_a_pattern(manager: InventoryManager, pattern: str, names: list
 def test_a_host_knows_its_groups(manager: InventoryManager):
     groups = {group.name for group in manager.get_host("gpu01").get_groups()}
     assert groups == {
-        "all", "bedplate", "compute_nodes", "gpu_nodes", "gpu_software", "model_sim", "partition_debug", "partition_gpu", "rack_r1", "rdma_nodes",
+        "all", "bedplate", "compute_nodes", "gpu_nodes", "gpu_software", "model_sim", "partition_debug", "partition_gpu",
+        "rack_r1", "rdma_nodes",
     }  # fmt: skip

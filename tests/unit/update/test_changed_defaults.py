@@ -102,7 +102,11 @@ def test_a_variable_that_is_new_or_gone_is_no_changed_default(cluster: Cluster, 
 
 def test_a_truth_value_is_written_as_yaml_has_it(cluster: Cluster):
     (one,) = listed(edited("variables", "gpu_driver_prove", value=False), cluster)
-    assert (one.before, one.now, one.keep) == ("false", "true", "gpu_driver_prove: false in group_vars/gpu_software.yml")
+    assert (one.before, one.now, one.keep) == (
+        "false",
+        "true",
+        "gpu_driver_prove: false in group_vars/gpu_software.yml",
+    )
 
 
 def test_a_key_is_listed_with_each_place_that_leaves_it_out(tmp_path: Path):
