@@ -6,10 +6,16 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import fabric, guest, inventory, primitives, roles
+from benchmarks import fabric, guest, inventory, primitives, roles, site
 from benchmarks.process import HEAD, BenchmarkError
 
-ALL = {"inventory": inventory.rows, "primitives": primitives.rows, "fabric": fabric.rows, "roles": roles.rows}
+ALL = {
+    "inventory": inventory.rows,
+    "primitives": primitives.rows,
+    "fabric": fabric.rows,
+    "site": site.rows,
+    "roles": roles.rows,
+}
 ON_REQUEST = {"guest": guest.rows}
 """Takes a virtual machine."""
 

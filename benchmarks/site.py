@@ -99,7 +99,11 @@ def _inventory(folder: Path, count: int) -> None:
     folder.mkdir()
     (folder / "bench.bedplate.yml").write_text(_CLUSTER.format(count=count, racks=count // _A_RACK))
     (folder / "nvidia.asc").write_text(_KEY)
-    variables = {"ansible_connection": "converged", "ansible_user": "root", "bedplate_secrets_dir": str(folder.parent / f"secrets{count}")}
+    variables = {
+        "ansible_connection": "converged",
+        "ansible_user": "root",
+        "bedplate_secrets_dir": str(folder.parent / f"secrets{count}"),
+    }
     (folder / "group_vars").mkdir()
     (folder / "group_vars/all.yml").write_text(yaml.safe_dump(variables))
 
@@ -109,7 +113,16 @@ def _answers() -> dict[str, object]:
     recorded = yaml.safe_load((ROOT / "tests/roles/answers.yml").read_text())
     found = {one["module"]: one["result"] for one in recorded["converged"]}
     found["gpu_facts"] = next(one["result"] for one in recorded["driver_runs"] if one["module"] == "gpu_facts")
-    idle = {"configured": True, "slurm": [], "gres": [], "nodes": {}, "partitions": {}, "count": "", "new": "", "changing": []}
+    idle = {
+        "configured": True,
+        "slurm": [],
+        "gres": [],
+        "nodes": {},
+        "partitions": {},
+        "count": "",
+        "new": "",
+        "changing": [],
+    }
     found["slurm_in_use"] = {"changed": False, **idle, "fence": {"nodes": "", "partitions": []}}
     found["slurm_config_test"] = {"changed": False, "tested": True, "accepted": True, "message": ""}
     found["slurm_accounts"] = {"changed": False, "asked": True, "calls": []}
@@ -129,10 +142,18 @@ def _run(folder: Path, playbook: str, count: int) -> Usage:
         "BEDPLATE_ANSWERS": str(folder / "answers.json"),
         "BEDPLATE_USAGE": str(usage),
     }
-    command = [sys.executable, str(Path(__file__).with_name("playbook_usage.py")), playbook, "--inventory", str(folder / str(count))]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("playbook_usage.py")),
+        playbook,
+        "--inventory",
+        str(folder / str(count)),
+    ]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise BenchmarkError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-1500:]}\n{done.stderr[-500:]}")
+        raise BenchmarkError(
+            f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-1500:]}\n{done.stderr[-500:]}"
+        )
     if "changed=0" not in done.stdout:
         raise BenchmarkError(f"something changed:\n{done.stdout[-1500:]}")
     text = done.stdout.partition("PLAY RECAP")[0]

@@ -108,6 +108,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,6 +128,7 @@ if TYPE_CHECKING:
     from ansible.inventory.data import InventoryData
     from ansible.parsing.dataloader import DataLoader
 
+_DECISIONS = "ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decision"
 SUFFIXES = (".bedplate.yml", ".bedplate.yaml")
 _OWN = re.compile(rb"""^plugin:[ \t]*["']?bedplate\.cluster\.racks\b""", re.MULTILINE)
 # The key is among the first of a file; an inventory of others may be large, and every command would pay for it.
@@ -180,6 +182,9 @@ class Preload:
                 filter_loader.get("ansible.builtin.combine")
                 action_loader.get("ansible.builtin.normal", class_only=True)
                 action_loader.get("bedplate.cluster.deploy", class_only=True)
+                action_loader.get("bedplate.cluster.part", class_only=True)
+                # Not before the first fork: a command without tasks needs none of it.
+                import_module(_DECISIONS).preload()
         except KeyboardInterrupt:
             # Python ignores what is raised before a fork, and the run would go on. No fork is there yet that would have to end first.
             signal.signal(signal.SIGINT, signal.SIG_DFL)

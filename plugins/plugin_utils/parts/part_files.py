@@ -88,6 +88,12 @@ def rendered_template(role: str, name: str, variables: Mapping[str, Any]) -> str
         raise PartError(f"template {name!r} of role {role}: {error}") from None
 
 
+def load_templates(role: str) -> None:
+    """Compile the templates of a role."""
+    for name in templates_of(role):
+        _environment().get_template(f"{role}/templates/{name}")
+
+
 @cache
 def _environment() -> jinja2.Environment:
     """Return the environment of bedplate's own templates, which compiles each of them once in a process.

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..cluster import load
-from ..common.role_choices import role_choices
+from ..common import shipped
+from ..common.role_choices import defaults, role_choices
+from ..common.role_interfaces import role_options
 from ..parts.decision import Decision
-from ..parts.part_files import PartError, parts_of
+from ..parts.part_files import PartError, load_templates, part_file, parts_of
 from ..parts.render import SiteChanges, SiteRenderer, render_part
 from ..parts.site_mistakes import site_mistakes
 from .decisions import HostRequest, decide
+from .role_mistakes import ROLES
 
 Template = Callable[[Any], Any]
 _ABSENT = "_absent"
@@ -75,3 +78,15 @@ class RunHost:
             check=self.check,
         )
         return HostDecision(role, choices, decide(role, request), self.render)
+
+
+def preload() -> None:
+    """Read what decisions and parts of all roles need: a fork takes over what is loaded, and would read it again for each host."""
+    for role in ROLES:
+        role_options(role)
+        defaults(role)
+        load_templates(role)
+        for part in parts_of(role):
+            for unit in part_file(role, part).get("units", ()):
+                if "program" in unit:
+                    shipped.entries(unit["program"])
