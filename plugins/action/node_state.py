@@ -16,13 +16,16 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common import fin
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.release import RELEASE
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.kept_lines import notices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
     SecretError,
     SecretStore,
     directory_of,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import managers
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of, role_result
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import role_result
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import host_cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import NODES, SERVICES
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.default_snapshots import release_numbers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import controller_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected
@@ -78,13 +81,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return [role for tag in tags for role in expected.TAGS[tag]]
         return list(expected.ROLES)
 
+    def _cluster(self) -> Cluster:
+        """Return the cluster of the file, or of the inventory where it has no file."""
+        role = "slurm" if any(self._is_in(group) for group in (*SERVICES.values(), NODES)) else ""
+        try:
+            return host_cluster(role, self._task_vars, self._templar.template)
+        except ValueError as error:
+            raise AnsibleActionFail(f"node_state: {error}") from None
+
     def _is_in(self, group: str) -> bool:
         return group in self._task_vars.get("group_names", ())
 
     def _expected(self, roles: Collection[str]) -> tuple[dict[str, Any], list[Finding]]:
-        path, name = self._task_vars["bedplate_cluster_file"], self._task_vars["inventory_hostname"]
-        kept = self._kept(path) if "slurm" in roles and self._is_in("slurm_controllers") else {}
-        host = expected.ExpectedHost(cluster_of(path, "node_state"), name, self._variables, kept)
+        cluster, name = self._cluster(), self._task_vars["inventory_hostname"]
+        kept = self._kept(cluster) if "slurm" in roles and self._is_in("slurm_controllers") else {}
+        host = expected.ExpectedHost(cluster, name, self._variables, kept)
         found = expected.expected(host, roles)
         contents, findings = self._contents(), [*found.findings, *notices(kept.get("changing", ()))]
 
@@ -110,11 +121,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         except (AnsibleError, SecretError):
             return Contents(self, self._variables, None)  # then secrets are compared by owner and mode alone
 
-    def _kept(self, path: str) -> dict[str, Any]:
+    def _kept(self, cluster: Cluster) -> dict[str, Any]:
         """Return what Slurm keeps for jobs beside the cluster file; nothing where it cannot be asked, which is found later."""
         told = self._execute_module(
             module_name="bedplate.cluster.slurm_in_use",
-            module_args=controller_files.in_use_arguments(cluster_of(path, "node_state"), read_back=True),
+            module_args=controller_files.in_use_arguments(cluster, read_back=True),
             task_vars=self._task_vars,
         )
         return {} if told.get("failed") else told

@@ -16,6 +16,7 @@ from ansible.plugins.action import ActionBase
 from ansible.template import Templar
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import (
@@ -31,8 +32,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import host_cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import role_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import plain_mistakes, role_mistakes
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -51,7 +53,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Compare the variables of every group and every host with the roles' argument specs."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
-        if "bedplate_cluster_file" not in variables:
+        plain = "bedplate_cluster_file" not in variables
+        if plain and not plain_mistakes.is_plain(variables.get("groups", ())):
             return {**result, "changed": False, "failed": True, "msg": _NO_FILE}
         specified = options()
         known = {role: set(found) for role, found in specified.items()}
@@ -64,8 +67,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         )
         renamed = renamed_variables()
         old_names: dict[str, list[str]] = {}
-        for place, own in _Variables(inventory, self._loader, (*prefixes, *renamed)).own():
+        read = (*prefixes, *renamed, *plain_mistakes.PLAIN)
+        for place, own in _Variables(inventory, self._loader, read).own():
             for name, value in own.items():
+                if name in plain_mistakes.PLAIN:
+                    places.setdefault(name, []).append(place)
                 if name in renamed:
                     old_names.setdefault(name, []).append(place)
                 elif name.startswith(prefixes):
@@ -90,13 +96,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         mistakes += self._choices(inventory, places, templated, specified)
-        mistakes += variable_values.mistakes(self._given(variables), variables["bedplate_cluster_file"])
-        needed = boolean(self._task.args.get("fabric", False))
-        mistakes += buildable.fabric_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
-        if boolean(self._task.args.get("gpu", False)):
-            mistakes += key_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"))
-        if told := notices(cluster_of(variables["bedplate_cluster_file"], "role_variables")):
-            result["warnings"] = told
+        cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
+        mistakes += self._requests(inventory, places, cluster)
+        if cluster is None:
+            mistakes += self._plain(variables)
+        else:
+            mistakes += self._of_cluster(cluster, variables)
+            if told := notices(cluster):
+                result["warnings"] = told
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
@@ -104,6 +111,38 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             f"no variable is misspelt; {len(known)} roles were compared with {len(inventory.hosts)} hosts"
         )
         return result
+
+    def _of_cluster(self, cluster: Cluster, variables: Mapping[str, Any]) -> list[str]:
+        """Return mistakes of the fabric and of keys of repositories."""
+        found = variable_values.mistakes(self._given(variables), cluster.path)
+        found += buildable.fabric_mistakes(cluster, boolean(self._task.args.get("fabric", False)))
+        if boolean(self._task.args.get("gpu", False)):
+            found += key_mistakes(cluster)
+        return found
+
+    def _plain(self, variables: Mapping[str, Any]) -> list[str]:
+        """Return mistakes of the cluster that an inventory without a cluster file describes."""
+        controllers = variables["groups"].get("slurm_controllers")
+        if not controllers:
+            return []
+        try:
+            own = dict(variables["hostvars"][controllers[0]])
+            of_controller = {**own, "groups": variables["groups"], "hostvars": variables["hostvars"]}
+            host_cluster("slurm", of_controller, self._templar.template)
+        except ValueError as error:
+            return str(error).splitlines()
+        return []
+
+    def _requests(self, inventory: Any, places: Mapping[str, list[str]], cluster: Cluster | None) -> list[str]:
+        """Return mistakes of the software that variables of hosts request."""
+        manager = self._task.get_variable_manager()
+
+        def variables(host: Any) -> tuple[Mapping[str, Any], Callable[[Any], Any]]:
+            found = manager.get_vars(host=host, include_hostvars=False)
+            return found, Templar(self._loader, found).template
+
+        found = plain_mistakes.mistakes(inventory.hosts.values(), places, cluster, variables)
+        return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
     def _choices(
         self,

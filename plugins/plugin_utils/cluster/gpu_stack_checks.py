@@ -33,15 +33,19 @@ def with_gpu_stacks(
                 ("profiles", name, "gpu_stack"), "this profile has no GPUs. Give it `gpus`, or take this away."
             )
         elif profile.gpus is not None and (own is not None or data["gpu_stack"] is not None):
-            found[name] = _with_stack(profile, own, data["gpu_stack"], file, mistakes)
+            found[name] = with_stack(profile, own, data["gpu_stack"], file, mistakes)
     if data["gpu_stack"] is not None and not any(profile.gpus for profile in profiles.values()):
         _keys_and_places(data["gpu_stack"], _places(("gpu_stack",)), file, mistakes)
     return found
 
 
-def _with_stack(
+def with_stack(
     profile: Profile, own: Mapping[str, Any] | None, common: Mapping[str, Any] | None, file: str, mistakes: Mistakes
 ) -> Profile:
+    """Return a profile with the GPU software of its own section laid over the common one; both have the keys of GPU_STACK.
+
+    Key files are relative to the directory of `file`.
+    """
     merged = dict(common or dict.fromkeys(own or {}))
     places = _places(("gpu_stack",))
     mine: Path = ("profiles", profile.name, "gpu_stack")

@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 from ansible.errors import AnsibleFilterError
 
 from ..cluster import Cluster, ClusterFileError, load
+from ..plain.plain_inventory import PlainInventoryError, from_data, plain_cluster
 
 T = TypeVar("T")
 
 
 def cluster_of(path: object, name: str) -> Cluster:
-    """Return the cluster of the file that the filter `name` was given."""
+    """Return the cluster for the filter `name`: of the path of a cluster file, or of what the lookup plain_inventory returns."""
+    if isinstance(path, Mapping):
+        return _plain(json.dumps(path), name)
     if not isinstance(path, str):
         raise AnsibleFilterError(
             f"{name} takes the path of a cluster file, such as bedplate_cluster_file, not {path!r}"
@@ -22,6 +27,14 @@ def cluster_of(path: object, name: str) -> Cluster:
     try:
         return load(str(path))
     except ClusterFileError as error:
+        raise AnsibleFilterError(f"{name}: {error}") from None
+
+
+@lru_cache(maxsize=4)
+def _plain(data: str, name: str) -> Cluster:
+    try:
+        return plain_cluster(from_data(json.loads(data)))
+    except (PlainInventoryError, TypeError) as error:
         raise AnsibleFilterError(f"{name}: {error}") from None
 
 

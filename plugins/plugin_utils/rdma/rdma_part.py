@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
 from functools import lru_cache
+from ipaddress import IPv4Interface
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.rdma import nccl_
 from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.rdma_devices import NicSettings
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci import nccl_files
 
-from ..cluster import Cluster, Node
+from ..cluster import Cluster, Nic, Node
 from ..cluster.rails import addresses
+from ..cluster.schema.text_rules import PCI, WORD
 from ..fabric.core import guid_record
 from ..fabric.core.link_rates import SPEEDS
 from ..parts.decision import Decision
@@ -27,6 +29,7 @@ _MODULES = {
     "ethernet": ("ib_uverbs", "rdma_cm", "rdma_ucm"),
 }
 _LANES = 4
+_MOST_RAILS = 63
 # RoCE sends packets of 4096 bytes and their headers in one frame only from 4200 on.
 _ROCE_MTU = 9000
 
@@ -43,10 +46,15 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     if problems := list(mistakes(choices)):
         raise RdmaError("\n".join(problems))
     machine = cluster.machine(host)
-    if not isinstance(machine, Node) or not machine.profile.nics or not choices["manage"]:
+    if not isinstance(machine, Node):
         return None
-    technology = cluster.fabric.technology if cluster.fabric else "infiniband"
-    nics = nic_settings(cluster, machine, choices["mtu"] or (_ROCE_MTU if technology == "ethernet" else 0))
+    if choices.get("rails") is not None:
+        machine = replace(machine, profile=replace(machine.profile, nics=tuple(map(_nic, choices["rails"]))))
+    if not machine.profile.nics or not choices["manage"]:
+        return None
+    technology = choices.get("technology") or (cluster.fabric.technology if cluster.fabric else "infiniband")
+    stated = {rail["name"]: rail["address"] for rail in choices.get("rails") or () if rail.get("address")}
+    nics = nic_settings(cluster, machine, choices["mtu"] or (_ROCE_MTU if technology == "ethernet" else 0), stated)
     software = rdma_packages.packages(choices, machine.profile)
     packages = software.pop("expected")
     lossless = technology == "ethernet" and choices["lossless"]
@@ -73,7 +81,7 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         "packages": packages,
         "doca": choices["stack"] == "doca",
         "nccl": nccl,
-        "links": {"ethernet": technology == "ethernet", "rate": _rate(cluster)},
+        "links": {"ethernet": technology == "ethernet", "rate": _rate(cluster) if technology == "infiniband" else None},
     }
     return Decision({"rdma": values}, {"rdma": expected})
 
@@ -81,6 +89,7 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
 def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
     """Yield everything that is wrong with the role's variables; without `keys` no file is read."""
     yield from rdma_packages.mistakes(choices, keys)
+    yield from _rail_mistakes(choices.get("rails") or ())
     mtu = choices["mtu"]
     if mtu and not 1280 <= mtu <= 65520:
         yield f"rdma_mtu: {mtu}; allowed: 1280 to 65520 bytes, or 0 for 9000 on Ethernet and the driver's own on InfiniBand"
@@ -103,14 +112,50 @@ def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
             yield f"rdma_nccl: NCCL_IB_TC is {value}, and rdma_dscp {choices['dscp']} is {_tos(choices)}: its packets would not be lossless"
 
 
-def nic_settings(cluster: Cluster, node: Node, mtu: int) -> list[NicSettings]:
-    """Return what is wanted of a node's NICs, in the file's order. A GUID on record says who one is whose PCI address is not stated."""
+def _nic(rail: Mapping[str, Any]) -> Nic:
+    return Nic(rail["name"], rail.get("rail"), rail.get("pci") or "")
+
+
+def _rail_mistakes(rails: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    seen: dict[str, set[Any]] = {"name": set(), "rail": set(), "pci": set()}
+    for number, rail in enumerate(rails):
+        where = f"rdma_rails[{number}]"
+        for key, known in seen.items():
+            value = rail.get(key)
+            if value is not None and value in known:
+                yield f"{where}.{key}: {value!r} is used twice; allowed: each once"
+            known.add(value)
+        if not re.fullmatch(WORD["pattern"], rail["name"]):
+            yield f"{where}.name: {rail['name']!r}; allowed: the name of a device, such as mlx5_0"
+        if rail.get("pci") and not re.fullmatch(PCI["pattern"], rail["pci"]):
+            yield f"{where}.pci: {rail['pci']!r}; allowed: a PCI address, such as 0000:3b:00.0"
+        if rail.get("rail") is not None and not 0 <= rail["rail"] <= _MOST_RAILS:
+            yield f"{where}.rail: {rail['rail']}; allowed: 0 to {_MOST_RAILS}"
+        if rail.get("address") and not _is_interface(rail["address"]):
+            yield f"{where}.address: {rail['address']!r}; allowed: an IPv4 address with the length of its network, such as 10.40.0.11/22"
+
+
+def _is_interface(text: str) -> bool:
+    try:
+        return "/" in text and bool(IPv4Interface(text))
+    except ValueError:
+        return False
+
+
+def nic_settings(cluster: Cluster, node: Node, mtu: int, stated: Mapping[str, str] | None = None) -> list[NicSettings]:
+    """Return the settings of a node's NICs, in the order of its profile.
+
+    `stated`: name of a NIC -> its address with the length of the network, instead of that of the cluster's networks. A GUID on record
+    identifies a NIC whose PCI address is not stated.
+    """
     places = {nic.name: (address, cluster.networks[name]) for nic, address, name in addresses(cluster, node)}
     guids = _record(cluster.path) if any(not nic.pci for nic in node.profile.nics) else {}
     found = []
     for nic in node.profile.nics:
         guid = "" if nic.pci else guids.get(f"{node.name} {nic.name}", {}).get("node", "")
         address, network = places.get(nic.name, ("", None))
+        if stated and nic.name in stated:
+            address, network = stated[nic.name], None
         found.append(
             NicSettings(
                 name=nic.name,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..cluster import load
 from ..common import shipped
 from ..common.role_choices import defaults, role_choices
 from ..common.role_interfaces import role_options
@@ -15,6 +14,7 @@ from ..parts.decision import Decision
 from ..parts.part_files import PartError, load_templates, part_file, parts_of
 from ..parts.render import SiteChanges, SiteRenderer, render_part
 from ..parts.site_mistakes import site_mistakes
+from ..plain.host_cluster import host_cluster
 from .decisions import HostRequest, decide
 from .role_mistakes import ROLES
 
@@ -64,7 +64,7 @@ class RunHost:
 
     def decision(self, role: str, reported: Mapping[str, Any] | None = None) -> HostDecision:
         """Return the decision of a role for this host. KeyError, ValueError: as `decide`."""
-        cluster = load(str(self.template(self.variables.get("bedplate_cluster_file"))))
+        cluster = host_cluster(role, self.variables, self.template)
         choices = role_choices(role, self.variables, self.template)
         if wrong := list(site_mistakes(role, choices)):
             raise PartError("\n".join(wrong))

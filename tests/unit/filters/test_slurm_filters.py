@@ -67,7 +67,7 @@ def template(expression: str, path: object = str(LAB), **variables: Any) -> Any:
 def of_the_role() -> dict[str, str]:
     """Return the expressions behind the files of a controller."""
     common = yaml.safe_load((ROOT / "roles/slurm/vars/main.yml").read_text())
-    return {name: common[name] for name in ("__slurm_kept", "__slurm_files", "__slurm_controllers")}
+    return {name: common[name] for name in ("__slurm_kept", "__slurm_files", "__slurm_controllers", "__slurm_cluster")}
 
 
 def test_these_are_the_filters_of_the_file():

@@ -47,10 +47,14 @@ class Mistakes:
         while path and path not in self.lines:
             path = path[:-1]
         # A key or value with a line break must not look like a mistake more.
-        where, message = (_LONG.sub(_cut, text.replace("\n", "\\n")) for text in (dotted(path), message))
+        where, message = (_LONG.sub(_cut, text.replace("\n", "\\n")) for text in (self.place(path), message))
         mistake = Mistake(self.lines.get(path, 1), where, message)
         if mistake not in self.found:
             self.found.append(mistake)
+
+    def place(self, path: Path) -> str:
+        """Return how messages name a path."""
+        return dotted(path)
 
     def unknown(self, path: Path, what: str, name: object, known: Iterable[str], more: int = 0) -> None:
         """Note a name that is none of the known ones, with the nearest or all of them; `more` of its hostlist are none."""

@@ -1,0 +1,1 @@
+"""Clusters of inventories without a cluster file, and software that variables request."""

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find mistakes in variables that request software of a host, and in inventories without a cluster file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
+
+from ..cluster import Cluster, Node
+from ..plain.host_cluster import ADDRESS, HARDWARE, host_cluster
+from ..plain.plain_inventory import NODES, SERVICES
+from ..plain.requested_stack import STACK, VARIABLES
+from .role_mistakes import AnsibleHost, grouped_by_variables
+
+REQUESTS = (STACK, *VARIABLES)
+PLAIN = (HARDWARE, ADDRESS)
+"""Variables without a role's prefix, beside those of the roles."""
+
+
+def is_plain(groups: Collection[str]) -> bool:
+    """Return whether an inventory has a group of which a role makes a cluster."""
+    return any(group in groups for group in (*SERVICES.values(), NODES))
+
+
+def mistakes(
+    hosts: Iterable[AnsibleHost],
+    places: Mapping[str, Collection[str]],
+    cluster: Cluster | None,
+    variables: Callable[[AnsibleHost], tuple[Mapping[str, Any], Callable[[Any], Any]]],
+) -> dict[str, list[str]]:
+    """Return mistake -> hosts that have it.
+
+    `places`: those that set a variable, by its name. `cluster` is that of the cluster file, None without one. `variables` returns those
+    of a host, with what renders one of their values.
+    """
+    found: dict[str, list[str]] = {}
+    deciding = {place for name in (*REQUESTS, *PLAIN) for place in places.get(name, ())}
+    if not any(name in places for name in REQUESTS):
+        return found
+    for members in grouped_by_variables(hosts, deciding):
+        for same in _by_profile(members, cluster):
+            given, template = variables(same[0])
+            if all(given.get(name) is None for name in REQUESTS):
+                continue
+            try:
+                host_cluster("gpu_driver", given, template)
+            except (ValueError, KeyError) as error:
+                for line in str(error.args[0]).splitlines():
+                    text = line.removeprefix(f"host {same[0].name}: ")
+                    found.setdefault(text, []).extend(f"host {host.name}" for host in same)
+    return found
+
+
+def _by_profile(members: Iterable[AnsibleHost], cluster: Cluster | None) -> list[list[AnsibleHost]]:
+    """Return hosts in lists, one for each profile of the cluster file."""
+    found: dict[str, list[AnsibleHost]] = {}
+    for host in members:
+        machine = cluster.machines.get(host.name) if cluster else None
+        found.setdefault(machine.profile.name if isinstance(machine, Node) else "", []).append(host)
+    return list(found.values())
