@@ -36,6 +36,8 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
     kept = _kept_gres(slurm_extra)
     if "gpu" in kept or any(profile.gpus for profile in cluster.profiles.values()):
         implied["GresTypes"] = "gpu"
+    # Without a database slurmctld ends at its start: "slurmdbd is required to run with TRES gres/gpu".
+    if "GresTypes" in implied and cluster.services.database:
         # Instances have limits and weights of their own; whole GPUs are counted as before.
         split = [kind for one in cluster.profiles.values() if one.gpus for kind in mig_split.types(one.gpus)]
         kinds = dict.fromkeys([*split, *_kept_instances(slurm_extra)])
