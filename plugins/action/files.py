@@ -7,23 +7,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleError
-from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_plan import DesiredFile
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.payload import pack
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import (
+    REPLACE,
+    ClusterSecrets,
+    secrets_of,
+    switch,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import (
     is_sensitive,
     mistakes,
     notify_of,
     source_of,
+    text_with_secrets,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.rendering import Renderer, RenderError
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
-    SecretError,
-    SecretStore,
-    directory_of,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 
 _MODES = {"file": "0644", "directory": "0755", "link": "", "block": ""}
 
@@ -101,30 +103,21 @@ class _Source:
         self.renderer = Renderer(action._task, action._templar, action._loader, task_vars)
         self._action = action
         self._vars = task_vars
-        self._store: SecretStore | None = None
+        self._secrets: ClusterSecrets | None = None
 
     def secret(self, name: str, kind: str | None, length: int | None) -> bytes:
-        return self._secrets().get(name, kind, length, create=not self._action._task.check_mode)
+        return self.secrets().get(name, kind, length, create=not self._action._task.check_mode)
 
-    def guard(self, name: str) -> dict[str, Any]:
+    def guard(self, name: str, used_by: list[str]) -> dict[str, Any]:
         """Return what a secret may replace on a node: with `bedplate_new_secrets` anything."""
-        value = self._variable("bedplate_new_secrets")
-        try:
-            if value is not None and boolean(value):
-                return {}
-        except TypeError:
-            raise SecretError(f"bedplate_new_secrets {value!r}; allowed: true, false") from None
-        store = self._secrets()
-        return {"refusal": store.refusal(name), "replaces": store.known(name)}
+        if switch(self._vars, self._action._templar, REPLACE, default=False):
+            return {}
+        return {**self.secrets().guard(name), "used_by": used_by}
 
-    def _secrets(self) -> SecretStore:
-        if self._store is None:
-            names = ("bedplate_secrets_dir", "bedplate_cluster")
-            self._store = SecretStore(directory_of({name: self._variable(name) for name in names}))
-        return self._store
-
-    def _variable(self, name: str) -> Any:
-        return self._action._templar.template(self._vars.get(name))
+    def secrets(self) -> ClusterSecrets:
+        if self._secrets is None:
+            self._secrets = secrets_of(self._vars, self._action._templar, self._action._loader)
+        return self._secrets
 
 
 def _wanted(entry: Mapping[str, Any], source: _Source) -> DesiredFile:
@@ -142,8 +135,12 @@ def _wanted(entry: Mapping[str, Any], source: _Source) -> DesiredFile:
         sensitive=sensitive,
         notify=sorted(set(notify_of(entry))),
         after=str(entry.get("after", "")),
-        **(source.guard(str(entry["secret"])) if state == "file" and source_of(entry) == ["secret"] else {}),
+        **(_guard(entry, source) if state == "file" and source_of(entry) == ["secret"] else {}),
     )
+
+
+def _guard(entry: Mapping[str, Any], source: _Source) -> dict[str, Any]:
+    return source.guard(str(entry["secret"]), [str(unit) for unit in entry.get("used_by", [])])
 
 
 def _content(entry: Mapping[str, Any], source: _Source) -> bytes:
@@ -157,4 +154,6 @@ def _content(entry: Mapping[str, Any], source: _Source) -> bytes:
         return source.renderer.file(str(value))
     if kind == "secret":
         return source.secret(str(value), entry.get("kind"), entry.get("length"))
-    return value if isinstance(value, bytes) else str(value).encode()
+    if isinstance(value, bytes):
+        return value
+    return text_with_secrets(entry, source.secrets().existing_text if entry.get("secrets") else None).encode()

@@ -17,11 +17,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding im
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.release import RELEASE
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.kept_lines import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
-    SecretError,
-    SecretStore,
-    directory_of,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import managers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import role_result
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import host_cluster
@@ -114,10 +111,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return parts, findings
 
     def _contents(self) -> Contents:
-        names = ("bedplate_secrets_dir", "bedplate_cluster")
         try:
-            directory = directory_of({name: self._templar.template(self._task_vars.get(name)) for name in names})
-            return Contents(self, self._variables, SecretStore(directory))
+            return Contents(self, self._variables, secrets_of(self._task_vars, self._templar, self._loader))
         except (AnsibleError, SecretError):
             return Contents(self, self._variables, None)  # then secrets are compared by owner and mode alone
 

@@ -12,11 +12,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
-    SecretError,
-    SecretStore,
-    directory_of,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import (
     build_mirror,
     cluster_mirror,
@@ -87,8 +84,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _signer(self, order: build_mirror.Order, variables: dict[str, Any]) -> Signer | None:
         """Return the mirror's key, made on first use; None where there is none and nothing is to be signed."""
-        names = ("bedplate_secrets_dir", "bedplate_cluster")
-        store = SecretStore(directory_of({name: self._templar.template(variables.get(name)) for name in names}))
+        store = secrets_of(variables, self._templar, self._loader)
         if order.check or order.list_only:
             return signing.signer(store.text(cluster_mirror.SECRET)) if store.has(cluster_mirror.SECRET) else None
         return signing.signer(

@@ -19,6 +19,8 @@ from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.package_access import certificate_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import (
     NOT_AS_TEXT,
     has_template,
@@ -29,12 +31,13 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
     summary,
     unknown_variables,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import host_cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import plain_mistakes, role_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import plain_mistakes, role_mistakes, run_secrets
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -67,9 +70,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         )
         renamed = renamed_variables()
         old_names: dict[str, list[str]] = {}
-        read = (*prefixes, *renamed, *plain_mistakes.PLAIN)
+        run_wide: dict[str, list[str]] = {}
+        read = (*prefixes, *renamed, *plain_mistakes.PLAIN, *run_secrets.VARIABLES)
         for place, own in _Variables(inventory, self._loader, read).own():
             for name, value in own.items():
+                if name in run_secrets.VARIABLES and place != "group all":
+                    run_wide.setdefault(name, []).append(place)
                 if name in plain_mistakes.PLAIN:
                     places.setdefault(name, []).append(place)
                 if name in renamed:
@@ -98,12 +104,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += self._choices(inventory, places, templated, specified)
         cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
         mistakes += self._requests(inventory, places, cluster)
+        mistakes += [f"{summary(found)}: {run_secrets.misplaced(name)}" for name, found in run_wide.items()]
         if cluster is None:
-            mistakes += self._plain(variables)
+            cluster, found = self._plain(variables)
+            mistakes += found
         else:
             mistakes += self._of_cluster(cluster, variables)
             if told := notices(cluster):
                 result["warnings"] = told
+        if cluster is not None:
+            mistakes += self._secrets(cluster, variables)
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
@@ -118,20 +128,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         found += buildable.fabric_mistakes(cluster, boolean(self._task.args.get("fabric", False)))
         if boolean(self._task.args.get("gpu", False)):
             found += key_mistakes(cluster)
-        return found
+        return found + certificate_mistakes(cluster.package_access)
 
-    def _plain(self, variables: Mapping[str, Any]) -> list[str]:
-        """Return mistakes of the cluster that an inventory without a cluster file describes."""
+    def _plain(self, variables: Mapping[str, Any]) -> tuple[Cluster | None, list[str]]:
+        """Return the cluster that an inventory without a cluster file describes, and its mistakes."""
         controllers = variables["groups"].get("slurm_controllers")
         if not controllers:
-            return []
+            return None, []
         try:
             own = dict(variables["hostvars"][controllers[0]])
             of_controller = {**own, "groups": variables["groups"], "hostvars": variables["hostvars"]}
-            host_cluster("slurm", of_controller, self._templar.template)
+            return host_cluster("slurm", of_controller, self._templar.template), []
         except ValueError as error:
-            return str(error).splitlines()
-        return []
+            return None, str(error).splitlines()
 
     def _requests(self, inventory: Any, places: Mapping[str, list[str]], cluster: Cluster | None) -> list[str]:
         """Return mistakes of the software that variables of hosts request."""
@@ -143,6 +152,19 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
         found = plain_mistakes.mistakes(inventory.hosts.values(), places, cluster, variables)
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
+
+    def _secrets(self, cluster: Cluster, variables: Mapping[str, Any]) -> list[str]:
+        """Return what is wrong with the secrets of this run."""
+        entries = []
+        for name in variables:
+            if name.endswith("_extra_files"):
+                with suppress(AnsibleError):
+                    entries += list(self._templar.template(variables[name]) or ())
+        try:
+            found = secrets_of(variables, self._templar, self._loader)
+            return run_secrets.mistakes(found, cluster, self._task.args.get("secrets") or (), entries)
+        except SecretError as error:
+            return [str(error)]
 
     def _choices(
         self,

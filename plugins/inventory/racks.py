@@ -69,6 +69,9 @@ options:
   fabric:
     description: The fabric; with it Slurm gets a tree topology.
     type: dict
+  package_access:
+    description: "How apt and dnf of all machines reach their repositories: proxy, certificates, passwords."
+    type: dict
   gpu_stack:
     description: The GPU nodes' software, as one pinned set.
     type: dict

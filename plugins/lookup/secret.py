@@ -9,7 +9,8 @@ author: The bedplate authors
 version_added: 0.1.0
 short_description: A secret of the cluster, as text
 description:
-  - Returns a secret of the cluster from the control node, for use inside a template. It is made when it does not exist yet.
+  - Returns a secret of the cluster from the control node, for use inside a template. The variable C(bedplate_secrets) gives it,
+    or the secrets directory, where it is made when it does not exist yet and C(bedplate_secrets_make) is not false.
   - In check mode none is made; a placeholder stands in, which is the same every time.
   - A template with a secret needs C(sensitive) in M(bedplate.cluster.files), so that its content is shown nowhere.
   - A secret that is a whole file is better written with C(secret) in M(bedplate.cluster.files), the only way for bytes, and
@@ -53,17 +54,13 @@ _raw:
   elements: str
 """
 
-from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleLookupError
 from ansible.plugins.lookup import LookupBase
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
-    SecretError,
-    SecretStore,
-    directory_of,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 
 
 class LookupModule(LookupBase):  # type: ignore[misc]
@@ -75,11 +72,7 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         self.set_options(var_options=variables, direct=kwargs)
         create = not self._templar.template(variables.get("ansible_check_mode", False))
         try:
-            store = SecretStore(self._directory(variables))
-            return [store.text(str(term), self.get_option("length"), create) for term in terms]
+            found = secrets_of(variables, self._templar, self._loader, self.get_option("directory"))
+            return [found.text(str(term), self.get_option("length"), create) for term in terms]
         except SecretError as error:
             raise AnsibleLookupError(f"bedplate.cluster.secret: {error}") from error
-
-    def _directory(self, variables: dict[str, Any]) -> Path:
-        cluster = self._templar.template(variables.get("bedplate_cluster"))
-        return directory_of({"bedplate_secrets_dir": self.get_option("directory"), "bedplate_cluster": cluster})

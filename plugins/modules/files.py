@@ -53,9 +53,11 @@ options:
         type: str
       secret:
         description:
-          - The name of a secret of the cluster, written as it is. It is made when it does not exist yet.
+          - The name of a secret of the cluster, written as it is. The variable C(bedplate_secrets) gives it, or the secrets
+            directory, where it is made when it does not exist yet and C(bedplate_secrets_make) is not false.
           - A node that bedplate once gave another one, which the directory of secrets has never had, refuses it, unless the
-            variable C(bedplate_new_secrets) is true. So a lost directory does not give a running cluster new keys.
+            variable C(bedplate_new_secrets) is true. So a lost directory does not give a running cluster new keys. For a
+            secret of C(bedplate_secrets), its C(replaces) lists what a node may have instead.
           - V(true) marks a content from elsewhere as sensitive.
         type: raw
       kind:
@@ -65,6 +67,15 @@ options:
       length:
         description: How many characters or bytes a new secret is to have. C(munge_key) has 1024, others 32.
         type: int
+      used_by:
+        description:
+          - Units that use a O(files[].secret). Where one of them runs with another content that bedplate did not write, the
+            file is refused, unless C(bedplate_new_secrets) is true.
+        type: list
+        elements: str
+      secrets:
+        description: Marks in O(files[].content), each with the name of the secret that replaces it. None of these is made.
+        type: dict
       sensitive:
         description: Show the content nowhere, not in diffs either.
         type: bool

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: role_variables
-short_description: Find variables of the inventory that no role takes, or not with this value, and mistakes in the plan of the fabric
+short_description: Find wrong variables and secrets of the inventory, and mistakes in the plan of the fabric
 version_added: 0.1.0
 description:
   - Ansible ignores a misspelt role variable. This action compares the names of all variables with the argument specs of this
@@ -20,7 +20,16 @@ description:
   - What makes the fabric of the cluster file impossible, such as more cables than a switch has ports, is a failure, too.
   - The variables of the fabric's playbooks, such as C(fabric_slurm_version), are looked at as well.
   - Runs on the control node and connects to nobody.
+  - The secrets of the variable C(bedplate_secrets) are read, and one that cannot be used is a failure. So is a variable of that
+    name for a group or a host. No value is shown.
 options:
+  secrets:
+    description:
+      - Roles whose secrets this run needs. One that the secrets directory has and that cannot be used is a mistake, too, and
+        with C(bedplate_secrets_make=false) one that is missing.
+    type: list
+    elements: str
+    default: []
   gpu:
     description: Whether a key of a repository of GPU software that cannot be read is a mistake, too.
     type: bool

@@ -17,6 +17,7 @@ from .cluster_model import (
     Nic,
     Node,
     Numa,
+    PackageAccess,
     Partition,
     Profile,
     Rack,
@@ -30,7 +31,7 @@ from .schema.fields import Mistake, Mistakes, walk
 
 __all__ = [
     "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa",
-    "Partition", "Profile", "Rack", "Services", "Slurm", "Tenant", "load",
+    "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "Tenant", "load",
 ]  # fmt: skip
 
 _loaded: dict[tuple[str, int, int, int], Cluster] = {}

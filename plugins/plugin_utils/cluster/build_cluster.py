@@ -12,6 +12,7 @@ from .gpu_stack_checks import with_gpu_stacks
 from .mig_split import with_mig
 from .name_clashes import check_names
 from .needed_options import check_needed
+from .package_access import package_access_of
 from .profiles import profiles_of
 from .rack_layout import Floor
 from .rails import with_rails
@@ -50,6 +51,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         partitions=partitions,
         slurm=slurm,
         fabric=fabric_of(data["fabric"], floor, profiles, partitions, mistakes),
+        package_access=package_access_of(data["package_access"], profiles, path, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
     )
     check_names(cluster, mistakes)

@@ -285,6 +285,30 @@ class Fabric:
     switch_racks: tuple[tuple[str, str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class PackageLogin:
+    """A server of packages that wants a user and a password; `secret` is the name of the password."""
+
+    url: str
+    user: str
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class PackageAccess:
+    """How package managers reach repositories. `proxy` is an address or "", `ca` the path of PEM certificates or ""."""
+
+    proxy: str = ""
+    no_proxy: tuple[str, ...] = ()
+    ca: str = ""
+    logins: tuple[PackageLogin, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the names of the passwords."""
+        return tuple(dict.fromkeys(login.secret for login in self.logins))
+
+
 @dataclass
 class Cluster:
     """A whole cluster file, checked."""
@@ -302,6 +326,7 @@ class Cluster:
     partitions: dict[str, Partition]
     slurm: Slurm
     fabric: Fabric | None
+    package_access: PackageAccess | None = None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
     # Path, inode, time and size of the file that was read; two clusters with one stamp are alike.

@@ -14,6 +14,7 @@ from ..gpu_stack.apt_repositories import of_stack
 from ..gpu_stack.resolve import Request, Stack, StackError, resolve
 from .cluster_model import Cluster, GpuMirror, GpuStack, Profile
 from .late_mistakes import MistakeCollector
+from .package_access import refuse_password
 from .schema.fields import Mistakes, Path
 from .schema.gpu_sections import GPU_STACK
 
@@ -98,7 +99,11 @@ def _keys_and_places(
             if name not in known:
                 mistakes.unknown((*places[section], name), "repository", name, known)
     keys = {name: _place(path, file) for name, path in (data.get("keys") or {}).items()}
+    for name, url in (data.get("urls") or {}).items():
+        refuse_password((*places["urls"], name), url, mistakes)
     mirror = data.get("mirror")
+    if mirror and mirror["url"]:
+        refuse_password((*places["mirror"], "url"), mirror["url"], mistakes)
     if not mirror or not mirror["url"] or not mirror["key"]:
         return keys, None
     return keys, GpuMirror(mirror["url"].rstrip("/"), _place(mirror["key"], file))

@@ -27,7 +27,9 @@ _JWT = "auth/jwt"
 @cache
 def rows() -> dict[str, list[dict[str, Any]]]:
     """Return the table, `slurm` and `slurmdbd` -> rows."""
-    table: dict[str, list[dict[str, Any]]] = json.loads(FilePath(__file__).with_name("needed.json").read_text())
+    table: dict[str, list[dict[str, Any]]] = json.loads(
+        FilePath(__file__).parent.joinpath("schema", "needed.json").read_text()
+    )
     return table
 
 

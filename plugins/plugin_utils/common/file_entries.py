@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -18,7 +18,7 @@ _OWNED = ("owner", "group", "mode")
 _COMMON = ("path", "state", "notify")
 SOURCES = ("content", "template", "src", "secret")
 _KEYS = {
-    "file": (*_COMMON, *_OWNED, *SOURCES, "validate", "scope", "sensitive", "kind", "length"),
+    "file": (*_COMMON, *_OWNED, *SOURCES, "validate", "scope", "sensitive", "kind", "length", "secrets", "used_by"),
     "directory": (*_COMMON, *_OWNED),
     "link": (*_COMMON, "target"),
     "block": (*_COMMON, "content", "after", "validate"),
@@ -37,7 +37,16 @@ def source_of(entry: Mapping[str, Any]) -> list[str]:
 
 def is_sensitive(entry: Mapping[str, Any]) -> bool:
     """Whether nobody may see the content."""
-    return bool(entry.get("secret")) or entry.get("sensitive") is True
+    return bool(entry.get("secret") or entry.get("secrets")) or entry.get("sensitive") is True
+
+
+def text_with_secrets(entry: Mapping[str, Any], secret: Callable[[str], str] | None) -> str:
+    """Return the content of an entry with the secrets that its `secrets` names in place of their marks."""
+    text = str(entry["content"])
+    for mark, name in (entry.get("secrets") or {}).items():
+        assert secret
+        text = text.replace(str(mark), secret(str(name)))
+    return text
 
 
 def notify_of(entry: Mapping[str, Any]) -> list[str]:
@@ -147,7 +156,11 @@ def _file(entry: Mapping[str, Any]) -> list[str]:
     if "sensitive" in entry and not isinstance(entry["sensitive"], bool):
         found.append(f"sensitive {entry['sensitive']!r}; allowed: true, false")
     if sources != ["secret"]:
-        found += [f"{key} goes with secret only" for key in ("kind", "length") if key in entry]
+        found += [f"{key} goes with secret only" for key in ("kind", "length", "used_by") if key in entry]
+    if "secrets" in entry and (sources != ["content"] or not _is_text_map(entry["secrets"])):
+        found.append("secrets: allowed with content only: a map of marks in the content to names of secrets")
+    if "used_by" in entry and not _is_text_list(entry["used_by"]):
+        found.append("used_by: allowed: a list of units")
     found += shape_mistakes(entry.get("kind"), entry.get("length"))
     return found + _scope(entry, sources) + _validate(entry.get("validate"))
 
@@ -210,6 +223,14 @@ def _nested(files: Iterable[Any]) -> list[str]:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
+
+
+def _is_text_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(map(_is_text, value))
+
+
+def _is_text_map(value: Any) -> bool:
+    return isinstance(value, Mapping) and _is_text_list([*value, *value.values()])
 
 
 def _type(value: Any) -> str:

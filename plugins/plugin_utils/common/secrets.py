@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The secrets of a cluster: one file each on the control node, outside git, made on first use."""
+"""The secrets directory of a cluster: one file each on the control node, outside git, made on first use."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.files impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import digest
 
 KINDS = ("password", "bytes")
-_NAME = re.compile(r"[a-z0-9_]{1,100}\Z")
+NAME = re.compile(r"[a-z0-9_]{1,100}\Z")
 # No sign at all: such a password needs no quoting in a URL, in SQL, in a shell, in an ini file.
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = {"password": 32, "bytes": 32}
 # What some programs want of their secret, by the name roles give it.
 _KNOWN = {"munge_key": ("bytes", 1024), "jwt_key": ("bytes", 32)}
+# The fewest bytes: munged refuses a shorter key, and RFC 7518 a shorter one for HS256.
+_LEAST = {"munge_key": (32, "munge"), "jwt_key": (32, "HS256")}
 _LENGTHS = range(16, 65537)
+MIRROR_KEY = "mirror_signing_key"
+"""Name of the secret key that signs the package mirror."""
 
 
 class SecretError(ValueError):
@@ -50,7 +54,7 @@ class SecretStore:
 
         The placeholder is the same every time and differs from every secret: check mode shows a change, as it must.
         """
-        if not _NAME.match(name):
+        if not NAME.match(name):
             raise SecretError(f"secret {name!r}; allowed: a name of a-z, 0-9 and _, as munge_key")
         path = self.directory / name
         try:
@@ -75,12 +79,12 @@ class SecretStore:
         except FileNotFoundError:
             return []
         except (OSError, ValueError) as error:
-            raise SecretError(f"{self._history(name)} cannot be read by {_me()}: {error}") from error
+            raise SecretError(f"{self._history(name)} cannot be read by {user_name()}: {error}") from error
 
     def refusal(self, name: str) -> str:
         """Return what to say on a node that has a secret which this directory has never had."""
         return (
-            f"bedplate wrote this {name}, but not from the secrets directory {self.directory} of {_me()} on "
+            f"bedplate wrote this {name}, but not from the secrets directory {self.directory} of {user_name()} on "
             f"{socket.gethostname()}, which has never had it. So that directory was lost, or somebody else runs this cluster, "
             "with another user, machine or bedplate_secrets_dir. Nothing was written: a new one would cut this machine off "
             f"from the rest of a running cluster. Restore the directory, or copy {name} into it from the machine that has it; "
@@ -90,12 +94,9 @@ class SecretStore:
     def text(self, name: str, length: int | None = None, create: bool = True) -> str:
         """Return a secret for use inside a text; a line end after it, which an editor leaves, is no part of it."""
         if _KNOWN.get(name, ("password",))[0] == "bytes":
-            raise self._no_text(name, "random bytes")
+            raise no_text(name, str(self.directory / name), "random bytes")
         data = self.get(name, "password", length, create)
-        try:
-            return data.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as error:
-            raise self._no_text(name, f"{len(data)} random bytes") from error
+        return plain_text(name, data, str(self.directory / name))
 
     def has(self, name: str) -> bool:
         """Whether there is such a secret already."""
@@ -107,12 +108,6 @@ class SecretStore:
             self._make(self.directory / name, make())
         return self.get(name)
 
-    def _no_text(self, name: str, what: str) -> SecretError:
-        return SecretError(
-            f"secret {name}: {self.directory / name} is for {what}, which are no text. Write it with "
-            f"`secret: {name}` in an entry of bedplate.cluster.files"
-        )
-
     def _read(self, path: Path) -> bytes:
         try:
             status = path.stat()
@@ -123,7 +118,7 @@ class SecretStore:
                 )
             data = path.read_bytes()
         except PermissionError as error:
-            raise SecretError(f"{path} cannot be read by {_me()}; run as the user who owns it") from error
+            raise SecretError(f"{path} cannot be read by {user_name()}; run as the user who owns it") from error
         except (IsADirectoryError, NotADirectoryError) as error:
             raise SecretError(f"{path} is no file: {error.strerror}") from error
         if not data:
@@ -151,7 +146,7 @@ class SecretStore:
             self._make_directory()
             write_new(path, data, 0o400)
         except OSError as error:
-            raise SecretError(f"{path} cannot be made by {_me()}: {error.strerror}") from error
+            raise SecretError(f"{path} cannot be made by {user_name()}: {error.strerror}") from error
 
     def _make_directory(self) -> None:
         missing = [path for path in (self.directory, *self.directory.parents) if not path.exists()]
@@ -170,27 +165,64 @@ class SecretStore:
             )
 
     def _refuse_git(self) -> None:
-        real = self.directory.resolve()
-        tree = next((path for path in (real, *real.parents) if (path / ".git").exists()), None)
-        if tree is None:
-            return
-        ignored, said = _is_ignored(tree, real)
-        if not ignored:
+        # A name inside the directory: so a pattern that ends in a slash counts before the directory is there.
+        tree, said = exposing_tree(self.directory.resolve() / "secret")
+        if tree is not None:
             raise SecretError(
                 f"{self.directory} lies in the git work tree {tree} and {said}: the cluster's secrets would "
                 "end up in a commit. Set bedplate_secrets_dir to a directory outside, or add it to .gitignore"
             )
 
 
-def _is_ignored(tree: Path, directory: Path) -> tuple[bool, str]:
-    """Return whether git ignores a directory, and if not, what to say about it."""
-    # A name inside the directory: so a pattern that ends in a slash counts before the directory is there.
-    command = ["git", "-C", str(tree), "check-ignore", "--quiet", str(directory / "secret")]
+def exposing_tree(file: Path) -> tuple[Path | None, str]:
+    """Return the git work tree in which a file could be committed, and why; None where there is none, or it ignores the file."""
+    tree = next((path for path in file.parents if (path / ".git").exists()), None)
+    if tree is None:
+        return None, ""
+    command = ["git", "-C", str(tree), "check-ignore", "--quiet", str(file)]
     # In a hook git points these variables at its own repository, which may be another one.
     done = run(command, 30.0, environment={name: None for name in os.environ if name.startswith("GIT_")})
-    if done.code == 1:
-        return False, "git does not ignore it"
-    return done.code == 0, f"git cannot say whether it is ignored ({done.stderr.strip()})"
+    if done.code == 0:
+        return None, ""
+    said = (
+        "git does not ignore it" if done.code == 1 else f"git cannot say whether it is ignored ({done.stderr.strip()})"
+    )
+    return tree, said
+
+
+def git_mistake(file: Path) -> str:
+    """Return the mistake in the place of a file with a secret, or "": it could be committed."""
+    tree, said = exposing_tree(file.resolve())
+    if tree is None:
+        return ""
+    return (
+        f"{file}: lies in the git work tree {tree}, and {said}, so the secret could be committed; allowed: a file outside, one "
+        "that .gitignore lists, or one that ansible-vault encrypted"
+    )
+
+
+def size_mistake(name: str, data: bytes) -> str:
+    """Return the mistake in the size of a key, or ""."""
+    least, reader = _LEAST.get(name, (0, ""))
+    if len(data) >= least:
+        return ""
+    return f"has {len(data)} bytes, and {reader} needs at least {least}. Give the whole key; for random bytes use base64 or file"
+
+
+def plain_text(name: str, data: bytes, place: str) -> str:
+    """Return a secret as text, without a line end after it. SecretError: it is no text."""
+    try:
+        return data.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise no_text(name, place, f"{len(data)} random bytes") from error
+
+
+def no_text(name: str, place: str, what: str) -> SecretError:
+    """Return the error for a secret that cannot be used inside a text."""
+    return SecretError(
+        f"secret {name}: {place} is for {what}, which are no text. Write it with "
+        f"`secret: {name}` in an entry of bedplate.cluster.files"
+    )
 
 
 def default_directory(cluster: str) -> str:
@@ -212,7 +244,13 @@ def directory_of(variables: Mapping[str, object]) -> Path:
             "nobody says where the cluster's secrets are: neither bedplate_secrets_dir nor bedplate_cluster (which the "
             "inventory plugin bedplate.cluster.racks sets) is defined for this host"
         )
-    return Path(str(directory) if directory else default_directory(str(cluster))).expanduser()
+    try:
+        return Path(str(directory) if directory else default_directory(str(cluster))).expanduser()
+    except RuntimeError:
+        raise SecretError(
+            "bedplate_secrets_dir: this user has no home directory. Set bedplate_secrets_dir to an absolute path, or give all secrets "
+            "in bedplate_secrets"
+        ) from None
 
 
 def shape_mistakes(kind: object, length: object) -> list[str]:
@@ -240,5 +278,6 @@ def _generate(kind: str, length: int) -> bytes:
     return "".join(secrets.choice(_ALPHABET) for _ in range(length)).encode()
 
 
-def _me() -> str:
+def user_name() -> str:
+    """Return the user who runs this, for messages."""
     return os.environ.get("USER") or f"uid {os.getuid()}"

@@ -13,6 +13,7 @@ from typing import Any
 from ..cluster import Cluster
 from ..cluster.gpu_stack_checks import armored
 from ..common.role_interfaces import misspelt_variables
+from ..common.secrets import MIRROR_KEY
 from ..gpu_stack import apt_repositories, driver_versions, stack_table
 from ..gpu_stack.parts import driver_part
 from ..gpu_stack.parts.part_plan import GpuSoftware, software_of
@@ -21,7 +22,7 @@ from .mirror_model import File, MirrorError, MirrorOrigin, MirrorSystem, Need, P
 
 PREFIX = "mirror_"
 VARIABLES = ("mirror_cache", "mirror_directory", "mirror_files", "mirror_list_only", "mirror_packages", "mirror_prune")
-SECRET = "mirror_signing_key"
+SECRET = MIRROR_KEY
 # Where a distribution has what everything else depends on.
 _BASE = {"debian": ("main",), "canonical": ("main", "universe")}
 _KEYRINGS = {"debian": "debian-archive-keyring", "canonical": "ubuntu-keyring"}

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import digest
 
-from ..common.file_entries import is_sensitive, source_of
-from ..common.secrets import SecretStore
+from ..common.cluster_secrets import ClusterSecrets
+from ..common.file_entries import is_sensitive, source_of, text_with_secrets
+from ..common.secrets import SecretError
 from .host_variables import RoleRenderer, RoleVariables
 
 _MODES = {"file": "0644", "directory": "0755"}
@@ -18,7 +19,7 @@ _MODES = {"file": "0644", "directory": "0755"}
 class Contents:
     """Make rows of the part `files` from entries of bedplate.cluster.files."""
 
-    def __init__(self, action: Any, variables: RoleVariables, secrets: SecretStore | None) -> None:
+    def __init__(self, action: Any, variables: RoleVariables, secrets: ClusterSecrets | None) -> None:
         self._action = action
         self._variables = variables
         self._secrets = secrets
@@ -46,7 +47,7 @@ class Contents:
         value = entry[kind]
         if kind == "secret":
             # One that this control node does not have is not made only to be compared.
-            if self._secrets is None or not self._secrets.has(str(value)):
+            if self._secrets is None or not self._has(self._secrets, [str(value)]):
                 return None
             return self._secrets.get(str(value), entry.get("kind"), entry.get("length"), create=False)
         if kind in ("template", "src"):
@@ -55,7 +56,21 @@ class Contents:
                 return renderer.file(str(value))
             scope = entry.get("scope") == "cluster"
             return renderer.cluster_template(str(value)) if scope else renderer.template(str(value), str(entry["path"]))
-        return value if isinstance(value, bytes) else str(value).encode()
+        if isinstance(value, bytes):
+            return value
+        if names := [str(name) for name in (entry.get("secrets") or {}).values()]:
+            if self._secrets is None or not self._has(self._secrets, names):
+                return None
+            return text_with_secrets(entry, self._secrets.existing_text).encode()
+        return str(value).encode()
+
+    @staticmethod
+    def _has(secrets: ClusterSecrets, names: Iterable[str]) -> bool:
+        """Return whether this control node has all of these secrets; in a directory that is not safe it has none."""
+        try:
+            return all(secrets.has(name) for name in names)
+        except SecretError:
+            return False
 
     def _renderer(self, role: str) -> RoleRenderer:
         action, variables = self._action, self._variables.variables(role)

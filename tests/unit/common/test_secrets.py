@@ -19,8 +19,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import sec
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import (
     SecretError,
     SecretStore,
-    _me,
     directory_of,
+    user_name,
 )
 from tests.kit import sentences
 
@@ -29,7 +29,7 @@ SENTENCES = Path(__file__).with_name("sentences.txt")
 
 def said(error: pytest.ExceptionInfo[SecretError], base: Path) -> list[str]:
     """Return a message without the directories and the user of a test."""
-    return [str(error.value).replace(str(base), "").replace(f" by {_me()}", " by USER")]
+    return [str(error.value).replace(str(base), "").replace(f" by {user_name()}", " by USER")]
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_check_mode_does_not_note_what_it_reads(directory: Path) -> None:
 def test_a_history_that_is_none(directory: Path) -> None:
     (directory / ".a.known").mkdir(parents=True)
     directory.chmod(0o700)
-    with pytest.raises(SecretError, match=f"^{directory}/.a.known .* by {_me()}: ") as caught:
+    with pytest.raises(SecretError, match=f"^{directory}/.a.known .* by {user_name()}: ") as caught:
         SecretStore(directory).known("a")
     sentences.check(SENTENCES, "a history of a secret that cannot be read", said(caught, directory))
 

@@ -99,7 +99,7 @@ def hosts(cluster: Cluster) -> Iterator[str]:
 
 
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
-# What no cluster file of the tree has: IMEX, MIG, module options, a driver that runs in another version.
+# What no cluster file of the tree has: IMEX, MIG, module options, a proxy, a driver that runs in another version.
 RARE = """\
 plugin: bedplate.cluster.racks
 site: s
@@ -116,6 +116,7 @@ racks:
 hosts: {ctl1: {address: 10.0.0.10}}
 services: {controllers: [ctl1]}
 partitions: {all: {nodes: all}}
+package_access: {proxy: "http://p:1", ca: ca.pem, logins: [{url: "http://p:1", user: u, password: p}]}
 gpu_stack:
   os: ubuntu-24.04
   source: nvidia
@@ -162,6 +163,7 @@ def paths(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return every path of every part on every kind of host of every cluster file of this tree, and of the rare one."""
     folder = tmp_path_factory.mktemp("rare")
     (folder / "nvidia.asc").write_text(KEY)
+    (folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     (folder / "rare.bedplate.yml").write_text(RARE)
     doca = {"stack": "doca", "doca_url": "https://x/y", "doca_key": str(folder / "nvidia.asc"), "doca_version": "1-1"}
     VARIABLES["rdma"].append({f"rdma_{name}": value for name, value in doca.items()})

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from ...common.command import run
 from . import blocks
 from .manifest import ManagedPath, Records, digest
 
@@ -39,6 +40,8 @@ class DesiredFile:
     # What to say where bedplate wrote another content, unless its digest is one of `replaces`. Empty: it may replace any.
     refusal: str = ""
     replaces: list[str] = field(default_factory=list)
+    # Units that use the content. One that runs refuses another content than one that bedplate did not write, as `replaces` allows.
+    used_by: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -219,6 +222,8 @@ class _Planner:
         hidden = entry.sensitive or bool(old and old.sensitive)
         if content and entry.refusal and old and old.sha256 not in ("", digest(entry.content), *entry.replaces):
             result.problems.append(f"{entry.path}: {entry.refusal}")
+        if content and entry.used_by and not old and digest(before.content) not in entry.replaces:
+            self._refuse_in_use(entry, before)
         if content or attributes:
             incomplete = self.check and (bool(missing) or (entry.state != "link" and (uid is None or gid is None)))
             result.changes.append(FileChange(entry, before, content, uid, gid, hidden, incomplete))
@@ -237,6 +242,16 @@ class _Planner:
             owner="" if entry.state == "link" else entry.owner,
             group="" if entry.state == "link" else entry.group,
         )
+
+    def _refuse_in_use(self, entry: DesiredFile, before: Current) -> None:
+        """A file that bedplate did not write, with a running unit that uses it, is of a cluster that somebody else set up."""
+        running = _active(entry.used_by) if before.kind != "absent" else []
+        if running:
+            self.result.problems.append(
+                f"{entry.path}: {', '.join(running)} runs here with another content, which bedplate did not write. Nothing was written: a "
+                "new one would cut this machine off from its cluster. To keep the one of this machine, import it (docs/primitives.md, "
+                "Import keys). To replace it, run with -e bedplate_new_secrets=true, or stop the unit"
+            )
 
     def _compare_block(self, entry: DesiredFile) -> None:
         """A block is a change of a file that somebody else owns, and keeps its owner and mode."""
@@ -384,6 +399,14 @@ def _differs(entry: DesiredFile, before: Current) -> bool:
     return (entry.state == "file" and before.content != entry.content) or (
         entry.state == "link" and before.target != entry.target
     )
+
+
+def _active(units: Sequence[str]) -> list[str]:
+    """Return which of these units run."""
+    done = run(["systemctl", "is-active", *units], 30.0)
+    states = done.stdout.split("\n")
+    # One line for each unit, in order; without systemd there is none.
+    return [unit for unit, state in zip(units, states) if state in ("active", "activating", "reloading")]
 
 
 def _user_id(name: str) -> int:

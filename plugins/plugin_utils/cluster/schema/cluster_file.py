@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .fabric_section import FABRIC
 from .fields import Field
 from .gpu_sections import GPU_STACK, GPUS, PROFILE_GPU_STACK
@@ -252,6 +254,39 @@ _SLURM = {
     ),
 }
 
+_LINE: dict[str, Any] = {"pattern": r"[^\s\"#;]+", "allowed": "Allowed: text without blanks, quotes, # and ;."}
+_SERVER_LOGIN = {
+    "url": Field(
+        "Address of the server or of a part of it, such as https://mirror.example.org/gpu.", required=True, **_LINE
+    ),
+    "user": Field("User name.", required=True, **_LINE),
+    "password": Field(
+        "Name of the secret with the password, such as mirror_password; its value is in `bedplate_secrets`, never here.",
+        required=True,
+        pattern="[a-z0-9_]{1,100}",
+        allowed="Allowed: the name of a secret, of a-z, 0-9 and _. The password itself belongs into `bedplate_secrets`.",
+    ),
+}
+
+_PACKAGE_ACCESS = {
+    "proxy": Field("Proxy for HTTP and HTTPS, such as http://proxy.example.org:3128.", **_LINE),
+    "no_proxy": Field(
+        "Hosts that machines reach without the proxy, each a name or an address.",
+        "list",
+        item=Field("a host", pattern=r"[A-Za-z0-9][A-Za-z0-9.:-]*", allowed="Allowed: a host name or an address."),
+    ),
+    "ca": Field(
+        "Certificates (PEM) by which HTTPS servers and proxies of packages are judged, instead of the machine's own: a path beside the "
+        "cluster file or an absolute one.",
+        **TEXT,
+    ),
+    "logins": Field(
+        "Servers, and the proxy, that want a user and a password.",
+        "list",
+        item=Field("a server", "section", fields=_SERVER_LOGIN),
+    ),
+}
+
 CLUSTER_FILE = Field(
     "A bedplate cluster file.",
     "section",
@@ -296,6 +331,11 @@ CLUSTER_FILE = Field(
         ),
         "slurm": Field("Slurm's release, options and accounts.", "section", default={}, fields=_SLURM),
         "fabric": Field("The fabric; with it Slurm gets a tree topology.", "section", fields=FABRIC),
+        "package_access": Field(
+            "How apt and dnf of all machines reach their repositories: proxy, certificates, passwords.",
+            "section",
+            fields=_PACKAGE_ACCESS,
+        ),
         "gpu_stack": Field("The GPU nodes' software, as one pinned set.", "section", fields=GPU_STACK),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),

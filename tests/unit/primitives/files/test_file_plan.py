@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files import file_writer
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files import file_plan, file_writer
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files import manifest as node_manifest
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_plan import DesiredFile, plan
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import NodeFilesError
@@ -436,3 +437,52 @@ def test_what_must_not_be_replaced_may_be_by_its_heir_or_where_bedplate_did_not_
     result = node.apply(*entries, node.file("absent", "new", refusal="no."))
     assert node.names(result["changed_files"]) == ["key", "edited", "package", "absent"]
     assert unpack(pack(entries)) == entries
+
+
+KEY, OLD = b"the key of bedplate", b"the key of a cluster that somebody else set up"
+
+
+@pytest.fixture
+def slurmd_runs(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Stand in for systemctl on a machine where slurmd runs; return what it was asked."""
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], _seconds: float) -> Outcome:
+        asked.append(list(argv))
+        return Outcome(3, "".join("active\n" if unit == "slurmd.service" else "inactive\n" for unit in argv[2:]), "")
+
+    monkeypatch.setattr(file_plan, "run", run)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("old", "keys", "is_refused"),
+    [
+        (OLD, {"used_by": ["slurmctld.service", "slurmd.service"]}, True),
+        (OLD, {"used_by": ["slurmctld.service"]}, False),
+        (OLD, {"used_by": ["slurmd.service"], "replaces": [node_manifest.digest(OLD)]}, False),
+        (OLD, {}, False),
+        (KEY, {"used_by": ["slurmd.service"]}, False),
+        (None, {"used_by": ["slurmd.service"]}, False),
+    ],
+)
+def test_a_key_that_bedplate_did_not_write_stays_while_a_unit_runs_with_it(
+    tmp_path: Path, slurmd_runs: list[list[str]], old: bytes | None, keys: dict[str, list[str]], is_refused: bool
+) -> None:
+    node = Node(tmp_path)
+    if old is not None:
+        (node.root / "key").write_bytes(old)
+    decided = plan("demo", [node.file("key", KEY, **keys)], {}, check=False)
+    assert [problem.split(": ")[0] for problem in decided.problems] == ([str(node.root / "key")] if is_refused else [])
+    assert not is_refused or "slurmd.service runs here" in decided.problems[0]
+    # Without a difference nobody asks systemd.
+    assert slurmd_runs == [] if old in (KEY, None) else True
+
+
+def test_a_key_that_bedplate_wrote_is_guarded_by_its_record(tmp_path: Path, slurmd_runs: list[list[str]]) -> None:
+    node = Node(tmp_path)
+    (node.root / "key").write_bytes(OLD)
+    wanted = node.file("key", KEY, used_by=["slurmd.service"])
+    records = plan("demo", [replace(wanted, content=OLD)], {}, check=False).records
+    assert plan("demo", [wanted], records, check=False).problems == []
+    assert slurmd_runs == []

@@ -1,0 +1,80 @@
+"""The secrets of a run are checked before any node is touched, all mistakes at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import ClusterSecrets
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.given_secrets import GivenSecrets
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import run_secrets
+
+BASE = (Path(__file__).parents[1] / "cluster" / "base.yml").read_text()
+ACCESS = "package_access:\n  logins: [{url: 'http://m', user: a, password: mirror_password}]\n"
+ENTRY = {"path": "/etc/token", "secret": "site_token"}
+
+
+def mistakes(
+    folder: Path,
+    roles: list[str],
+    values: Any = None,
+    make: bool = False,
+    section: str = "",
+    entries: tuple[Any, ...] = (),
+) -> list[str]:
+    file = folder / "site.bedplate.yml"
+    file.write_text(BASE + section)
+    given = GivenSecrets(values, lambda value: value, Path.read_bytes)
+    found = ClusterSecrets(given, lambda: folder / "secrets", make)
+    return run_secrets.mistakes(found, load(str(file)), roles, entries)
+
+
+def test_slurm_needs_two_keys() -> None:
+    assert sorted(run_secrets.of_role("slurm")) == ["jwt_key", "munge_key"]
+
+
+def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, ["node_os", "slurm"], section=ACCESS, entries=(ENTRY,))
+    assert sorted(text.split(":")[0] for text in found) == [
+        "secret jwt_key", "secret mirror_password", "secret munge_key", "secret site_token",
+    ]  # fmt: skip
+    assert not (tmp_path / "secrets").exists()
+
+
+def test_what_can_be_made_is_no_mistake_but_a_foreign_password_is(tmp_path: Path) -> None:
+    (text,) = mistakes(tmp_path, ["node_os", "slurm"], make=True, section=ACCESS)
+    assert text.startswith("secret mirror_password: not found")
+
+
+def test_a_run_without_the_roles_needs_none(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, [], section=ACCESS, entries=(ENTRY,)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "is_slip"), [("munge_keys", True), ("mungekey", True), ("api_key", False), ("site_token", False)]
+)
+def test_a_name_that_is_nearly_a_known_one(tmp_path: Path, name: str, is_slip: bool) -> None:
+    found = mistakes(tmp_path, [], {name: "x" * 40}, entries=(ENTRY,))
+    assert (found != []) is is_slip
+    assert not is_slip or "Did you mean munge_key?" in found[0]
+
+
+def test_a_password_with_a_blank_is_refused(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, ["node_os"], {"mirror_password": "good\n"}, section=ACCESS) == []
+    (text,) = mistakes(tmp_path, ["node_os"], {"mirror_password": "two words"}, section=ACCESS)
+    assert text.startswith("secret mirror_password: ")
+    assert "two" not in text
+
+
+def test_a_secret_of_the_directory_is_read(tmp_path: Path) -> None:
+    store = SecretStore(tmp_path / "secrets")
+    for name in ("munge_key", "jwt_key"):
+        store.get(name)
+    assert mistakes(tmp_path, ["slurm"]) == []
+    (tmp_path / "secrets/jwt_key").chmod(0o444)
+    (text,) = mistakes(tmp_path, ["slurm"])
+    assert "jwt_key is open to others" in text
