@@ -35,7 +35,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets im
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import host_cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import run_cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import plain_mistakes, role_mistakes, run_secrets
 
@@ -132,13 +132,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _plain(self, variables: Mapping[str, Any]) -> tuple[Cluster | None, list[str]]:
         """Return the cluster that an inventory without a cluster file describes, and its mistakes."""
-        controllers = variables["groups"].get("slurm_controllers")
-        if not controllers:
-            return None, []
         try:
-            own = dict(variables["hostvars"][controllers[0]])
-            of_controller = {**own, "groups": variables["groups"], "hostvars": variables["hostvars"]}
-            return host_cluster("slurm", of_controller, self._templar.template), []
+            return run_cluster(variables, self._templar.template), []
         except ValueError as error:
             return None, str(error).splitlines()
 

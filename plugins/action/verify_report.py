@@ -14,7 +14,9 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.bedplate.cluster.plugins.action.node_state import RECORDS_RELEASE, is_whole_run
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Services
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import run_cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.update import update_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import collected, opensm_readback
 
@@ -38,27 +40,36 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         hosts = variables["ansible_play_hosts_all"]
         raw = variables["hostvars"].raw_get
         results = {host: raw(host).get(name) for host in hosts}
-        findings, said = self._findings(variables["bedplate_cluster_file"], results)
+        cluster = self._cluster(variables)
+        findings, said = self._findings(cluster, results)
         rows = finding.to_json(findings)
         if file := self._task.args.get("file"):
             self._write(Path(str(file)), rows)
-        if variables.get(RECORDS_RELEASE) and is_whole_run(variables):
+        if cluster and variables.get(RECORDS_RELEASE) and is_whole_run(variables):
             recorded = {host: (one or {}).get("release", "") for host, one in results.items()}
-            cluster = cluster_of(variables["bedplate_cluster_file"], "verify_report")
             lines = update_report.update_lines(
                 recorded, cluster, lambda: {host: raw(host) for host in hosts}, bool(self._task.check_mode)
             )
             result["warnings"] = ["\n".join(lines)] if lines else []
         return self._judged({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings, said)
 
-    def _findings(self, path: str, results: dict[str, Any]) -> tuple[list[Finding], str]:
+    def _cluster(self, variables: dict[str, Any]) -> Cluster | None:
+        """Return the cluster of the run; None for an inventory without a cluster file and without Slurm."""
+        if file := variables.get("bedplate_cluster_file"):
+            return cluster_of(file, "verify_report")
+        try:
+            return run_cluster(variables, self._templar.template)
+        except ValueError as error:
+            raise AnsibleActionFail(f"verify_report: {error}") from None
+
+    def _findings(self, cluster: Cluster | None, results: dict[str, Any]) -> tuple[list[Finding], str]:
         """Return all findings, and what to say of the subnet managers where all is as planned."""
-        services = cluster_of(path, "verify_report").services
+        services = cluster.services if cluster else Services((), (), (), (), ())
         found = collected.collected(results, services.controllers) + collected.unasked(results, services.controllers)
         managers = {host: results[host] for host in services.subnet_managers if results.get(host)}
-        if not any("opensm" in one for one in managers.values()):
+        if cluster is None or not any("opensm" in one for one in managers.values()):
             return finding.ordered(found), ""
-        of_fabric, said = opensm_readback.verdict(path, managers)
+        of_fabric, said = opensm_readback.verdict(cluster, managers)
         return finding.ordered([*found, *of_fabric]), "" if of_fabric else said
 
     def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:

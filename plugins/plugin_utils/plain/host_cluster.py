@@ -57,6 +57,17 @@ def host_cluster(role: str, variables: Mapping[str, Any], template: Template) ->
     return with_profile(cluster, host, requested_profile(machine.profile, settings, cluster.path, host))
 
 
+def run_cluster(variables: Mapping[str, Any], template: Template) -> Cluster | None:
+    """Return the cluster of a run from the variables of any of its hosts; None without a cluster file and without Slurm."""
+    if variables.get(FILE):
+        return load(str(template(variables[FILE])))
+    controllers = variables["groups"].get(SERVICES["controllers"])
+    if not controllers:
+        return None
+    own = dict(variables["hostvars"][controllers[0]])
+    return host_cluster("slurm", {**own, "groups": variables["groups"], "hostvars": variables["hostvars"]}, template)
+
+
 def _refuse_cluster_wide(cluster: Cluster, variables: Mapping[str, Any]) -> None:
     found = [name for name in (HARDWARE, *CLUSTER_WIDE) if variables.get(name) is not None]
     if found:

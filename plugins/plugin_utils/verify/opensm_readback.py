@@ -7,23 +7,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ansible.errors import AnsibleFilterError
+
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 
 from ..cluster import Cluster
 from ..fabric.core.places import counted, ordered
 from ..fabric.opensm import managers
 from ..fabric.opensm.manager_drift import PlannedManagers, manager_findings
-from ..hosts.filter_input import role_result
 
 
-def verdict(path: str, results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Finding], str]:
+def verdict(cluster: Cluster, results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Finding], str]:
     """Return the findings of all subnet managers, and what to say where there are none.
 
     `results` are those of bedplate.cluster.node_state by host, unreachable ones too.
     """
     told = {host: result.get("opensm") or {"unreachable": True} for host, result in results.items()}
     choices: dict[str, Any] = next((one["choices"] for one in told.values() if "choices" in one), {})
-    findings, summary = role_result(path, "opensm_verdict", lambda cluster: compared(cluster, told, choices))
+    try:
+        findings, summary = compared(cluster, told, choices)
+    except (KeyError, ValueError) as error:
+        raise AnsibleFilterError(f"opensm_verdict: {error.args[0]}") from None
     return [replace(one, kind=f"opensm-{one.kind}") for one in findings], summary
 
 

@@ -34,7 +34,7 @@ racks:
   r1: {nodes: 'gpu[1-2]', profile: split}
   r2: {nodes: old1, profile: whole}
 hosts: {ctl1: {address: 10.0.0.10}}
-services: {controllers: [ctl1]}
+services: {controllers: [ctl1], database: [ctl1]}
 slurm: {version: "VERSION"}
 partitions: {all: {nodes: all, default: true}}
 """
@@ -73,6 +73,14 @@ def test_instances_are_gres_types_beside_whole_gpus(tmp_path: Path) -> None:
     assert "NodeName=old1 Name=gpu Type=a100 File=/dev/nvidia[0-1]\n" in told["gres.conf"]
     assert "\nGresTypes=gpu\n" in told["slurm.conf"]
     assert "\nAccountingStorageTRES=gres/gpu,gres/gpu:3g.40gb,gres/gpu:1g.10gb\n" in told["slurm.conf"]
+
+
+def test_without_a_database_nothing_is_accounted(tmp_path: Path) -> None:
+    path = write(tmp_path, MIXED)
+    path.write_text(path.read_text().replace(", database: [ctl1]", ""))
+    configuration = render.slurm_files(load(path))["slurm.conf"]
+    assert "\nGresTypes=gpu\n" in configuration
+    assert "AccountingStorageTRES" not in configuration
 
 
 def test_one_layout_is_for_all_gpus_of_the_node(tmp_path: Path) -> None:

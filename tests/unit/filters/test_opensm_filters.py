@@ -11,6 +11,7 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import opensm_readback
 from tests.kit import sentences
 from tests.unit.filters import documented
@@ -120,7 +121,7 @@ def test_a_warning_fails_nothing():
 
 def test_verify_has_the_findings_of_the_verdict():
     told = {"sm1": {"opensm": facts("MASTER", unit="failed")}, "sm2": {"opensm": facts("STANDBY")}}
-    (found,), _summary = opensm_readback.verdict(str(SCENARIO), told)
+    (found,), _summary = opensm_readback.verdict(load(SCENARIO), told)
     assert (found.kind, found.where, found.severity) == ("opensm-unit", "sm1, molecule", "error")
     assert (found.expected, found.found) == ("opensm-plane@fabric.service active", "failed")
     assert found.remedy.startswith("`systemctl status opensm-plane@fabric.service`")
@@ -128,7 +129,7 @@ def test_verify_has_the_findings_of_the_verdict():
 
 def test_verify_names_a_subnet_manager_that_was_not_reached():
     results = {"sm1": {"opensm": facts("MASTER")}, "sm2": {"unreachable": True, "msg": "off"}}
-    (found,), _summary = opensm_readback.verdict(str(SCENARIO), results)
+    (found,), _summary = opensm_readback.verdict(load(SCENARIO), results)
     assert (found.kind, found.where) == ("opensm-host", "sm2, molecule")
     assert "not reached" in found.found
 
