@@ -41,6 +41,7 @@ lint-python: venv
 	ruff format --check .
 	mypy
 	$(BIN)/python -m tools.architecture --check
+	$(BIN)/python -m tools.prose
 	yamllint --strict .
 
 .PHONY: lint-ansible

@@ -86,7 +86,7 @@ def _name(path: Path, plugins: Path) -> str:
 
 
 def _imported_names(name: str, tree: ast.AST, paths: Mapping[str, Path]) -> set[str]:
-    """Return the dotted names below plugins/ that a module imports: of modules, of packages, or of folders without a file of their own."""
+    """Return the dotted names below plugins/ that a module imports: of modules, of packages, or of folders without __init__.py."""
     package = name.split(".") if paths[name].name == "__init__.py" else name.split(".")[:-1]
     found = {one[len(PACKAGE) + 1 :] for one in _full_names(tree) if one.startswith(f"{PACKAGE}.")}
     for node in ast.walk(tree):
@@ -156,7 +156,7 @@ def _arrows(
             yield f"{here}: this room is not in tools/rooms.yml; add it with its arrows, or move its files"
             continue
         yield from (
-            f"{_importer(code, here, there, root)}: imports {there}, and tools/rooms.yml has no such arrow for {here}; move the code, "
+            f"{_importer(code, here, there, root)}: imports {there}, and tools/rooms.yml does not allow it for {here}; move the code, "
             "or add the arrow and say in the commit why"
             for there in sorted(rooms - permitted[here])
         )
@@ -164,7 +164,10 @@ def _arrows(
             f"{here} -> {there}: nothing uses this arrow; remove it from tools/rooms.yml"
             for there in sorted(permitted[here] - rooms)
         )
-    yield from (f"{here}: no such room; remove it from tools/rooms.yml" for here in sorted(set(permitted) - set(seen)))
+    yield from (
+        f"{here}: this room does not exist; remove it from tools/rooms.yml"
+        for here in sorted(set(permitted) - set(seen))
+    )
 
 
 def _importer(code: Code, here: str, there: str, root: Path) -> Path:
@@ -214,7 +217,7 @@ def _circles(seen: Mapping[str, set[str]]) -> Iterator[str]:
 
 
 def _way(seen: Mapping[str, set[str]], start: str, end: str) -> list[str]:
-    """Return the shortest way along arrows from a room to another, or back to itself; empty where there is no way."""
+    """Return the shortest way along arrows from a room to another, or back to itself; empty if no way exists."""
     before: dict[str, str] = {}
     todo = [start]
     for here in todo:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write what docs/ says of the cluster file's keys: the JSON Schema for editors, and the table in docs/cluster-file.md.
+"""Write the cluster file's keys into docs/: the JSON Schema for editors, and the table in docs/reference/cluster-file.md.
 
 Both come from plugins/plugin_utils/cluster/schema/cluster_file.py; ``--check`` only says whether they are up to date.
 """
@@ -18,7 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.cl
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import json_schema, rows  # noqa: E402
 
 SCHEMA = ROOT / "docs" / "schema" / "cluster-file.schema.json"
-PAGE = ROOT / "docs" / "cluster-file.md"
+PAGE = ROOT / "docs" / "reference" / "cluster-file.md"
 BEGIN, END = "<!-- keys: begin, written by tools/cluster_file_docs.py -->\n", "<!-- keys: end -->\n"
 
 
@@ -46,7 +46,7 @@ def page(text: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Write both files, or check them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail where something is out of date")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a file is out of date")
     options = parser.parse_args(arguments)
     wanted = {SCHEMA: schema(), PAGE: page(PAGE.read_text(encoding="utf-8"))}
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]

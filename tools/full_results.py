@@ -17,6 +17,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+from . import support
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "testing.md"
 BEGIN, END = "<!-- full results: begin, written by tools/full_results.py -->\n", "<!-- full results: end -->\n"
@@ -27,7 +29,7 @@ _PYTEST = re.compile(r"^=* *(\d+ (?:passed|failed|error)[^=]*?) in [\d.]+s.*$")
 
 
 def summary(lines: list[str]) -> str:
-    """Return what a command says of itself: its marked lines, or else pytest's of each run, or else nothing.
+    """Return the summary of a command's output: its marked lines, or else pytest's of each run, or else an empty text.
 
     >>> summary(["...", "==== 3 passed, 1 skipped in 2.10s ===="])
     '3 passed, 1 skipped'
@@ -74,7 +76,7 @@ def commit() -> str:
 
 
 def run(command: list[str]) -> tuple[int, list[str]]:
-    """Run a command, show its output as it comes, and return its status and lines."""
+    """Run a command, show its output at once, and return its status and lines."""
     lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         assert process.stdout is not None
@@ -103,6 +105,8 @@ def main(arguments: list[str] | None = None) -> int:
     result += ", TOO LATE" if late else ""
     row = row_of(options.target, at, datetime.now(UTC).strftime("%Y-%m-%d"), (minutes, options.minutes), result)
     options.page.write_text(with_row(options.page.read_text(encoding="utf-8"), options.target, row), encoding="utf-8")
+    if options.page == PAGE:
+        support.main([])
     return status or int(late)
 
 

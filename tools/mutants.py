@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make the mutants of a file of tasks or plays: one small change each, such as a condition that always holds or a task that is gone."""
+"""Make the mutants of a file of tasks or plays: one small change each, such as a condition that always holds or a removed task."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make every mutant of roles/ and playbooks/, run the scenarios of tests/roles on it, and fail where none of them notices.
+"""Make every mutant of roles/ and playbooks/, run the scenarios of tests/roles on it, and fail if no scenario notices.
 
     python -m tools.mutate_roles                          all
     python -m tools.mutate_roles roles/cuda playbooks/os.yml --subjects cuda,playbooks    some, by some scenarios
@@ -47,7 +47,7 @@ _COPIED = (
 
 @dataclass
 class Outcome:
-    """What became of a mutant: the scenario that noticed it and what it said, or neither."""
+    """Result of a mutant: the scenario that noticed it with its message, or neither."""
 
     mutant: Mutant
     scenario: str = ""
@@ -57,12 +57,12 @@ class Outcome:
 
 @dataclass
 class Baseline:
-    """What each scenario does on the unchanged tree."""
+    """Results of each scenario on the unchanged tree."""
 
     runs: dict[Scenario, Run] = field(default_factory=dict)
 
     def of(self, mutant: Mutant) -> list[Scenario]:
-        """Return the scenarios that can notice a mutant, first those that are likely to, and of these the cheap ones.
+        """Return the scenarios that can notice a mutant, first the likely ones, and the cheap ones of them first.
 
         Where no host reached a task that always has a result, a change of the task alone changes nothing.
         """
@@ -77,7 +77,7 @@ class Baseline:
 
 
 def _reached(mutant: Mutant, run: Run) -> list[dict[str, Any]]:
-    """Return the results of a run on the unchanged tree that are of the mutant's task, or of what is in it."""
+    """Return the results of a run on the unchanged tree of the mutant's task, or of tasks in it."""
     found = []
     for one in run.results:
         path, _, line = one["place"].rpartition(":")
@@ -171,7 +171,7 @@ class Runner:
             shutil.rmtree(tree, ignore_errors=True)
 
     def _unchanged(self, stage: Stage, tree: Path) -> None:
-        """Run scenarios on files that are written as those of mutants are, but with no change."""
+        """Run scenarios on files written like mutants, without a change."""
         for file in self._files:
             (tree / file).write_text(dumped(yaml.safe_load((self._root / file).read_text())))
         while not self._scenarios.empty():

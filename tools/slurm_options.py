@@ -126,7 +126,7 @@ def shorten(option: dict[str, Any]) -> dict[str, Any]:
 
 
 def restarts(slurm: Slurm, release: str) -> dict[str, list[str]]:
-    """Return the options after whose change slurm.conf(5) asks for a restart, with the daemons."""
+    """Return the options whose change needs a restart by slurm.conf(5), with the daemons."""
     page = slurm.text(release, ("doc/man/man5/slurm.conf.5",)).replace("\\-", "-")
     found: dict[str, list[str]] = {}
     for section in re.split(r"^\.TP\n(?=\\fB[A-Z]\w+\\fR)", page, flags=re.MULTILINE)[1:]:

@@ -14,11 +14,13 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.build
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
     [
-        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("docs/schema/*.json"),
         *ROOT.glob("roles/*/README.md"),
         ROOT / "README.md",
         ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "SUPPORT.md",
         *(path for folder in ("plugins", "tests") for path in ROOT.glob(f"{folder}/**/*.schema.json")),
     ]
 )

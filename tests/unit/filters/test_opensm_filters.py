@@ -154,4 +154,4 @@ def test_hosts_that_choose_differently_are_named(choice: dict[str, int], differi
     given |= {name: trust_as_template(text) for name, text in judged["vars"].items()}
     templar = Templar(DataLoader(), variables=given)
     assert templar.template(trust_as_template("{{ __opensm_differing }}")) == differing
-    assert "{{ __opensm_differing | join(', ') }} is otherwise" in judged["ansible.builtin.assert"]["fail_msg"]
+    assert "{{ __opensm_differing | join(', ') }} differs from" in judged["ansible.builtin.assert"]["fail_msg"]

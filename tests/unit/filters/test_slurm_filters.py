@@ -437,5 +437,5 @@ def test_a_new_controller_beside_one_with_files_needs_no_node():
 def test_what_fails_on_one_controller_ends_the_run_on_all():
     """Otherwise the other one changes its files, and the nodes lose scripts that files in force still name."""
     plays = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())
-    (play,) = (one for one in plays if one.get("name") == "Controllers")
+    (play,) = (one for one in plays if one.get("name") == "Deploy the controllers")
     assert play["max_fail_percentage"] == 0

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write docs/reference and the tables in READMEs of roles from argument specs, parts, playbooks and documentation of plugins.
+
+Run `python -m tools.reference`; `--check` fails if a page is out of date. tools/cluster_file_docs.py writes the keys of the cluster file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "docs" / "reference"
+NOTE = "<!-- written by tools/reference.py from {} -->\n"
+BEGIN, END = "<!-- facts: begin, written by tools/reference.py -->\n", "<!-- facts: end -->\n"
+
+_MARKUP = re.compile(r"\b[COVM]\(([^)]*)\)")
+
+
+def loaded(path: Path) -> Any:
+    """Return the document of a YAML file."""
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
+def cell(value: Any) -> str:
+    """Return a value of documentation as a cell of a table, with code for Ansible's markup.
+
+    >>> cell("Of C(podman) or V(x|y).")
+    'Of `podman` or `x\\\\|y`.'
+    """
+    text = " ".join(value) if isinstance(value, list) else str(value)
+    return " ".join(_MARKUP.sub(r"`\1`", text).replace("|", "\\|").split())
+
+
+def shown(value: Any) -> str:
+    """Return a default as it is written in YAML, in one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, width=10**6, sort_keys=False).replace("...", "").strip()
+    return f"`{cell(text)}`"
+
+
+def in_words(value: Any) -> str:
+    """Return a default of a playbook: a sentence as it is, a value as code."""
+    return value if isinstance(value, str) and " " in value else shown(value)
+
+
+def roles() -> list[Path]:
+    """Return the folders of the roles."""
+    return sorted(path for path in (ROOT / "roles").iterdir() if (path / "meta/argument_specs.yml").exists())
+
+
+def options_of(role: Path) -> dict[str, dict[str, Any]]:
+    """Return the variables of a role, each once, in the order of its defaults."""
+    specs = loaded(role / "meta/argument_specs.yml")["argument_specs"]
+    found = {name: option for entry in specs.values() for name, option in (entry.get("options") or {}).items()}
+    order = list(loaded(role / "defaults/main.yml") or {})
+    return dict(sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
+
+
+def entries_of(role: Path) -> dict[str, str]:
+    """Return the entry points of a role with their descriptions."""
+    specs = loaded(role / "meta/argument_specs.yml")["argument_specs"]
+    return {name: cell(entry.get("short_description", "")) for name, entry in specs.items()}
+
+
+def roles_page() -> str:
+    """Return the page of all role variables."""
+    lines = [
+        "# Role variables\n",
+        NOTE.format("roles/*/meta/argument_specs.yml"),
+        "\nSet them for all hosts, a group or one host.\n",
+    ]
+    for role in roles():
+        lines.append(f"\n## {role.name}\n\n| entry point | what it does |\n| --- | --- |\n")
+        lines += [f"| `{name}` | {text} |\n" for name, text in entries_of(role).items()]
+        lines.append("\n| variable | type | default | meaning |\n| --- | --- | --- | --- |\n")
+        for name, option in options_of(role).items():
+            kind = option.get("type", "str") + (f" of {option['elements']}" if "elements" in option else "")
+            choices = f" One of {', '.join(f'`{one}`' for one in option['choices'])}." if "choices" in option else ""
+            default = shown(option["default"]) if "default" in option else ""
+            lines.append(f"| `{name}` | {kind} | {default} | {cell(option['description'])}{choices} |\n")
+    return "".join(lines)
+
+
+def entries_of_part(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield path and source of each file that a part writes."""
+    for entry in [*(document.get("sources") or []), *(document.get("files") or [])]:
+        if isinstance(entry, dict) and entry.get("state") != "absent":
+            sources = ("template", "src", "secret", "json", "content", "target")
+            kind = next((key for key in sources if key in entry), entry.get("state", "file"))
+            name = f" `{entry[kind]}`" if kind in {"template", "src", "secret", "target"} else ""
+            yield str(entry["path"]), f"{'link to' if kind == 'target' else kind}{name}"
+
+
+def files_of(role: Path) -> list[tuple[str, str, str]]:
+    """Return path, part and source of each file that a role writes, by path."""
+    return sorted(
+        {
+            (path, part.name, source)
+            for part in sorted((role / "parts").glob("*.yml"))
+            for path, source in entries_of_part(loaded(part))
+        }
+    )
+
+
+def files_page() -> str:
+    """Return the page of all files that roles write on nodes."""
+    lines = ["# Files on nodes\n", NOTE.format("roles/*/parts/*.yml"), "\n`{{ }}` is a value that the role decides. "]
+    lines.append("A host has a file only if it needs it.\n")
+    for role in roles():
+        lines.append(f"\n## {role.name}\n\n| file | part | source |\n| --- | --- | --- |\n")
+        lines += [
+            f"| `{path}` | [{part}](../../roles/{role.name}/parts/{part}) | {cell(source)} |\n"
+            for path, part, source in files_of(role)
+        ]
+    return "".join(lines)
+
+
+def variables_table(variables: dict[str, dict[str, Any]]) -> str:
+    """Return the table of playbook variables."""
+    rows = (f"| `{name}` | {in_words(row['default'])} | {cell(row['meaning'])} |\n" for name, row in variables.items())
+    return "".join(["\n| variable | default | meaning |\n| --- | --- | --- |\n", *rows])
+
+
+def playbooks_page() -> str:
+    """Return the page of all playbooks."""
+    data = loaded(ROOT / "tools/playbooks.yml")
+    lines = ["# Playbooks\n", NOTE.format("playbooks/*.yml and tools/playbooks.yml")]
+    lines.append("\nFrom an installed collection a playbook is `bedplate.cluster.NAME`.\n\nEvery playbook takes:\n")
+    lines.append(variables_table(data["common"]))
+    for name, row in data["playbooks"].items():
+        plays = loaded(ROOT / "playbooks" / f"{name}.yml")
+        tags = sorted({tag for play in plays for tag in play.get("tags") or []} - {"always"})
+        lines.append(
+            f"\n## {name}\n\n{row['summary']}"
+            + (f" Tags: {', '.join(f'`{tag}`' for tag in tags)}." if tags else "")
+            + "\n\n"
+        )
+        for number, play in enumerate(plays, start=1):
+            target = play.get("import_playbook") or play.get("ansible.builtin.import_playbook")
+            hosts = str(play.get("hosts", ""))
+            where = (
+                f"`playbooks/{target}`" if target else "hosts that the run decides" if "{{" in hosts else f"`{hosts}`"
+            )
+            lines.append(f"{number}. {play['name']}: {where}\n")
+        if "variables" in row:
+            lines.append(variables_table(row["variables"]))
+    return "".join(lines)
+
+
+def documentation(path: Path) -> dict[str, Any]:
+    """Return the DOCUMENTATION of a plugin, from its Python file or the YAML file of a filter."""
+    if path.suffix == ".yml":
+        found: dict[str, Any] = loaded(path)["DOCUMENTATION"]
+        return found
+    found = {}
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Constant)
+            and getattr(node.targets[0], "id", "") == "DOCUMENTATION"
+        ):
+            found = yaml.safe_load(str(node.value.value))
+            break
+    return found
+
+
+def plugins_page() -> str:
+    """Return the page of modules, filters, lookups and inventory plugins."""
+    lines = [
+        "# Modules and plugins\n",
+        NOTE.format("plugins/"),
+        "\n`ansible-doc -t TYPE bedplate.cluster.NAME` shows arguments and examples.\n",
+    ]
+    for kind, title, folder in (
+        ("module", "Modules", "modules"),
+        ("filter", "Filters", "filter"),
+        ("lookup", "Lookups", "lookup"),
+        ("inventory", "Inventory plugins", "inventory"),
+    ):
+        lines.append(f"\n## {title}\n\n`ansible-doc -t {kind}`\n\n| name | what it does |\n| --- | --- |\n")
+        paths = [*(ROOT / "plugins" / folder).glob("*.py"), *(ROOT / "plugins" / folder).glob("*.yml")]
+        found = {path.stem: documentation(path) for path in paths}
+        lines += [f"| `{name}` | {cell(text['short_description'])} |\n" for name, text in sorted(found.items()) if text]
+    return "".join(lines)
+
+
+def readme(role: Path) -> str:
+    """Return the README of a role with its files and variables of today."""
+    text = (role / "README.md").read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{role.name}/README.md: add the lines {BEGIN.strip()} and {END.strip()}")
+    lines = ["\n## Files on the node\n\n"]
+    parts: dict[str, list[str]] = {}
+    for path, part, _ in files_of(role):
+        parts.setdefault(part, []).append(f"`{path}`")
+    lines += [f"* [{part}](parts/{part}): {', '.join(dict.fromkeys(paths))}\n" for part, paths in parts.items()]
+    lines.append("\n## Variables\n\n| variable | default |\n| --- | --- |\n")
+    lines += [
+        f"| `{name}` | {shown(option['default']) if 'default' in option else ''} |\n"
+        for name, option in options_of(role).items()
+    ]
+    lines.append("\n## Entry points\n\n| `tasks_from` | what it does |\n| --- | --- |\n")
+    lines += [f"| `{name}` | {text} |\n" for name, text in entries_of(role).items()]
+    return f"{before}{BEGIN}{''.join(lines)}\n{END}{after}"
+
+
+def pages() -> dict[Path, str]:
+    """Return all generated pages."""
+    made = {"roles": roles_page, "files": files_page, "playbooks": playbooks_page, "plugins": plugins_page}
+    return {FOLDER / f"{name}.md": page() for name, page in made.items()} | {
+        role / "README.md": readme(role) for role in roles()
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the pages, or check them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="write no page; fail if one is out of date")
+    options = parser.parse_args(arguments)
+    stale = {
+        path: text for path, text in pages().items() if not path.exists() or path.read_text(encoding="utf-8") != text
+    }
+    for path, text in stale.items():
+        if options.check:
+            print(f"{path.relative_to(ROOT)} is out of date: run python -m tools.reference")
+        else:
+            path.write_text(text, encoding="utf-8")
+    return 1 if stale and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
