@@ -48,6 +48,10 @@ lint-python: venv
 lint-ansible: venv
 	ansible-lint --strict
 
+.PHONY: sanity
+sanity: venv  ## ansible-test sanity on the built collection, with each Python of this machine (three minutes)
+	$(BIN)/python -m tools.sanity
+
 .PHONY: lint
 lint: lint-python lint-ansible  ## ansible-lint (production), yamllint, ruff, mypy (strict)
 
@@ -80,7 +84,7 @@ molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule --jobs 3
 
 .PHONY: test
-test: test-fast playbook-tests simulation test-core-min test-core-max molecule  ## What a change must pass: lint, types, unit tests on both ends, fabrics simulated, every role in containers
+test: test-fast sanity playbook-tests simulation test-core-min test-core-max molecule  ## What a change must pass: lint, types, unit tests on both ends, sanity, fabrics simulated, every role in containers
 
 .PHONY: guest
 guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)

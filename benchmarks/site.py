@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,9 +72,7 @@ def rows(runs: int = 3) -> Iterator[Row]:
     """Measure."""
     with tempfile.TemporaryDirectory(prefix="bedplate-benchmark-") as name:
         folder = Path(name)
-        (folder / "answers.json").write_text(json.dumps(_answers()))
-        for count in (SMALL, LARGE):
-            _inventory(folder / str(count), count)
+        prepare(folder, (SMALL, LARGE))
         (folder / "one_ping.yml").write_text(_PINGS + _PING)
         (folder / "pings.yml").write_text(_PINGS + _PING * (1 + _PINGED))
         site = str(ROOT / "playbooks/site.yml")
@@ -89,6 +87,13 @@ def rows(runs: int = 3) -> Iterator[Row]:
     yield Row(f"  in pings, of {ping:.3f} CPU-s each in this run", node / ping, "pings", PINGS)
     yield Row("  of it the main thread", main, "CPU-s", MAIN)
     yield Row("  lines before the recap, per node", (large[0].lines - small[0].lines) / nodes, "lines")
+
+
+def prepare(folder: Path, counts: Iterable[int]) -> None:
+    """Write the recorded answers and an inventory for each number of nodes into a folder."""
+    (folder / "answers.json").write_text(json.dumps(_answers()))
+    for count in counts:
+        _inventory(folder / str(count), count)
 
 
 def _median(found: Sequence[Usage], name: str) -> float:
@@ -131,8 +136,8 @@ def _answers() -> dict[str, object]:
     return found
 
 
-def _run(folder: Path, playbook: str, count: int) -> Usage:
-    usage = folder / "usage.json"
+def play(folder: Path, playbook: str, count: int, more: Mapping[str, str] | None = None) -> str:
+    """Play a playbook, with `more` environment, and return its output before the recap. BenchmarkError: it fails or changes a node."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")},
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
@@ -140,7 +145,8 @@ def _run(folder: Path, playbook: str, count: int) -> Usage:
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_FORKS": "4",
         "BEDPLATE_ANSWERS": str(folder / "answers.json"),
-        "BEDPLATE_USAGE": str(usage),
+        "BEDPLATE_USAGE": str(folder / "usage.json"),
+        **(more or {}),
     }
     command = [
         sys.executable,
@@ -156,5 +162,10 @@ def _run(folder: Path, playbook: str, count: int) -> Usage:
         )
     if "changed=0" not in done.stdout:
         raise BenchmarkError(f"something changed:\n{done.stdout[-1500:]}")
-    text = done.stdout.partition("PLAY RECAP")[0]
-    return Usage(**json.loads(usage.read_text()), lines=sum(1 for line in text.splitlines() if line.strip()))
+    return done.stdout.partition("PLAY RECAP")[0]
+
+
+def _run(folder: Path, playbook: str, count: int) -> Usage:
+    text = play(folder, playbook, count)
+    lines = sum(1 for line in text.splitlines() if line.strip())
+    return Usage(**json.loads((folder / "usage.json").read_text()), lines=lines)

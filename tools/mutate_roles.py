@@ -115,7 +115,7 @@ def copied(root: Path, *more: str) -> Path:
 def chosen(root: Path, names: Sequence[str]) -> list[str]:
     """Return the files to mutate, all or those below the names."""
     found = sorted(
-        [*root.glob("roles/*/tasks/*.yml"), *root.glob("roles/*/handlers/*.yml"), *root.glob("playbooks/*.yml")]
+        [*root.glob("roles/*/tasks/*.yml"), *root.glob("roles/*/handlers/*.yml"), *root.glob("playbooks/**/*.yml")]
     )
     paths = [str(path.relative_to(root)) for path in found]
     return [

@@ -37,7 +37,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Simulate, in check mode as well; a failure has all findings."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(_OPTIONS)
+        _unused, arguments = self.validate_argument_spec(_OPTIONS)
         try:
             cluster = load(arguments["cluster_file"])
             if arguments["opensm"] is None:

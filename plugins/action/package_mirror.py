@@ -45,7 +45,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """List and mirror; every mistake comes in one error."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        _, arguments = self.validate_argument_spec(_OPTIONS)
+        _unused, arguments = self.validate_argument_spec(_OPTIONS)
         try:
             order = self._order(arguments)
             report, listed = build_mirror.make(order, lambda: self._signer(order, task_vars or {}))

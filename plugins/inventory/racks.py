@@ -75,7 +75,7 @@ options:
   gpu_stack:
     description: The GPU nodes' software, as one pinned set.
     type: dict
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 """
 
 EXAMPLES = r"""
@@ -108,7 +108,6 @@ import gc
 import os
 import re
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -245,7 +244,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             # The manager would go on with the other plugins: each of them has its say about the file, and one of them may take
             # it for an inventory of its own.
             self.display.error(error)
-            sys.exit(1)
+            raise SystemExit(1) from error
 
     def _parse(self, path: str) -> None:
         with _uncollected():

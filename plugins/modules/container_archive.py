@@ -25,10 +25,10 @@ options:
     description: Its SHA-256.
     type: str
     required: true
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: 'Fetches nothing.'}
-  diff_mode: {support: none}
+  diff_mode: {support: none, description: It has no diff.}
 """
 
 EXAMPLES = r"""

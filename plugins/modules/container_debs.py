@@ -22,10 +22,10 @@ options:
     suboptions:
       path: {description: The file., type: path, required: true}
       sha256: {description: Its SHA-256., type: str, required: true}
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: 'A file that is not there yet counts as one to be installed, and RV(unchecked) says so.'}
-  diff_mode: {support: none}
+  diff_mode: {support: none, description: It has no diff.}
 """
 
 EXAMPLES = r"""
@@ -61,13 +61,13 @@ def main() -> None:
         supports_check_mode=True,
     )
     files = [(Path(one["path"]), str(one["sha256"])) for one in module.params["archives"]]
-    absent = [str(path) for path, _ in files if not path.exists()]
+    absent = [str(path) for path, _unused in files if not path.exists()]
     if absent and module.check_mode:
         module.exit_json(changed=True, installed=[], unchecked=[f"{path} is not there yet" for path in absent])
     try:
         lacks = missing_packages(files)
         if lacks and not module.check_mode:
-            install([path for path, _ in files])
+            install([path for path, _unused in files])
     except (ArchiveError, DebsError) as error:
         module.fail_json(msg=str(error))
     module.exit_json(changed=bool(lacks), installed=lacks, unchecked=[])

@@ -32,10 +32,10 @@ options:
     description: Where the machine keeps the record of what was built.
     type: path
     default: /var/lib/bedplate
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: 'Says whether it would be built and why, and builds nothing.'}
-  diff_mode: {support: none}
+  diff_mode: {support: none, description: It has no diff.}
 notes:
   - A compiler, make and the headers of Slurm must be installed.
 """

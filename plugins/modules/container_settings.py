@@ -36,7 +36,7 @@ options:
     description: Where the machine keeps the record of what daemons have read.
     type: path
     default: /var/lib/bedplate
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: Predicts files and restarts.}
   diff_mode: {support: full, description: The diffs of the files.}

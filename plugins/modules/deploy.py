@@ -15,7 +15,7 @@ description:
     repository is a module more, and one for what reads them. Packages are compared with dpkg's or rpm's records; only when one is
     missing there is the list left to M(ansible.builtin.apt) or M(ansible.builtin.dnf), as one transaction.
   - All mistakes in the arguments are one error, and no connection is made. What is in O(repositories) is judged by its own module.
-  - A unit whose O(units[].restart_after) names a file that was written is restarted, in whichever run it was written, so also
+  - A unit whose C(restart_after) names a file that was written is restarted, in whichever run it was written, so also
     when a run ended between files and units. Handlers are Ansible's, which runs none for a task that failed.
 options:
   manager:
@@ -42,11 +42,6 @@ options:
     type: str
     choices: [present, absent]
     default: present
-  repositories:
-    description: Package repositories, each with the arguments of M(ansible.builtin.deb822_repository).
-    type: list
-    elements: dict
-    default: []
   sources:
     description:
       - Files that the package manager reads, such as repositories, their keys and preferences, or that are there before a package is, as
@@ -106,56 +101,14 @@ options:
     type: list
     elements: dict
     default: []
-  touched:
-    description: Files that a task before this one changes, as O(bedplate.cluster.units#module:touched). The task's own are known.
-    type: list
-    elements: str
-    default: []
-  prune:
-    description:
-      - Whether what this manifest has on record and O(files) lacks is removed. With V(false) it stays, for a task that brings files
-        before a later one with the same O(manifest) and the whole list removes what is out of use.
-    type: bool
-    default: true
-  keep_below:
-    description:
-      - Absolute paths of directories. What is below them, this manifest has on record and O(files) lacks is not removed, for a run in which
-        something may still use it. A later task without them removes it.
-    type: list
-    elements: str
-    default: []
-  take_back:
-    description:
-      - Treat O(files) and O(units) as one change. When a file cannot be written, or a unit does not start, reload or pass its
-        O(units[].proof), the files, their owners and modes and the records of bedplate are restored, the units that ran before run on
-        them again, and the task fails with both. Units that did not run before are stopped, and disabled if they were.
-      - What was before is in C(take_back/<manifest>.json) of O(state_directory) until the change is proved. After a run that was
-        killed, the next one goes on from there; if it fails too, the state before the killed run is restored.
-      - A path that is no longer as the killed run wrote it was changed by somebody since. It is not restored, but left as this run found
-        it, and RV(left_alone) names it. Units are then brought back to what they were when this run began.
-      - A run that succeeds with this O(manifest), with O(take_back) or without, ends the journal of a killed run; with O(prune=false) for
-        its own O(files) alone.
-      - Packages and O(sources) are not part of it. Needs O(manifest).
-    type: bool
-    default: false
-  unchanged:
-    description:
-      - Path of a file -> SHA-256 of the content that O(files) were made from, such as RV(bedplate.cluster.slurm_in_use#module:compared). If
-        one of these files has another content now, or is gone, the task fails before it changes anything.
-      - Tasks with the same O(manifest) wait for each other. So of two runs that have read the same files, one writes and the other fails.
-    type: dict
-    default: {}
-  state_directory:
-    description: Where the machine keeps the record of what was written.
-    type: path
-    default: /var/lib/bedplate
   payload:
     description: The rendered files. The action plugin sets it.
     type: str
   sources_payload:
     description: The rendered O(sources). The action plugin sets it.
     type: str
-author: The bedplate authors
+extends_documentation_fragment: [bedplate.cluster.deployment, bedplate.cluster.deployment.part]
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode:
     support: full
@@ -180,16 +133,16 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-installed: {description: What was missing, or there for others only, and was brought., type: list, elements: str, returned: success}
+installed: {description: "Packages that were missing, or installed for others only.", type: list, elements: str, returned: success}
 changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: success}
 removed: {description: Files and drop-ins that were removed., type: list, elements: str, returned: success}
 left_alone:
   description: With O(take_back), the paths that were changed after a run was killed and are not restored, each with what was found.
   type: dict
   returned: failure
-kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
+kept: {description: "Paths that left the manifest and stay, each with the reason.", type: dict, returned: success}
 changes: {description: 'What was done to each unit and hold, or in check mode will be.', type: list, elements: str, returned: success}
-actions: {description: What was done, one line a call of systemctl., type: list, elements: str, returned: success}
+actions: {description: "Calls of systemctl, one a line.", type: list, elements: str, returned: success}
 notes: {description: 'What needed nothing, and why; what check mode could not see yet.', type: list, elements: str, returned: success}
 unchecked: {description: What check mode could not check yet., type: list, elements: str, returned: success}
 notify: {description: The handlers of the files that changed., type: list, elements: str, returned: success}

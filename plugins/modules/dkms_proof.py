@@ -56,10 +56,10 @@ options:
     description: Where the machine keeps the record of what was proven.
     type: path
     default: /var/lib/bedplate
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: 'Says whether it would have to be compiled, and compiles nothing.'}
-  diff_mode: {support: none}
+  diff_mode: {support: none, description: It has no diff.}
 notes:
   - DKMS and a compiler must be installed; with O(manager=dnf) the kernel's headers as well.
 """

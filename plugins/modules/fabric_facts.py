@@ -48,7 +48,7 @@ options:
     description: How long a command may take, in seconds.
     type: int
     default: 300
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}
 """

@@ -38,7 +38,7 @@ options:
   timeout:
     description: How long each tool may take, in seconds. By default 300, and one more for every four HCAs. 8,192 HCAs take OpenSM about 20.
     type: int
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It simulates in check mode as well since it changes nothing.}
 seealso:

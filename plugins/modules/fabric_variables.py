@@ -14,7 +14,7 @@ description:
     command line that begins with C(fabric_) and is none of those in docs/fabric.md.
   - What inventories have is not looked at. It runs on the control node, connects to nobody, and changes nothing.
 options: {}
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It changes nothing.}
 seealso:

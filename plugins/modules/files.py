@@ -114,16 +114,13 @@ options:
           - An entry without it notifies nothing.
         type: list
         elements: str
-  state_directory:
-    description: Where the node keeps the record of what was written.
-    type: path
-    default: /var/lib/bedplate
   payload:
     description: The rendered files. The action plugin sets it.
     type: str
 notes:
   - Templates have the variables C(ansible_managed), C(template_path), C(template_fullpath) and C(template_destpath).
-author: The bedplate authors
+extends_documentation_fragment: [bedplate.cluster.deployment]
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode:
     support: full
@@ -148,7 +145,7 @@ EXAMPLES = r"""
 RETURN = r"""
 changed_files: {description: The paths that were written or whose owner or mode changed., type: list, elements: str, returned: success}
 removed: {description: The paths that were removed., type: list, elements: str, returned: success}
-kept: {description: The paths that are no longer wanted but stay, each with the reason., type: dict, returned: success}
+kept: {description: "Paths that left the manifest and stay, each with the reason.", type: dict, returned: success}
 unchecked: {description: What check mode could not check yet., type: list, elements: str, returned: success}
 notify: {description: The handlers of the paths that changed., type: list, elements: str, returned: success}
 """

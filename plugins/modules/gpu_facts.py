@@ -49,7 +49,7 @@ options:
     description: Seconds that the driver has to answer, once for its files and once for C(nvidia-smi). At least 1.
     type: int
     default: 30
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It reads in check mode as well since it changes nothing.}
 """

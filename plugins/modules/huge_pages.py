@@ -46,7 +46,7 @@ options:
     description: Where the root of the machine is.
     type: path
     default: /
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode:
     support: full

@@ -35,7 +35,7 @@ options:
     description: Where the root of the machine is. Commands are run there with C(chroot) when it is not V(/).
     type: path
     default: /
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: Predicts all files and what GRUB's settings would become. Runs no command that writes.}
   diff_mode: {support: full, description: The diffs of the files.}
@@ -89,7 +89,7 @@ def main() -> None:
     """Run the module."""
     module = AnsibleModule(
         argument_spec={
-            "tokens": {"type": "list", "elements": "str", "required": True},
+            "tokens": {"type": "list", "elements": "str", "required": True, "no_log": False},
             "note": {"type": "str"},
             "sysroot": {"type": "path", "default": "/"},
         },

@@ -42,7 +42,7 @@ options:
     description: The root of the machine's file system.
     type: path
     default: /
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: "Differences are warnings there, since nothing was applied. Nothing is recorded."}
 """
@@ -61,7 +61,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-msg: {description: The findings, a line each., type: str, returned: always}
+msg: {description: "The findings, a line each.", type: str, returned: always}
 findings:
   description: The differences.
   type: list
@@ -107,19 +107,24 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.verify.readers import read
 
+ROLES = ["node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm"]
+
 
 def main() -> None:
     """Run the module. The action plugin of the same name judges the findings."""
     module = AnsibleModule(
         argument_spec={
-            "parts": {"type": "dict", "required": True},
+            # The action plugin makes `parts` of `roles`, and judges the findings.
+            "parts": {"type": "dict"},
+            "roles": {"type": "list", "elements": "str", "choices": ROLES},
+            "fail": {"type": "bool", "default": True},
             "record_release": {"type": "bool", "default": False},
             "sysroot": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
         no_log=True,  # the expectations of a machine are large, and of no use in its log
     )
-    parts: dict[str, Any] = module.params["parts"]
+    parts: dict[str, Any] = module.params["parts"] or {}
     rows = finding.to_json(read(parts, module.params["sysroot"]))
     directory = Path(module.params["sysroot"]) / STATE_DIRECTORY.lstrip("/")
     release = recorded_release(directory)

@@ -44,7 +44,7 @@ options:
     description: Errors in the log that are older do not count.
     type: int
     default: 60
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It asks in check mode as well since it changes nothing.}
 seealso:
@@ -91,7 +91,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common import com
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric import sm_log, sm_tools
 
 # Seconds that each question has, and bytes of a log that are looked at together.
-_DEADLINE, _BLOCK = 20, 1 << 16
+_DEADLINE = 20
+_BLOCK = 1 << 16
 _SETTLED = (sm_log.MASTER, sm_log.STANDBY)
 
 

@@ -51,7 +51,7 @@ options:
       url: {description: "Where it is: http, https or file.", type: str, required: true}
       sha256: {description: Its checksum., type: str, required: true}
       name: {description: Its name in the mirror; that of the address when empty., type: str}
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: "It asks the origins and says what it would fetch; the mirror stays as it is."}
   diff_mode: {support: full, description: The addresses of what is fetched.}

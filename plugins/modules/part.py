@@ -35,28 +35,8 @@ options:
   reported:
     description: The result of an earlier task of the role, on which the decision depends.
     type: dict
-  touched:
-    description: As of P(bedplate.cluster.deploy#module).
-    type: list
-    elements: str
-  unchanged:
-    description: As of P(bedplate.cluster.deploy#module).
-    type: dict
-  take_back:
-    description: As of P(bedplate.cluster.deploy#module).
-    type: bool
-  keep_below:
-    description: As of P(bedplate.cluster.deploy#module).
-    type: list
-    elements: str
-  prune:
-    description: As of P(bedplate.cluster.deploy#module).
-    type: bool
-  repositories:
-    description: As of P(bedplate.cluster.deploy#module).
-    type: list
-    elements: dict
-author: The bedplate authors
+extends_documentation_fragment: [bedplate.cluster.deployment.part]
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: The deployment and the steps predict what they would change.}
   diff_mode: {support: full, description: The deployment and the steps show what they change.}

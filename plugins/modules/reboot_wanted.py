@@ -23,7 +23,7 @@ options:
     description: Where the list of files that bedplate wrote is.
     type: path
     default: /var/lib/bedplate
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}
 """

@@ -38,7 +38,7 @@ options:
     description: Whether a cluster file that plans no fabric is a mistake, too.
     type: bool
     default: false
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}
 """

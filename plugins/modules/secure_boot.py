@@ -33,7 +33,7 @@ options:
     description: The file that says so.
     type: path
     default: /run/bedplate/reboot-wanted/gpu_driver
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: "What would stop it is a warning there, since nothing was installed."}
 """

@@ -43,7 +43,7 @@ options:
       - The text of the slurm.conf with which C(sacctmgr) finds slurmdbd. Left out, that of the host.
       - For a host that has none yet, or one that is about to change.
     type: str
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: "Reads, and returns the calls it would make."}
 """
@@ -76,7 +76,7 @@ unlisted:
     account: {description: The account., type: str, sample: research}
     user: {description: The user; empty where the account itself is meant., type: str, sample: bob}
     has_jobs: {description: Whether jobs of it wait or run., type: bool, sample: false}
-msg: {description: Why the database was not asked, or what failed., type: str, returned: when not asked or failed}
+msg: {description: "Why the database was not read, or the error.", type: str, returned: when not asked or failed}
 """
 
 from dataclasses import asdict

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_config_test
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 version_added: 0.1.0
 short_description: Ask the real slurmctld whether it accepts a configuration
 description:

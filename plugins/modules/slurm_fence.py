@@ -31,7 +31,7 @@ options:
     description: Where bedplate keeps the record of the partitions that it has closed, C(slurm_fence.json).
     type: path
     default: /var/lib/bedplate
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It predicts what it would give back.}
 """

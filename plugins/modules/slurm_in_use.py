@@ -110,7 +110,7 @@ options:
     description: Where bedplate keeps the record of the partitions that it has closed, C(slurm_fence.json).
     type: path
     default: /var/lib/bedplate
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}
 """
@@ -145,7 +145,7 @@ fence:
   type: dict
   returned: always
   contains:
-    nodes: {description: Nodes that are drained with a reason of bedplate's own, as a hostlist., type: str, sample: "gpu[01-02]"}
+    nodes: {description: "Nodes that are drained with a reason of bedplate's own, as a hostlist.", type: str, sample: "gpu[01-02]"}
     partitions: {description: Partitions that take no new job., type: list, elements: str, sample: [debug]}
 run: {description: The name of this run., type: str, returned: success, sample: 3f2a9c1b}
 exposed:

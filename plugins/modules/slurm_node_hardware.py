@@ -63,7 +63,7 @@ options:
     description: Whether a difference is a failure, as on a node that Slurm does not have yet. In check mode it is a warning.
     type: bool
     default: false
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}
 """

@@ -29,7 +29,7 @@ options:
     description: Where slurm.conf is, and scripts with a relative name.
     type: path
     default: /etc/slurm
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}
 """

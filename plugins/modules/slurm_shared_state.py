@@ -28,11 +28,12 @@ options:
     type: dict
     default: {}
   directory: {description: Where slurm.conf is., type: path, default: /etc/slurm}
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode:
     support: partial
-    description: Checks the directory, leaves no mark and looks for none. The owner is not checked before the user is there.
+    description: Checks the directory only.
+    details: Checks the directory, leaves no mark and looks for none. The owner is not checked before the user is there.
 """
 
 EXAMPLES = r"""

@@ -98,16 +98,13 @@ options:
     description: Seconds to wait for one call of systemctl. Some daemons take long to start, and systemctl waits for them.
     type: int
     default: 120
-  state_directory:
-    description: Where the node keeps the record of what was written.
-    type: path
-    default: /var/lib/bedplate
-author: The bedplate authors
+extends_documentation_fragment: [bedplate.cluster.deployment]
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode:
     support: full
     description: Units that do not exist yet are predicted as changes, since a run installs them before it comes here.
-  diff_mode: {support: full}
+  diff_mode: {support: full, description: The state of the units.}
 """
 
 EXAMPLES = r"""
@@ -133,7 +130,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 changes: {description: 'What was done to each unit, or in check mode will be.', type: list, elements: str, returned: success}
-actions: {description: What was done, one line a call of systemctl., type: list, elements: str, returned: success}
+actions: {description: "Calls of systemctl, one a line.", type: list, elements: str, returned: success}
 changed_files: {description: Drop-ins that were written., type: list, elements: str, returned: success}
 removed: {description: Drop-ins that were removed., type: list, elements: str, returned: success}
 notes: {description: 'What needed nothing, and why; what check mode could not see yet.', type: list, elements: str, returned: success}

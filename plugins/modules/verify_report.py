@@ -24,7 +24,7 @@ options:
     description: A file on the control node for all findings as JSON. Empty writes none.
     type: path
     default: ''
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: "Errors are warnings there, since nothing was applied."}
 """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabric_model import (
@@ -18,7 +19,6 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.fabri
     PlanProblem,
     Switch,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.core.places import few
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm import partitions
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm.opensm_files import (
     COMPUTE_LIST,

@@ -139,7 +139,7 @@ def _files(root: Root, name: str, own: Collection[str]) -> Iterator[Finding]:
             continue
         before, after = (unit_files.in_force(lines, key) for lines in (without, found))
         if [one.value for one in before] != [one.value for one in after] and not _is_harmless(key[1], before, after):
-            winner = next(one for one in reversed(found) if one.name == key and one.path not in base)
+            winner = [one for one in found if one.name == key and one.path not in base][-1]
             yield _overridden(name, key[1], before, after, winner)
 
 

@@ -55,7 +55,7 @@ class ToolOutput:
         wrong = []
         for box, answer in data.items():
             try:
-                for _ in lldp.neighbours(answer if isinstance(answer, dict) else {}):
+                for _unused in lldp.neighbours(answer if isinstance(answer, dict) else {}):
                     pass
             except lldp.LldpError as error:
                 wrong.append(f"{self.name}: {box}: {error}")

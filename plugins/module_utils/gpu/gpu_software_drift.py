@@ -153,7 +153,7 @@ def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]
             )
         told = [text for text in (one["fabric_state"], one["fabric_status"]) if text]
         if FABRIC & set(services) and told not in ([], ["Completed"], ["Completed", "Success"]):
-            (name, *_) = sorted(FABRIC & set(services))
+            (name, *_unused) = sorted(FABRIC & set(services))
             fix = f"no job with NVLink starts on it; journalctl -b -u {name}, and reboot the drained node where that names no reason"
             yield Finding("gpu-fabric", f"fabric of GPU {one['address']}", "Completed, Success", ", ".join(told), fix)
 

@@ -29,10 +29,12 @@ def note(root: Root, doca: bool) -> None:
 def drift(root: Root, expected: Mapping[str, object], run: Runner) -> Iterator[Finding]:
     """Compare packages, modules and driver."""
     packages = expected["packages"]
-    assert isinstance(packages, Mapping)
+    if not isinstance(packages, Mapping):
+        raise AssertionError("packages: a mapping")
     yield from _packages(packages, str(expected["manager"]), run)
     modules = expected["modules"]
-    assert isinstance(modules, Sequence)
+    if not isinstance(modules, Sequence):
+        raise AssertionError("modules: a list")
     for name in modules:
         if not root.exists(f"sys/module/{name.replace('-', '_')}"):
             yield Finding(

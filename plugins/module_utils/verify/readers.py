@@ -32,7 +32,7 @@ def _of_tree(read: Callable[[Root, Mapping[str, Any]], Iterable[Finding]]) -> Re
         tree = Root(root)
         yield from read(tree, expected)
         for problem in dict.fromkeys(tree.problems):
-            path, _, why = problem.partition(": ")
+            path, _unused, why = problem.partition(": ")
             yield Finding("unread", path, "a file that can be read", why or problem, severity=WARNING)
 
     return reader

@@ -74,7 +74,7 @@ def _network(name: str, data: Mapping[str, Any], mistakes: Mistakes) -> Network 
 
 def _interface(text: str) -> IPv4Interface:
     """Return an address with the length of its network, such as 10.20.0.0/16. ValueError for anything else."""
-    address, _, length = text.partition("/")
+    address, _unused, length = text.partition("/")
     # ipaddress refuses a length with a space beside it; cluster files may have one.
     with suppress(ValueError):
         return IPv4Interface((address, int(length)))
@@ -127,7 +127,7 @@ class Book:
         if counted is None:
             self._enter(numbers, names, path)
         else:
-            self._enter([one for one, _ in counted], [name for _, name in counted], path)
+            self._enter([one for one, _unused in counted], [name for _unused, name in counted], path)
         return [stated.get(name) or address_text(one) for one, name in zip(numbers, names, strict=True)]
 
     def _enter(self, numbers: list[int], names: list[str], path: Path) -> None:

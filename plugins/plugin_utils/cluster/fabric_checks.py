@@ -129,7 +129,7 @@ def _ports(listed: list[str], key: str, mistakes: Mistakes) -> tuple[tuple[int, 
     found = []
     for number, text in enumerate(listed):
         for name in hostlist(text, ("fabric", key, number), mistakes):
-            switch, _, port = name.rpartition(":")
+            switch, _unused, port = name.rpartition(":")
             found.append((number, switch, int(port)))
     return tuple(found)
 

@@ -179,7 +179,7 @@ class Floor:
                 "split them evenly.",
             )
             return names[:1] * len(racks)
-        return [name for name in names for _ in range(each)]
+        return [name for name in names for _unused in range(each)]
 
     def _entry(
         self, number: int, data: Mapping[str, Any], racks: list[Rack], rack: Mapping[str, Any], rack_path: Path,
@@ -212,7 +212,7 @@ class Floor:
         self, names: list[str], racks: list[Rack], profile: Profile, columns: list[Any], exceptions: _Exceptions
     ) -> None:
         per_rack = len(names) // len(racks)
-        rack_of = [rack for rack in racks for _ in range(per_rack)]
+        rack_of = [rack for rack in racks for _unused in range(per_rack)]
         for name, rack, address, bmc in zip(names, rack_of, *columns, strict=True):
             if exceptions and (exception := exceptions.get(name)):
                 other = self.profiles.get(exception["profile"] or "", profile)

@@ -137,7 +137,7 @@ class _Reading:
             return None
 
     def _mapping(self, node: Any, path: Path) -> dict[Any, Any]:
-        own = self._own.setdefault(id(node), {id(key) for key, _ in node.value})
+        own = self._own.setdefault(id(node), {id(key) for key, _unused in node.value})
         self.loader.flatten_mapping(node)
         data: dict[Any, Any] = {}
         seen: dict[Any, int] = {}

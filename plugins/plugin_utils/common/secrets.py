@@ -275,7 +275,7 @@ def _shape(name: str, kind: str | None, length: int | None) -> tuple[str, int]:
 def _generate(kind: str, length: int) -> bytes:
     if kind == "bytes":
         return secrets.token_bytes(length)
-    return "".join(secrets.choice(_ALPHABET) for _ in range(length)).encode()
+    return "".join(secrets.choice(_ALPHABET) for _unused in range(length)).encode()
 
 
 def user_name() -> str:

@@ -90,7 +90,7 @@ def pin_values(
     # apt takes the first paragraph that names a package: what other repositories have is out before versions are looked at.
     pins = [_pin(sorted(names), f"release o={origin}", _NEVER) for origin, names in (foreign or {}).items()]
     by_version = groupby(sorted(pinned.items(), key=lambda row: (row[1], row[0])), key=lambda row: row[1])
-    pins += [_pin([name for name, _ in rows], f"version {version}", _OURS) for version, rows in by_version]
+    pins += [_pin([name for name, _unused in rows], f"version {version}", _OURS) for version, rows in by_version]
     patterns = [name for name in never if name not in pinned]
     if patterns:
         pins.append(_pin(patterns, "version *", _NEVER))

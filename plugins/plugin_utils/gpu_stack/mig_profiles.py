@@ -45,7 +45,7 @@ class Card:
 
     def examples(self) -> str:
         """Return the profiles with how many of each fit: 1g.10gb (7), 2g.20gb (3)."""
-        return ", ".join(f"{name} ({most})" for name, (_, most) in self.profiles.items())
+        return ", ".join(f"{name} ({most})" for name, (_unused, most) in self.profiles.items())
 
 
 @dataclass(frozen=True)
@@ -78,12 +78,12 @@ def in_order(layout: Mapping[str, int]) -> list[str]:
     >>> in_order({"1g.10gb": 2, "3g.40gb": 1})
     ['3g.40gb', '1g.10gb', '1g.10gb']
     """
-    names = [name for name, count in layout.items() for _ in range(count)]
+    names = [name for name, count in layout.items() for _unused in range(count)]
     return sorted(names, key=lambda name: (-_numbers(name)[0], -_numbers(name)[1], name))
 
 
 def _numbers(profile: str) -> tuple[int, int]:
-    slices, _, rest = profile.partition("g.")
+    slices, _unused, rest = profile.partition("g.")
     return int(slices), int(rest.partition("gb")[0])
 
 

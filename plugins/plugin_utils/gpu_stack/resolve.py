@@ -105,7 +105,7 @@ def _problems(request: Request, table: StackTable) -> list[RuleViolation]:
 def _instead(request: Request, table: StackTable) -> Request | None:
     """Mend one mistake after the other, which brings up those that it hid. None: the table has nothing that works."""
     mended = request
-    for _ in range(_STEPS):
+    for _unused in range(_STEPS):
         problems = _problems(mended, table)
         if not problems:
             return mended
@@ -182,13 +182,15 @@ def _stack(case: Case) -> Stack:
 def _version(case: Case, epoch: str) -> str:
     """Return the version of the packages that are coupled with the driver."""
     driver = case.driver
-    assert driver is not None
+    if driver is None:
+        raise AssertionError("the case has a driver")
     return driver.packages or f"{epoch}{driver.version}-*"
 
 
 def _fill(case: Case, text: str) -> str:
     driver, kernel = case.driver, case.request.kernel
-    assert driver is not None
+    if driver is None:
+        raise AssertionError("the case has a driver")
     short = driver_versions.without_architecture(kernel)
     arch = case.packages_arch
     return text.format(branch=driver.branch, version=driver.version, kernel=kernel, kernel_version=short, arch=arch)
@@ -196,7 +198,8 @@ def _fill(case: Case, text: str) -> str:
 
 def _packages(case: Case, names: PackageNames) -> Iterator[StackPackage]:
     driver, request, table = case.driver, case.request, case.table
-    assert driver is not None
+    if driver is None:
+        raise AssertionError("the case has a driver")
     coupled = _version(case, names.epoch)
     absent = names.absent.get(case.architecture, ())
     for part, group in (("kernel", names.kernel[case.flavour]), ("driver", names.driver)):

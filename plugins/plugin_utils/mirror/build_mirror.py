@@ -225,7 +225,8 @@ class Mirror:
                 path.unlink()
 
     def _write_key(self) -> None:
-        assert self.signer is not None
+        if self.signer is None:
+            raise AssertionError("a mirror that is written has a signer")
         self._apply(KEY, self.signer.public)
 
     def _write_lists(self) -> None:

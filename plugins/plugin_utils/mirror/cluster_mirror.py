@@ -67,7 +67,7 @@ def systems_of(cluster: Cluster, more: Sequence[str] = ()) -> tuple[MirrorSystem
             mistakes.append(f"profile {one.profile.name}: {error}")
     if mistakes:
         raise MirrorError(mistakes)
-    for (_, architecture), found in sets.items():
+    for (_unused, architecture), found in sets.items():
         # A kernel's package has its architecture in its name, and the others do not have it.
         fitting = [text for text in more if driver_versions.architecture(text.partition("=")[0]) in ("", architecture)]
         if fitting:
@@ -169,5 +169,6 @@ def _origin(repository: apt_repositories.PackageRepository, source: str) -> Mirr
 
 def _need(text: str) -> Need:
     match = _PACKAGE.match(text)
-    assert match is not None
+    if match is None:
+        raise AssertionError("the list of packages was checked")
     return Need(match["name"], match["version"] or "*", "site")

@@ -77,7 +77,7 @@ def rendered_template(role: str, name: str, variables: Mapping[str, Any]) -> str
 
     The template knows `variables` alone. PartError: it cannot be rendered.
     """
-    owner, _, file = name.rpartition("/")
+    owner, _unused, file = name.rpartition("/")
     try:
         return _environment().get_template(f"{owner or role}/templates/{file}").render(variables)
     except jinja2.TemplateNotFound:

@@ -125,7 +125,7 @@ def of_cluster(text: str, nodes: Iterable[str]) -> tuple[str, list[str], list[st
     while gone:
         above, kept = _without(kept, gone)
         gone = above
-    return "\n".join(line for line, _ in kept) + "\n", strangers, [name for name in wanted if name not in seen]
+    return "\n".join(line for line, _unused in kept) + "\n", strangers, [name for name in wanted if name not in seen]
 
 
 def _without(

@@ -79,7 +79,7 @@ def _unasked(hostvars: Variables, controllers: list[str], counts: list[tuple[str
             "Or run playbooks/scheduler.yml from its beginning, with these nodes up and without --limit. "
             "Or, if no node runs a job, add -e slurm_compute_new_controllers=true."
         )
-    is_known = len(missing) < len(counts) and not any(count.get("silent") for _, count in counts)
+    is_known = len(missing) < len(counts) and not any(count.get("silent") for _unused, count in counts)
     if not first or len(first) < len(controllers) or not missing or is_known:
         return ""
     return (

@@ -61,8 +61,8 @@ def _alike(one: Node, other: Node) -> bool:
 
 
 def _next_address(one: str, other: str) -> bool:
-    prefix, _, last = one.rpartition(".")
-    other_prefix, _, other_last = other.rpartition(".")
+    prefix, _unused, last = one.rpartition(".")
+    other_prefix, _unused, other_last = other.rpartition(".")
     return prefix == other_prefix and int(other_last) == int(last) + 1
 
 
@@ -134,7 +134,8 @@ def gres_lines(cluster: Cluster, kept: Container[str] = ()) -> list[str]:
 
 def _gres_of_profile(cluster: Cluster, names: str, profile: Profile) -> list[str]:
     gpus = profile.gpus
-    assert gpus is not None
+    if gpus is None:
+        raise AssertionError("the profile has GPUs")
     if gpus.detect != "explicit":
         # Slurm finds files and cores by itself; what the node line says is still what must be there.
         return [line_of({"NodeName": names, "AutoDetect": gpus.detect})]
@@ -142,7 +143,7 @@ def _gres_of_profile(cluster: Cluster, names: str, profile: Profile) -> list[str
     shape = (profile.sockets, profile.cores_per_socket, cluster.slurm.version)
     near = [widen(cores, *shape) for cores in gpus.cores]
     for cores, members in groupby(zip(near, gpus.devices, strict=True), key=lambda pair: pair[0]):
-        devices = folded(cluster, (device for _, device in members))
+        devices = folded(cluster, (device for _unused, device in members))
         pairs = {"NodeName": names, "Name": "gpu", "Type": gpus.model, "File": devices}
         lines.append(line_of({**pairs, "Cores": cores} if cores else pairs))
     return lines
@@ -197,7 +198,9 @@ def expected_nodes(cluster: Cluster, kept: Iterable[Mapping[str, object]] = ()) 
         of_kept = by_name.get(node.name)
         key = (node.profile.name, node.state or "", None if of_kept is None else id(of_kept))
         groups.setdefault(key, []).append(node)
-    return [_expected_group(nodes, state, by_name.get(nodes[0].name)) for (_, state, _), nodes in groups.items()]
+    return [
+        _expected_group(nodes, state, by_name.get(nodes[0].name)) for (_profile, state, _kept), nodes in groups.items()
+    ]
 
 
 def _expected_group(nodes: list[Node], state: str, kept: Mapping[str, object] | None) -> dict[str, object]:

@@ -72,7 +72,9 @@ def _fixed(release: str) -> dict[str, Any]:
 
 def _check(release: str, names: Sequence[str], version: str) -> None:
     stated = [("slurm_package_version", version)] if version else []
-    stated += [(name, one) for name, _, one in (entry.partition("=") for entry in names) if one and is_slurms(name)]
+    stated += [
+        (name, one) for name, _unused, one in (entry.partition("=") for entry in names) if one and is_slurms(name)
+    ]
     wrong = [
         f"{what}: {one!r} is not of Slurm {release}, the release of the cluster file (slurm.version). Allowed: such as {release}.5-4"
         for what, one in stated

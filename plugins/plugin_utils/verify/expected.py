@@ -101,7 +101,7 @@ def rows(deployments: Deployments, content: Callable[[str, Mapping[str, Any]], M
 
 
 def _package(role: str, text: str, held: Iterable[str]) -> dict[str, Any]:
-    name, _, version = text.partition("=")
+    name, _unused, version = text.partition("=")
     return {"role": role, "name": name, "version": version, "held": name in held}
 
 

@@ -19,7 +19,8 @@ def test_every_role_has_its_playbook():
 
 @pytest.mark.parametrize("role", PLAYBOOKS)
 def test_the_playbook_runs_the_role(role: str):
-    assert f"name: bedplate.cluster.{role}\n" in (ROOT / f"playbooks/{PLAYBOOKS[role]}.yml").read_text()
+    assert f"playbook: phases/{PLAYBOOKS[role]}.yml" in (ROOT / f"playbooks/{PLAYBOOKS[role]}.yml").read_text()
+    assert f"__role: {role}" in (ROOT / f"playbooks/phases/{PLAYBOOKS[role]}.yml").read_text()
 
 
 def test_a_manifest_of_a_role_is_of_its_playbook():

@@ -72,8 +72,8 @@ def test_every_role_has_a_scenario_with_assertions(role: Path):
     assert tests
     if scenario != role.name:
         playbooks = {"gpu_stack": ("gpu",), "node_settings": ("tuning", "rdma")}[scenario]
-        named = f"bedplate.cluster.{role.name}\n"
-        assert any(named in (ROOT / f"playbooks/{one}.yml").read_text() for one in playbooks)
+        named = f"__role: {role.name}}}"
+        assert any(named in (ROOT / f"playbooks/phases/{one}.yml").read_text() for one in playbooks)
         assert any(f"_{role.name}_" in test.read_text() or role.name in test.read_text() for test in tests)
     assert any("assert " in test.read_text() for test in tests)
 

@@ -19,6 +19,7 @@ from tests.kit import sentences
 from tests.unit.filters import documented
 
 SENTENCES = Path(__file__).parent / "sentences.txt"
+SCHEDULER = "playbooks/phases/scheduler.yml"
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT / "inventories/lab/lab.bedplate.yml"
@@ -193,8 +194,8 @@ def test_a_controller_that_cannot_say_what_its_jobs_need_stops_the_others(name):
 
 
 def test_the_release_is_looked_at_before_anything_changes():
-    plays = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())
-    names = [play.get("tasks", [{}])[0].get("ansible.builtin.include_role", {}).get("tasks_from") for play in plays]
+    plays = yaml.safe_load((ROOT / SCHEDULER).read_text())
+    names = [play["tasks"][0].get("vars", {}).get("__entry") for play in plays]
     assert names.index("release") < names.index("database")
     release = plays[names.index("release")]
     # With one that refuses, none goes on.
@@ -202,10 +203,9 @@ def test_the_release_is_looked_at_before_anything_changes():
 
 
 def test_jobs_are_asked_for_before_anything_changes():
-    check, first = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())[:2]
-    assert check["ansible.builtin.import_playbook"] == "validate.yml"
+    first = yaml.safe_load((ROOT / SCHEDULER).read_text())[0]
     assert (first["hosts"], first["max_fail_percentage"]) == ("slurm_controllers", 0)
-    assert [task["ansible.builtin.include_role"]["tasks_from"] for task in first["tasks"]] == ["in_use"]
+    assert [task["vars"] for task in first["tasks"]] == [{"__role": "slurm", "__entry": "in_use"}]
 
 
 LACKS = {"kind": "node-hardware", "where": "profiles.sim.gpus.devices", "expected": "a", "found": "b", "remedy": "c"}
@@ -230,9 +230,9 @@ LACKS = {"kind": "node-hardware", "where": "profiles.sim.gpus.devices", "expecte
     ],
 )
 def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, refusing, fine):
-    """The plays of playbooks/scheduler.yml that choose their hosts by answers."""
-    plays = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())
-    chosen = [number for number, play in enumerate(plays) if str(play.get("hosts", "")).startswith("{{")]
+    """The plays of the phase scheduler that choose their hosts by answers."""
+    plays = yaml.safe_load((ROOT / SCHEDULER).read_text())
+    chosen = [number for number, play in enumerate(plays) if "bedplate.cluster.slurm_" in play["hosts"]]
     hostvars = {"ctl1": {}, "ctl2": {"__slurm_in_use": in_use}} | {
         name: {"__slurm_hardware": hardware} for name in ("gpu01", "gpu02")
     }
@@ -436,6 +436,6 @@ def test_a_new_controller_beside_one_with_files_needs_no_node():
 
 def test_what_fails_on_one_controller_ends_the_run_on_all():
     """Otherwise the other one changes its files, and the nodes lose scripts that files in force still name."""
-    plays = yaml.safe_load((ROOT / "playbooks/scheduler.yml").read_text())
+    plays = yaml.safe_load((ROOT / SCHEDULER).read_text())
     (play,) = (one for one in plays if one.get("name") == "Deploy the controllers")
     assert play["max_fail_percentage"] == 0

@@ -5,6 +5,7 @@ tests/roles/reboot.yml has the nodes one by one.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import yaml
 from tests.unit.stand_ins import ROOT, StandIns, cluster_file
 
 pytestmark = pytest.mark.playbooks
+PHASE = ROOT / "playbooks/phases/reboot.yml"
 CLUSTER = cluster_file({"cpu": {}, "gpu": {"gpus": {"model": "h100", "count": 1}}}, {"gpu": "g[1-3]", "cpu": "c[1-4]"})
 NODES = ["g1", "g2", "g3", "c1", "c2", "c3", "c4"]
 WANTED = {"reasons": {"node_tuning": "the kernel lacks x"}, "in_use": [], "roles": ["node_tuning"]}
@@ -35,12 +37,15 @@ class Site(StandIns):
         role = self.top / "roles/gpu_driver/tasks"
         role.mkdir(parents=True)
         (role / "before_reboot.yml").write_text("- name: Look\n  bedplate.cluster.before_reboot:\n")
-        text = (ROOT / "playbooks/reboot.yml").read_text()
+        text = PHASE.read_text()
         assert text.count("ansible.builtin.reboot:") == 1
+        shutil.copytree(ROOT / "playbooks", base / "playbooks")
         # tests/unit/releases has the real one.
-        (base / "validate.yml").write_text("- name: Check\n  hosts: localhost\n  gather_facts: false\n")
-        self.playbook = base / "reboot.yml"
-        self.playbook.write_text(text.replace("ansible.builtin.reboot:", "bedplate.cluster.reboot_stand_in:"))
+        stand_in = "- name: Check\n  hosts: localhost\n  gather_facts: false\n"
+        (base / "playbooks/validate.yml").write_text(stand_in)
+        self.playbook = base / "playbooks/reboot.yml"
+        phase = base / "playbooks/phases/reboot.yml"
+        phase.write_text(text.replace("ansible.builtin.reboot:", "bedplate.cluster.reboot_stand_in:"))
 
     def reboot(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run the playbook."""
@@ -111,7 +116,7 @@ def test_a_size_of_a_batch_that_is_none_reboots_nothing(site: Site) -> None:
 
 def _task_names() -> list[str]:
     """Return the names of the first task of each of these modules; before each of them something is asked."""
-    plays = yaml.safe_load((ROOT / "playbooks/reboot.yml").read_text())
+    plays = yaml.safe_load(PHASE.read_text())
     tasks = [one for play in plays for task in play.get("tasks", ()) for one in (task, *task.get("block", []))]
     modules = (
         "ansible.builtin.group_by",

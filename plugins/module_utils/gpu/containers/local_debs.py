@@ -24,11 +24,11 @@ def missing_packages(files: Sequence[tuple[Path, str]], run: Run = command.run) 
     for path, sha256 in files:
         verify(path, sha256)
     lacks = []
-    for path, _ in files:
+    for path, _unused in files:
         outcome = run(["dpkg-deb", "--show", "--showformat=${Package}\\t${Version}", str(path)], 60.0)
         if outcome.code != 0 or "\t" not in outcome.stdout:
             raise DebsError(f"{path} is no Debian package: {outcome.text}")
-        name, _, version = outcome.stdout.strip().partition("\t")
+        name, _unused, version = outcome.stdout.strip().partition("\t")
         said = run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", name], 60.0)
         if said.stdout.strip() != f"installed {version}":
             lacks.append(f"{name}={version}")

@@ -46,7 +46,7 @@ class PackageManager:
     def headers_state(self, kernel: str, run: Run) -> tuple[str, str]:
         """Return whether the package of a kernel's headers is "installed", and its version; "unknown" where no package has them."""
         said = run([*self.state, self.headers.format(kernel=kernel)], ASK)
-        state, _, version = said.stdout.strip().partition(" ")
+        state, _unused, version = said.stdout.strip().partition(" ")
         return (state, version) if said.code == 0 and version else ("unknown", "unknown")
 
     def fetched(self, package: str, version: str, into: Path, run: Run) -> Path:

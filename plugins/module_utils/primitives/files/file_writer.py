@@ -201,8 +201,10 @@ class _FileWriter:
         self._own(change)
 
     def _own(self, change: FileChange) -> None:
-        assert change.uid is not None  # a missing user or group is a problem long before
-        assert change.gid is not None
+        if change.uid is None:
+            raise AssertionError("a missing user is refused before")
+        if change.gid is None:
+            raise AssertionError("a missing group is refused before")
         os.chown(change.wanted.path, change.uid, change.gid)
         Path(change.wanted.path).chmod(int(change.wanted.mode, 8))
         self._remember(change.wanted.path)

@@ -194,7 +194,8 @@ def _account(cluster: str, name: str, account: Mapping[str, object], state: List
         todo.append(["modify", "account", name, "where", f"cluster={cluster}", "set", f"parent={parent}"])
     todo += _levels(name, [f"cluster={cluster}"], account, current or {})
     users = account.get("users", [])
-    assert isinstance(users, Sequence)
+    if not isinstance(users, Sequence):
+        raise AssertionError("users: a list")
     for user in {str(user).lower(): str(user) for user in users}.values():
         if (name.lower(), user.lower()) not in state.users:
             todo.append(["add", "user", user, f"cluster={cluster}", f"account={name}"])

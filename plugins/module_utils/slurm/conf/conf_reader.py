@@ -53,7 +53,7 @@ class Conf:
         """Yield the lines that begin with a key, such as NodeName, the DEFAULT lines before them filled in."""
         default: Pairs = {}
         for pairs in self.lines:
-            if next(iter(pairs)) != key:
+            if next(iter(pairs), "") != key:
                 continue
             if pairs[key].upper() == "DEFAULT":
                 default = overlay(default, pairs)

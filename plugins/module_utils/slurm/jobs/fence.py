@@ -142,7 +142,7 @@ def reason(run: str, now: datetime) -> str:
 
 def _origin(word: str) -> tuple[str, datetime | None]:
     """Return the run and the time in the first word of a reason."""
-    run, _, time = word.removeprefix(OWNER).partition(":")
+    run, _unused, time = word.removeprefix(OWNER).partition(":")
     try:
         return run, datetime.strptime(time, _TIME).replace(tzinfo=timezone.utc)
     except ValueError:

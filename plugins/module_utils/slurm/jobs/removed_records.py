@@ -195,5 +195,5 @@ def merged(results: Iterable[Mapping[str, Any]]) -> Retained:
 
 def _subject(line: str) -> tuple[str, str]:
     """Return kind and name of what a line is about: NodeName, gpu01."""
-    kind, _, name = line.split(" ", 1)[0].partition("=")
+    kind, _unused, name = line.split(" ", 1)[0].partition("=")
     return kind, name

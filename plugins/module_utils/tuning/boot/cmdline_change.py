@@ -129,7 +129,8 @@ def _make(decided: BootPlan, wanted: Sequence[Token], run: Run) -> str:
     if outcome.code != 0:
         ending = "did not end in time" if outcome.code is None else f"ended with {outcome.code}"
         return f"{command} {ending}: {outcome.stderr.strip() or outcome.stdout.strip() or 'no output'}"
-    assert decided.config is not None
+    if decided.config is None:
+        raise AssertionError("a command that writes grub.cfg has its path")
     lines = grub_scripts.kernel_lines(boot_files.read(decided.config) or "")
     if not lines and wanted:
         return f"{command} made {decided.config}, which does not have an entry for a kernel in its part of 10_linux"

@@ -34,7 +34,7 @@ class Function:
     def _capability(self, wanted: int) -> int:
         """Return where a capability is, 0 for nowhere. As many steps as there is room for: a broken chain may be a circle."""
         at = self._config[0x34] & ~3 if len(self._config) > 0x40 and self._word(6) & 0x10 else 0
-        for _ in range(48):
+        for _unused in range(48):
             if not at or at + 2 > len(self._config) or self._config[at] == 0xFF:
                 return 0
             if self._config[at] == wanted:
@@ -44,7 +44,7 @@ class Function:
 
     def _extended(self, wanted: int) -> int:
         at = 0x100
-        for _ in range(480):
+        for _unused in range(480):
             head = int.from_bytes(self._config[at : at + 4], "little")
             if at < 0x100 or head in (0, 0xFFFFFFFF):
                 return 0

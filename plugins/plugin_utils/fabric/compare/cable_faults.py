@@ -12,10 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
 from ..core.fabric_model import Plan
 from ..core.node_descriptions import natural
-from ..core.places import End, describe, few, place
+from ..core.places import End, describe, place
 
 
 @dataclass
@@ -37,7 +38,7 @@ def chains(planned: Mapping[End, End], found: Mapping[End, End]) -> list[Chain]:
         first = start in planned
         row, circle = _walk(start, planned, found, first)
         if not circle and start in planned and start in found:
-            before, _ = _walk(start, planned, found, not first)
+            before, _unused = _walk(start, planned, found, not first)
             row = before[:0:-1] + row
             first = row[0] in planned and planned[row[0]] == row[1]
         done.update(row)
@@ -106,7 +107,7 @@ class FaultClassifier:
 
     def _at_host(self, plugs: list[End], hcas: list[End]) -> str:
         """Return how to swap two cables at a host, where they are in two switches: adapters are side by side, and leaves are not."""
-        known = [self.plan.hcas[name] for name, _ in hcas if name in self.plan.hcas]
+        known = [self.plan.hcas[name] for name, _unused in hcas if name in self.plan.hcas]
         if len(known) < 2 or known[0].host != known[1].host or plugs[0][0] == plugs[1][0]:
             return ""
         one, other = sorted((hca.device for hca in known), key=natural)
@@ -115,9 +116,9 @@ class FaultClassifier:
     def _side(self, ends: Iterable[End]) -> tuple[int, int, int, list[End]]:
         """Rate the ports between which plugs would be moved, the easiest first: switches before hosts, one switch, lower tiers."""
         listed = list(ends)
-        tiers = sum(self.plan.switches[name].tier for name, _ in listed if name in self.plan.switches)
-        hosts = sum(name in self.plan.hcas for name, _ in listed)
-        return hosts, len({name for name, _ in listed}), tiers, sorted(listed)
+        tiers = sum(self.plan.switches[name].tier for name, _unused in listed if name in self.plan.switches)
+        hosts = sum(name in self.plan.hcas for name, _unused in listed)
+        return hosts, len({name for name, _unused in listed}), tiers, sorted(listed)
 
     def _moved(self, row: list[End]) -> Finding:
         """Tell of a chain that begins with a planned cable and ends with a found one: each plug belongs two ports before."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.gc_pause import suspend_collection
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_output import (
     LLDP,
     SavedError,
@@ -19,7 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
 from ...cluster import Cluster
 from ..core import guid_record
 from ..core.fabric_model import INFINIBAND, Plan
-from ..core.places import few, ordered, worst
+from ..core.places import ordered, worst
 from ..plan.checked_plan import planned
 from ..report import cable_list
 from ..report.fabric_files import places

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.gc_pause import suspend_collection
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery
 
 from ..core.fabric_model import Link, Plan
 from ..core.link_rates import Rate, common_lower_rate, is_slower, is_unreadable
-from ..core.places import End, counted, describe, few, ordered, place
+from ..core.places import End, counted, describe, ordered, place
 from .cable_faults import FaultClassifier, chains
 from .identify import IdentifiedFabric, identify_nodes
 from .reachability import unreached_parts
@@ -198,7 +199,7 @@ class _Comparer:
         text = f"{kind}{'' if instead else ' is here'} that the plan does not have, {first}{more}"
         if len(ends) > 1:
             text += f"; it is also at {few(place(end, self.plan) for end in ends if end != (instead or ends)[0])}"
-        planes = sorted({self.plan.switches[name].plane for name, _ in ends if name in self.plan.switches})
+        planes = sorted({self.plan.switches[name].plane for name, _unused in ends if name in self.plan.switches})
         if joined := len(planes) > 1 and self.seen.strangers[first] != CA:
             text += f"; it joins the planes {' and '.join(planes)}"
         self.explained.update(
@@ -244,7 +245,7 @@ class _Comparer:
             return
         hosts: dict[str, list[tuple[End, End]]] = {}
         for pair in told:
-            for name, _ in pair:
+            for name, _unused in pair:
                 if name in self.plan.hcas:
                     hosts.setdefault(self.plan.hcas[name].host, []).append(pair)
         cables = Counter(
@@ -255,7 +256,7 @@ class _Comparer:
         dead = {host for host, pairs in hosts.items() if len(pairs) == cables[host] > 1}
         self.found += [self.faults.dead_host(host, hosts[host]) for host in dead]
         for pair in told:
-            if not any(name in self.plan.hcas and self.plan.hcas[name].host in dead for name, _ in pair):
+            if not any(name in self.plan.hcas and self.plan.hcas[name].host in dead for name, _unused in pair):
                 self.found.append(self.faults.missing(pair, self.seen.ports))
 
     def _add(self, kind: str, severity: str, where: str, expected: str, found: str, remedy: str, *ports: End) -> None:

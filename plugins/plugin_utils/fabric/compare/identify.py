@@ -13,11 +13,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import CA, SWITCH, Discovery, guid_of
 
 from ..core.fabric_model import Hca, Plan, Switch, by_switch
 from ..core.node_descriptions import is_aggregation, is_unnamed, natural, plain_name, switch_names
-from ..core.places import End, few, place
+from ..core.places import End, place
 from .merge import MergedDiscovery, MergedNode, Port, merge
 
 NAME, GUID, ORDER, PLACE, REST = "name", "GUID", "order", "place", "being the only one left"

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import (
     Cable,
     DiscoveredNode,
     Discovery,
 )
-
-from ..core.places import few
 
 # A port by the GUID of its node.
 Port = tuple[str, int]
@@ -138,6 +137,6 @@ def _complaints(name: str, discovery: Discovery) -> Iterable[Finding]:
         yield Finding("partial", where, "", text, remedy, WARNING)
     if discovery.unread:
         number, text = discovery.unread[0]
-        numbers = few((str(number) for number, _ in discovery.unread), 3)
+        numbers = few((str(number) for number, _unused in discovery.unread), 3)
         text = f"{len(discovery.unread)} lines were not understood (line {numbers}), first: {text!r}"
         yield Finding("unread", where, "", text, "if the file was cut off, discover again", WARNING)

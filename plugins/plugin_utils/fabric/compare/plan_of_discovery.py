@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import (
     CA,
     SWITCH,
@@ -19,7 +20,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery 
 
 from ..core.fabric_model import STORAGE, Hca, Link, Plan, Switch
 from ..core.node_descriptions import is_aggregation, is_unnamed, plain_name
-from ..core.places import few
 
 # A host's name, with or without a domain, at the start of an HCA's description.
 HOST = r"(?P<host>[A-Za-z0-9_][A-Za-z0-9_-]*)(?:\.[A-Za-z0-9_.-]*)?(?: .*)?"

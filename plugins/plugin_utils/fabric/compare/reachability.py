@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
 from ..core.fabric_model import Plan
-from ..core.places import End, few
+from ..core.places import End
 from .identify import IdentifiedFabric
 
 
@@ -179,7 +180,7 @@ def components(ports: Mapping[End, End]) -> list[list[str]]:
     """Return the sets of nodes that reach each other, in the same order each time; `ports` has each cable both ways."""
     # Sets would have another order in each run, and so would what is said of an island.
     near: defaultdict[str, dict[str, None]] = defaultdict(dict)
-    for (one, _), (other, _) in ports.items():
+    for (one, _unused), (other, _unused) in ports.items():
         near[one][other] = None
     left, found = dict.fromkeys(near), []
     while left:

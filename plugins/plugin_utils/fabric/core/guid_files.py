@@ -7,10 +7,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
 
 from .fabric_model import Hca, Plan, Switch
-from .places import few
 
 _MOST = 1 << 64
 

@@ -39,7 +39,7 @@ class _Twice(dict[str, Any]):
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
         self.twice = (
-            [name for number, (name, _) in enumerate(pairs) if name in dict(pairs[:number])]
+            [name for number, (name, _unused) in enumerate(pairs) if name in dict(pairs[:number])]
             if len(self) < len(pairs)
             else []
         )

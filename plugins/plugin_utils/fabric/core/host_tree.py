@@ -321,10 +321,10 @@ def _alike(sets: dict[str, frozenset[Branch]]) -> list[list[str]]:
             names.setdefault(found, []).append(name)
     different = sorted(names, key=lambda found: (-len(names[found]), natural_key(names[found][0])))
     union = DisjointSets()
-    for number, one in enumerate(different):
-        for other in different[:number]:
-            if 2 * len(one & other) > len(one | other):
-                union.join(other, one)
+    for number, found in enumerate(different):
+        for earlier in different[:number]:
+            if 2 * len(found & earlier) > len(found | earlier):
+                union.join(earlier, found)
     return [[name for found in group for name in names[found]] for group in union.sets(different)]
 
 

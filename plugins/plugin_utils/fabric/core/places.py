@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few as few
 
 from .fabric_model import Plan
 from .node_descriptions import natural

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_log import MASTER
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.sm_tools import SILENT
 
-from ..core.places import few, ordered
+from ..core.places import ordered
 
 # `Finding.kind`.
 HOST, UNIT, PORT, SUBNET, SM, ENGINE, LOG, PKEYS = "host", "unit", "port", "subnet", "sm", "engine", "log", "pkeys"

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
 
 from ...cluster import Cluster
 from ...parts.decision import Decision
 from ..core.fabric_model import INFINIBAND, STORAGE, Plan, SubnetManager
-from ..core.places import few
 from ..plan.checked_plan import planned
 from . import opensm_files
 from .manager_drift import HOST, PlannedManager, PlannedManagers

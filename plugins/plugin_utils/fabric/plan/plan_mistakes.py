@@ -65,7 +65,7 @@ class _Entry:
     def texts(self, plan: Plan) -> Iterator[str]:
         """Yield what is to be said, once for all that is alike."""
         if self.unknown:
-            first = next(iter(self.unknown))
+            first = next(iter(self.unknown), "")
             which = f" {first!r}" if len(self.unknown) == 1 else f"es {fold(self.unknown)}"
             yield f"the plan has no switch{which}.{did_you_mean(first, list(plan.switches))}"
         alike: dict[tuple[str, int], list[str]] = {}

@@ -52,7 +52,7 @@ def ends(view: View) -> Iterator[PlanProblem]:
                     f"there is no port {port}, and the cable to {view.port(other)} is to be in it; allowed: 1 to {ports}",
                 )
             if end in taken:
-                first = next(far for far in taken[end].ends if far != end)
+                (first,) = (far for far in taken[end].ends if far != end)
                 yield plan_problem(
                     "P1",
                     view.port(end),

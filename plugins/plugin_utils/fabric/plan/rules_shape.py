@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
+
 from ..core.fabric_model import COMPUTE, Hca, PlanProblem, Switch
-from ..core.places import few
 from .plan_index import View, most_common, plan_problem
 
 
@@ -77,7 +78,7 @@ def rails(view: View) -> Iterator[PlanProblem]:
     """P6: an HCA is on the leaf of its rail and of its unit."""
     for name, link in view.cable.items():
         hca = view.plan.hcas[name]
-        end = next(end for end in link.ends if end[0] != name)
+        (end,) = (end for end in link.ends if end[0] != name)
         leaf = view.plan.switches[end[0]]
         if hca.purpose != COMPUTE or hca.rail is None or leaf.rail is None:
             continue

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
+
 from ..core.fabric_model import Domain, PlanProblem
 from ..core.host_tree import DisjointSets
 from ..core.node_descriptions import natural
-from ..core.places import few
 from ..topology.slurm_topology import Topology
 from .plan_index import View, plan_problem
 
@@ -45,7 +46,7 @@ def slurm_roots(view: View) -> Iterator[PlanProblem]:
     for name, nodes in roots.items():
         mine = list(dict.fromkeys(part_of[node] for node in nodes if node in part_of))
         if len(mine) > 1:
-            some = [next(node for node in nodes if part_of.get(node) == part) for part in mine]
+            some = [next((node for node in nodes if part_of.get(node) == part), "") for part in mine]
             yield plan_problem("P11", name, f"Slurm would place jobs across {few(some)}, which no cable joins")
         for part in mine:
             parts.setdefault(part, []).append(name)

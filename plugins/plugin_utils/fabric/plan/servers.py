@@ -12,10 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean, few
 
 from ..core.fabric_model import MANAGEMENT, Hca, Link, Plan, Switch
-from ..core.places import few
 
 
 @dataclass(frozen=True)

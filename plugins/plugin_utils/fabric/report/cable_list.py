@@ -14,9 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import NamedTuple
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
+
 from ..core.fabric_model import Link, Plan, Switch
 from ..core.node_descriptions import natural
-from ..core.places import few
 
 # Rack -> its row, and its number in the row.
 Places = Mapping[str, tuple[str, int]]
@@ -63,7 +64,9 @@ class Room:
             return self.buy(self.inside * (1 + self.slack))
         if one not in places or other not in places:
             return None
-        rows = {row: number for number, row in enumerate(sorted({row for row, _ in places.values()}, key=natural))}
+        rows = {
+            row: number for number, row in enumerate(sorted({row for row, _unused in places.values()}, key=natural))
+        }
         across = abs(rows[places[one][0]] - rows[places[other][0]]) * self.row
         along = abs(places[one][1] - places[other][1]) * self.rack
         return self.buy((2 * self.rise + across + along) * (1 + self.slack))

@@ -58,7 +58,7 @@ def written(work: Planned, slurm_version: str | None = None) -> tuple[dict[str, 
 
 def summary(plan: Plan, findings: Sequence[Finding]) -> str:
     """Return in a line what was planned."""
-    cabled = sum(1 for _ in plan.present)
+    cabled = sum(1 for _unused in plan.present)
     text = f"{plan.name}: {plan.kind}, {len(plan.switches)} switches, {len(plan.hcas)} HCAs, {cabled} cables"
     return text + ("" if findings else "; nothing is odd in the plan")
 

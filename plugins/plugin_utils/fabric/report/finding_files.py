@@ -30,7 +30,7 @@ def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None) -
         "fabric": plan.name,
         "worst": worst(findings),
         "ok": ok,
-        "planned": sum(1 for _ in plan.present),
+        "planned": sum(1 for _unused in plan.present),
         "counts": {kind: counts[kind] for kind in sorted(counts)},
         "findings": to_json(findings),
     }

@@ -316,7 +316,7 @@ class _Sketcher:
             boxes = {box: None for name in names if (box := self.box_of.get(name))}
             for box in boxes:
                 _tell(box, finding)
-            for (one, _), (other, _) in pairwise(finding.ports):
+            for (one, _unused), (other, _unused) in pairwise(finding.ports):
                 if line := self._known(one, other):
                     _tell(line, finding)
             if not boxes:

@@ -90,12 +90,12 @@ def _template() -> Template:
 def _shown(value: object) -> object:
     """Return a value without signs that no HTML may have; what is markup already was made without them."""
     # All that is printable may be there, and nearly all is.
-    return xml_text(value) if type(value) is str and not value.isprintable() else value
+    return xml_text(value) if isinstance(value, str) and not value.isprintable() else value
 
 
 def _summary(plan: Plan, ok: int | None) -> str:
     text = f"{plan.kind}, {plan.technology}, {plan.width} {plan.speed}: {len(plan.switches)} switches, {len(plan.hcas)} HCAs, "
-    text += f"{sum(1 for _ in plan.present)} cables"
+    text += f"{sum(1 for _unused in plan.present)} cables"
     return text if ok is None else f"{text}, {ok} of them found as planned"
 
 

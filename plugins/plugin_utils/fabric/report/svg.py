@@ -10,10 +10,11 @@ from html import escape
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, NOTICE, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
 from ..core.fabric_model import Plan
 from ..core.host_tree import Branch
-from ..core.places import counted, few, worst
+from ..core.places import counted, worst
 from .layout import BAND, MARGIN, Bar, LayoutBox, Line, Sketch, sketch
 
 # Border and filling.
@@ -76,7 +77,7 @@ def picture(
     """
     found = list(findings)
     drawn = sketch(plan, found, branches)
-    title = f"{plan.name}: {plan.kind}, {len(plan.switches)} switches, {len(plan.hcas)} HCAs, {sum(1 for _ in plan.present)} cables"
+    title = f"{plan.name}: {plan.kind}, {len(plan.switches)} switches, {len(plan.hcas)} HCAs, {sum(1 for _unused in plan.present)} cables"
     # A small fabric is narrower than what is said of it.
     wide = max(drawn.width, 2 * MARGIN + len(title) * _LETTER)
     width, height = _number(wide), _number(drawn.height)
@@ -183,8 +184,8 @@ def _rails(plan: Plan, box: LayoutBox) -> Iterator[str]:
 
 
 def _cables(drawn: Sketch) -> Iterator[str]:
-    for bar in drawn.bars:
-        yield from _bar(bar)
+    for rail_bar in drawn.bars:
+        yield from _bar(rail_bar)
     turn: dict[LayoutBox, int] = {}
     # What is wrong lies above what is not.
     for line in sorted(drawn.lines, key=lambda one: bool(one.severity)):
@@ -231,17 +232,17 @@ def _count(x: float, y: float, count: int) -> str:
     )
 
 
-def _bar(bar: Bar) -> Iterator[str]:
-    left, right = min(box.middle for box in bar.ends), max(box.middle for box in bar.ends)
-    y = _number(bar.y)
+def _bar(rail_bar: Bar) -> Iterator[str]:
+    left, right = min(box.middle for box in rail_bar.ends), max(box.middle for box in rail_bar.ends)
+    y = _number(rail_bar.y)
     yield f'<path d="M{_number(left)} {y}L{_number(right)} {y}" stroke="#8a949d" stroke-width="5" stroke-linecap="round" data-bar=""/>'
-    for box, count in bar.ends.items():
-        edge = box.y if box.y > bar.y else box.y + box.height
+    for box, count in rail_bar.ends.items():
+        edge = box.y if box.y > rail_bar.y else box.y + box.height
         x = _number(box.middle)
         tip = f"{box.label or 'racks'}: {count} cables"
         yield (
             f'<g data-cables="{count}"><title>{text(tip)}</title><path d="M{x} {_number(edge)}L{x} {y}" stroke="#8a949d" '
-            f'stroke-width="2"/>{_count(box.middle, (edge + bar.y) / 2, count)}</g>'
+            f'stroke-width="2"/>{_count(box.middle, (edge + rail_bar.y) / 2, count)}</g>'
         )
 
 

@@ -15,9 +15,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
+
 from ..core.fabric_model import COMPUTE, Plan
 from ..core.host_tree import DisjointSets
-from ..core.places import few, place
+from ..core.places import place
 from .route_quality import Metrics, judge, limit
 
 # A link as route_quality.Metrics.loads names it.

@@ -15,10 +15,11 @@ from functools import partial
 from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery import guid_of
 
 from ..core.fabric_model import COMPUTE, Plan, SubnetManager
-from ..core.places import counted, few, place
+from ..core.places import counted, place
 from ..opensm import opensm_files
 from ..opensm.opensm_options import DEFAULTS, engines_of, opensm_conf, options
 from ..opensm.partitions import planned_pkeys

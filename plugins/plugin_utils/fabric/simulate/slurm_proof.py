@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.live_state import parse_topology
 
-from ..core.places import few
 from ..topology.slurm_topology import BLOCK, release
 
 FILE = "topology.conf"

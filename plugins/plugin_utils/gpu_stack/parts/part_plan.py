@@ -125,7 +125,8 @@ def software_of(cluster: Cluster, host: str) -> GpuSoftware | None:
     if not isinstance(machine, Node) or machine.profile.gpus is None or machine.profile.gpu_stack is None:
         return None
     profile = machine.profile
-    assert profile.gpu_stack is not None
+    if profile.gpu_stack is None:
+        raise AssertionError("checked above")
     return GpuSoftware(profile, profile.gpu_stack, stack_of(profile.gpu_stack, profile))
 
 

@@ -280,6 +280,6 @@ def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched(tmp_path: 
 
 
 def test_a_reboot_is_waited_for_as_long_as_such_a_machine_takes() -> None:
-    text = (ROOT / "playbooks/reboot.yml").read_text()
+    text = (ROOT / "playbooks/phases/reboot.yml").read_text()
     # The firmware of a board with eight GPUs takes over ten minutes, which is what Ansible waits for.
     assert [int(seconds) for seconds in re.findall(r"reboot_timeout: (\d+)", text)] == [1800]

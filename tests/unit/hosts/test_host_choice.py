@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts of plays that are chosen from variables and results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.filter import host_choice as filters
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.host_choice import hosts_that_set, reboot_needed
+
+HOSTVARS: dict[str, dict[str, Any]] = {
+    "set": {"bedplate_reboot": "allowed"},
+    "wrong": {"bedplate_reboot": "perhaps"},
+    "null": {"bedplate_reboot": None},
+    "default": {"bedplate_reboot": "never"},
+    "undefined": {},
+}
+
+
+def test_a_host_is_chosen_once_unless_it_has_the_default() -> None:
+    assert hosts_that_set(HOSTVARS, [*HOSTVARS, "set"], "bedplate_reboot", "never") == ["set", "wrong", "null"]
+
+
+@pytest.mark.parametrize(
+    ("result", "chosen"),
+    [
+        ({"reasons": {"gpu_driver": "driver is not loaded"}}, True),
+        ({"reasons": {}}, False),
+        # Without a result the node is not rebooted; a result that cannot be read is refused by the play.
+        (None, False),
+        ("", False),
+        ({"unreachable": True}, True),
+    ],
+)
+def test_a_host_is_checked_that_has_reasons_for_a_reboot(result: object, chosen: bool) -> None:
+    hostvars = {"n1": {"__reboot_asked": result} if result is not None else {}}
+    assert reboot_needed(hostvars, ["n1"], "__reboot_asked") == (["n1"] if chosen else [])
+
+
+def test_a_syntax_check_has_no_hostvars() -> None:
+    assert filters.hosts_that_set({}, ["n1"], "bedplate_reboot", "never") == []
+    assert filters.reboot_needed({}, ["n1"]) == []

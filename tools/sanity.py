@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run `ansible-test sanity --local` on the collection as it is installed, with each Python of this machine.
+
+    python -m tools.sanity                      all tests
+    python -m tools.sanity --test yamllint      arguments of ansible-test
+
+The collection is built, unpacked into a temporary folder, and tested there. ansible-test makes an environment for each test below
+`.cache/sanity`, with pip from the package registry.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+HOME = ROOT / ".cache/sanity"
+VERSIONS = tuple(f"3.{minor}" for minor in range(8, 15))
+# The environments that ansible-test makes have no pip. It fetches a script that installs one from a web server of Ansible, unless the
+# script is in its cache: this one installs pip from the package registry.
+_PIP = """\
+import ensurepip, os, subprocess, sys
+ensurepip.bootstrap(default_pip=True)
+del os.environ["PIP_CONFIG_FILE"]  # with which ensurepip hides pip's settings
+requested = [one for one in sys.argv[1:] if one not in ("--no-setuptools", "--no-wheel")]
+subprocess.run([sys.executable, "-m", "pip", "install", *requested], check=True)
+"""
+_PIP_SCRIPTS = ("get_pip_20_3_4.py", "get_pip_24_2.py", "get_pip_25_1.py")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Build, unpack and test the collection; return the exit status of ansible-test."""
+    cache = HOME / ".ansible/test/cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    for name in _PIP_SCRIPTS:
+        (cache / name).write_text(_PIP)
+    write_pip_settings(HOME / ".config/pip/pip.conf")
+    with tempfile.TemporaryDirectory(prefix="bedplate-sanity-") as name:
+        target = installed(Path(name))
+        pythons = Path(name) / "pythons"
+        link_pythons(pythons)
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
+        environment |= {
+            "HOME": str(HOME),
+            "PATH": f"{Path(sys.executable).parent}:{pythons}:{environment['PATH']}",
+            "LC_ALL": "C.UTF-8",
+        }
+        command = [str(Path(sys.executable).with_name("ansible-test")), "sanity", "--local", *arguments]
+        return subprocess.run(command, cwd=target, env=environment, check=False).returncode
+
+
+def installed(folder: Path) -> Path:
+    """Build the collection, unpack it with its settings for ansible-test, and return where it is."""
+    command = [
+        str(Path(sys.executable).with_name("ansible-galaxy")),
+        "collection",
+        "build",
+        "--output-path",
+        str(folder),
+    ]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    (archive,) = folder.glob("bedplate-cluster-*.tar.gz")
+    target = folder / "ansible_collections/bedplate/cluster"
+    with tarfile.open(archive) as packed:
+        packed.extractall(target, filter="data")
+    (target / "tests").mkdir()
+    shutil.copy(ROOT / "tests/config.yml", target / "tests")
+    shutil.copytree(ROOT / "tests/sanity", target / "tests/sanity")
+    return target
+
+
+def write_pip_settings(path: Path) -> None:
+    """Write the settings of pip, including settings of the environment: ansible-test hides the environment from pip."""
+    listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
+    settings = {}
+    for line in listed.stdout.splitlines():
+        name, _, value = line.partition("=")
+        settings[name.rpartition(".")[2]] = ast.literal_eval(value)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name} = {value}".replace("\n", "\n  ") for name, value in settings.items()]
+    path.write_text("\n".join(["[global]", *lines, ""]))
+
+
+def link_pythons(folder: Path) -> None:
+    """Link each Python of this machine that runs; PATH lacks the Pythons of pyenv."""
+    folder.mkdir()
+    for version in VERSIONS:
+        places = [
+            shutil.which(f"python{version}"),
+            *map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}")),
+        ]
+        for place in places:
+            if place and not subprocess.run([place, "--version"], capture_output=True, check=False).returncode:
+                (folder / f"python{version}").symlink_to(place)
+                break
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
