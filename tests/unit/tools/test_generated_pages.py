@@ -13,7 +13,13 @@ from tools import reference, support
 from tools.reference import ROOT, cell, entries_of_part, files_of, shown
 
 DATA = yaml.safe_load((ROOT / "tools/playbooks.yml").read_text(encoding="utf-8"))
-PLAYBOOKS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("*.yml")}
+# The playbook of a phase is validate.yml and the phase.
+PLAYBOOKS = {
+    path.stem: "".join(
+        one.read_text(encoding="utf-8") for one in (path, ROOT / "playbooks/phases" / path.name) if one.exists()
+    )
+    for path in (ROOT / "playbooks").glob("*.yml")
+}
 USED = re.compile(
     r"(?<![\w.])(?<!cluster\.)((?:fabric|mirror)_[a-z_]+|verify_report_file|bedplate_reboot)\b(?= *[|)}]| is | ==)"
 )
