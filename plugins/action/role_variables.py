@@ -113,7 +113,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             if told := notices(cluster):
                 result["warnings"] = told
         if cluster is not None:
-            mistakes += self._secrets(cluster, variables)
+            mistakes += self._secrets(inventory, cluster)
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
@@ -148,15 +148,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         found = plain_mistakes.mistakes(inventory.hosts.values(), places, cluster, variables)
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
-    def _secrets(self, cluster: Cluster, variables: Mapping[str, Any]) -> list[str]:
-        """Return what is wrong with the secrets of this run."""
+    def _secrets(self, inventory: Any, cluster: Cluster) -> list[str]:
+        """Return mistakes in the secrets of this run, as a machine of the cluster has them: localhost has no inventory_dir."""
+        host = next((inventory.hosts[name] for name in cluster.machines if name in inventory.hosts), None)
+        if host is None:
+            return []
+        variables = self._task.get_variable_manager().get_vars(host=host, include_hostvars=False)
+        templar = Templar(self._loader, variables)
         entries = []
         for name in variables:
             if name.endswith("_extra_files"):
                 with suppress(AnsibleError):
-                    entries += list(self._templar.template(variables[name]) or ())
+                    entries += list(templar.template(variables[name]) or ())
         try:
-            found = secrets_of(variables, self._templar, self._loader)
+            found = secrets_of(variables, templar, self._loader)
             return run_secrets.mistakes(found, cluster, self._task.args.get("secrets") or (), entries)
         except SecretError as error:
             return [str(error)]
