@@ -72,7 +72,6 @@ def installed(folder: Path) -> Path:
         packed.extractall(target, filter="data")
     (target / "tests").mkdir()
     shutil.copy(ROOT / "tests/config.yml", target / "tests")
-    shutil.copytree(ROOT / "tests/sanity", target / "tests/sanity")
     return target
 
 

@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packag
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import mistakes
 
+_PHASES = ("packages", "files", "services")
 _WAIT = 300  # seconds for another apt or dnf to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
 _LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "touched", "hold", "keep_below")
@@ -28,6 +29,7 @@ class ActionModule(Files):
             "fixed",
             "manager",
             "manifest",
+            "only",
             "prune",
             "start_installed",
             "state",
@@ -54,11 +56,13 @@ class ActionModule(Files):
         told.update(
             {
                 key: self._task.args[key]
-                for key in ("fixed", "prune", "take_back", "unchanged")
+                for key in ("fixed", "only", "prune", "take_back", "unchanged")
                 if key in self._task.args
             }
         )
-        if "sources" in self._task.args:
+        if "packages" not in self._task.args.get("only", _PHASES):
+            wanted.update(repositories=[], packages=[])
+        elif "sources" in self._task.args:
             told["sources_payload"] = pack(self._wanted(wanted["sources"], self._task_vars))
         if self._task.args.get("state") == "absent":
             result = self._do(self._module, told, state="absent")
@@ -246,11 +250,23 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
             found += read_units(wanted[key])[1]
     if (wanted["hold"] or wanted["follow"]) and manifest is None:
         found.append("hold: needs a manifest, which says who holds them")
+    found += _of_only(arguments)
     found += _of_state(arguments.get("state", "present"), manifest, wanted)
     found += _of_manager(arguments.get("manager", "apt"), wanted)
     for key in ("prune", "start_installed", "take_back"):
         found += _of_switch(key, arguments.get(key, False), manifest)
     return found
+
+
+def _of_only(arguments: Mapping[str, Any]) -> list[str]:
+    """Return the mistakes in `only`."""
+    only = arguments.get("only", list(_PHASES))
+    if isinstance(only, str) or not isinstance(only, Sequence) or not only or not set(only) <= set(_PHASES):
+        return [f"only: {only!r}; allowed: a list of {', '.join(_PHASES)}"]
+    if set(only) == set(_PHASES) or ("files" in only) == ("services" in only):
+        return [] if arguments.get("state") != "absent" or "files" in only else ["only: packages has nothing to remove"]
+    one_change = [key for key in ("take_back", "state") if arguments.get(key) not in (None, False, "present")]
+    return [f"only: with {key}, files and services go together" for key in one_change]
 
 
 def _of_switch(key: str, value: Any, manifest: Any) -> list[str]:

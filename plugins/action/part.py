@@ -12,6 +12,8 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.rendering import Renderer
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision import Step
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import part_file
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import phases
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decision import HostDecision, RunHost
 
 _DEPLOY = "bedplate.cluster.deploy"
@@ -31,6 +33,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
         decided = self._decided()
+        self._phases = phases.chosen_phases(
+            decided.role, self._task_vars.get("ansible_run_tags") or (), self._task.tags or ()
+        )
         if decided.decision.refusal:
             raise AnsibleActionFail(decided.decision.refusal)
         return self._in_order([*self._steps(decided, "before"), *self._parts(decided), *self._steps(decided, "after")])
@@ -57,14 +62,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         names = self._task.args.get("name") or []
         for name in [names] if isinstance(names, str) else names:
             arguments = decided.arguments(name)
-            if arguments is not None:
-                yield name, Step(_DEPLOY, {**arguments, **more})
+            if arguments is None:
+                continue
+            undivided = bool(part_file(decided.role, name).get("undivided"))
+            if (chosen := phases.narrowed({**arguments, **more}, undivided, self._phases)) is not None:
+                yield name, Step(_DEPLOY, chosen)
 
     def _steps(self, decided: HostDecision, when: str) -> Iterable[tuple[str, Step]]:
         """Yield the steps of this host among those that the task names, in the order of the task."""
         for name in self._task.args.get(when) or ():
             for step in decided.decision.steps.get(name, ()):
-                yield name, step
+                if phases.runs_step(step, self._phases):
+                    yield name, step
 
     def _in_order(self, work: Iterable[tuple[str, Step]]) -> dict[str, Any]:
         """Run all, up to the first that fails, and return one result."""
@@ -101,6 +110,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             shared_loader_obj=self._shared_loader_obj,
         )
         result: dict[str, Any] = action.run(task_vars=self._task_vars)
+        if waiting := list(phases.waiting_units(step.arguments, result.get("changed_files") or ())):
+            text = f"{', '.join(waiting)}: files changed, and this run has no tag of services. The next run with services restarts it."
+            result["warnings"] = [*result.get("warnings", []), text]
         return result
 
 

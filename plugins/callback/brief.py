@@ -44,6 +44,8 @@ class CallbackModule(Default):  # type: ignore[misc]
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Keep the heading of the play until a host has a result."""
         self._play = self._silent_play = play
+        # A batch of the same play has the same tasks.
+        self._last_task_banner = None
         if self._display.verbosity:
             self._print_play()
 

@@ -114,7 +114,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ansible import constants
+from ansible import constants, context
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.inventory.host import Host
 from ansible.plugins.inventory import BaseInventoryPlugin, Constructable
@@ -123,6 +123,7 @@ from ansible.template import trust_as_template
 from ansible.utils.path import basedir
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts import inventory_folder
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.groups import groups_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.machine_facts import machine_facts
 
@@ -262,6 +263,9 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             count = len(error.mistakes)
             raise AnsibleParserError(f"{count} mistake{'s' * (count > 1)} in the cluster file:\n{error}") from None
         other = self.inventory.groups["all"].vars.get("bedplate_cluster_file", cluster.path)
+        ignored = constants.config.get_config_value("INVENTORY_IGNORE_PATTERNS") or []
+        for text in inventory_folder.mistakes(Path(path), context.CLIARGS.get("inventory") or (), ignored):
+            raise AnsibleParserError(text)
         if other != cluster.path:
             raise AnsibleParserError(f"{path}: this inventory has a cluster file already, {other}. There can be one.")
         return cluster

@@ -75,6 +75,15 @@ options:
     type: list
     elements: str
     default: []
+  only:
+    description:
+      - What this task deploys. V(packages) are O(repositories), O(sources), O(packages), O(hold) and O(follow), V(files) are O(files),
+        V(services) are O(units) with their drop-ins. Everything else stays as it is, also what left a list.
+      - O(fixed) is checked in any case. With O(take_back) or O(state=absent), V(files) and V(services) go together.
+    type: list
+    elements: str
+    choices: [packages, files, services]
+    default: [packages, files, services]
   fixed:
     description:
       - Packages that this task installs, and never brings from one version to another. Where one of them is installed in another version,
@@ -182,6 +191,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transa
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 
+_PHASES = ["packages", "files", "services"]
+
 
 class _PartError(Exception):
     """A part failed after files were written, which the result is to show."""
@@ -205,6 +216,7 @@ def main() -> None:
             "packages": {"type": "list", "elements": "str", "default": []},
             "hold": {"type": "list", "elements": "str", "default": []},
             "follow": {"type": "list", "elements": "str", "default": []},
+            "only": {"type": "list", "elements": "str", "choices": _PHASES, "default": _PHASES},
             "fixed": {
                 "type": "dict",
                 "options": {
@@ -243,8 +255,8 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     if module.params["state"] == "absent":
         return _take_away(module)
     _refuse_other_versions(module)
-    read = _sources(module)
-    if left := _packages(module).to_install():
+    read: dict[str, Any] = _sources(module) if _chosen(module, "packages") else {"changed": False}
+    if _chosen(module, "packages") and (left := _packages(module).to_install()):
         # Another version of the packages may need others of these.
         _lock(module, [])
         return {**read, **left}
@@ -252,6 +264,11 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
         done[key] = [*read.get(key, []), *done[key]]
     return {**done, "changed": done["changed"] or read["changed"]}
+
+
+def _chosen(module: AnsibleModule, phase: str) -> bool:
+    """Return whether this task deploys packages, files or services."""
+    return phase in module.params["only"]
 
 
 def _refuse_other_versions(module: AnsibleModule) -> None:
@@ -305,8 +322,9 @@ def _brought(module: AnsibleModule, directory: Path) -> dict[str, Any]:
         files = _files(module, transaction.keep if transaction else None)
         if files["unchecked"]:
             module.warn(f"check mode could not check yet: {'; '.join(sorted(set(files['unchecked'])))}")
-        held = _held(module, files)
-        locked = _lock(module, module.params["follow"])
+        packages = _chosen(module, "packages")
+        held = _held(module, files) if packages else Held([], [])
+        locked = _lock(module, module.params["follow"]) if packages else _nothing()
         units = _units(module, directory, files, transaction)
         if not module.check_mode:
             _settle(module, directory, transaction)
@@ -321,7 +339,7 @@ def _brought(module: AnsibleModule, directory: Path) -> dict[str, Any]:
 def _settle(module: AnsibleModule, directory: Path, transaction: Transaction | None) -> None:
     """Remove from the journal what this run has proved, also what a killed run wrote; without `prune` its own files alone."""
     manifest = module.params["manifest"]
-    if not manifest:
+    if not manifest or not _chosen(module, "files"):
         return
     paths = None if module.params["prune"] else [entry.path for entry in unpack(module.params["payload"])]
     if transaction:
@@ -332,7 +350,7 @@ def _settle(module: AnsibleModule, directory: Path, transaction: Transaction | N
 
 def _transaction(module: AnsibleModule, directory: Path) -> Transaction | None:
     """Return the change that can be taken back, where the task asks for one."""
-    if not module.params["take_back"]:
+    if not module.params["take_back"] or not _chosen(module, "files"):
         return None
     units = read_units(module.params["units"])[0]
     return Transaction(directory, module.params["manifest"], units, lambda: Systemd(check=False, diff=False))
@@ -370,7 +388,7 @@ def _take_away(module: AnsibleModule) -> dict[str, Any]:
 
 def _files(module: AnsibleModule, keep: Keep | None) -> dict[str, Any]:
     manifest = module.params["manifest"]
-    if not manifest:
+    if not manifest or not _chosen(module, "files"):
         return _nothing()
     options = {name: module.params[name] for name in ("prune", "keep_below")}
     return _written(module, manifest, unpack(module.params["payload"]), keep=keep, **options)
@@ -402,7 +420,7 @@ def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
 def _units(
     module: AnsibleModule, directory: Path, files: dict[str, Any], transaction: Transaction | None = None
 ) -> dict[str, Any]:
-    units, mistakes = read_units(module.params["units"])
+    units, mistakes = read_units(module.params["units"] if _chosen(module, "services") else [])
     touched = [*module.params["touched"], *files["changed_files"]]
     keep = transaction.keep if transaction else None
     systemd = Systemd(module.check_mode, module._diff, touched=touched, keep=keep)

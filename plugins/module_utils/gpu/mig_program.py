@@ -240,13 +240,13 @@ def main(arguments: Sequence[str], smi: Smi = run_nvidia_smi, node: ProcFiles | 
     try:
         waiting = apply(layouts_of(Path(arguments[0])), smi, node, print)
     except MigError as error:
-        print(error, file=sys.stderr)
+        sys.stderr.write(f"{error}\n")
         return 1
     node.note(waiting)
     for reason in waiting:
-        print(f"left for a reboot, or `systemctl restart bedplate-mig` on the drained node: {reason}")
+        sys.stdout.write(f"left for a reboot, or `systemctl restart bedplate-mig` on the drained node: {reason}\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))

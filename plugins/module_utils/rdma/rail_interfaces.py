@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,7 +65,7 @@ def configure(
     before, now = _ours(root), {}
     for nic, interface in interfaces(devices, nics):
         if not interface:
-            print(f"{nic.name}: no network interface yet; it gets its address when it comes")
+            sys.stdout.write(f"{nic.name}: no network interface yet; it gets its address when it comes\n")
             continue
         try:
             link = read_link(interface, run)

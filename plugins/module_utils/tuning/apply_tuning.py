@@ -33,7 +33,7 @@ def apply(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
 def _pages(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
     outcome = huge_page_pool.apply_settings(root, settings, lambda: jobs(root.find("proc")))
     for finding in outcome.waiting:
-        print(finding)
+        sys.stdout.write(f"{finding}\n")
     yield from map(str, outcome.refused)
 
 
@@ -56,7 +56,7 @@ def _interrupts(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
         return
     moved = irq_plan.move(root, interrupts(root, settings))
     if moved.managed:
-        print(f"{len(moved.managed)} interrupts are managed by their driver, which spreads them itself")
+        sys.stdout.write(f"{len(moved.managed)} interrupts are managed by their driver, which spreads them itself\n")
     for number, reason in moved.failed.items():
         yield f"interrupt {number} cannot be moved: {reason}"
 
@@ -67,4 +67,4 @@ def main(arguments: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))

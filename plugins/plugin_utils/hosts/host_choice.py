@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+_BATCH = re.compile(r"[1-9][0-9]*%?\Z")
 
 
 def hosts_that_set(hostvars: Mapping[str, Any], hosts: Iterable[str], variable: str, default: Any) -> list[str]:
@@ -19,3 +22,13 @@ def reboot_needed(hostvars: Mapping[str, Any], hosts: Iterable[str], registered:
     """
     results = {host: hostvars[host].get(registered) for host in hosts}
     return [host for host, result in results.items() if isinstance(result, Mapping) and result.get("reasons", True)]
+
+
+def serial_mistakes(variables: Mapping[str, Any]) -> list[str]:
+    """Return the mistake in `bedplate_serial`, the number of hosts of a batch, if the run sets it."""
+    value = variables.get("bedplate_serial")
+    batches = value if isinstance(value, list) else [value]
+    if value is None or (batches and all(_BATCH.match(str(one)) for one in batches)):
+        return []
+    allowed = "a number of hosts from 1, a percentage such as 10%, or a list of them"
+    return [f"this run: bedplate_serial: {value!r}; allowed: {allowed}"]

@@ -14,13 +14,15 @@ Values = Mapping[str, Any]
 class Step:
     """A module or an action with its arguments: a step of a role that is no file, unit or package.
 
-    `after_change`: run it only where this file changed in the same task.
+    `after_change`: run it only where this file changed in the same task. `phases`: those of packages, files and services in which the step
+    runs; empty for a step that always runs, such as a check before a change.
     """
 
     module: str
     arguments: Values
     after_change: str = ""
     hide_diff: bool = False
+    phases: Sequence[str] = ()
 
 
 class LazyParts(Mapping[str, Values]):

@@ -29,10 +29,11 @@ KEYS = frozenset(
         "units",
         "touched",
         "take_back",
+        "undivided",
         "site_files",
     )
 )
-"""Keys of a part file: arguments of bedplate.cluster.deploy, and `site_files`."""
+"""Keys of a part file: arguments of bedplate.cluster.deploy, `site_files` and `undivided`."""
 
 
 class PartError(ValueError):

@@ -13,6 +13,7 @@ from ..common import shipped
 from .part_files import PartError, part_file, rendered_template, role_file
 from .placeholders import PlaceholderError, Scope, expanded, filled
 
+_OWN = ("sources", "files", "site_files", "undivided")
 SiteRenderer = Callable[[str, str, Mapping[str, Any]], str]
 """Render a site's own template: its path, the path of the file on the node, `values` and `item`; returns the text."""
 
@@ -40,7 +41,7 @@ def render_part(role: str, part: str, values: Mapping[str, Any], site: SiteChang
     document, site = part_file(role, part), site or SiteChanges()
     scope = Scope(values)
     try:
-        found = {key: filled(document[key], scope) for key in document if key not in ("sources", "files", "site_files")}
+        found = {key: filled(document[key], scope) for key in document if key not in _OWN}
         entries = _Entries(role, site)
         for key in ("sources", "files"):
             if key in document:

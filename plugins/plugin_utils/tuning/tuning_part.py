@@ -58,7 +58,9 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     pages = {"machine": host, **{key: settings[key] for key in ("pages", "pending", "reserve_mib", "pages_at")}}
     steps = {
         **({"huge_pages": [Step("bedplate.cluster.huge_pages", pages)]} if settings["pages"] else {}),
-        "kernel_cmdline": [Step("bedplate.cluster.kernel_cmdline", {"tokens": tokens, "note": "node_tuning"})],
+        "kernel_cmdline": [
+            Step("bedplate.cluster.kernel_cmdline", {"tokens": tokens, "note": "node_tuning"}, phases=["files"])
+        ],
     }
     return Decision({"node_tuning": values}, {"node_tuning": expected}, steps)
 

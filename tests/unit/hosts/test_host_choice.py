@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.filter import host_choice as filters
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.host_choice import hosts_that_set, reboot_needed
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.host_choice import (
+    hosts_that_set,
+    reboot_needed,
+    serial_mistakes,
+)
 
 HOSTVARS: dict[str, dict[str, Any]] = {
     "set": {"bedplate_reboot": "allowed"},
@@ -42,3 +46,21 @@ def test_a_host_is_checked_that_has_reasons_for_a_reboot(result: object, chosen:
 def test_a_syntax_check_has_no_hostvars() -> None:
     assert filters.hosts_that_set({}, ["n1"], "bedplate_reboot", "never") == []
     assert filters.reboot_needed({}, ["n1"]) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "is_valid"),
+    [
+        (None, True),
+        ("5", True),
+        (5, True),
+        ("20%", True),
+        ([1, "50%"], True),
+        ([], False),
+        (0, False),
+        ("x", False),
+        ([1, "x"], False),
+    ],
+)
+def test_a_size_of_batches_is_checked_before_the_run(value: object, is_valid: bool) -> None:
+    assert (serial_mistakes({"bedplate_serial": value}) == []) is is_valid

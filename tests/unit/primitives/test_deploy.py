@@ -137,6 +137,21 @@ def test_all_mistakes_of_all_lists_come_at_once_and_before_any_connection(tmp_pa
         assert text in run.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"only": "files"}, "only: 'files'; allowed: a list of packages, files, services"),
+        ({"only": []}, "only: []; allowed"),
+        ({"only": ["file"]}, "only: ['file']; allowed"),
+        ({"only": ["files"], "take_back": True}, "only: with take_back, files and services go together"),
+        ({"only": ["services"], "state": "absent"}, "only: with state, files and services go together"),
+        ({"only": ["packages"], "state": "absent"}, "only: packages has nothing to remove"),
+    ],
+)
+def test_phases_that_cannot_be_deployed_alone_are_refused(tmp_path: Path, arguments: dict[str, Any], text: str) -> None:
+    assert text in refused(tmp_path, {"manifest": "demo", **arguments})
+
+
 def test_what_is_no_list_is_told_and_null_takes_nothing_away(tmp_path: Path) -> None:
     keys = ("repositories", "packages", "units", "touched", "keep_below")
     for value, shown in (("munge", "'munge'"), (None, "None"), ({}, "{}")):

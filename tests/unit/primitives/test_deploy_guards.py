@@ -95,3 +95,32 @@ def test_holds_are_released_where_they_are_all_that_the_manifest_deployed(node: 
     assert "apt-mark unhold munge" in machine.commands
     assert json.loads((node.state / "holds.json").read_text()) == {"other": ["slurmd"]}
     assert not run(node, [], state="absent")["changed"]
+
+
+def test_files_alone_keep_the_holds_of_the_manifest(node: Node, monkeypatch: pytest.MonkeyPatch):
+    machine = Machine(apt_mark="munge\n")
+    packages_of(monkeypatch, machine)
+    node.state.mkdir()
+    (node.state / "holds.json").write_text(json.dumps({"demo": ["munge"]}))
+    run(node, node.wanted(one="1\n", two="2\n"), only=["files"])
+    done = run(node, node.wanted(one="3\n"), only=["files"], packages=["munge=1"])
+    assert ((node.root / "one").read_text(), (node.root / "two").exists()) == ("3\n", False)
+    assert done["removed"] == [str(node.root / "two")]
+    assert machine.commands == []
+    assert json.loads((node.state / "holds.json").read_text()) == {"demo": ["munge"]}
+    # With packages a hold that left the list is released.
+    run(node, node.wanted(one="3\n"))
+    assert "apt-mark unhold munge" in machine.commands
+
+
+@pytest.mark.parametrize("only", ["packages", "services"])
+def test_what_a_run_leaves_out_stays_on_the_machine(node: Node, only: str):
+    run(node, node.wanted(one="1\n"))
+    assert not run(node, [], only=[only])["changed"]
+    assert (node.root / "one").read_text() == "1\n"
+    assert run(node, [])["removed"] == [str(node.root / "one")]
+
+
+def test_units_are_left_alone_without_services(node: Node):
+    units = [{"name": "no-such-unit.service", "state": "started"}]
+    assert run(node, node.wanted(one="1\n"), units=units, only=["packages", "files"])["changes"] == []

@@ -303,7 +303,8 @@ class Module:
         self.params = {
             "manager": "apt", "manifest": "demo", "state": "present", "packages": [], "hold": [], "follow": [],
             "fixed": None, "units": [], "touched": [], "prune": True, "keep_below": [], "take_back": False, "payload": pack([]),
-            "sources_payload": None, "unchanged": {}, "state_directory": str(node.state), **params,
+            "sources_payload": None, "unchanged": {}, "state_directory": str(node.state),
+            "only": ["packages", "files", "services"], **params,
         }  # fmt: skip
 
     def warn(self, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from pathlib import Path
 from typing import Any
 
@@ -243,12 +244,12 @@ def test_a_branch_of_a_profile_is_kept_in_that_profile(tmp_path: Path):
 def test_roles_run_on_the_hosts_of_the_playbooks():
     """The table says where a default is in force."""
     found: dict[str, set[str]] = {}
-    for path in sorted((ROOT / "playbooks").glob("*.yml")):
+    for path in sorted((ROOT / "playbooks/phases").glob("*.yml")):
         for play in yaml.safe_load(path.read_text()):
             for task in play.get("tasks", ()) if path.name != "reboot.yml" else ():
-                included = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role") or {}
-                role = included.get("name", "").removeprefix("bedplate.cluster.")
-                found.setdefault(role, set()).update(play["hosts"].split(":"))
-    groups = {start: set(groups) for start, groups in ROLE_GROUPS.items() if not start.startswith("slurm_")}
-    assert groups == {role: hosts for role, hosts in found.items() if role in ROLE_GROUPS}
+                hosts = play["hosts"]
+                groups = re.findall(r"groups\.(\w+)", hosts) if "{{" in hosts else hosts.split(":")
+                found.setdefault(task.get("vars", {}).get("__role", ""), set()).update(groups)
+    known = {start: set(groups) for start, groups in ROLE_GROUPS.items() if not start.startswith("slurm_")}
+    assert known == {role: hosts for role, hosts in found.items() if role in ROLE_GROUPS}
     assert {"node_os", "slurm"} == found.keys() - ROLE_GROUPS.keys() - {""}

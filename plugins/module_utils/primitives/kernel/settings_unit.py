@@ -26,8 +26,8 @@ def main(arguments: Sequence[str], apply: Apply, role: str) -> int:
         settings = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
         failed = list(apply(root, settings))
     except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        print(f"{' '.join(arguments)}: {error!r}; {run_role_again(role)}", file=sys.stderr)
+        sys.stderr.write(f"{' '.join(arguments)}: {error!r}; {run_role_again(role)}\n")
         return 1
     for line in failed:
-        print(line, file=sys.stderr)
+        sys.stderr.write(f"{line}\n")
     return int(bool(failed))

@@ -90,7 +90,9 @@ def _template() -> Template:
 def _shown(value: object) -> object:
     """Return a value without signs that no HTML may have; what is markup already was made without them."""
     # All that is printable may be there, and nearly all is.
-    return xml_text(value) if isinstance(value, str) and not value.isprintable() else value
+    if not isinstance(value, str) or hasattr(value, "__html__"):
+        return value
+    return value if value.isprintable() else xml_text(value)
 
 
 def _summary(plan: Plan, ok: int | None) -> str:

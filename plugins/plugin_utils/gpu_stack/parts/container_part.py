@@ -74,14 +74,18 @@ def _with_toolkit(wanted: GpuSoftware, choices: Mapping[str, Any], archives: Arc
     units = [{"name": f"{name}.service", "enabled": True, "state": "started"} for name in daemons]
     steps: dict[str, list[Step]] = {}
     if daemons:
-        steps["settings"] = [Step("bedplate.cluster.container_settings", {"settings": list(_settings(rows))})]
-        steps["daemons"] = [Step("bedplate.cluster.units", {"units": units})]
+        steps["settings"] = [
+            Step(
+                "bedplate.cluster.container_settings", {"settings": list(_settings(rows))}, phases=["files", "services"]
+            )
+        ]
+        steps["daemons"] = [Step("bedplate.cluster.units", {"units": units}, phases=["services"])]
     if archives.wants_enroot:
         steps["namespaces"] = [_namespaces()]
         steps["archives"] = [_archive(one) for one in archives.enroot]
     if archives.enroot:
         debs = [{"path": one["path"], "sha256": one["sha256"]} for one in archives.enroot]
-        steps["debs"] = [Step("bedplate.cluster.container_debs", {"archives": debs})]
+        steps["debs"] = [Step("bedplate.cluster.container_debs", {"archives": debs}, phases=["packages"])]
     compared = {
         "container_toolkit": expected(wanted, PART, "container_runtime", [CDI_UNIT]),
         "containers": _compared(rows, archives),

@@ -41,7 +41,7 @@ def test_each_node_has_the_engines_of_its_system(cluster_file: str) -> None:
 
 def run(cluster_file: str, host: str, **variables: Any) -> dict[str, Any]:
     """Run the action without a part, as the role's validate does, on a connection to nobody."""
-    task = SimpleNamespace(action="part", args={"role": ROLE}, check_mode=False, async_val=0, _role=None)
+    task = SimpleNamespace(action="part", args={"role": ROLE}, check_mode=False, async_val=0, tags=[], _role=None)
     connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
     action = ActionModule(
         task, connection, SimpleNamespace(remote_user=None), DataLoader(), Templar(DataLoader()), None

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Output of the callback bedplate.cluster.brief."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.playbooks
+PLAYS = """\
+- {name: Empty, hosts: "all:!all", gather_facts: false, tasks: [{name: Never, debug: {}}]}
+- name: Skipped
+  hosts: all
+  gather_facts: false
+  tasks: [{name: Left out, debug: {}, when: false}, {name: Each left out, debug: {}, loop: [1], when: false}]
+- name: Batches
+  hosts: all
+  gather_facts: false
+  serial: 1
+  tasks:
+    - {name: Left out on one, debug: {msg: x}, when: inventory_hostname == 'b'}
+    - {name: Fail, fail: {msg: no}, when: inventory_hostname == 'b'}
+"""
+BRIEF = ["PLAY [Batches]", "TASK [Left out on one]", "ok: [b]", "TASK [Fail]", "fatal: [b]"]
+
+
+def printed(folder: Path, *arguments: str) -> list[str]:
+    (folder / "plays.yml").write_text(PLAYS)
+    command = [
+        str(Path(sys.executable).with_name("ansible-playbook")),
+        "-i",
+        "a,b,",
+        "-c",
+        "local",
+        str(folder / "plays.yml"),
+        *arguments,
+    ]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    text = done.stdout.partition("PLAY RECAP")[0]
+    return re.findall(r"^(?:PLAY \[.*?\]|TASK \[.*?\]|\w+: \[\w\]|skipping: no hosts)", text, re.MULTILINE)
+
+
+def test_headings_are_printed_with_the_first_result_below_them(tmp_path: Path) -> None:
+    assert printed(tmp_path) == BRIEF
+
+
+def test_verbose_runs_print_everything(tmp_path: Path) -> None:
+    lines = printed(tmp_path, "-v")
+    assert lines[:3] == ["PLAY [Empty]", "skipping: no hosts", "PLAY [Skipped]"]
+    assert lines.count("PLAY [Batches]") == 2
+    assert {"skipping: [a]", "skipping: [b]", "TASK [Each left out]"} <= set(lines)
+    assert [line for line in lines if line.endswith("[b]") and "skipping" not in line] == ["ok: [b]", "fatal: [b]"]
