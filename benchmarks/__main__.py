@@ -21,7 +21,7 @@ ON_REQUEST = {"guest": guest.rows}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the table; the exit code is 1 where a budget is missed, 2 where something could not be measured."""
+    """Print the table; the exit code is 1 where a budget is missed, 2 where a measurement failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
         "name", nargs="*", help=f"of {', '.join(ALL)}, which are all measured unless named, {', '.join(ON_REQUEST)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fabric costs: 16,384 HCAs planned, checked, written and compared; the output of ibnetdiscover for half of them read.
+"""Cost of the fabric: 16,384 HCAs planned, checked, written and compared; the output of ibnetdiscover for half of them read.
 
 Nothing is run but bedplate's own Python, so the seconds are CPU seconds of this process.
 """
@@ -91,7 +91,7 @@ def additions() -> int:
 
 
 def cpu(work: Callable[[], T]) -> tuple[float, T]:
-    """Return the CPU seconds that something takes, and what it returns."""
+    """Return the CPU seconds of a call, and its result."""
     start = time.process_time()
     result = work()
     return time.process_time() - start, result
@@ -99,7 +99,7 @@ def cpu(work: Callable[[], T]) -> tuple[float, T]:
 
 @dataclass(frozen=True)
 class Timing:
-    """CPU seconds, and those of the additions just before and after."""
+    """CPU seconds of a call, and of the additions just before and after it."""
 
     seconds: float
     loop: float

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node costs whose kernel, hardware and RDMA are as wanted: CPU of the control node, and tasks, with a machine that has a kernel.
+"""Cost of a converged node with kernel, hardware and RDMA: CPU of the control node, and tasks, with a machine that has a kernel.
 
 `python -m lab guest start` boots it. The first run brings its settings; those that are measured change nothing.
 """

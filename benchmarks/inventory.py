@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the inventory costs: CPU of the 10,000-node example beside a one-node inventory.
+"""Cost of the inventory: CPU of the 10,000-node example beside a one-node inventory.
 
 Every ansible command pays for the whole inventory, `--limit` to one host included.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ansible-playbook, which writes at its end the CPU seconds of its own process and of its forks into the file $BEDPLATE_USAGE."""
+"""ansible-playbook, which writes at its end the CPU seconds of its process and of its forks into the file $BEDPLATE_USAGE."""
 
 from __future__ import annotations
 

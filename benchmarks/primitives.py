@@ -27,7 +27,7 @@ PYTHON = "/usr/bin/python3"
 
 
 def items(base: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Return each item as an entry of bedplate.cluster.files and as a task of its own."""
+    """Return each item as an entry of bedplate.cluster.files and as a separate task."""
     for number in range(FILES):
         path, content = f"{base}/file{number}.conf", f"key = {number} of {{{{ inventory_hostname }}}}\n"
         yield (
@@ -67,14 +67,14 @@ def measure(directory: Path, name: str, forks: int) -> Cost:
 
 @dataclass(frozen=True)
 class Target:
-    """The machine whose directories stand for hosts; without an address it is this one."""
+    """The machine whose directories represent hosts; without an address, this machine."""
 
     address: str = ""
     ssh_config: Path | None = None
 
     @classmethod
     def found(cls) -> Target:
-        """Return the lab's first node, or this machine where there is no lab."""
+        """Return the lab's first node, or this machine without a lab."""
         machines = re.findall(r"^Host (\S+)$", SSH_CONFIG.read_text(), re.MULTILINE) if SSH_CONFIG.exists() else []
         nodes = sorted(name for name in machines if name.startswith("gpu"))
         return cls(nodes[0], SSH_CONFIG) if nodes else cls()
@@ -115,7 +115,7 @@ def benchmark(target: Target, hosts: int, runs: int) -> dict[str, list[Cost]]:
                 measure(directory, play, hosts)  # the first run writes; with SSH it connects too
                 costs[play] = [measure(directory, play, hosts) for _run in range(runs)]
                 if re.search(r"changed=[1-9]", costs[play][-1].output):
-                    raise BenchmarkError(f"the play {play!r} changes something again and again")
+                    raise BenchmarkError(f"the play {play!r} changes a host in every run")
         finally:
             measure(directory, "clean", hosts)
         return costs

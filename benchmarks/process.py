@@ -21,7 +21,7 @@ class BenchmarkError(Exception):
 
 @dataclass(frozen=True)
 class Cost:
-    """What one command took on the control node: CPU seconds, all forks included, and seconds by the clock."""
+    """Cost of one command on the control node: CPU seconds, all forks included, and seconds by the clock."""
 
     cpu: float
     wall: float
@@ -30,7 +30,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table; without a budget it is there to be compared with the others."""
+    """One line of the table; a line without a budget is for comparison."""
 
     what: str
     measured: float

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a compute node costs when nothing changes: CPU of the control node, and tasks, measured in the lab.
+"""Cost of a compute node without a change: CPU of the control node, and tasks, measured in the lab.
 
 The lab (`make lab`) must be up and deployed. Connections are warm: a run before the measured ones opens them.
 """
@@ -35,16 +35,14 @@ _RECAP = re.compile(r"^(\S+)\s+: ok=(\d+)\s+changed=(\d+)\s+unreachable=\d+\s+fa
 
 
 def results_of(output: str) -> dict[str, int]:
-    """Return how many results each host has in a recap; a change means that this is no measurement.
+    """Return how many results each host has in a recap; a change makes the measurement invalid.
 
     >>> results_of("gpu01   : ok=7    changed=0    unreachable=0    failed=0    skipped=3    rescued=0    ignored=0")
     {'gpu01': 10}
     """
     recap = _RECAP.findall(output)
     if changed := sorted(host for host, _ok, changes, _skipped in recap if int(changes)):
-        raise BenchmarkError(
-            f"something changed on {', '.join(changed)}: deploy the lab with `make lab`, then measure."
-        )
+        raise BenchmarkError(f"a file changed on {', '.join(changed)}: deploy the lab with `make lab`, then measure.")
     return {host: int(ok) + int(skipped) for host, ok, _changes, skipped in recap}
 
 
@@ -56,7 +54,7 @@ def _turns(directory: Path, hosts: str, runs: int, kinds: Sequence[Sequence[str]
 
 
 def rows(runs: int = 5) -> Iterator[Row]:
-    """Measure compute nodes; of the lab's controller nothing is asked."""
+    """Measure compute nodes, without the lab's controller."""
     if not SSH_CONFIG.exists():
         raise BenchmarkError("there is no lab: `make lab` boots and deploys it (docs/lab.md).")
     with tempfile.TemporaryDirectory(prefix="bedplate-benchmark-") as name:

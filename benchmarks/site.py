@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a no-change run of playbooks/site.yml, with verify, costs the control node for each GPU node, on recordings of converged nodes.
+"""Cost of a no-change run of playbooks/site.yml with verify on the control node, for each GPU node, on recordings of converged nodes.
 
 Roles, templates, decisions and action plugins are real; a connection answers each module at once. A node costs the difference between a
 large and a small run, divided by the nodes between them, and is compared with pings of the same kind.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packages of Debian with which a driver is compiled: 200 MB that only GPU nodes want, so they lie beside the image, not in it."""
+"""Packages of Debian with which a driver is compiled: 200 MB for GPU nodes alone, kept beside the image and not in it."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def own_programs_first() -> None:
-    """Find ansible-playbook and molecule beside this Python: whoever calls it by its path need not have activated its environment."""
+    """Find ansible-playbook and molecule beside this Python: its environment need not be active."""
     if sys.prefix != sys.base_prefix:
         os.environ["PATH"] = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
 
@@ -55,18 +55,16 @@ def _parser() -> argparse.ArgumentParser:
         "--all", action="store_true", help="also every scenario's containers, the node image and the caches"
     )
     down.set_defaults(run=_down)
-    commands.add_parser("status", help="what is there and whether it is reached").set_defaults(run=_status)
+    commands.add_parser("status", help="nodes and their answers by SSH").set_defaults(run=_status)
     login = commands.add_parser("ssh", help="log in to a node, or run a command there")
     login.add_argument("--name", default="lab", help="another lab than `lab`")
     login.add_argument("node")
     login.add_argument("command", nargs=argparse.REMAINDER)
     login.set_defaults(run=_ssh)
-    molecule = commands.add_parser(
-        "molecule", help="run molecule scenarios: those named, or all but those that take many minutes"
-    )
+    molecule = commands.add_parser("molecule", help="run molecule scenarios: named ones, or all except the long ones")
     molecule.add_argument("scenario", nargs="*")
-    molecule.add_argument("--on-request", action="store_true", help="run those that take many minutes")
-    molecule.add_argument("--jobs", type=int, default=1, help="scenarios at a time; those on request want one")
+    molecule.add_argument("--on-request", action="store_true", help="run the long scenarios")
+    molecule.add_argument("--jobs", type=int, default=1, help="scenarios at a time; use one for long scenarios")
     molecule.add_argument("--keep", action="store_true", help="leave the nodes of a failed scenario for a look")
     molecule.add_argument("-v", "--verbose", action="store_true", help="molecule's output on the terminal, too")
     molecule.set_defaults(run=_molecule)
@@ -82,7 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     destroy.add_argument("--every", action="store_true")
     destroy.set_defaults(run=_destroy)
     vendor = commands.add_parser(
-        "vendor", help="only build the stand-ins for NVIDIA's packages that an inventory asks for, and write their keys"
+        "vendor", help="only build the stand-ins for NVIDIA's packages of an inventory, and write their keys"
     )
     vendor.add_argument("--inventory", type=Path, default=INVENTORY)
     vendor.add_argument("--name", default="lab")
@@ -103,7 +101,7 @@ def _up(_options: argparse.Namespace) -> int:
     if stream(["ansible-playbook", "-i", str(INVENTORY), str(ROOT / "playbooks" / "site.yml")], log=log):
         raise LabError(
             f"playbooks/site.yml failed; the reason is in the lines above and in {log}.\n"
-            "The nodes are left running: look with `python3 -m lab ssh NODE`, mend, and run `make lab` again."
+            "The nodes are left running: look with `python3 -m lab ssh NODE`, fix, and run `make lab` again."
         )
     showcase.show("lab", machines.read(INVENTORY))
     say("lab", "ready. `python3 -m lab ssh ctl1` logs in; `make lab-down` removes every trace")
@@ -128,7 +126,7 @@ def _down(options: argparse.Namespace) -> int:
 
 
 def _removed(kept: list[str]) -> str:
-    """Return what `down --all` says of images, of which some may be kept."""
+    """Return the report of `down --all` about images; some may be kept."""
     stay = "packages that apt installed here stay"
     if not kept:
         return f"node image, caches and logs removed; {stay}"
@@ -150,7 +148,7 @@ def _status(_options: argparse.Namespace) -> int:
 
 def _ssh(options: argparse.Namespace) -> int:
     if not ssh_config_of(options.name).exists():
-        raise LabError(f"The lab `{options.name}` is not there. `make lab` boots the lab.")
+        raise LabError(f"The lab `{options.name}` does not exist. `make lab` boots the lab.")
     command = ssh.login(options.name, options.node, *options.command)
     os.execvp(command[0], command)
 
@@ -178,7 +176,7 @@ def _destroy(options: argparse.Namespace) -> int:
 
 def _vendor(options: argparse.Namespace) -> int:
     if stand_ins.prepare(options.inventory, options.name) is None:
-        raise LabError(f"{options.inventory} asks for no stand-ins: there is no vendor.json beside its cluster file.")
+        raise LabError(f"{options.inventory} needs no stand-ins: there is no vendor.json beside its cluster file.")
     return 0
 
 

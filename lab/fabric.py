@@ -17,7 +17,7 @@ TOOLS = ("ibsim", "ibsim-run", DISCOVERER)
 
 
 def discover(cluster_file: Path, directory: Path) -> list[Path]:
-    """Write what ibnetdiscover says of each plane to files in a directory, and return them."""
+    """Write the output of ibnetdiscover for each plane to files in a directory, and return them."""
     sys.path.insert(0, str(ROOT / "collections"))
     from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
     from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.opensm.plane_files import directory as name_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What this machine can do, and how containers have to be run on it."""
+"""Abilities of this machine, and podman's options for containers on it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ BROKEN_PODMAN = (
 
 @dataclass(frozen=True)
 class Choice:
-    """How containers are run on this machine: options of `podman` and of `podman run`, and the reasons."""
+    """Way to run containers on this machine: options of `podman` and of `podman run`, and the reasons."""
 
     podman: tuple[str, ...]
     run: tuple[str, ...]
@@ -85,7 +85,7 @@ def cgroup_mode(root: Path = Path("/sys/fs/cgroup")) -> str:
 
 
 def has_capability(number: int, status: str) -> bool:
-    """Whether /proc/self/status lists the capability as effective."""
+    """Return True if /proc/self/status lists the capability as effective."""
     for line in status.splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> number & 1)
@@ -105,7 +105,7 @@ def require_root() -> None:
 
 
 def has_podman() -> bool:
-    """Whether podman is installed."""
+    """Return True if podman is installed."""
     return shutil.which("podman") is not None
 
 
@@ -171,7 +171,7 @@ def routes(table: str) -> list[tuple[str, ipaddress.IPv4Network]]:
 
 
 def clash(subnet: ipaddress.IPv4Network, table: str, own_interface: str = "") -> str | None:
-    """Say which route of this machine a lab network would take over, if any."""
+    """Return the route of this machine that a lab network would replace, if any."""
     for interface, network in routes(table):
         if interface != own_interface and subnet.overlaps(network):
             return f"{network} dev {interface}"

@@ -142,7 +142,7 @@ def node_files() -> dict[str, tuple[bytes, int]]:
 
 
 def recipe_hash(release: str) -> str:
-    """Return the name of this recipe: any change to what goes into the image gives another one."""
+    """Return the name of this recipe: any change of the image's content gives another name."""
     recipe = {
         "suite": release,
         "installed": INSTALLED,
@@ -153,7 +153,7 @@ def recipe_hash(release: str) -> str:
 
 
 def tag(release: str) -> str:
-    """Return what tells this checkout's image of a release from others: in podman, and in the name of its archive."""
+    """Return the tag of this checkout's image of a release, in podman and in the name of its archive."""
     return recipe_hash(release) if release == DEFAULT_RELEASE else f"{release}-{recipe_hash(release)}"
 
 
@@ -203,7 +203,7 @@ def _build(release: str, archive: Path) -> None:
         capture(
             command,
             why="The node image could not be built. If the mirror cannot be reached, set BEDPLATE_DEBIAN_MIRROR "
-            "(and BEDPLATE_DEBIAN_SECURITY_MIRROR) to one that can.",
+            "(and BEDPLATE_DEBIAN_SECURITY_MIRROR) to a reachable mirror.",
             timeout=1800,
         )
         # Only a whole image gets the name that says it is there.

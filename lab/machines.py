@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which machines to boot: read from the cluster file, the only source of truth."""
+"""Machines to boot: read from the cluster file, the only source of truth."""
 
 from __future__ import annotations
 

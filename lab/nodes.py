@@ -55,7 +55,7 @@ def spec(machine: Machine) -> str:
 
 
 def create(podman: Podman, lab: str, plan: Plan) -> bool:
-    """Bring the containers of a lab to what the plan says; return whether anything had to be done."""
+    """Create, start and remove containers of a lab as planned; return True if one changed."""
     existing = {container.machine: container for container in podman.containers(lab)}
     _refuse_foreign(existing, lab)
     wanted = {machine.name: machine for machine in plan.machines}
@@ -160,7 +160,7 @@ def _boot(podman: Podman, lab: str, machine: Machine, reference: str, key: str) 
 
 
 def _state_folder(lab: str) -> Path:
-    """Make the folder that controllers share, as a site would before its first run; it goes with the lab."""
+    """Make the folder that controllers share, as a site would before its first run; it is removed with the lab."""
     folder = state_of(lab) / STATE_FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     os.chown(folder, SLURM_UID, SLURM_UID)
@@ -191,7 +191,7 @@ def _first_boot_files(machine: Machine, key: str, links: Mapping[str, str]) -> b
 
 
 def _ensure_network(podman: Podman, lab: str, subnet: ipaddress.IPv4Network, in_use: bool) -> None:
-    """Make the network of a lab, unless it is there; refuse to take over a route of this machine."""
+    """Make the network of a lab, unless it exists; refuse to take over a route of this machine."""
     name = network_name(lab)
     present = podman.network(name)
     own = str(present.get("network_interface", "")) if present else ""
@@ -224,7 +224,7 @@ def _ensure_network(podman: Podman, lab: str, subnet: ipaddress.IPv4Network, in_
 
 
 def _foreign(container: Container) -> bool:
-    """Whether a container belongs to another checkout that still exists."""
+    """Return True if a container belongs to another checkout that still exists."""
     return container.checkout != str(ROOT) and Path(container.checkout).exists()
 
 
@@ -233,7 +233,7 @@ def _refuse_foreign(existing: dict[str, Container], lab: str) -> None:
         if _foreign(container):
             raise LabError(
                 f"The lab `{lab}` on this machine belongs to another checkout: {container.checkout}.\n"
-                f"Remove it there first: cd {container.checkout} && make lab-down"
+                f"First remove it: cd {container.checkout} && make lab-down"
             )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the lab keeps its things."""
+"""Paths of the lab's files."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The few things the lab asks of podman."""
+"""The few commands of podman that the lab uses."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Podman:
         return self("network", "ls", "--filter", f"label={label}", "--format", "{{.Name}}").split()
 
     def network(self, name: str) -> dict[str, Any] | None:
-        """Return what podman knows of a network."""
+        """Return podman's description of a network."""
         if not succeeds(["podman", "network", "exists", name]):
             return None
         described: list[dict[str, Any]] = json.loads(self("network", "inspect", name))
         return described[0]
 
     def has_image(self, reference: str) -> bool:
-        """Whether an image is there."""
+        """Return True if an image exists."""
         return succeeds(["podman", *self.choice.podman, "image", "exists", reference])

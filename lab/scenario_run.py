@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Playbook runs on the machines of a molecule scenario, for tests that change something and run again."""
+"""Playbook runs on the machines of a molecule scenario, for tests that change the site and run again."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(scenario: str, playbook: Path, cluster_file: Path, *arguments: str) -> s
 
 
 def ssh(scenario: str, user: str, machine: str, command: str) -> subprocess.CompletedProcess[str]:
-    """Run a command on a machine of a scenario, named or by address, in a connection of its own."""
+    """Run a command on a machine of a scenario, named or by address, in a separate connection."""
     options = ["-F", str(ssh_config_of(f"molecule-{scenario}")), "-o", "ControlMaster=no", "-o", "ControlPath=none"]
     return subprocess.run(
         ["ssh", *options, "-l", user, machine, command], capture_output=True, text=True, timeout=60, check=False

@@ -61,7 +61,7 @@ def starts(host: Any) -> str:
 
 
 def start_job(host: Any, *arguments: str) -> str:
-    """Start a job that goes on; return its id once it runs."""
+    """Start a long job; return its id once it runs."""
     out = host.check_output(
         f"sbatch --parsable --account=research --mem=50 {' '.join(arguments)} --output=/dev/null --wrap='sleep 600'"
     )
@@ -74,7 +74,7 @@ def start_job(host: Any, *arguments: str) -> str:
 
 
 def job_state(host: Any, job: str) -> str:
-    """Return the state of a job in words of squeue; empty when it is gone."""
+    """Return the state of a job in words of squeue; empty after its end."""
     return str(host.run(f"squeue --noheader --jobs={job} --format=%T --all").stdout).strip()
 
 

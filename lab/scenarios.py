@@ -24,7 +24,7 @@ _LONGEST = ("slurm", "gpu_stack", "primitives", "opensm")
 
 @dataclass(frozen=True)
 class Result:
-    """How one scenario ended."""
+    """Result of one scenario."""
 
     scenario: str
     status: int
@@ -41,7 +41,7 @@ def run(podman: Podman, names: list[str], *, keep: bool, verbose: bool, jobs: in
     """Run scenarios, `jobs` at a time, and print the table; return 1 if one failed."""
     scenarios = known()
     if unknown := sorted(set(names) - set(scenarios)):
-        raise LabError(f"no such scenario: {', '.join(unknown)}. There are: {', '.join(scenarios) or 'none'}")
+        raise LabError(f"unknown scenario: {', '.join(unknown)}. Known: {', '.join(scenarios) or 'none'}")
     if not scenarios:
         raise LabError("molecule/ holds no scenario (molecule/*/molecule.yml).")
     others = sorted(set(scenarios) - set(ON_REQUEST) - set(_LONGEST))

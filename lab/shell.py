@@ -15,7 +15,7 @@ _STARTED = time.monotonic()
 
 
 class LabError(Exception):
-    """Something the operator has to know or to do; the text is the whole message."""
+    """Error or instruction for the operator; the text is the whole message."""
 
 
 def say(what: str, text: str) -> None:
@@ -40,7 +40,7 @@ def capture(
 
 
 def succeeds(command: Sequence[str], timeout: float = 60) -> bool:
-    """Whether a command exits with 0; its output is thrown away."""
+    """Return True if a command exits with 0; its output is discarded."""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False)
     except (FileNotFoundError, subprocess.TimeoutExpired):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster at work: what Slurm says of it, a job on two nodes that shows which GPUs it was given, and the GPU software of a node."""
+"""The cluster at work: Slurm's reports, a job on two nodes that shows which GPUs it was given, and the GPU software of a node."""
 
 from __future__ import annotations
 

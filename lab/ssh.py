@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the machines of a lab are reached: one key per lab, and only hosts whose keys were read from the containers."""
+"""Access to the machines of a lab: one key per lab, and only hosts whose keys were read from the containers."""
 
 from __future__ import annotations
 
@@ -58,19 +58,19 @@ def wait(lab: str, machines: Iterable[Machine]) -> None:
         while not answers(lab, machine.name):
             if time.monotonic() > deadline:
                 raise LabError(
-                    f"{machine.name} ({machine.address}) runs but lets nobody in by SSH.\n"
+                    f"{machine.name} ({machine.address}) runs but refuses SSH.\n"
                     f"See why: ssh -v -F {ssh_config_of(lab)} {machine.name} true"
                 )
             time.sleep(0.5)
 
 
 def answers(lab: str, machine: str) -> bool:
-    """Whether a machine lets the lab's key in right now."""
+    """Return True if a machine lets the lab's key in right now."""
     return succeeds(login(lab, machine, "true"), timeout=15)
 
 
 def login(lab: str, machine: str, *command: str) -> list[str]:
-    """Return the command that runs something on a machine."""
+    """Return the command that runs another one on a machine."""
     return ["ssh", "-F", str(ssh_config_of(lab)), machine, *command]
 
 

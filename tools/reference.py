@@ -191,6 +191,18 @@ def plugins_page() -> str:
     return "".join(lines)
 
 
+def wrapped(items: list[str], width: int = 100) -> str:
+    """Return items with commas in lines of at most this width; an item is never broken.
+
+    >>> wrapped(["`a: 1`", "`b: 2`"], 8)
+    '`a: 1`,\\n`b: 2`\\n'
+    """
+    lines = [""]
+    for item in [*(f"{item}," for item in items[:-1]), *items[-1:]]:
+        lines[-1:] = [f"{lines[-1]} {item}".strip()] if len(lines[-1]) + len(item) < width else [lines[-1], item]
+    return "\n".join(line for line in lines if line) + "\n"
+
+
 def readme(role: Path) -> str:
     """Return the README of a role with its files and variables of today."""
     text = (role / "README.md").read_text(encoding="utf-8")
@@ -198,19 +210,22 @@ def readme(role: Path) -> str:
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise SystemExit(f"{role.name}/README.md: add the lines {BEGIN.strip()} and {END.strip()}")
-    lines = ["\n## Files on the node\n\n"]
+    lines = ["## Files on the node\n\n"]
     parts: dict[str, list[str]] = {}
     for path, part, _ in files_of(role):
         parts.setdefault(part, []).append(f"`{path}`")
-    lines += [f"* [{part}](parts/{part}): {', '.join(dict.fromkeys(paths))}\n" for part, paths in parts.items()]
-    lines.append("\n## Variables\n\n| variable | default |\n| --- | --- |\n")
-    lines += [
-        f"| `{name}` | {shown(option['default']) if 'default' in option else ''} |\n"
+    lines += [f"* [{part}](parts/{part}): {', '.join(dict.fromkeys(paths))}\n" for part, paths in sorted(parts.items())]
+    variables = [
+        f"`{name}: {shown(option['default']).strip('`')}`" if "default" in option else f"`{name}`"
         for name, option in options_of(role).items()
     ]
+    lines.append(
+        f"\n## Variables\n\nWith their defaults; [the reference](../../docs/reference/roles.md#{role.name}) explains them.\n\n"
+    )
+    lines.append(wrapped(variables))
     lines.append("\n## Entry points\n\n| `tasks_from` | what it does |\n| --- | --- |\n")
     lines += [f"| `{name}` | {text} |\n" for name, text in entries_of(role).items()]
-    return f"{before}{BEGIN}{''.join(lines)}\n{END}{after}"
+    return f"{before}{BEGIN}{''.join(lines)}{END}{after}"
 
 
 def pages() -> dict[Path, str]:

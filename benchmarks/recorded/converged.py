@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Answer each module at once with the recorded result of a converged node: what is left is the cost of the control node."""
+"""Answer each module at once with the recorded result of a converged node: the rest is the cost of the control node."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ DOCUMENTATION = r"""
 name: converged
 short_description: Answer modules as a converged node does
 description:
-  - Each module gets the recorded result of a node on which nothing is to do. Nothing is sent anywhere.
+  - Each module gets the recorded result of a converged node. Nothing is sent anywhere.
 options:
   answers:
     description: The file with the results, module to result.

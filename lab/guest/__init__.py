@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Virtual machines with a kernel and a boot loader of their own, for what a container cannot show."""
+"""Virtual machines with a kernel and a boot loader, for tests that a container cannot run."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""`python -m lab guest`: a virtual machine for a look, beside those that tests boot."""
+"""`python -m lab guest`: a virtual machine for an operator, beside the tests' machines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _status(_options: argparse.Namespace) -> int:
     for guest in guests:
         say("guest", f"{guest.name:<8} {'running' if guest.is_running else 'ended'}")
     if not guests:
-        say("guest", "none is there. `python3 -m lab guest start` boots one")
+        say("guest", "no guest found. `python3 -m lab guest start` boots one")
     return 0 if guests else 1
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A disk that boots, made of a folder without a loop device: GRUB's stages and a partition table, and behind them one file system."""
+"""A bootable disk from a folder, without a loop device: GRUB's stages and a partition table, and behind them one file system."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def head(boot: bytes, core: bytes, sectors: int) -> bytes:
     rest = -(-len(core) // SECTOR) - 1
     if (start, length) != (2, rest):
         raise LabError(
-            f"GRUB's core.img wants {length} sectors from {start} on; it has {rest}, which begin at sector 2"
+            f"GRUB's core.img needs {length} sectors from {start} on; it has {rest}, which begin at sector 2"
         )
     entry = struct.pack(_ENTRY, _ACTIVE, _BEYOND, _LINUX, _BEYOND, FIRST, sectors - FIRST)
     first = boot[:_CODE].ljust(_TABLE, b"\0") + entry.ljust(4 * len(entry), b"\0") + b"\x55\xaa"
@@ -56,5 +56,5 @@ def make(root: Path, disk: Path) -> None:
     extended = f"offset={offset},lazy_itable_init=0,lazy_journal_init=0"
     options = ["-q", "-F", "-t", "ext4", "-U", UUID, "-L", "root", "-J", "size=16", "-O", _FEATURES, "-E", extended]
     kib = (DISK_MIB << 10) - (offset >> 10)
-    why = f"The guest's file system could not be made of {root}."
+    why = f"The guest's file system could not be made from {root}."
     capture(["mke2fs", *options, "-d", str(root), str(disk), f"{kib}k"], why=why, timeout=600)

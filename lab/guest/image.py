@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The disk image of guests, built once for each recipe. Guests write to overlays; nobody writes to it."""
+"""The disk image of guests, built once for each recipe. Guests write to overlays, never to it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ensure() -> Path:
 
 
 def images() -> list[Path]:
-    """Return the images in the cache, the one that was not used for longest first."""
+    """Return the images in the cache, the least recently used first."""
     return sorted(image_cache().glob(f"{PREFIX}*{SUFFIX}"), key=lambda path: path.stat().st_mtime)
 
 
@@ -61,7 +61,7 @@ def _build(wanted: Path) -> None:
         capture(
             command,
             why="The guest's disk could not be built. If the mirror cannot be reached, set BEDPLATE_DEBIAN_MIRROR "
-            "(and BEDPLATE_DEBIAN_SECURITY_MIRROR) to one that can.",
+            "(and BEDPLATE_DEBIAN_SECURITY_MIRROR) to a reachable mirror.",
             timeout=1800,
         )
         disk.make(root, unfinished)

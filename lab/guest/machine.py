@@ -72,16 +72,16 @@ class Guest:
 
     @property
     def ssh_config(self) -> Path:
-        """The file with which ssh and Ansible reach it, under whatever name or address."""
+        """The file with which ssh and Ansible reach it, by any name or address."""
         return self.folder / "ssh_config"
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """Return True if its process runs."""
         return qemu.process(self.folder) is not None
 
     def start(self) -> None:
-        """Boot a new guest from the image, which is built if it is not there, and wait for the end of its boot."""
+        """Boot a new guest from the image, which is built if it is missing, and wait for the end of its boot."""
         disk = image.ensure()
         self.remove()
         self.folder.mkdir(parents=True)
@@ -111,7 +111,7 @@ class Guest:
         return done.stdout.rstrip("\n")
 
     def login(self, *command: str) -> list[str]:
-        """Return the command that runs something there, or logs in."""
+        """Return the command that runs a command on the guest, or logs in."""
         return ["ssh", "-F", str(self.ssh_config), self.name, *command]
 
     def read(self, path: str) -> str:
@@ -150,7 +150,7 @@ class Guest:
         started = time.monotonic()
         before = self.boot_id()
         if not before:
-            raise LabError(self._told("it does not answer, so it cannot be told to reboot"))
+            raise LabError(self._told("it does not answer, so it cannot reboot"))
         # What it says of a message for those who are logged in is no matter: there is no logind.
         self.ssh("systemctl reboot")
         self._hang_up()
@@ -190,7 +190,7 @@ class Guest:
         return int(words[words.index("Port") + 1])
 
     def _greets(self) -> bool:
-        """Whether its SSH daemon says a word. A login that waits for one ties the emulated machine up in its boot."""
+        """Return True if its SSH daemon answers. A login that waits for one ties the emulated machine up in its boot."""
         try:
             with socket.create_connection(("127.0.0.1", self._port), timeout=_GREETING) as one:
                 return one.recv(4) == b"SSH-"
@@ -201,14 +201,14 @@ class Guest:
         return f"guest {self.name}: {what}\nThe last lines of its console:\n{self.console()}"
 
     def _hang_up(self) -> None:
-        """Close the connection that is kept open: it would outlive the boot, and answer to nobody."""
+        """Close the connection that is kept open: it would outlive the boot without an answer."""
         if self.ssh_config.exists():
             command = ["ssh", "-F", str(self.ssh_config), "-O", "exit", self.name]
             subprocess.run(command, capture_output=True, timeout=30, check=False)
         self._control.unlink(missing_ok=True)
 
     def _make_credentials(self) -> None:
-        """Make the keys of both ends, and what its systemd is told at boot."""
+        """Make the keys of both ends, and the credentials of its systemd at boot."""
         for name in ("id_ed25519", "host_key"):
             key = str(self.folder / name)
             capture(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"bedplate-{self.name}", "-f", key])

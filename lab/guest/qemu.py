@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The virtual machine itself: what QEMU is told, and its process."""
+"""The virtual machine itself: QEMU's arguments and process."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def overlay(image: Path, folder: Path) -> None:
 
 
 def process(folder: Path) -> int | None:
-    """Return the process of the guest in a folder, None if it does not run. One that only has its old number is not it."""
+    """Return the process of the guest in a folder, None if it does not run. Another process with its old number does not count."""
     try:
         number = int((folder / PIDFILE).read_text())
         words = Path(f"/proc/{number}/cmdline").read_bytes().split(b"\0")
@@ -59,7 +59,7 @@ def process(folder: Path) -> int | None:
 
 
 def panicked(folder: Path) -> bool:
-    """Whether the guest's kernel gave up since the guest was switched on."""
+    """Return True if the guest's kernel panicked since the guest was switched on."""
     return "Kernel panic - not syncing" in _printed(folder)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is in a guest: Debian with its generic kernel and its real GRUB, and nothing that makes a boot under emulation slow."""
+"""Recipe of a guest: Debian with its generic kernel and its real GRUB, and nothing that makes a boot under emulation slow."""
 
 from __future__ import annotations
 
@@ -136,6 +136,6 @@ def hooks(overlay: Path, finish: Path) -> list[str]:
 
 
 def recipe_hash() -> str:
-    """Return the name of this recipe: any change to what goes into the image gives another one."""
+    """Return the name of this recipe: any change of the image's content gives another name."""
     recipe = [RELEASE, PACKAGES, FILES, DISK_MIB, FINISH.read_text(), hooks(Path("overlay"), Path("finish"))]
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]

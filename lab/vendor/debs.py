@@ -35,7 +35,7 @@ def control(package: StandIn) -> str:
         f"Package: {package.name}",
         f"Version: {package.version}",
         f"Architecture: {architecture()}",
-        "Maintainer: The bedplate authors <nobody@example.org>",
+        "Maintainer: The bedplate authors <bedplate@example.org>",
         *(f"{field}: {', '.join(values)}" for field, values in lists.items() if values),
         "Section: misc",
         "Priority: optional",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packages NVIDIA's repositories are taken to have: all that the resolver's table can ever ask of them."""
+"""Packages that NVIDIA's repositories are assumed to have: all packages that the resolver's table can name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _GPUS = 8
 
 @dataclass(frozen=True)
 class Found:
-    """A package that is asked for.
+    """A requested package.
 
     `upstream` is the version of what is in it; `branch` and `cuda` are the driver branch and the CUDA version to which it belongs.
     `flavour` and `dkms` are set for what brings a kernel module, with the other packages of its part in `with_kernel`.
@@ -59,7 +59,7 @@ class Found:
 
 
 def table_with(drivers: Sequence[str], systems: Sequence[str]) -> StackTable:
-    """Return the table with drivers that it does not know, called and offered as the newest one that it knows.
+    """Return the table with drivers that it does not know, called and offered as its newest driver.
 
     Stand-ins are for the machine that builds them, so each GPU comes with the usual CPU there, for which sources have most.
     """
@@ -86,7 +86,7 @@ def packages(system: str, drivers: Sequence[str], table: StackTable) -> list[Fou
     if unknown := sorted(set(drivers) - set(known)):
         raise LabError(
             f"no driver {', '.join(unknown)} of {SOURCE} is known for {system}; known: {', '.join(known) or 'none'}. "
-            "One that the table does not know is asked for as another driver (more_drivers)."
+            "Add an unknown driver to more_drivers."
         )
     # Rocky's packages name the release for which they were built; those of other parts do not.
     end = f".el{system.rpartition('-')[2]}" if table.systems[system].family == "rpm" else ""
@@ -120,7 +120,7 @@ def _of_driver(system: str, driver: Driver, table: StackTable) -> Iterator[Found
 
 
 def _boards(table: StackTable) -> list[str]:
-    """Return GPU models, one for each kind of fabric and generation: together they ask for every part."""
+    """Return GPU models, one for each kind of fabric and generation: together they need every part."""
     kinds = {(one.board, one.generation.name, one.lowest): name for name, one in table.models.items()}
     return list(kinds.values())
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stand-ins that an inventory asks for, in the folder of its lab, and their keys where its cluster file expects them."""
+"""The stand-ins of an inventory, in the folder of its lab, and their keys at the paths of its cluster file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _KEYS = ("drivers", "more_drivers", "broken")
 
 
 def prepare(inventory: Path, lab: str) -> Path | None:
-    """Build what an inventory asks for, unless it is there, and write its keys; return what machines may see, None for nothing.
+    """Build the stand-ins of an inventory unless they exist, and write its keys; return the public folder, or None.
 
     LabError: settings that are wrong, or a driver that is not known.
     """
@@ -36,7 +36,7 @@ def prepare(inventory: Path, lab: str) -> Path | None:
     sections = [section for section in gpu_sections(path).values() if section]
     systems = sorted({str(section["os"]) for section in sections if section.get("os")})
     if not systems:
-        raise LabError(f"{settings}: {path} has no gpu_stack with an os, so there is nothing to stand in for.")
+        raise LabError(f"{settings}: {path} has no gpu_stack with an os, so it needs no stand-ins.")
     folder = state_of(lab) / "vendor"
     stamp = _stamp(wanted, systems)
     there = folder / "stamp"
@@ -54,7 +54,7 @@ def prepare(inventory: Path, lab: str) -> Path | None:
 
 
 def has_compiler(inventory: Path) -> bool:
-    """Whether the GPU nodes of an inventory boot with a compiler and headers installed."""
+    """Return True if the GPU nodes of an inventory boot with a compiler and headers installed."""
     settings = cluster_file(inventory).parent / SETTINGS
     return settings.exists() and bool(_read(settings).get(COMPILER))
 
@@ -93,7 +93,7 @@ def _key_files(sections: Iterable[Mapping[str, Any]]) -> set[tuple[str, str]]:
 
 
 def _stamp(wanted: Mapping[str, list[str]], systems: list[str]) -> str:
-    """Return what the stand-ins are made of, as a digest."""
+    """Return a digest of the sources of the stand-ins."""
     digest = hashlib.sha256(json.dumps([wanted, systems], sort_keys=True).encode() + _TABLE.read_bytes())
     for path in sorted(Path(__file__).parent.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:

@@ -26,7 +26,7 @@ PARTS = (*standins.REPOSITORIES, MIRROR)
 
 @dataclass(frozen=True)
 class Repository:
-    """What was built. `public` is what machines may see: <part>/<system>/ with an InRelease or repodata/ in each, and keys/<part>.asc."""
+    """Built repositories. `public` is for machines: <part>/<system>/ with an InRelease or repodata/ in each, and keys/<part>.asc."""
 
     public: Path
 
@@ -122,7 +122,7 @@ def _write_rpms(repository: Repository, system: str, packages: Sequence[StandIn]
 
 
 def _write_index(folder: Path, packages: str, origin: str) -> str:
-    """Write what lists the packages; return the text that is to be signed."""
+    """Write the index of the packages; return the text to sign."""
     files = {"Packages": packages.encode(), "Packages.gz": gzip.compress(packages.encode(), 1, mtime=0)}
     lines = [
         f"Origin: {origin}",

@@ -37,7 +37,7 @@ fi
 
 
 def with_units(own: Mapping[str, str], units: Sequence[str], enabled: Sequence[str]) -> dict[str, str]:
-    """Return a package's own scripts with what its units need; `enabled` are those that start when it is installed."""
+    """Return a package's own scripts with what its units need; `enabled` units start when it is installed."""
     if not units:
         return dict(own)
     parts = {

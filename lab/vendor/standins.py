@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the stand-ins are: their relations, and the few files and scripts that behave as the real ones do where it matters."""
+"""Content of the stand-ins: their relations, and the few files and scripts that must behave like the real ones."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
 
 
 def _named(templates: Iterable[str], branch: str, names: Collection[str]) -> list[str]:
-    """Return those of the packages that are there; `{-branch}` stands for a suffix that some sets have and others do not."""
+    """Return the existing packages; `{-branch}` is a suffix that some sets have and others do not."""
     wanted = [
         one.replace("{-branch}", end).replace("{branch}", branch) for one in templates for end in (f"-{branch}", "")
     ]
@@ -125,14 +125,14 @@ def _module(package: Found, found: Sequence[Found]) -> Found:
 
 
 def _holds_sources(package: Found) -> bool:
-    """Ubuntu has the sources of the module in a package of their own."""
+    """Ubuntu has the sources of the module in a separate package."""
     if package.dkms:
         return not any("kernel-source" in name for name in package.with_kernel)
     return package.part == "kernel" and "kernel-source" in package.name
 
 
 def _words(package: Found, broken: Collection[str] = ()) -> dict[str, str]:
-    """Return what stands for the words between at signs."""
+    """Return the replacements of the words between at signs."""
     short = ".".join(package.upstream.split(".")[:2])
     return {
         "@NAME@": package.name,
@@ -183,7 +183,7 @@ def _filled(text: str, words: Mapping[str, str]) -> str:
 
 
 def _metapackages(made: Sequence[StandIn], found: Sequence[Found]) -> Iterable[StandIn]:
-    """Yield the packages that want a driver, of whichever version: what a pinned set has to withstand."""
+    """Yield packages that depend on a driver of any version, against which a pinned set must hold."""
     drivers = {one.version: one.branch for one in found if one.dkms}
     for version, branch in drivers.items():
         names = {one.name for one in made if one.version == version}

@@ -35,11 +35,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets im
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
-<<<<<<< ours
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import run_cluster
-=======
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.host_choice import serial_mistakes
->>>>>>> theirs
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import run_cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import plain_mistakes, role_mistakes, run_secrets
 
@@ -106,7 +103,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         mistakes += self._choices(inventory, places, templated, specified)
-<<<<<<< ours
+        mistakes += serial_mistakes(extra)
         cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
         mistakes += self._requests(inventory, places, cluster)
         mistakes += [f"{summary(found)}: {run_secrets.misplaced(name)}" for name, found in run_wide.items()]
@@ -119,16 +116,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 result["warnings"] = told
         if cluster is not None:
             mistakes += self._secrets(inventory, cluster)
-=======
-        mistakes += serial_mistakes(extra)
-        mistakes += variable_values.mistakes(self._given(variables), variables["bedplate_cluster_file"])
-        needed = boolean(self._task.args.get("fabric", False))
-        mistakes += buildable.fabric_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"), needed)
-        if boolean(self._task.args.get("gpu", False)):
-            mistakes += key_mistakes(cluster_of(variables["bedplate_cluster_file"], "role_variables"))
-        if told := notices(cluster_of(variables["bedplate_cluster_file"], "role_variables")):
-            result["warnings"] = told
->>>>>>> theirs
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
