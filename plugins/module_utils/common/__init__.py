@@ -1,1 +1,1 @@
-"""Run commands, write files, and describe findings; every room may use these."""
+"""Run commands, write files and describe findings. Every room may use these modules."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run a command of this machine, with an end to the waiting."""
+"""Run commands of this machine with a timeout."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-# A module started over SSH may come without the sbin directories, where visudo, sshd and nginx are.
+# A module that is started over SSH may have a PATH without the sbin directories, where visudo, sshd and nginx are.
 SEARCH_PATH = os.pathsep.join([os.environ.get("PATH", ""), "/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin", "/bin"])
 NOT_STARTED = 127
-"""`Outcome.code` of a command that cannot be started, as a shell has it."""
+"""`Outcome.code` of a command that cannot be started: the exit status that a shell uses."""
 _QUICK = 30.0  # seconds
-# A command that ends closes its output, which wakes us. One that has closed it before is looked at after an eighth of the time
-# since then, and at most fifty times a second.
+# A command that ends closes its output, and this wakes up the loop. A command that closed its output earlier is polled at intervals of an
+# eighth of the time since then, and at most fifty times a second.
 _PAUSES, _PART = (0.0005, 0.02), 8
 _GRACE = 0.5
 _PIPE = 1 << 20  # bytes; one read takes all that a pipe holds
@@ -29,7 +29,7 @@ _PIPE = 1 << 20  # bytes; one read takes all that a pipe holds
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a command ended. `code` is None when it had to be stopped."""
+    """Describe how a command ended. `code` is None if the command had to be stopped."""
 
     code: int | None
     stdout: str
@@ -37,31 +37,31 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """Return all that it printed, the end of it if it printed much."""
+        """Return the output of both pipes, cut to its end if it is long."""
         return "\n".join(part.strip() for part in (self.stdout, self.stderr) if part.strip())[-4000:]
 
     @property
     def error_line(self) -> str:
-        """Return on one line why the command failed: what it printed, or how it ended."""
+        """Return on one line why the command failed: its last output, or how it ended."""
         if self.code is None:
             return ", ".join(["no answer", *self.stderr.splitlines()[-1:]])
         return " ".join((self.stderr or self.stdout).split()) or f"ended with {self.code}"
 
 
 Runner = Callable[[Sequence[str]], Outcome]
-"""Runs a command; the tests have one that answers with what was recorded."""
+"""Function that runs a command. Tests use one that returns recorded output."""
 
 
 @dataclass(eq=False)
 class _Started:
-    """A command under way, and what it has printed so far."""
+    """Hold a running command and its output so far."""
 
     process: subprocess.Popen[bytes]
     stdout: bytearray = field(default_factory=bytearray)
     stderr: bytearray = field(default_factory=bytearray)
 
     def pipes(self) -> list[tuple[IO[bytes], bytearray]]:
-        """Return each pipe of the command, and where what comes out of it goes."""
+        """Return each pipe of the command with the buffer that its output is appended to."""
         pairs = ((self.process.stdout, self.stdout), (self.process.stderr, self.stderr))
         return [(pipe, text) for pipe, text in pairs if pipe]
 
@@ -79,25 +79,26 @@ def run(
     environment: Mapping[str, str | None] | None = None,
     enter: Callable[[], object] | None = None,
 ) -> Outcome:
-    """Run a command without a shell, in English, with nothing to read; one that hangs in a driver is left behind.
+    """Run a command without a shell, with LC_ALL=C and an empty standard input. A command that hangs in a driver is abandoned.
 
-    `environment` is added to that of this process; None removes a variable. `enter` is called in the new process before the command.
+    `environment` is added to the environment of this process; None removes a variable. `enter` is called in the new process before the
+    command.
     """
     return _finish([_start(argv, cwd, environment, enter)], timeout)[0]
 
 
 def run_quick(argv: Sequence[str]) -> Outcome:
-    """Run a command that takes a moment, 30 s at most."""
+    """Run a command that needs only a moment, for at most 30 s."""
     return run(argv, _QUICK)
 
 
 def run_together(commands: Sequence[Sequence[str]], seconds: float) -> list[Outcome]:
-    """Run commands side by side, and stop those that do not end within so many seconds altogether."""
+    """Run commands in parallel, and stop those that have not ended after `seconds` in total."""
     return _finish((_start(command, "/", None, None) for command in commands), seconds)
 
 
 class Daemon:
-    """A program that stays up while it is tested, in a session of its own, with its output in a file."""
+    """Run a daemon for a test, in a session of its own, with its output in a file."""
 
     def __init__(
         self,
@@ -108,7 +109,7 @@ class Daemon:
         environment: Mapping[str, str | None] | None = None,
         enter: Callable[[], object] | None = None,
     ) -> None:
-        """Start it. OSError, SubprocessError: it cannot be started."""
+        """Start the program. Raises OSError or SubprocessError if it cannot be started."""
         with output.open("wb") as stream:
             self.process = _popen(argv, stream, subprocess.STDOUT, cwd, environment, enter)
 
@@ -119,7 +120,7 @@ class Daemon:
         self.stop()
 
     def stop(self) -> None:
-        """Stop it and all that it has started: a second after SIGTERM with SIGKILL."""
+        """Stop the program and its children: SIGTERM, and SIGKILL one second later."""
         for number, patience in ((signal.SIGTERM, 1.0), (signal.SIGKILL, 10.0)):
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, number)
@@ -167,12 +168,12 @@ def _popen(
 
 
 def _finish(commands: Iterable[_Started | Outcome], seconds: float) -> list[Outcome]:
-    """Wait for commands, and leave those behind that do not end in time.
+    """Wait for commands, and abandon those that do not end in time.
 
-    `commands` may start them one by one; where that fails, those that run are stopped.
-    A process in uninterruptible sleep takes no signal, and whoever waits for it hangs as well (so does timeout(1)).
-    Each has its own session and holds nothing of this process: neither the caller nor SSH waits for one left behind. Nor is what a
-    command has started waited for, as a daemon that keeps its output open.
+    `commands` may be an iterator that starts them one by one. If it fails, the commands that already run are stopped. A process in
+    uninterruptible sleep ignores signals, and a process that waits for it hangs as well (timeout(1) does). So each command has its own
+    session and no open file of this process: neither the caller nor SSH waits for an abandoned command. Children of a command are not
+    waited for either, such as a daemon that keeps its output open.
     """
     begun: list[_Started | Outcome] = []
     started: list[_Started] = []
@@ -189,7 +190,7 @@ def _finish(commands: Iterable[_Started | Outcome], seconds: float) -> list[Outc
 
 
 def _wait(running: Sequence[_Started], seconds: float) -> list[_Started]:
-    """Read until all have ended, or it is time; return those that have not ended."""
+    """Read until all commands have ended or the time is over. Return the commands that have not ended."""
     start = last = time.monotonic()
     with selectors.DefaultSelector() as selector:
         for one in running:
@@ -208,7 +209,7 @@ def _wait(running: Sequence[_Started], seconds: float) -> list[_Started]:
 
 
 def _read(pipe: int, text: bytearray) -> bool:
-    """Add what is in a pipe; return whether there may be more later."""
+    """Append the available output of a pipe. Return whether more output may follow."""
     try:
         data = os.read(pipe, _PIPE)
     except BlockingIOError:
@@ -218,13 +219,13 @@ def _read(pipe: int, text: bytearray) -> bool:
 
 
 def _stop(commands: Sequence[_Started]) -> None:
-    """Kill those that run; one that no signal ends is left behind."""
+    """Kill running commands. A command that no signal ends is abandoned."""
     running = [one for one in commands if one.process.poll() is None]
     for one in running:
         with suppress(OSError):
             os.killpg(one.process.pid, signal.SIGKILL)
     for one in _wait(running, _GRACE):
-        one.process.returncode = -signal.SIGKILL  # nobody is to ask again for one that is left behind
+        one.process.returncode = -signal.SIGKILL  # an abandoned command must not be polled again
 
 
 def _outcome(one: _Started, stopped: bool, seconds: float) -> Outcome:

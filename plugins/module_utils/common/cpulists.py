@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lists of CPUs as Linux writes them, and the numbers that Slurm gives to cores."""
+"""Parse and write CPU lists as Linux writes them, and compute Slurm's core numbers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# More than any kernel can be built for. A list beyond it is a mistake, and would only take memory.
+# More CPUs than any kernel supports. A longer list is a mistake that would only use memory.
 LIMIT = 1 << 16
 
 _PART = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6})(?::([0-9]{1,6})(?:/([0-9]{1,6}))?)?)?\Z")
 
 
 class CpulistError(ValueError):
-    """A text that is no list of CPUs."""
+    """Report a text that is not a CPU list."""
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """Return the CPUs of a list, each once and in order. Raises CpulistError.
+    """Return the CPUs of a list, sorted and without duplicates. Raises CpulistError.
 
     A stride is written as in Documentation/admin-guide/kernel-parameters.rst, `first-last:used/group`: the first `used` CPUs
     of every group of `group` CPUs. `first-last:step`, as libnuma and numactl write it, is every `step`-th CPU.
@@ -38,24 +38,28 @@ def parse(text: str) -> tuple[int, ...]:
 def _part(part: str, text: str) -> Iterable[int]:
     match = _PART.match(part)
     if not match:
-        raise CpulistError(f"{text!r} is no list of CPUs: {part!r} is not understood; allowed: such as 0-3,8,10-15:2")
+        raise CpulistError(
+            f"{text!r} is not a CPU list: {part!r} cannot be read. Allowed: numbers and ranges such as 0-3,8,10-15:2"
+        )
     first = int(match[1])
     last = int(match[2]) if match[2] else first
     if last < first or last >= LIMIT:
-        raise CpulistError(f"{text!r} is no list of CPUs: {part!r} does not go up, or goes beyond CPU {LIMIT - 1}")
+        raise CpulistError(f"{text!r} is not a CPU list: {part!r} must ascend and end at or below CPU {LIMIT - 1}")
     if match[4]:
         used, group = int(match[3]), int(match[4])
         if not 0 < used <= group:
-            raise CpulistError(f"{text!r} is no list of CPUs: {part!r} takes {used} CPUs of every {group}")
+            raise CpulistError(
+                f"{text!r} is not a CPU list: {part!r} uses {used} CPUs of every {group}. Allowed: 1 to {group}"
+            )
         return (cpu for cpu in range(first, last + 1) if (cpu - first) % group < used)
     step = int(match[3]) if match[3] else 1
     if not step:
-        raise CpulistError(f"{text!r} is no list of CPUs: {part!r} has a step of 0")
+        raise CpulistError(f"{text!r} is not a CPU list: {part!r} has a step of 0. Allowed: 1 or more")
     return range(first, last + 1, step)
 
 
 def fold(cpus: Iterable[int]) -> str:
-    """Return the list of some CPUs, or cores, as the kernel writes it: ranges, without strides.
+    """Return CPUs or cores as a list in the form of the kernel: ranges, without strides.
 
     >>> fold([3, 1, 2, 8])
     '1-3,8'
@@ -70,9 +74,9 @@ def fold(cpus: Iterable[int]) -> str:
 
 
 def mask(cpus: Iterable[int], width: int) -> str:
-    """Return the mask of some CPUs as sysfs writes local_cpus: words of 32 bits in hex, the highest first.
+    """Return CPUs as a mask in the form of sysfs's local_cpus: 32-bit words in hex, the highest first.
 
-    `width` is the number of CPUs that the mask is wide, at least.
+    `width` is the minimum number of CPUs in the mask.
 
     >>> mask([0, 33], 40)
     '00000002,00000001'
@@ -86,9 +90,9 @@ def mask(cpus: Iterable[int], width: int) -> str:
 
 @dataclass(frozen=True)
 class CpuPlace:
-    """Where a CPU is. All but the CPU are names of groups: the least CPU of the group.
+    """Hold the position of a CPU. Each field except the CPU names a group by its lowest CPU number.
 
-    `cache` is what shares an L3, or the CPU's own group where none is told.
+    `cache` is the group that shares an L3 cache, or the CPU's own group if the cache is not reported.
     """
 
     cpu: int
@@ -100,7 +104,7 @@ class CpuPlace:
 
 @dataclass(frozen=True)
 class Core:
-    """A core: Slurm's logical number, its socket counted from 0, its CPUs (threads) in order."""
+    """Hold a core: Slurm's logical number, its socket (from 0), and its CPUs (threads) in order."""
 
     number: int
     socket: int
@@ -108,11 +112,11 @@ class Core:
 
 
 def cores_of(places: Iterable[CpuPlace]) -> tuple[Core, ...]:
-    """Return the cores by the numbers that Slurm gives them.
+    """Return the cores in the order of Slurm's core numbers.
 
-    Slurm takes hwloc's logical order (gres.conf(5): "the logical core number (Core L#) seen in lstopo -l"): socket by
-    socket, and within one along NUMA nodes, caches and cores, each by its least CPU. Linux may number otherwise: even CPUs on
-    one socket and odd ones on the other, the second threads after all first ones.
+    Slurm uses hwloc's logical order (gres.conf(5): "the logical core number (Core L#) seen in lstopo -l"): socket by socket, and within one
+    along NUMA nodes, caches and cores, each ordered by its lowest CPU number. Linux may use another order: even CPUs on one socket and odd
+    ones on the other, the second threads after all first ones.
     """
     threads: dict[tuple[int, int, int, int], list[int]] = {}
     for place in places:
@@ -124,12 +128,12 @@ def cores_of(places: Iterable[CpuPlace]) -> tuple[Core, ...]:
 
 
 def core_numbers(cores: Sequence[Core], cpus: Iterable[int]) -> tuple[int, ...]:
-    """Return Slurm's numbers of the cores that have any of these CPUs."""
+    """Return Slurm's numbers of the cores that contain any of these CPUs."""
     wanted = set(cpus)
     return tuple(core.number for core in cores if not wanted.isdisjoint(core.cpus))
 
 
 def cpu_numbers(cores: Sequence[Core], numbers: Iterable[int]) -> tuple[int, ...]:
-    """Return the CPUs, all threads of them, of cores by Slurm's numbers."""
+    """Return all CPUs (threads) of the cores with these Slurm numbers."""
     wanted = set(numbers)
     return tuple(sorted(cpu for core in cores if core.number in wanted for cpu in core.cpus))

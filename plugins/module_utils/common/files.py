@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write files so that every reader finds one whole.
+"""Write files atomically: a reader sees the old file or the whole new file.
 
-Each is written beside its target, is on the disk before it has its name, and is for nobody else to read before owner and mode are right.
-Nothing follows a link that somebody laid there.
+Each file is written beside its target and synced to the disk before it is renamed. No other user can read it before owner and mode are set.
+No symbolic link that another user created is followed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from pathlib import Path
 
 _NEW = 0o644
 _SELINUX = "security.selinux"
-# A name may have 255 bytes.
+# A file name has at most 255 bytes.
 _NAME = 200
 
 
 def atomic_write(
     path: Path, data: bytes | str, *, mode: int | None = None, owner: tuple[int, int] | None = None, sync: bool = True
 ) -> None:
-    """Replace a file in one step. Without `mode` it keeps mode and owner of the file that is there, and a new one gets 0644.
+    """Replace a file in one step. Without `mode`, an existing file keeps its mode and owner, and a new file gets 0644.
 
-    `owner` is (uid, gid), this process's by default. A text is written as UTF-8. Without `sync` a power failure may lose the file, which
-    is of no matter in memory. OSError: nothing has changed, and nothing is left behind.
+    `owner` is (uid, gid); the default is that of this process. A text is written as UTF-8. Without `sync` a power failure may lose the
+    file, which is acceptable for a file in memory. Raises OSError: then nothing has changed, and no temporary file is left.
     """
     strict = mode is not None
     if mode is None:
@@ -48,7 +48,7 @@ def atomic_link(path: Path, target: str) -> None:
 
 
 def atomic_place(source: Path, path: Path, mode: int) -> None:
-    """Give a whole file of the same file system one more name, in one step and without a copy."""
+    """Give a complete file a second name on the same file system, in one step and without a copy."""
     temporary = temporary_of(path)
     os.link(source, temporary)
     try:
@@ -60,7 +60,7 @@ def atomic_place(source: Path, path: Path, mode: int) -> None:
 
 
 def write_new(path: Path, data: bytes, mode: int) -> bool:
-    """Write a file that does not exist yet; return False where it does. Of many that do this at once, one wins."""
+    """Write a file that does not exist yet; return False if it exists. Of several concurrent callers, one succeeds."""
     temporary = temporary_of(path)
     create(temporary, data, mode)
     try:
@@ -83,9 +83,9 @@ def create(
     strict: bool = True,
     sync: bool = True,
 ) -> None:
-    """Write a file under a new name. FileExistsError: something has that name, a link that leads nowhere included.
+    """Write a file under a new name. Raises FileExistsError if the name exists, even as a dangling link.
 
-    `context_of` is a file whose SELinux context it gets. Without `strict`, a file system that knows no owners is no error.
+    `context_of` is a file whose SELinux context is copied. Without `strict`, a file system that does not support owners is not an error.
     """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -93,7 +93,7 @@ def create(
             stream.write(data.encode() if isinstance(data, str) else data)
             stream.flush()
             if context_of:
-                with suppress(OSError):  # no SELinux here, or no old file
+                with suppress(OSError):  # no SELinux here, or the old file does not exist
                     os.setxattr(descriptor, _SELINUX, os.getxattr(context_of, _SELINUX, follow_symlinks=False))
             try:
                 if owner and owner != (os.geteuid(), os.getegid()):
@@ -111,30 +111,30 @@ def create(
 
 
 def temporary_of(path: Path) -> Path:
-    """Return a new name beside a path, for what is to replace it."""
+    """Return a new name beside a path for a temporary file that will replace it."""
     return path.with_name(f".{path.name[:_NAME]}.{secrets.token_hex(4)}.tmp")
 
 
 def temporaries_of(path: Path) -> list[Path]:
-    """Return what killed runs have left beside a path. OSError: its directory cannot be read."""
+    """Return the temporary files that killed runs left beside a path. Raises OSError if the directory cannot be read."""
     pattern = re.compile(rf"\.{re.escape(path.name[:_NAME])}\.[0-9a-f]{{8}}\.tmp\Z")
     return [one for one in path.parent.iterdir() if pattern.match(one.name)]
 
 
 def sync_directory(directory: Path) -> None:
-    """Have the names in a directory on the disk."""
+    """Sync the names in a directory to the disk."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that cannot
+        if error.errno != errno.EINVAL:  # file systems that do not support it
             raise
     finally:
         os.close(descriptor)
 
 
 def _settle(directory: Path) -> None:
-    """Have a new name on the disk. It is there already, so no error here says otherwise."""
+    """Sync a new name to the disk. The file has its name already, so errors are ignored."""
     with suppress(OSError):
         sync_directory(directory)
 
@@ -149,7 +149,7 @@ def _rename(temporary: Path, path: Path) -> None:
 
 
 def _attributes(path: Path) -> tuple[int, tuple[int, int] | None]:
-    """Return mode and owner of the file that is there, or those of a new one."""
+    """Return mode and owner of the existing file, or the defaults of a new file."""
     try:
         there = path.stat()
     except FileNotFoundError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm hostlists: ``n[08-11,20]`` to names and back.
+"""Convert between Slurm hostlists (``n[08-11,20]``) and lists of names.
 
-Reads what ``scontrol show hostnames`` of Slurm 23.11 and later reads (older versions know no text after the last
-bracket) and is stricter where Slurm guesses: it refuses unbalanced brackets, blanks, signs and open ranges in
-brackets, where Slurm makes up a name.
+Accepts what ``scontrol show hostnames`` of Slurm 23.11 and later accepts (older versions allow no text after the last bracket). It is
+stricter where Slurm guesses: it refuses unbalanced brackets, blanks, signs and open ranges in brackets, from which Slurm would invent a
+name.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from itertools import product, zip_longest
 from typing import Any
 
-# Slurm's own bound for one range, and for the names that all brackets but the last one make (hostlist.c).
+# Slurm's own limit for one range, and for the names from all brackets except the last (hostlist.c).
 MAX_RANGE = 65536
-# Ours, so that a slip like r[0-9999]n[0-9999] is an error and not a machine out of memory.
+# Our own limit: a slip such as r[0-9999]n[0-9999] must be an error and must not exhaust the memory.
 MAX_NAMES = 1 << 20
 
-# Slurm counts in 64 bits; longer digits (serial numbers) are text like any other.
+# Slurm counts in 64 bits; longer digit strings (serial numbers) are ordinary text.
 _DIGITS = 18
 _NUMBER = re.compile(r"([0-9]+)")
 _LAST_NUMBER = re.compile(r"(.*[^0-9]|)([0-9]{1,18})([^0-9]*)\Z", re.DOTALL)
@@ -28,19 +28,19 @@ _RANGE = re.compile(r"([0-9]+)(?:-([0-9]+))?\Z")
 _SEPARATORS = ", \t\n"
 _ALLOWED = "allowed: names and ranges such as n[01-04,7] or r[0-1]n[0-3]"
 
-NaturalKey = tuple[Any, ...]  # alternates text and (number, digits): always comparable
-# A row is the numbers of a name, folded from some column on; with it go the first name it stands for and how many.
+NaturalKey = tuple[Any, ...]  # text and (number, digits) alternate, so keys are always comparable
+# A row holds the numbers of a name, already folded from some column on; its value is the first name and the number of names.
 _Row = tuple[str, ...]
 _Table = dict[_Row, tuple[str, int]]
 _Cell = tuple[int, int, str]  # value, width, digits
 
 
 class HostlistError(ValueError):
-    """A hostlist that cannot be read, or a name that cannot be written."""
+    """Report a hostlist that cannot be read, or a name that cannot be written in one."""
 
     def __init__(self, message: str, text: str, position: int) -> None:
-        """Say what is wrong where; `position` counts from 0."""
-        start = max(0, position - 40)  # of ten thousand names only those around the mistake
+        """Describe the mistake; `position` counts from 0."""
+        start = max(0, position - 40)  # of ten thousand names, show only those around the mistake
         excerpt = ("..." if start else "") + text[start : position + 40] + ("..." if text[position + 40 :] else "")
         super().__init__(f"{message}, at character {position + 1} of hostlist {excerpt!r}; {_ALLOWED}")
         self.text = text
@@ -48,7 +48,7 @@ class HostlistError(ValueError):
 
 
 def expand(text: str) -> list[str]:
-    """Return the names of a hostlist in Slurm's order; a name written twice comes twice."""
+    """Return the names of a hostlist in Slurm's order; duplicates are kept."""
     names: list[str] = []
     position, end = 0, len(text)
     while position < end:
@@ -66,7 +66,7 @@ def expand(text: str) -> list[str]:
 
 
 def _expand_word(text: str, start: int, stop: int) -> list[str]:
-    """Names of one word, text[start:stop]; its brackets are known to be balanced."""
+    """Return the names of one word, text[start:stop]; its brackets are balanced."""
     literals: list[str] = []
     brackets: list[list[str]] = []
     count = 1
@@ -76,10 +76,10 @@ def _expand_word(text: str, start: int, stop: int) -> list[str]:
         brackets.append(_expand_bracket(text, bracket + 1, close, last="[" not in text[close:stop]))
         count *= len(brackets[-1])
         if count > MAX_NAMES:
-            raise HostlistError(f"one word makes more than {MAX_NAMES} names", text, bracket)
+            raise HostlistError(f"one word expands to more than {MAX_NAMES} names", text, bracket)
         start = close + 1
     suffix = text[start:stop]
-    # Slurm's order, which pairs names with addresses: the last bracket counts fastest, then the first, the second...
+    # Slurm's order, which is used to pair names with addresses: the last bracket counts fastest, then the first, the second...
     names = []
     for numbers in product(*reversed(brackets[:-1])):
         prefix = "".join(map(str.__add__, literals, reversed(numbers))) + literals[-1]
@@ -88,12 +88,12 @@ def _expand_word(text: str, start: int, stop: int) -> list[str]:
 
 
 def _expand_bracket(text: str, start: int, stop: int, last: bool) -> list[str]:
-    """Numbers of one bracket, text[start:stop], padded to the width of each range's low bound."""
+    """Return the numbers of one bracket, text[start:stop], padded to the width of each range's lower bound."""
     numbers: list[str] = []
     for part in text[start:stop].split(","):
         match = _RANGE.match(part)
         if not match:
-            what = f"{part!r} is no number or range low-high" if part else "a number is missing"
+            what = f"{part!r} is neither a number nor a range low-high" if part else "a number is missing"
             raise HostlistError(f"{what} in the brackets", text, start)
         low, high = match.group(1), match.group(2) or match.group(1)
         if len(low) > _DIGITS or len(high) > _DIGITS:
@@ -102,16 +102,16 @@ def _expand_bracket(text: str, start: int, stop: int, last: bool) -> list[str]:
         if first > final:
             raise HostlistError(f"{part!r} descends; write {high}-{low}", text, start)
         if final - first >= MAX_RANGE:
-            raise HostlistError(f"{part!r} makes more than {MAX_RANGE} names", text, start)
+            raise HostlistError(f"{part!r} expands to more than {MAX_RANGE} names", text, start)
         numbers.extend(str(number).zfill(width) for number in range(first, final + 1))
         if not last and len(numbers) > MAX_RANGE:
-            raise HostlistError(f"a bracket before the last makes more than {MAX_RANGE} names", text, start)
+            raise HostlistError(f"the brackets before the last one expand to more than {MAX_RANGE} names", text, start)
         start += len(part) + 1
     return numbers
 
 
 def natural_key(name: str) -> NaturalKey:
-    """Sort key that puts n2 before n10, and n1 before n01."""
+    """Return a sort key that puts n2 before n10, and n1 before n01."""
     parts: list[Any] = _NUMBER.split(name)
     for index in range(1, len(parts), 2):
         parts[index] = (int(parts[index]), len(parts[index]))
@@ -119,16 +119,15 @@ def natural_key(name: str) -> NaturalKey:
 
 
 def fold(names: Iterable[str], suffixes: bool = True) -> str:
-    """Return the shortest plain hostlist of the names: in natural order, each name once.
+    """Return the shortest plain hostlist of the names, in natural order and without duplicates.
 
-    All numbers fold where the result is exact: ``r[0-1]n[0-2]``. Slurm before 23.11 reads no text after the last
-    bracket: with ``suffixes=False`` none is written, so that ``n[0-1]-ib0`` becomes ``n[0-1]-ib[0]`` and
-    ``n0x,n1x`` stays as it is.
+    All numbers are folded if the result is exact: ``r[0-1]n[0-2]``. Slurm before 23.11 cannot read text after the last bracket: with
+    ``suffixes=False`` none is written, so that ``n[0-1]-ib0`` becomes ``n[0-1]-ib[0]`` and ``n0x,n1x`` stays unchanged.
     """
     unique = dict.fromkeys(names)
     _check_names(unique)
     words: list[tuple[NaturalKey, str]] = []
-    # The last number first and by itself: it is most of the work.
+    # Fold the last number first and separately: it is most of the work.
     by_shape: dict[tuple[str, str], list[str]] = {}
     for name in unique:
         match = _LAST_NUMBER.match(name)
@@ -151,7 +150,7 @@ def fold(names: Iterable[str], suffixes: bool = True) -> str:
 
 
 def _check_names(names: Iterable[str]) -> None:
-    """Refuse what a hostlist cannot hold."""
+    """Refuse names that a hostlist cannot contain."""
     for name in names:
         bad = _RESERVED.search(name)
         if bad or not name:
@@ -160,7 +159,7 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def _split(name: str) -> list[str]:
-    """Split into text, number, text, number, ..., text."""
+    """Split a name into text, number, text, number, ..., text."""
     parts = _NUMBER.split(name)
     for index in range(len(parts) - 2, 0, -2):
         if len(parts[index]) > _DIGITS:
@@ -169,7 +168,7 @@ def _split(name: str) -> list[str]:
 
 
 def _fold_columns(table: _Table, column: int) -> _Table:
-    """Fold one number after the other, from `column` to the first, among rows equal in all the others."""
+    """Fold one number after the other, from `column` to the first, among rows that are equal in all other columns."""
     if column < 0 or len(table) < 2:
         return table
     merge: dict[tuple[_Row, int], dict[_Cell, str]] = {}
@@ -185,7 +184,7 @@ def _fold_columns(table: _Table, column: int) -> _Table:
 
 
 def _fold_numbers(cells: list[_Cell], most: int) -> Iterator[tuple[str, str, int]]:
-    """Fold numbers into texts for at most `most` each, with the lowest number and how many they are."""
+    """Fold numbers into texts of at most `most` numbers each. Yield each with its lowest number and its count."""
     cells.sort()
     for start in range(0, len(cells), most):
         chunk = cells[start : start + most]
@@ -199,7 +198,7 @@ def _ranges(cells: list[_Cell]) -> str:
     for value, width, digits in cells:
         run = opened.pop((value, width), None)
         if run is None and width > 1 and digits[0] != "0":
-            # 10 continues 9 as well as 09; a number with a zero in front continues only its own width.
+            # 10 continues both 9 and 09; a number with a leading zero continues only numbers of its own width.
             for lower in range(width - 1, 0, -1):
                 run = opened.pop((value, lower), None)
                 if run is not None:
@@ -214,5 +213,5 @@ def _ranges(cells: list[_Cell]) -> str:
 
 
 def _join(literals: tuple[str, ...], numbers: _Row) -> str:
-    """Put literals and numbers together again: one literal more than numbers."""
+    """Join literals and numbers; there is one literal more than numbers."""
     return "".join(literal + number for literal, number in zip_longest(literals, numbers, fillvalue=""))

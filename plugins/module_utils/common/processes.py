@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Processes of a machine, read from /proc: steps of Slurm's jobs, and the driver's own daemons."""
+"""Recognise processes in /proc: steps of Slurm jobs, and the NVIDIA driver's own daemons."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 STEP = "slurmstepd"
-# The argument of the process that slurmd keeps under cgroup v2 for as long as the node is up.
+# Argument of the process that slurmd keeps under cgroup v2 while the node is up.
 _NO_STEP = b"infinity"
 DAEMONS = ("nvidia-persiste", "nv-hostengine", "nv-fabricmanage", "dcgm-exporter", "nvidia-smi")
-"""Names, as the kernel keeps them, of the programs of the driver: they hold every GPU and use none."""
+"""Names of the driver's own daemons, as in /proc/PID/comm: they open every GPU and compute on none."""
 
 
 def is_step(process: Path, name: str) -> bool:
-    """Return whether a process of /proc with this name is a step of a job. One whose arguments cannot be read is."""
+    """Return whether a process with this name is a step of a job. A process whose arguments cannot be read counts as a step."""
     if name != STEP:
         return False
     try:
@@ -23,8 +23,8 @@ def is_step(process: Path, name: str) -> bool:
 
 
 def target(link: Path) -> str:
-    """Return where a link of /proc/PID/fd leads, "" where it has gone."""
+    """Return the target of a link in /proc/PID/fd, "" if it no longer exists."""
     try:
         return str(link.readlink())
     except OSError:
-        return ""  # closed meanwhile
+        return ""  # closed in the meantime

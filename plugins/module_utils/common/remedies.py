@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What to run where a machine is not as a role left it: people run playbooks, not roles."""
+"""Name the playbook that restores a role's state: people run playbooks, not roles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PLAYBOOKS = {
 
 
 def run_role_again(role: str) -> str:
-    """Return the remedy that runs a role; `role` may be the manifest of one of its tasks.
+    """Return the remedy that runs a role again; `role` may be the manifest of one of its tasks.
 
     >>> run_role_again("gpu_driver")
     'run playbooks/gpu.yml again'

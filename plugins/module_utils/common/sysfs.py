@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read files below a root without leaving it."""
+"""Read files below a root directory without following links out of it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from pathlib import Path
 
 from .command import run_together
 
-_LINKS = 40  # as many as the kernel follows
+_LINKS = 40  # the kernel's own limit
 
 
 class Root:
-    """The tree of a machine below a directory. All that could not be read is in `problems`, one text each."""
+    """Read the file tree of a machine below a directory. `problems` has one text for each path that could not be read."""
 
     def __init__(self, top: str) -> None:
         self.top = Path(top)
         self.problems: list[str] = []
 
     def find(self, path: str) -> Path:
-        """Return where a path of the machine is here. An absolute link means the machine's root, and `..` ends there."""
+        """Return the path here for a path of the machine. An absolute link starts at the machine's root, and `..` ends there."""
         todo, at, links = [part for part in reversed(path.split("/")) if part], self.top, 0
         while todo:
             part = todo.pop()
@@ -27,7 +27,7 @@ class Root:
                 at = at.parent if at != self.top else at
             elif part != ".":
                 try:
-                    target = os.readlink(at / part)  # noqa: PTH115 - Path.readlink came with 3.9, and drops a final dot
+                    target = os.readlink(at / part)  # noqa: PTH115 - Path.readlink drops a final dot
                 except OSError:
                     at = at / part
                     continue
@@ -43,11 +43,11 @@ class Root:
         return f"/{path.relative_to(self.top)}"
 
     def exists(self, path: str) -> bool:
-        """Tell whether a path is there, a dangling link is not."""
+        """Return whether a path exists; a dangling link does not."""
         return self.find(path).exists()
 
     def names(self, path: str) -> list[str]:
-        """Return the names in a directory, sorted; none where there is no directory."""
+        """Return the sorted names in a directory; an empty list if the directory does not exist."""
         try:
             return sorted(os.listdir(self.find(path)))  # noqa: PTH208 - names, not paths
         except (FileNotFoundError, NotADirectoryError):
@@ -57,7 +57,7 @@ class Root:
             return []
 
     def raw(self, path: str, *, needed: bool = True) -> bytes | None:
-        """Return what is in a file; None when it cannot be read, and a problem unless it may be missing and is."""
+        """Return the content of a file, or None if it cannot be read. That is a problem, unless the file may be missing and is."""
         try:
             return self.find(path).read_bytes()
         except FileNotFoundError as error:
@@ -68,17 +68,17 @@ class Root:
         return None
 
     def text(self, path: str, *, needed: bool = True) -> str | None:
-        """Return the text of a file without the space around it; None as with `raw`."""
+        """Return the text of a file without surrounding whitespace; None as in `raw`."""
         data = self.raw(path, needed=needed)
         return None if data is None else data.decode("utf-8", "replace").strip()
 
     def lines(self, path: str, *, needed: bool = False) -> list[str]:
-        """Return the lines of a text file as they are, so that their numbers are those of the file; none when it cannot be read."""
+        """Return the unchanged lines of a text file, so that their indexes match the file; an empty list if it cannot be read."""
         data = self.raw(path, needed=needed)
         return [] if data is None else data.decode("utf-8", "replace").splitlines()
 
     def link(self, path: str) -> str | None:
-        """Return the last name of what a link points to; None when there is no link."""
+        """Return the last component of a link's target; None if there is no link."""
         try:
             return os.readlink(self.find(str(Path(path).parent)) / Path(path).name).rstrip("/").rsplit("/", 1)[-1]  # noqa: PTH115
         except FileNotFoundError:
@@ -88,9 +88,9 @@ class Root:
             return None
 
     def texts(self, paths: list[str], seconds: float) -> tuple[dict[str, str], list[str]]:
-        """Return the texts of files of a driver that may hang, and which did not answer within so many seconds.
+        """Return the texts of files of a driver that may hang, and the paths that did not answer within `seconds`.
 
-        A read that hangs in the kernel cannot be ended from inside this process, so that others read.
+        A read that hangs in the kernel cannot be ended from inside this process, so child processes read.
         """
         outcomes = run_together([["cat", "--", str(self.find(path))] for path in paths], seconds)
         found, hung = {}, []
@@ -99,12 +99,14 @@ class Root:
                 found[path] = outcome.stdout
             elif outcome.code is None:
                 hung.append(path)
-                self.problems.append(f"/{path}: the driver did not answer a read within {seconds:g} s; it hangs")
+                self.problems.append(
+                    f"/{path}: the driver did not answer a read within {seconds:g} s; the driver hangs"
+                )
             else:
                 said = outcome.stderr.strip().rsplit(": ", 1)[-1] or f"cat ended with {outcome.code}"
                 self.problems.append(f"/{path}: {said}")
         return found, hung
 
     def problem(self, path: str, error: OSError) -> None:
-        """Note why a path could not be read."""
+        """Record why a path could not be read."""
         self.problems.append(f"/{path}: {error.strerror or error}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text for operators: lists that stay short, and names: by pattern, and the one that somebody may have meant."""
+"""Format text for operators: short lists, name patterns, and suggestions for misspelt names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 
 def few(names: Iterable[str], most: int = 6) -> str:
-    """Return names in a sentence, and how many more there are.
+    """Return the first names as text, and the number of the remaining ones.
 
     >>> few(["a", "b", "c"], 2)
     'a, b and 1 more'
@@ -19,7 +19,7 @@ def few(names: Iterable[str], most: int = 6) -> str:
 
 
 def matches_any(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name is one of these, or matches one that is a shell's pattern.
+    """Return whether a name equals one of these names or matches one of these shell patterns.
 
     >>> matches_any("libcublas-12-9", ["munge", "*-12-9"]), matches_any("Munge", ["munge"])
     (True, False)
@@ -28,15 +28,15 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6, fold: bool = False, prefix: str = "") -> str:
-    """Return the known word that is most like this one, "" where none is alike.
+    """Return the known word that is most similar to this one, "" if none is similar.
 
-    `cutoff` is how much they have in common at least, 0 to 1. With `fold`, upper and lower case are the same. A `prefix` that all have
-    is not compared: it would make every two of them alike.
+    `cutoff` is the minimum similarity, 0 to 1. With `fold`, case is ignored. A `prefix` that all words share is not compared: it would make
+    any two of them similar.
 
     >>> nearest("gup", ["gpu", "cpu"]), nearest("nodename", ["NodeName"], fold=True), nearest("x", ["gpu"])
     ('gpu', 'NodeName', '')
     """
-    from difflib import get_close_matches  # few runs have a mistake, and every program of a node imports this module
+    from difflib import get_close_matches  # few runs have a mistake, but every program on a node imports this module
 
     names = {(name.lower() if fold else name)[len(prefix) :]: name for name in known}
     found = get_close_matches((word.lower() if fold else word)[len(prefix) :], names, n=1, cutoff=cutoff)
@@ -53,7 +53,7 @@ def did_you_mean(
     prefix: str = "",
     otherwise: str = "",
 ) -> str:
-    """Return the question whether the nearest known word is meant, or what to say otherwise; `lead` is how the question begins.
+    """Return the question "Did you mean ...?" with the nearest known word, or `otherwise`; `lead` begins the question.
 
     >>> did_you_mean("gup", ["gpu", "cpu"]), did_you_mean("gup", ["gpu"], lead="; did", quoted=False), did_you_mean("x", ["gpu"])
     (" Did you mean 'gpu'?", '; did you mean gpu?', '')

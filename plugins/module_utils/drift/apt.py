@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare apt with what bedplate wrote for it: sources of others that conflict or need no signature, pins of others that win, holds."""
+"""Compare apt's state with bedplate's: conflicting or unsigned sources, pins that win over bedplate's, and holds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INSECURE = re.compile(
 
 
 def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
-    """Compare apt with `expected`, that of the part `packages`: rows with name, version ("" is any), and whether it is held."""
+    """Compare apt with `expected`, the rows of the part `packages`: name, version ("" is any), and whether it is held."""
     own = set(written_files.records(root))
     pins = list(apt_files.pins(root))
     mine = [one for one in pins if one.path in own]
@@ -47,7 +47,7 @@ def _sources(root: Root, own: Collection[str], is_used: bool) -> Iterator[Findin
             )  # fmt: skip
         if one.trusted and is_used:
             yield Finding(
-                "apt-unsigned", f"apt source {one.uri} {one.suite}", "signed", "taken without a signature",
+                "apt-unsigned", f"apt source {one.uri} {one.suite}", "signature checked", "not checked",
                 f"remove `trusted` in {one.place}", overridden_by=one.place,
             )  # fmt: skip
     for name in root.names("etc/apt/apt.conf.d") if is_used else ():
@@ -76,13 +76,13 @@ def _pins(pins: list[Pin], mine: list[Pin], own: Collection[str], run: Runner) -
         if name not in wanted or candidate == "(none)":
             continue
         version = wanted[name]
-        # As apt reads a pin: a star may stand in the middle.
+        # apt allows a star in the middle of a pinned version.
         if not matches_any(candidate, [version]):
             rivals = [one for one in pins if one.path not in own and matches_any(name, one.packages)]
             winner = max(rivals, key=lambda one: (name in one.packages, one.priority), default=None)
             yield Finding(
                 "apt-pin", f"version of {name} that apt would install", version, candidate,
-                "remove the pin of others" if winner else f"apt-cache policy {name}; is {version} in a source?",
+                "remove the other pin" if winner else f"apt-cache policy {name}; check that a source has {version}",
                 overridden_by=winner.place if winner else "",
             )  # fmt: skip
 
@@ -98,7 +98,7 @@ def _candidates(text: str) -> dict[str, str]:
 
 
 def _has_holds(root: Root) -> bool:
-    """Return whether bedplate held packages of any role here, by its record."""
+    """Return whether bedplate's record has held packages of any role."""
     return root.exists(f"{STATE_DIRECTORY}/holds.json")
 
 

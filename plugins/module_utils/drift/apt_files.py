@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read apt's sources and preferences, with file and line of each."""
+"""Parse apt's sources and preferences, with file and line of each entry."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _YES = ("yes", "true", "1")
 
 @dataclass(frozen=True)
 class Source:
-    """A repository and suite of a file; `signed_by` is "" where none is named, `trusted` says that no signature is asked for."""
+    """Hold a repository and suite of a file; `signed_by` is "" if not set, `trusted` is true if signatures are not checked."""
 
     path: str
     line: int
@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Pin:
-    """A stanza of preferences: patterns of packages, what is pinned, and how high."""
+    """Hold a stanza of preferences: package patterns, the pin and its priority."""
 
     path: str
     line: int
@@ -47,7 +47,7 @@ class Pin:
 
 
 def sources(root: Root) -> Iterator[Source]:
-    """Yield all sources that are in use."""
+    """Yield all enabled sources."""
     for path in ("etc/apt/sources.list", *_files(root, "etc/apt/sources.list.d", ".list")):
         for number, line in enumerate(root.lines(path), 1):
             if found := _ONE_LINE.match(line):
@@ -80,7 +80,7 @@ def pins(root: Root) -> Iterator[Pin]:
 
 
 def stanzas(lines: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the stanzas of lines, each with the number of its first line."""
+    """Yield the stanzas in these lines, each with its first line number."""
     fields: dict[str, str] = {}
     start, key = 0, ""
     for number, line in enumerate([*lines, ""], 1):

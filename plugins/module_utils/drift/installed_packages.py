@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare packages with what roles install, and what the package manager would do with them next."""
+"""Compare packages with those that roles install, and with what the package manager would do next."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare what modprobe would do with kernel modules: those that are wanted, and those that must not be loaded."""
+"""Compare modprobe's configuration: modules that must be loadable, and modules that must not be loaded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..common.finding import Finding
 from ..common.remedies import run_role_again
 from ..common.sysfs import Root
 
-# Of several files of a name the first one counts.
+# Of several files with one name, modprobe reads the first.
 DIRECTORIES = ("etc/modprobe.d", "run/modprobe.d", "usr/local/lib/modprobe.d", "usr/lib/modprobe.d", "lib/modprobe.d")
 DRACUT = ("etc/dracut.conf.d", "usr/lib/dracut/dracut.conf.d")
 _FORCED = re.compile(r"""\s*force_drivers\+?=["']?([^"'#]*)""")
@@ -21,7 +21,7 @@ _FORCED = re.compile(r"""\s*force_drivers\+?=["']?([^"'#]*)""")
 
 @dataclass(frozen=True)
 class Rule:
-    """A line of modprobe's configuration: `verb` is blacklist, install, alias, ..., `rest` what follows the module's name."""
+    """Hold a line of modprobe's configuration: `verb` is blacklist, install, alias, ...; `rest` follows the module's name."""
 
     verb: str
     module: str
@@ -35,12 +35,12 @@ class Rule:
 
 
 def kernel_name(name: str) -> str:
-    """Return a module's name as the kernel has it."""
+    """Return a module's name in the kernel's spelling."""
     return name.replace("-", "_")
 
 
 def rules(root: Root) -> list[Rule]:
-    """Return all lines of the files that modprobe reads, in its order, and what the kernel's command line blacklists."""
+    """Return all lines of the files that modprobe reads, in its order, and the blacklist of the kernel command line."""
     found = []
     for path in _files(root, DIRECTORIES, ".conf"):
         for number, line in _joined(root.lines(path)):
@@ -59,7 +59,7 @@ def rules(root: Root) -> list[Rule]:
 
 
 def _joined(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Yield lines with the number of their first one; a backslash at the end continues a line."""
+    """Yield lines, each with the number of its first line; a backslash at the end continues a line."""
     start, pending = 0, ""
     for number, line in enumerate(lines, 1):
         start = start if pending else number
@@ -73,7 +73,7 @@ def _joined(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
 
 
 def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
-    """Compare `expected["modules"]`, which are to be loadable, and `expected["blacklisted"]`, which `expected["role"]` keeps out."""
+    """Compare `expected["modules"]`, which must be loadable, and `expected["blacklisted"]`, which `expected["role"]` blocks."""
     found = _in_force(rules(root), run)
     for name in expected.get("modules", ()):
         for rule in found:
@@ -86,7 +86,7 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -
 
 
 def _hindrance(rule: Rule) -> str:
-    """Return what of a line keeps its module from being loaded; "" if it does not."""
+    """Return the text in a line that prevents its module from being loaded; "" if nothing does."""
     if rule.verb == "blacklist":
         return "blacklisted"
     if rule.verb == "install" and not re.search(r"(modprobe|insmod)\b", rule.rest):
@@ -108,9 +108,9 @@ def _unwanted(root: Root, found: Sequence[Rule], names: Sequence[str], role: str
 
 
 def _loaded(root: Root) -> Iterator[tuple[str, str]]:
-    """Return (module, place) of all that an initramfs or the command line loads by name, which a blacklist does not prevent.
+    """Return (module, place) of each module that an initramfs or the command line loads by name, in spite of a blacklist.
 
-    systemd-modules-load does heed it.
+    systemd-modules-load honours the blacklist.
     """
     for path in ("etc/initramfs-tools/modules", "usr/share/initramfs-tools/modules"):
         for number, line in enumerate(root.lines(path), 1):
@@ -129,7 +129,7 @@ def _loaded(root: Root) -> Iterator[tuple[str, str]]:
 
 
 def _in_force(found: list[Rule], run: Runner) -> list[Rule]:
-    """Return the lines that modprobe itself shows, where it can be asked."""
+    """Return the lines that modprobe itself shows, if it can be run."""
     outcome = run(["modprobe", "--showconfig"])
     if outcome.code != 0 or not outcome.stdout.strip():
         return found

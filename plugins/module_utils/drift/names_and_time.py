@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare names and time of a machine with what the role node_os brings, by what the machine makes of all its files."""
+"""Compare names and time of a machine with the result of the role node_os, as the machine resolves all its files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def findings(root: Root, expected: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _hostname(root: Root, name: str) -> Iterator[Finding]:
-    """Compare the name that the kernel has and the one of the next boot; slurmd finds its line of slurm.conf by it."""
+    """Compare the kernel's host name and that of the next boot; slurmd finds its line in slurm.conf by this name."""
     for path in ("proc/sys/kernel/hostname", "etc/hostname") if name else ():
         found = (root.text(path, needed=False) or "").partition(".")[0]
         if found and found != name:
@@ -32,7 +32,7 @@ def _hostname(root: Root, name: str) -> Iterator[Finding]:
 
 
 def _names(root: Root, names: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare names of /etc/hosts, of which the first line counts, and whether they are asked for before DNS."""
+    """Compare names in /etc/hosts, where the first line counts, and check that files come before DNS in nsswitch.conf."""
     if not names:
         return
     there: dict[str, tuple[str, int]] = {}
@@ -51,7 +51,7 @@ def _names(root: Root, names: Mapping[str, str]) -> Iterator[Finding]:
         if words[:1] == ["hosts:"] and "dns" in words and words.index("dns") < _place(words, "files"):
             place = f"/etc/nsswitch.conf:{number}"
             yield Finding(
-                "hosts-order", "order of names", "files before dns", " ".join(words[1:]), f"put files first in {place}",
+                "hosts-order", "order of names", "files before dns", " ".join(words[1:]), f"put `files` first in {place}",
                 overridden_by=place,
             )  # fmt: skip
 
@@ -61,7 +61,7 @@ def _place(words: list[str], word: str) -> int:
 
 
 def _time(root: Root, servers: list[str]) -> Iterator[Finding]:
-    """Compare where chrony has its time from: the servers of its role, and no others."""
+    """Compare chrony's time sources: the servers of the role, and no others."""
     if not servers:
         return
     main = root.lines(_CHRONY)
@@ -83,9 +83,9 @@ def _time(root: Root, servers: list[str]) -> Iterator[Finding]:
         for number, line in enumerate(root.lines(path), 1):
             words = line.split()
             if len(words) > 1 and words[0] in ("server", "pool", "peer", "refclock") and words[1] not in servers:
-                # Debian's own pool is in its configuration.
+                # Debian's configuration contains Debian's own pool.
                 vendor = path == f"/{_CHRONY}" and words[0] == "pool"
                 yield Finding(
-                    "time-sources", "chrony's sources", ", ".join(servers), f"{words[0]} {words[1]}", "take it out there",
+                    "time-sources", "chrony's sources", ", ".join(servers), f"{words[0]} {words[1]}", "remove it there",
                     severity=WARNING if vendor else "error", overridden_by=f"{path}:{number}",
                 )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare units with what is wanted of them, by what systemd has in force and by the files of others that override bedplate's."""
+"""Compare units with their desired state: what systemd has in force, and other files that override bedplate's."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _KEYS = ("name", "enabled", "masked", "state", "condition", "state_where")
 _OWN_PLACE = re.compile(r"/(?:etc|run|usr/local/lib|usr/lib|lib)/systemd/system/([^/]+?)(?:\.d/[^/]+\.conf)?\Z")
 _LIMIT = re.compile(r"Limit[A-Z]+\Z")
 _BOOTS = ("static", "indirect", "alias", "generated", "transient")
-# What a vendor's package may add beside its own unit is its own affair.
+# Drop-ins that a vendor's package adds to its own unit are not reported.
 _VENDOR = ("/usr/lib/", "/lib/")
 
 
 def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
-    """Compare the units of `expected["units"]`, entries of bedplate.cluster.units, and those of which bedplate wrote a file."""
+    """Compare the units of `expected["units"]`, entries of bedplate.cluster.units, and units that bedplate wrote a file of."""
     wanted = [Unit(**{key: row[key] for key in _KEYS if row.get(key) is not None}) for row in expected["units"]]
     wanted = [one.where(_text(root, one)) for one in _merged(wanted)]
     own = {path for path, one in written_files.records(root).items() if one.type == "file" and _OWN_PLACE.match(path)}
     names = {one.name for one in wanted}
     touched = sorted({match[1] for path in own if (match := _OWN_PLACE.match(path))} - names)
-    # systemctl shows instances of a template, and not the template itself.
+    # systemctl shows the instances of a template, not the template itself.
     wanted = [one for one in [*wanted, *(Unit(name) for name in touched if _is_unit(name))] if "@." not in one.name]
     if not wanted:
         return
     seen, problem = _show(run, [one.name for one in wanted])
     if problem:
-        yield Finding("systemd", "systemctl show", "an answer", problem, "systemctl is-system-running")
+        yield Finding("systemd", "systemctl show", "output", problem, "systemctl is-system-running")
     for unit in wanted:
         now = seen.get(unit.name)
         overrides = list(_files(root, unit.name, own))
@@ -47,7 +47,7 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -
 
 
 def _merged(units: Sequence[Unit]) -> list[Unit]:
-    """Return one unit for all of a name, as several parts of a role may name it: what one of them states counts."""
+    """Return one unit for each name, as several parts of a role may name it; a value that one of them states counts."""
     found: dict[str, Unit] = {}
     for unit in units:
         old = found.get(unit.name)
@@ -57,7 +57,7 @@ def _merged(units: Sequence[Unit]) -> list[Unit]:
 
 
 def _text(root: Root, unit: Unit) -> str | None:
-    """Return what is in the file that says whether a unit's state holds here."""
+    """Return the text of the file that decides whether a unit's desired state applies here."""
     return root.text(str(unit.state_where["path"]), needed=False) if unit.state_where else None
 
 
@@ -74,7 +74,7 @@ def _show(run: Runner, names: Sequence[str]) -> tuple[dict[str, UnitState], str]
 
 
 def _state(root: Root, unit: Unit, now: UnitState) -> Iterator[Finding]:
-    """Compare whether a unit starts at boot, and runs."""
+    """Compare whether a unit is enabled, and whether it runs."""
     name = unit.name
     if now.masked:
         if unit.masked is not True and (unit.enabled or unit.to_run):
@@ -85,7 +85,7 @@ def _state(root: Root, unit: Unit, now: UnitState) -> Iterator[Finding]:
         return
     if now.absent:
         if unit.enabled or unit.to_run:
-            yield Finding("unit-absent", f"unit {name}", "there", "not found", "install its package again")
+            yield Finding("unit-absent", f"unit {name}", "installed", "not found", "reinstall its package")
         return
     if unit.masked:
         yield Finding("unit-enabled", f"unit {name}", "masked", now.file or "not masked", f"systemctl mask {name}")
@@ -101,13 +101,13 @@ def _state(root: Root, unit: Unit, now: UnitState) -> Iterator[Finding]:
         yield Finding("unit-active", f"unit {name}", "stopped", now.active, f"systemctl stop {name}")
     if now.stale:
         yield Finding(
-            "unit-reload", f"unit {name}", "systemd has read its files", "they changed since",
+            "unit-reload", f"unit {name}", "systemd has read its files", "its files changed after systemd read them",
             "systemctl daemon-reload", severity=WARNING,
         )  # fmt: skip
 
 
 def _unmet(now: UnitState) -> bool:
-    """Return whether a unit with conditions is down as it was never started: systemd forgets why."""
+    """Return whether a unit with conditions is inactive as if never started: systemd forgets the reason."""
     return now.result in ("success", "") and now.started == 0
 
 
@@ -118,7 +118,7 @@ def _mask(root: Root, name: str) -> str:
 
 
 def _files(root: Root, name: str, own: Collection[str]) -> Iterator[Finding]:
-    """Compare what all files of a unit set with what bedplate's alone would."""
+    """Compare the settings of all files of a unit with those of bedplate's files alone."""
     there = unit_files.files_of(root, name)
     mine = next((path for path in own if path.endswith(_own_names(name))), "")
     if there.fragment and unit_files.is_nothing(root, there.fragment):
@@ -144,24 +144,24 @@ def _files(root: Root, name: str, own: Collection[str]) -> Iterator[Finding]:
 
 
 def _own_names(name: str) -> tuple[str, ...]:
-    """Return a unit and its template as the ends of paths."""
+    """Return the path suffixes of a unit's file and of its template."""
     return tuple(f"/{one}" for one in (name, unit_files.template_of(name)) if one)
 
 
 def _hidden(there: unit_files.UnitFiles, path: str) -> Iterator[Finding]:
-    """Yield that a file of the same name, in a directory that systemd prefers, hides a drop-in."""
+    """Yield a finding if a file of the same name, in a directory of higher priority, hides a drop-in."""
     base = path.rpartition("/")[2]
     by = next((one for one in there.drop_ins if one.endswith(f"/{base}")), "a file of the same name")
     yield Finding("unit-drop-in", f"drop-in {path}", "read", "hidden", f"remove {by}", overridden_by=by)
 
 
 def _is_vital(key: str) -> bool:
-    """Return whether a setting decides what a unit runs, or whether."""
+    """Return whether a setting decides which program a unit runs, or whether it runs."""
     return key.startswith(("ExecStart", "Condition", "Assert")) or key in ("User", "Group", "Type")
 
 
 def _is_harmless(key: str, before: Sequence[UnitLine], after: Sequence[UnitLine]) -> bool:
-    """Return whether lines were only added to a list that does not decide what runs: dependencies, environment."""
+    """Return whether only lines were added to a list that does not change what runs: dependencies, environment."""
     values = [one.value for one in after]
     return not _is_vital(key) and len(after) > 1 and all(one.value in values for one in before)
 
@@ -175,7 +175,7 @@ def _overridden(
 
 
 def _limits(root: Root, name: str, run: Runner, own: Collection[str], named: Collection[str]) -> Iterator[Finding]:
-    """Compare the limits that systemd has in force with those of bedplate's files, where no file says otherwise."""
+    """Compare the limits that systemd has in force with those of bedplate's files, if no other file sets them."""
     mine = [
         one
         for path in sorted(own)
@@ -188,7 +188,7 @@ def _limits(root: Root, name: str, run: Runner, own: Collection[str], named: Col
         return
     outcome = run(["systemctl", "show", f"--property=LoadState,{','.join(key[1] for key in keys)}", "--", name])
     there = dict(line.split("=", 1) for line in outcome.stdout.splitlines() if "=" in line)
-    # Of a unit that is not installed, systemd shows its own defaults; drop-ins may be there before it.
+    # systemd shows its own defaults for a unit that is not installed; its drop-ins may exist before it.
     if there.get("LoadState") == "not-found":
         return
     for key in keys:

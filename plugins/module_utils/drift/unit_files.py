@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of which systemd makes a unit: its fragment and its drop-ins, in the order in which they are read, and what they set."""
+"""Find the files of a unit (fragment and drop-ins) in systemd's order, and read their settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ..common.sysfs import Root
 
-# systemd.unit(5): of several files of a name the first one counts.
+# systemd.unit(5): of several files with one name, the first one counts.
 DIRECTORIES = (
     "etc/systemd/system.control",
     "run/systemd/system.control",
@@ -24,7 +24,7 @@ DIRECTORIES = (
     "lib/systemd/system",
     "run/systemd/generator.late",
 )
-# Settings of which every line counts; dependencies cannot be reset.
+# Settings whose lines add up; dependencies cannot be reset.
 _DEPENDENCIES = re.compile(
     r"(After|Before|Wants|Requires|Requisite|BindsTo|PartOf|Conflicts|OnFailure|WantedBy|RequiredBy|Alias|Also)\Z"
 )
@@ -54,19 +54,19 @@ class UnitLine:
 
 @dataclass(frozen=True)
 class UnitFiles:
-    """The files of a unit, with absolute paths: the fragment ("": none) and the drop-ins in their order."""
+    """Hold the files of a unit as absolute paths: the fragment ("" if none) and the ordered drop-ins."""
 
     fragment: str
     drop_ins: tuple[str, ...]
 
     @property
     def paths(self) -> list[str]:
-        """Return all files in the order in which they are read."""
+        """Return all files in the order in which systemd reads them."""
         return [*([self.fragment] if self.fragment else []), *self.drop_ins]
 
 
 def files_of(root: Root, unit: str) -> UnitFiles:
-    """Return the files of a unit that systemd finds when it reads its directories next."""
+    """Return the files of a unit that systemd will find at its next reload."""
     names = [unit, *filter(None, [template_of(unit)])]
     fragments = (f"{folder}/{name}" for name in names for folder in DIRECTORIES)
     fragment = next((f"/{path}" for path in fragments if exists(root, path)), "")
@@ -76,12 +76,12 @@ def files_of(root: Root, unit: str) -> UnitFiles:
             for one in root.names(f"{folder}/{name}"):
                 if one.endswith(".conf"):
                     found.setdefault(one, f"/{folder}/{name}/{one}")
-    # A drop-in that is a link to /dev/null is none.
+    # A link to /dev/null disables a drop-in.
     return UnitFiles(fragment, tuple(path for _name, path in sorted(found.items()) if not is_nothing(root, path)))
 
 
 def template_of(unit: str) -> str:
-    """Return the template of an instance, "" of any other unit.
+    """Return the template of an instance, "" for any other unit.
 
     >>> [template_of(one) for one in ("opensm-plane@fabric.service", "getty@.service", "slurmd.service")]
     ['opensm-plane@.service', '', '']
@@ -92,19 +92,19 @@ def template_of(unit: str) -> str:
 
 
 def exists(root: Root, path: str) -> bool:
-    """Return whether there is a file or a link, whatever that points to."""
+    """Return whether a file or a link exists, even if the link is dangling."""
     folder, _slash, name = path.rpartition("/")
     return os.path.lexists(root.find(folder) / name)
 
 
 def is_nothing(root: Root, path: str) -> bool:
-    """Return whether a file is a link to /dev/null, which masks what has its name elsewhere, or is empty."""
+    """Return whether a file is empty, or a link to /dev/null, which masks files of the same name elsewhere."""
     at = root.find(path)
     return str(at).endswith("/dev/null") or (at.is_file() and at.stat().st_size == 0)
 
 
 def _folders(unit: str) -> Iterator[str]:
-    """Yield names of directories of drop-ins, the most special one first: foo-bar.service.d, foo-.service.d, service.d."""
+    """Yield names of drop-in directories, the most specific one first: foo-bar.service.d, foo-.service.d, service.d."""
     stem, _dot, kind = unit.rpartition(".")
     yield f"{unit}.d"
     if template := template_of(unit):
@@ -116,7 +116,7 @@ def _folders(unit: str) -> Iterator[str]:
 
 
 def settings(root: Root, path: str) -> Iterator[UnitLine]:
-    """Yield what a file sets, with continued lines joined."""
+    """Yield the settings of a file, with continued lines joined."""
     section, number, pending = "", 0, ""
     for at, line in enumerate(root.lines(path), 1):
         if pending and line.lstrip()[:1] in ("#", ";"):
@@ -133,7 +133,7 @@ def settings(root: Root, path: str) -> Iterator[UnitLine]:
 
 
 def in_force(found: Sequence[UnitLine], name: tuple[str, str]) -> list[UnitLine]:
-    """Return the lines of a setting that count, of those of all files in their order; an empty line takes back what was before it."""
+    """Return the lines of a setting that are in force, given the lines of all files in order; an empty line resets the earlier ones."""
     counting: list[UnitLine] = []
     for one in found:
         if one.name != name:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare every file that bedplate wrote on this machine: type, owner, group, mode, content, link target, own lines in other files."""
+"""Compare every file of bedplate on this machine: type, owner, group, mode, content, link target, and its lines in other files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = ((stat.S_ISLNK, "link"), (stat.S_ISREG, "file"), (stat.S_ISDIR, "direct
 
 
 def records(root: Root) -> Records:
-    """Return what bedplate wrote on this machine; nothing where the record cannot be read, which `findings` reports."""
+    """Return the record of files that bedplate wrote on this machine; empty if it cannot be read, which `findings` reports."""
     try:
         return load(root.find(STATE_DIRECTORY))
     except (NodeFilesError, OSError):
@@ -28,9 +28,9 @@ def records(root: Root) -> Records:
 
 
 def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
-    """Compare the rows of `expected["files"]`, and what the machine's record has of the same manifests beside them.
+    """Compare the rows of `expected["files"]`, and further paths of the same manifests in the machine's record.
 
-    A row is an entry of bedplate.cluster.files: path, state, owner, group, mode, target, `sha256` (None: that of the record counts),
+    A row is an entry of bedplate.cluster.files: path, state, owner, group, mode, target, `sha256` (None: use that of the record),
     `role` and `manifest`.
     """
     try:
@@ -56,7 +56,7 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -
 
 
 def _record(row: Mapping[str, Any], old: ManagedPath | None) -> ManagedPath:
-    """Return what a path is to be, as a record."""
+    """Return the desired state of a path as a record."""
     owner = "" if row["state"] in ("link", "block") else "root"
     return ManagedPath(
         type=row["state"],
@@ -71,7 +71,7 @@ def _record(row: Mapping[str, Any], old: ManagedPath | None) -> ManagedPath:
 
 
 def _is_of(record: ManagedPath, manifests: Collection[str]) -> bool:
-    """Return whether a path belongs to a manifest, to what came with its packages, or to the drop-ins of a unit."""
+    """Return whether a path belongs to a manifest, to a drop-in of a unit, or was installed with the manifest's packages."""
     bases = {name.removesuffix(".sources").removesuffix(".follow") for name in record.manifests}
     return bool(bases & set(manifests)) or any(name.startswith("drop_ins:") for name in bases)
 
@@ -80,7 +80,7 @@ def _compare(root: Root, names: _Names, path: str, record: ManagedPath, remedy: 
     at = root.find(str(Path(path).parent)) / Path(path).name
     try:
         status = os.lstat(at)
-        # A directory may be behind a link.
+        # The path may reach a directory through a link.
         if record.type == "directory" and stat.S_ISLNK(status.st_mode):
             at = root.find(path)
             status = at.stat()
@@ -91,7 +91,7 @@ def _compare(root: Root, names: _Names, path: str, record: ManagedPath, remedy: 
     if kind != ("file" if record.type == "block" else record.type):
         target = str(at.readlink()) if kind == "link" else ""
         found = f"a {kind} to {target}" if target else f"a {kind}"
-        # The package of a file in which bedplate has lines alone may make it a link.
+        # If bedplate owns only lines in a file, the file's package may make it a link.
         if record.type != "block" or not at.exists():
             yield Finding("file-type", f"file {path}", f"a {record.type}", found, remedy, overridden_by=target)
             return
@@ -126,7 +126,7 @@ def _attributes(
         ("file-owner", "passwd", record.owner, status.st_uid),
         ("file-group", "group", record.group, status.st_gid),
     ):
-        # A record of an older bedplate has neither.
+        # A record of an older bedplate has neither field.
         if wanted and names.number(database, wanted) not in (found, None):
             yield Finding(
                 kind, f"{kind[len('file-') :]} of {path}", wanted, names.name(database, found) or str(found), remedy
@@ -138,7 +138,7 @@ def _expected(record: ManagedPath) -> str:
 
 
 def _manifests(record: ManagedPath) -> list[str]:
-    """Return the manifests of a path, by the names that tasks give them."""
+    """Return the manifests of a path, by the names that tasks use."""
     names = {
         name.removeprefix("drop_ins:").removesuffix(".sources").removesuffix(".follow") for name in record.manifests
     }
@@ -146,12 +146,12 @@ def _manifests(record: ManagedPath) -> list[str]:
 
 
 def _again(roles: Iterable[str]) -> str:
-    """Return the remedy that runs these roles, or manifests of roles."""
+    """Return the remedy that runs these roles, or roles of these manifests, again."""
     return " and ".join(dict.fromkeys(map(run_role_again, roles))) or "run the playbook that wrote it again"
 
 
 class _Names:
-    """Users and groups of the machine, from its files or else from its directory service."""
+    """Look up users and groups of the machine in its files, or else in its directory service."""
 
     def __init__(self, root: Root, run: Runner) -> None:
         self._run = run
@@ -161,7 +161,7 @@ class _Names:
             self._known[database] = {row[0]: int(row[2]) for row in rows if len(row) > 2 and row[2].isdecimal()}
 
     def number(self, database: str, name: str) -> int | None:
-        """Return the number of a name; None where nobody knows it."""
+        """Return the number of a name; None if the name is unknown."""
         if name.isdecimal():
             return int(name)
         known = self._known[database]
@@ -172,5 +172,5 @@ class _Names:
         return known.get(name)
 
     def name(self, database: str, number: int) -> str:
-        """Return the name of a number; "" where the machine's files have none."""
+        """Return the name of a number; "" if the machine's files do not have it."""
         return next((name for name, one in self._known[database].items() if one == number), "")

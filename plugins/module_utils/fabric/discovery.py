@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was seen of a fabric: nodes with their cables, whichever tool printed them."""
+"""Hold a discovered fabric: nodes with their cables, independent of the tool that printed them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SWITCH, CA, ROUTER = "switch", "ca", "router"
 
 @dataclass
 class Cable:
-    """One end of a link as the node at that end tells it; the other end is `(guid, port)`."""
+    """Hold one end of a link as the node at that end reports it; the other end is `(guid, port)`."""
 
     guid: str
     port: int
     width: str
     speed: str
-    # NodeDescription, LID, kind and port's GUID of the node at the other end; a switch's port has no GUID.
+    # NodeDescription, LID, kind and port GUID of the node at the other end; a switch's port has no GUID.
     description: str
     lid: int
     kind: str = SWITCH
@@ -27,7 +27,7 @@ class Cable:
 
 @dataclass
 class DiscoveredNode:
-    """A switch, HCA or router; `cables` by its own port, `port_guids` where the output has them."""
+    """Hold a switch, HCA or router; `cables` by its own port, `port_guids` if the output has them."""
 
     guid: str
     kind: str
@@ -38,7 +38,7 @@ class DiscoveredNode:
     lid: int = 0
     cables: dict[int, Cable] = field(default_factory=dict)
     port_guids: dict[int, str] = field(default_factory=dict)
-    # The output breaks off in its ports.
+    # The output ends in the middle of this node's ports.
     cut: bool = False
 
     def like(self, other: DiscoveredNode) -> bool:
@@ -46,24 +46,24 @@ class DiscoveredNode:
         return (self.kind, self.description, self.cables) == (other.kind, other.description, other.cables)
 
     def far(self) -> dict[int, tuple[str, int]]:
-        """Return port -> the end at the other side."""
+        """Return port -> the other end of its cable."""
         return {port: (cable.guid, cable.port) for port, cable in self.cables.items()}
 
 
 @dataclass
 class Discovery:
-    """All that was seen, by node GUID of 16 hex digits; lines that fit no form as (number, text)."""
+    """Hold a discovered fabric by node GUID (16 hex digits); `unread` has the lines that match no form, as (number, text)."""
 
     nodes: dict[str, DiscoveredNode] = field(default_factory=dict)
     unread: list[tuple[int, str]] = field(default_factory=list)
-    # GUIDs under which two nodes told different things of themselves, with the lines; the later ones are `twins`.
+    # GUIDs that two different nodes report, with the lines; the later nodes are in `twins`.
     twice: dict[str, list[int]] = field(default_factory=dict)
     twins: list[DiscoveredNode] = field(default_factory=list)
-    # What the tool complained of: packets that were lost, nodes that did not answer.
+    # Complaints of the tool: lost packets, nodes that did not answer.
     troubles: list[tuple[int, str]] = field(default_factory=list)
-    # GUIDs of ports or nodes that the tool met at two places: it prints one of them, with the description of the other.
+    # GUIDs of ports or nodes that the tool found at two places: it prints one of them, with the description of the other.
     duplicates: dict[str, int] = field(default_factory=dict)
-    # GUID of the node from which the fabric was discovered, if the output says it.
+    # GUID of the node on which the discovery ran, if the output has it.
     origin: str = ""
 
     @property
@@ -72,10 +72,10 @@ class Discovery:
         return [node for node in self.nodes.values() if node.kind == SWITCH]
 
 
-# Of a large fabric, each GUID is asked for many times.
+# In a large fabric, each GUID is looked up many times.
 @lru_cache(maxsize=1 << 16)
 def guid_of(text: str) -> str:
-    """Return a GUID as 16 hex digits in lower case.
+    """Return a GUID as 16 lower-case hex digits.
 
     >>> guid_of("0x2C9000100D")
     '0000002c9000100d'
@@ -85,7 +85,7 @@ def guid_of(text: str) -> str:
 
 
 def normalised(found: Discovery) -> list[dict[str, Any]]:
-    """Return the nodes in the order of their GUIDs, without LIDs, so that two discoveries of one fabric are the same."""
+    """Return the nodes sorted by GUID and without LIDs, so that two discoveries of one fabric are equal."""
     return [
         {
             "guid": node.guid,
@@ -102,7 +102,7 @@ def normalised(found: Discovery) -> list[dict[str, Any]]:
 
 
 def counts(found: Discovery) -> dict[str, int]:
-    """Return how much there is of everything; a cable of which both ends tell is one."""
+    """Return the number of nodes of each kind and of cables; a cable that both ends report counts once."""
     ends = {
         frozenset(((node.guid, port), (cable.guid, cable.port)))
         for node in found.nodes.values()

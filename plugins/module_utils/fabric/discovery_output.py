@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What discovery commands have printed, whether just now or long ago: which command it was, and what is in it."""
+"""Parse saved or fresh output of discovery commands: detect the command and read its content."""
 
 from __future__ import annotations
 
@@ -16,42 +16,46 @@ Answers = dict[str, Mapping[str, Any]]
 
 
 class SavedError(ValueError):
-    """A text in which there is nothing to compare."""
+    """Report a text that has nothing to compare."""
 
 
 @dataclass(frozen=True)
 class ToolOutput:
-    """A text and its name: a plane's, a file's, or (of lldpctl) that of the box that was asked."""
+    """Hold a text and its name: that of a plane, of a file, or (lldpctl) of the host that it ran on."""
 
     name: str
     text: str
 
     @property
     def kind(self) -> str:
-        """Return `lldp` for JSON, else `infiniband`."""
+        """Return `lldp` for JSON, otherwise `infiniband`."""
         return LLDP if self.text.lstrip().startswith(("{", "[")) else INFINIBAND
 
     def discovery(self) -> Discovery:
-        """Return what ibnetdiscover told; SavedError where that is nothing."""
+        """Return the discovery of ibnetdiscover's output. Raises SavedError if the output has no node."""
         found = ibnetdiscover.parse(self.text.split("\n"))
         if not found.nodes:
             first = (found.troubles or found.unread or [(0, "")])[0]
             said = f"; line {first[0]} is {first[1][:120]!r}" if first[0] else " and is empty"
             raise SavedError(
-                f"{self.name or 'the fabric'}: has no switch and no HCA in it{said}; allowed: what ibnetdiscover prints"
+                f"{self.name or 'the fabric'}: has no switch and no HCA{said}. Allowed: the output of ibnetdiscover"
             )
         return found
 
     def answers(self) -> Answers:
-        """Return box -> answer of lldpctl; a file holds one answer, or one for each box. SavedError: the text is not valid JSON."""
+        """Return host -> lldpctl's answer; a file holds one answer, or one for each host. Raises SavedError if it is not valid JSON."""
         try:
             data = json.loads(self.text)
         except (json.JSONDecodeError, RecursionError) as error:
-            raise SavedError(f"{self.name}: is not JSON: {error}; allowed: what lldpctl -f json prints") from error
+            raise SavedError(
+                f"{self.name}: is not valid JSON: {error}. Allowed: the output of lldpctl -f json"
+            ) from error
         if isinstance(data, dict) and "lldp" in data:
             data = {self.name: data}
         if not isinstance(data, dict) or not data:
-            raise SavedError(f"{self.name}: is no answer of lldpctl; allowed: one, or an object, box -> answer")
+            raise SavedError(
+                f"{self.name}: is not an answer of lldpctl. Allowed: one answer, or an object host -> answer"
+            )
         wrong = []
         for box, answer in data.items():
             try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read what `ibnetdiscover` prints, in any of its forms (plain, -f, -g), with any description a user may have set.
+"""Parse the output of `ibnetdiscover` in any of its forms (plain, -f, -g), with any node description.
 
-Source: ibnetdiscover.c of rdma-core. A description has up to 64 printable signs, quotes and number signs among them, so a line is read
-from its tail: ` lid N WxSPEED`. Nothing is dropped: a line that fits no form is kept as unread, with its number.
+Source: ibnetdiscover.c of rdma-core. A description has up to 64 printable characters, including quotes and number signs, so a line is
+parsed from its end: ` lid N WxSPEED`. Nothing is dropped: a line that matches no form is kept as unread, with its number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GUID = r"[0-9a-fA-F]{1,16}"
 _NODE = re.compile(rf'(Switch|Ca|Rt)\t(\d+) "[SHR]-({_GUID})"\s*# "(.*)"(.*)\Z')
 _SWITCH_TAIL = re.compile(r" (?:enhanced|base) port 0 lid (\d+) lmc \d+\s*\Z")
 _CA_TAIL = re.compile(r"(?: \(scp\))?\s*\Z")
-# Lines of ports are most of all; `(?:...|)` is what `(?:...)?` is, and takes less time where there is nothing.
+# Most lines describe ports. `(?:...|)` matches the same as `(?:...)?`, and is faster if the text is absent.
 _OWN = r"\[(\d+)\](?:\[ext \d+\]|)"
 _FAR = rf'"([SHR])-({_GUID})"\[(\d+)\](?:\[ext \d+\]|) ?(?:\(({_GUID})\)|)'
 _RATE = r"(\d+x|\?\?)([A-Z0-9?]+)(?:(?: [swv]=-?\d+)+|)(?: slot \d+| \(scp\)|)"
@@ -30,7 +30,7 @@ _GLOBAL = re.compile(
 )
 _HEADING = re.compile(r"Chassis \d+(?: \(guid 0x[0-9a-fA-F]+\))?|Non-Chassis Nodes|Hostname: .*")
 _ORIGIN = re.compile(rf"# Initiated from node ({_GUID}) port {_GUID}")
-# What libibnetdisc, libibmad and the tool say on stderr, where both streams went into one file.
+# Messages of libibnetdisc, libibmad and the tool on stderr, if both streams went into one file.
 _DUPLICATE = re.compile(
     r"\S+\.c:\d+[:;] (?:Duplicate (?:Port|Node): |Error Occurred when trying to insert new (?:port|node) guid ).*?\b0x([0-9a-fA-F]{1,16})\b"
 )
@@ -39,7 +39,7 @@ _TROUBLE = re.compile(r"(?:ibwarn|ibpanic|ibdebug): |\S+\.c:\d+[:;] |discover fa
 
 @suspend_collection
 def parse(lines: Iterable[str]) -> Discovery:
-    """Read the whole output; lines end at line feeds only, so split with `text.split(chr(10))` and not with `splitlines`."""
+    """Parse the whole output. Lines end at line feeds only, so split with `text.split(chr(10))`, not with `splitlines`."""
     found = Discovery()
     nodes: list[DiscoveredNode] = []
     node: DiscoveredNode | None = None
@@ -52,7 +52,7 @@ def parse(lines: Iterable[str]) -> Discovery:
             if match := _ORIGIN.match(line):
                 found.origin = guid_of(match[1])
         elif match := _GLOBAL.match(line):
-            # A port that follows belongs to no node.
+            # Ports that follow belong to no node.
             node = None
             if match[1] == "sysimgguid":
                 system = guid_of(match[2])
@@ -69,7 +69,7 @@ def parse(lines: Iterable[str]) -> Discovery:
             found.unread.append((number, line))
             if node is not None:
                 node.cut = True
-    # Switches come before HCAs, so where switches name HCAs and no HCA is listed, the last switch may be cut off.
+    # Switches are listed before HCAs: if switches name HCAs and no HCA is listed, the last switch may be cut off.
     if nodes and all(node.kind == SWITCH for node in nodes):
         nodes[-1].cut |= any(cable.kind == CA for node in nodes for cable in node.cables.values())
     for node in nodes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read LLDP's neighbours, as `lldpctl -f json` or `-f json0` prints them."""
+"""Parse LLDP neighbours from `lldpctl -f json` or `-f json0`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ _MAC = re.compile(r"(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}\Z")
 
 
 class LldpError(ValueError):
-    """A text that is no answer of lldpctl."""
+    """Report a text that is not an answer of lldpctl."""
 
 
 def neighbours(answer: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield own interface, and the neighbour's name, port and MAC; LldpError for what is no answer of lldpctl.
+    """Yield the own interface, and the neighbour's name, port and MAC. Raises LldpError if this is not an answer of lldpctl.
 
-    A neighbour without a name is `""`; a port that is identified by its MAC only has that as its name. An interface of which nothing
-    can be read has a neighbour without anything.
+    A neighbour without a name is `""`; a port that is identified only by its MAC has the MAC as its name. An interface that cannot be read
+    has a neighbour with empty fields.
     """
     lldp = answer.get("lldp")
-    # json0 makes a list of everything; json makes a map of what there is one of.
+    # json0 writes everything as a list; json writes a single item as a map.
     for part in lldp if isinstance(lldp, list) else [lldp]:
         if not isinstance(part, Mapping):
-            raise LldpError("there is no `lldp` in it: give the output of `lldpctl -f json`")
+            raise LldpError("`lldp` not found. Pass the output of `lldpctl -f json`")
         for interface, told in _interfaces(part.get("interface", [])):
             seen = False
             for chassis, name in _chassis(told.get("chassis", {})):
@@ -44,7 +44,7 @@ def _port_name(port: Mapping[str, Any]) -> str:
 def _interfaces(found: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for one in found if isinstance(found, list) else [found]:
         if not isinstance(one, Mapping):
-            raise LldpError(f"`interface` holds {one!r}, which is no interface")
+            raise LldpError(f"`interface` has {one!r}, which is not an interface")
         if isinstance(one.get("name"), str):
             yield one["name"], one
         else:
@@ -68,7 +68,7 @@ def _listed(found: object) -> list[Mapping[str, Any]]:
 
 
 def _first(found: object) -> Mapping[str, Any]:
-    """Return {"value": ..}, which is what json0 wraps in a list, and json leaves bare."""
+    """Return {"value": ..}, which json0 wraps in a list and json does not."""
     one = found[0] if isinstance(found, list) and found else found
     if isinstance(one, Mapping):
         return one

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What OpenSM's log tells of the OpenSM that runs: its state, the routing engine in effect, and what has gone wrong."""
+"""Read the log of the running OpenSM: its state, the routing engine in effect, and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _START = re.compile(r"-> OpenSM \d")
 _STATE = re.compile(r"-> Entering (\w+) state")
 _ENGINE = re.compile(r"ucast_mgr_process: (\S+) tables configured on all switches")
 _ERR = re.compile(r"\b(ERR \w+): (.*)")
-# Numbers of osm_sa_*.c: somebody asked for a path or a group that is not to be had, as hosts of two partitions do of each other.
+# Numbers of osm_sa_*.c: a client requested a path or group that it cannot have, as hosts of two partitions do.
 _ASKED = re.compile(r"ERR (14|18|1A|1B|1D|1F|21|24|26|28|2A|43|44|45|46|4A|4C|53)")
 _TIME = re.compile(r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) \d+ \[")
 _DROPPED = "retrying with default config"
@@ -23,21 +23,21 @@ _SWEPT = ("SUBNET UP", "Errors during initialization")
 
 @dataclass
 class LogSummary:
-    """What a log tells. `engine` is "" where it does not go back to the last routing, `state` where it does not go back to the start."""
+    """Hold the summary of a log. `engine` is "" if the log does not reach back to the last routing, `state` if not to the start."""
 
     state: str = ""
     engine: str = ""
-    # Whether the last sweep ended without an error.
+    # True if the last sweep ended without an error.
     up: bool = False
-    # Why OpenSM took the whole of partitions.conf for nothing in its last sweep; "" where it did not.
+    # Why OpenSM ignored the whole partitions.conf in its last sweep; "" if it did not.
     partitions: str = ""
-    # ERR number -> how often it came since the SM got its state.
+    # ERR number -> its count since the SM entered its state.
     errors: dict[str, int] = field(default_factory=dict)
-    # The last of them.
+    # The last of these errors.
     last: str = ""
 
 
-# What a line that matters holds; the rest of a log of a large fabric, which may be gigabytes, is passed over as bytes.
+# Substrings of the lines that matter. All other lines are skipped as bytes: the log of a large fabric may have gigabytes.
 _MARKS = tuple(
     word.encode()
     for word in (
@@ -55,12 +55,12 @@ STARTED = _MARKS[0]
 
 
 def read(text: str, now: datetime, within: timedelta) -> LogSummary:
-    """Return what a log tells of the OpenSM that wrote its end; errors count since it got its state, `within` some time."""
+    """Return the summary of the OpenSM that wrote the log's end; errors count since it entered its state, and `within` a time."""
     return scan([text.encode()], now, within)
 
 
 def scan(blocks: Iterable[bytes], now: datetime, within: timedelta) -> LogSummary:
-    """Return what `read` returns of blocks of whole lines: nothing but the findings is kept of them."""
+    """Return the result of `read` for blocks of whole lines, without keeping the text."""
     reader = _LogReader(now, within)
     for block in blocks:
         for line in block.splitlines() if _matters(block) else [b""]:
@@ -75,7 +75,7 @@ def _matters(text: bytes) -> bool:
 
 @dataclass
 class _Sweep:
-    """What was said of partitions.conf in a sweep."""
+    """Collect the messages about partitions.conf in one sweep."""
 
     dropped: bool = False
     reason: str = ""
@@ -88,12 +88,12 @@ class _LogReader:
 
     def _begin(self) -> None:
         self.found = LogSummary()
-        # The sweep that has ended, and what came after it.
+        # The last complete sweep, and the lines after it.
         self.sweeps = (_Sweep(), _Sweep())
         self.last = ""
 
     def take(self, line: str) -> None:
-        """Read the next line; one that is empty matters only as the one after an error."""
+        """Read the next line; an empty line matters only after an error."""
         if self.last:
             self._error(self.last, line)
         self.last = line
@@ -124,20 +124,20 @@ class _LogReader:
             self.found.last = match[0].strip()
 
     def summary(self) -> LogSummary:
-        """Return what was told, when all lines were taken."""
+        """Return the summary after all lines."""
         if any(sweep.dropped for sweep in self.sweeps):
             reasons = [sweep.reason for sweep in self.sweeps if sweep.reason]
-            self.found.partitions = reasons[0] if reasons else "it says not why"
+            self.found.partitions = reasons[0] if reasons else "no reason logged"
         return self.found
 
 
 def _poll(line: str, after: str) -> bool:
-    """Tell whether an SM only was asked for its state in vain: it was being started again, or is gone, which it is better asked itself."""
+    """Return whether this is only an SM's poll of another one that was restarting or is gone; the other SM is asked directly elsewhere."""
     return "(SMInfo)" in line or ("ERR 5411" in line and "Attr 0x20" in after)
 
 
 def _recent(line: str, now: datetime, within: timedelta) -> bool:
-    """Tell whether a line is that new; the log has no years, so a time that is still to come is last year's."""
+    """Return whether a line is recent; the log has no years, so a time in the future belongs to last year."""
     match = _TIME.match(line)
     if not match:
         return True

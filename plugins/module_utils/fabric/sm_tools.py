@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host's own tools (ibstat, sminfo, saquery, smpquery) tell of the subnet managers of its planes."""
+"""Read the subnet managers of a host's planes with the host's own tools (ibstat, sminfo, saquery, smpquery)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from .discovery import guid_of
 
-# `Sm.state` as SMInfo has it; SILENT is one that the master knows of and that does not answer.
+# `Sm.state` as in SMInfo; SILENT is an SM that the master lists and that does not answer.
 STATES = ("not active", "discovering", "standby", "master")
 SILENT = "silent"
 _SMINFO = re.compile(r"sm lid (\d+) sm guid 0x([0-9a-f]+), activity count \d+ priority (\d+) state (\d)")
@@ -19,13 +19,13 @@ _RECORD = re.compile(
 _FIRST_MULTICAST = 0xC000
 _KEY = re.compile(r"0x([0-9a-f]{4})\b")
 
-# Name of a tool and what it takes -> what it prints; "" when it fails.
+# Tool name and arguments -> output; "" if the tool fails.
 Run = Callable[..., str]
 
 
 @dataclass(frozen=True)
 class Sm:
-    """A subnet manager as it tells of itself."""
+    """Hold a subnet manager's report of itself."""
 
     guid: str
     lid: int
@@ -34,7 +34,7 @@ class Sm:
 
 
 def local_ports(ibstat: str) -> dict[str, tuple[str, str]]:
-    """Return port GUID -> adapter and port, of what `ibstat` prints."""
+    """Return port GUID -> adapter and port from the output of `ibstat`."""
     found = {}
     adapter = port = ""
     for line in ibstat.splitlines():
@@ -48,7 +48,7 @@ def local_ports(ibstat: str) -> dict[str, tuple[str, str]]:
 
 
 def lids(ibstat: str) -> dict[str, int]:
-    """Return port GUID -> LID of the ports that have one, of what `ibstat` prints."""
+    """Return port GUID -> LID of the ports that have one, from the output of `ibstat`."""
     found, lid = {}, 0
     for line in ibstat.splitlines():
         if re.match(r"\s*(CA '|Port \d+:)", line):
@@ -61,7 +61,7 @@ def lids(ibstat: str) -> dict[str, int]:
 
 
 def own_state(run: Run, guid: str) -> str:
-    """Return the state that the SM on a port of this host tells of itself; "" where none answers, or the port has no LID yet."""
+    """Return the state that the SM on a port of this host reports; "" if none answers or the port has no LID yet."""
     said = run("ibstat")
     at, lid = local_ports(said).get(guid), lids(said).get(guid)
     if not at or not lid:
@@ -71,7 +71,7 @@ def own_state(run: Run, guid: str) -> str:
 
 
 def sminfo(text: str) -> Sm | None:
-    """Return the SM of a line that `sminfo` prints."""
+    """Return the SM in a line of `sminfo`."""
     match = _SMINFO.search(text)
     if not match:
         return None
@@ -79,7 +79,7 @@ def sminfo(text: str) -> Sm | None:
 
 
 def records(text: str) -> list[Sm]:
-    """Return the SMs that `saquery SMIR` lists. The master looks at their states in its sweeps only."""
+    """Return the SMs that `saquery SMIR` lists. The master updates their states only in its sweeps."""
     return [Sm(guid_of(one[2]), int(one[1]), int(one[3]), _state(one[4])) for one in _RECORD.finditer(text)]
 
 
@@ -88,7 +88,7 @@ def _state(number: str) -> str:
 
 
 def managers(run: Run, at: tuple[str, str]) -> list[Sm]:
-    """Return all SMs that are seen from a port (adapter and number): each is asked itself. [] where no master answers."""
+    """Return all SMs visible from a port (adapter and number), each queried directly. [] if no master answers."""
     own = ("-C", at[0], "-P", at[1])
     first = sminfo(run("sminfo", *own))
     if first is None:
@@ -104,7 +104,7 @@ def managers(run: Run, at: tuple[str, str]) -> list[Sm]:
 
 
 def pkeys(run: Run, at: tuple[str, str], ports: Iterable[str]) -> dict[str, list[int]]:
-    """Return port GUID -> P_Keys that it holds; ports that do not answer are left out."""
+    """Return port GUID -> its P_Keys; ports that do not answer are left out."""
     found = {}
     for guid in ports:
         said = run("smpquery", "-C", at[0], "-P", at[1], "-G", "pkeys", f"0x{guid}", "1")

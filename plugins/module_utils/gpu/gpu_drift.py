@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the GPU software of a machine with one part of the set of the cluster file: what is on disk, and what runs."""
+"""Compare the GPU software of a machine, on disk and running, with one part of the GPU stack of the cluster file."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _SECONDS = 30.0
 def findings(root: str, expected: Mapping[str, Any], running: bool = True) -> Iterator[Finding]:
     """Yield every difference of one part; `expected` is that of the filters gpu_part and container_runtime.
 
-    `running` false leaves out what runs now, before a reboot that is to change that; then a stated kernel of which nothing says
-    whether it boots next is an error. RpmError: rpm's records cannot be read.
+    With `running` false, the running state is not compared, before a reboot that changes it; then it is an error if it is unknown whether a
+    stated kernel boots next. Raises RpmError if rpm's records cannot be read.
     """
     wanted = dict(expected)
     if not running:
@@ -39,13 +39,13 @@ def findings(root: str, expected: Mapping[str, Any], running: bool = True) -> It
         yield gpu_software_drift.unchecked("the kernel that boots next", boots.unknown)
     if wanted.get("signed") and gpu["secure_boot"] is None:
         yield gpu_software_drift.unchecked(
-            "whether Secure Boot loads the module", "its state is not known (`mokutil --sb-state`)"
+            "whether Secure Boot loads the module", "its state is unknown (`mokutil --sb-state`)"
         )
 
 
 @dataclass(frozen=True)
 class _Boots:
-    """The kernel that boots next, or why it is not the wanted one; `unknown`: why nothing tells whether it is."""
+    """The kernel that boots next, or the finding that it is not the stated one; `unknown`: why it is not known."""
 
     kernel: str = ""
     findings: tuple[Finding, ...] = ()
@@ -53,7 +53,7 @@ class _Boots:
 
 
 def _boots(wanted: Mapping[str, Any], manager: str, sure: bool) -> _Boots:
-    """Return which kernel boots next; `sure`: what nothing tells is a finding, for after a reboot it is too late."""
+    """Return the kernel that boots next; with `sure`, an unknown kernel is a finding, since after a reboot it is too late."""
     if not wanted:
         return _Boots()
     stated = str(wanted.get("kernel") or "")
@@ -61,11 +61,11 @@ def _boots(wanted: Mapping[str, Any], manager: str, sure: bool) -> _Boots:
         kernel = stated or next_kernel()
         unknown = boot_problem(kernel, manager, installed=True) if stated else ""
     except BootError as error:
-        found = "another, or none that is known"
+        found = "another kernel, or unknown"
         return _Boots(findings=(Finding("next-kernel", "kernel", stated or "one that boots next", found, str(error)),))
     if unknown and sure:
         fix = f"reboot this node yourself, at its console ({unknown})"
-        found = "nothing that tells"
+        found = "unknown"
         return _Boots(kernel, (Finding("next-kernel", "kernel", f"{kernel} boots next", found, fix),))
     return _Boots(kernel, unknown=unknown)
 
@@ -107,7 +107,7 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
 def _secure_boot(
     wanted: Mapping[str, Any], seen: gpu_software_drift.InstalledState, boots: str | None
 ) -> Iterator[Finding]:
-    # What is missing on disk is a finding already.
+    # A file that is missing on disk is a finding already.
     file = wanted["module"]["file"] if seen.module else ""
     if obstacle := secure_boot_state.judge(boots, node_command.run, module=file, kernel=seen.kernel):
         fix = f"do not reboot; {run_role_again(wanted['role'])}: its error says what a person has to do"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All facts of a machine's GPUs and their driver, put together."""
+"""Collect all facts of a machine's GPUs and their driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Asked = Callable[[float, "list[str]"], "nvidia_smi.SmiOutput | None"]
 
 
 def query_this_machine(seconds: float, problems: list[str]) -> nvidia_smi.SmiOutput | None:
-    """Ask this machine's nvidia-smi."""
+    """Query this machine's nvidia-smi."""
     program = find("nvidia-smi")
     if program is None:
         problems.append("nvidia-smi: not installed, though a driver is loaded")
@@ -26,16 +26,16 @@ def query_this_machine(seconds: float, problems: list[str]) -> nvidia_smi.SmiOut
 
 
 def nvidia_smi_query(sysroot: str, query: bool) -> Asked | None:
-    """Return who is to ask nvidia-smi; None for another machine's tree, of which this one's nvidia-smi knows nothing."""
+    """Return the function that queries nvidia-smi; None for the file tree of another machine."""
     return query_this_machine if query and Path(sysroot).resolve() == Path("/") else None
 
 
 def read_facts(sysroot: str, seconds: float, ask: Asked | None, early_file: str = "") -> Facts:
-    """Return the facts of the machine whose root is `sysroot`; what is not known is None, and `problems` says why.
+    """Return the facts of the machine whose root is `sysroot`; an unknown fact is None, and `problems` has the reason.
 
-    The driver has `seconds` to answer, once for its files and once for nvidia-smi. Only where a driver is loaded and
-    its files have answered, `ask` asks nvidia-smi; it takes the seconds and the list of problems to add to.
-    `early_file` is one that every initramfs should have.
+    The driver has `seconds` to answer, once for its files and once for nvidia-smi. `ask` queries nvidia-smi, only if a driver is loaded and
+    its files have answered; it takes the seconds and a list to which it adds problems. `early_file` is a file that every initramfs must
+    contain.
     """
     root = Root(sysroot)
     gpus, nvswitches = gpu_devices.read_devices(root)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a machine has the GPU software that was wanted: packages, holds, the module for the next boot, what runs."""
+"""Compare a machine's GPU software with the cluster file: packages, holds, the module for the next boot, and running services."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..primitives.packages.dpkg import followed
 
 Run = Callable[[list[str]], Outcome]
 PERSISTENCE = "nvidia-persistenced.service"
-# A GPU waits for one of them before it uses its NVLinks.
+# A GPU waits for one of these services before it uses its NVLinks.
 FABRIC = frozenset({"nvidia-fabricmanager.service", "nvidia-imex.service"})
 _REBOOT = "drain the node and reboot it"
 
 
 @dataclass(frozen=True)
 class InstalledState:
-    """What a machine has: name -> versions of installed packages, held names, (kernel, version of the module or why it has none)."""
+    """State of a machine: name -> versions of installed packages, held names, (kernel, version of the module or why it is missing)."""
 
     packages: Mapping[str, Sequence[str]]
     held: frozenset[str]
@@ -36,10 +36,10 @@ class InstalledState:
 def packages(
     wanted: Mapping[str, str], pinned: Mapping[str, str], seen: InstalledState, role: str, several: Collection[str] = ()
 ) -> Iterator[Finding]:
-    """Compare packages: those that are wanted are there, of those that are pinned none is of another version, and all are held.
+    """Compare packages: required ones are installed, no pinned one has another version, and all are held.
 
-    Names of pinned ones may be patterns. `several` are names of which other versions may be there as well, as rpm has every kernel
-    under one name.
+    Names of pinned packages may be patterns. `several` are names that may have several installed versions, as rpm has every kernel under
+    one name.
     """
     remedy = run_role_again(role)
     expected = {**pinned, **wanted}
@@ -59,19 +59,19 @@ def packages(
 def leftovers(
     names: Sequence[str], version: str, stated: Collection[str], seen: InstalledState, remove: str
 ) -> Iterator[Finding]:
-    """Name packages of the driver's, by names or patterns of other branches, that are neither stated nor of its version.
+    """Yield driver packages, found by names or patterns of other branches, that are neither stated nor of this version.
 
-    A driver whose packages are called otherwise than those before does not always take these away.
+    A driver with other package names does not always remove the old packages.
     """
     for found in followed(names, seen.packages).values():
         for name, there in found.items():
             if name not in stated and not all(matches(without_epoch(one), f"{version}-*") for one in there):
-                fix = f"see that nothing needs it, then {remove} {name}"
-                yield Finding("package", f"package {name}", f"none but of driver {version}", ", ".join(there), fix)
+                fix = f"check that nothing needs it, then {remove} {name}"
+                yield Finding("package", f"package {name}", f"only of driver {version}", ", ".join(there), fix)
 
 
 def module(wanted: Mapping[str, str], seen: InstalledState) -> Iterator[Finding]:
-    """Compare the kernel module on disk, for the kernel that boots next."""
+    """Compare the kernel module on disk for the kernel that boots next."""
     if wanted and seen.module != wanted["version"]:
         yield Finding(
             "module",
@@ -84,7 +84,7 @@ def module(wanted: Mapping[str, str], seen: InstalledState) -> Iterator[Finding]
 
 
 def units(wanted: Sequence[str], runs: bool, seen: InstalledState) -> Iterator[Finding]:
-    """Compare services: enabled, and active where the driver runs."""
+    """Compare services: enabled, and active if the driver runs."""
     for name in wanted:
         unit = seen.units.get(name, {})
         enabled, active = unit.get("UnitFileState", ""), unit.get("ActiveState", "")
@@ -95,7 +95,7 @@ def units(wanted: Sequence[str], runs: bool, seen: InstalledState) -> Iterator[F
 
 
 def driver(wanted: Mapping[str, Any], gpu: Mapping[str, Any]) -> Iterator[Finding]:
-    """Compare what runs, where the machine has GPUs."""
+    """Compare the running driver, if the machine has GPUs."""
     if not wanted or not gpu["gpus"]:
         return
     runs, flavour = gpu["driver"]["version"], gpu["driver"]["flavour"]
@@ -118,7 +118,7 @@ def driver(wanted: Mapping[str, Any], gpu: Mapping[str, Any]) -> Iterator[Findin
 
 
 def mismatched_options(options: Mapping[str, str], parameters: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
-    """Return name, wanted and found value of each module option that is not in force; one that the driver does not tell is left out.
+    """Return name, wanted and found value of each module option that is not in force; options that the driver does not report are left out.
 
     >>> mismatched_options({"NVreg_EnableGpuFirmware": "0x12", "NVreg_A": "1"}, {"EnableGpuFirmware": 18, "A": 0})
     [('NVreg_A', '1', '0')]
@@ -134,14 +134,14 @@ def mismatched_options(options: Mapping[str, str], parameters: Mapping[str, Any]
 def _number(value: object) -> object:
     text = str(value).strip("\"'")
     try:
-        # The driver shows all of them as 32 bits without a sign.
+        # The driver shows all of them as unsigned 32-bit numbers.
         return int(text, 0) & 0xFFFFFFFF
     except ValueError:
         return text
 
 
 def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]:
-    """Compare what the driver's services do to each GPU, where nvidia-smi tells it."""
+    """Compare the effect of the driver's services on each GPU, if nvidia-smi reports it."""
     for one in gpu["gpus"]:
         if PERSISTENCE in services and one["persistence"] is False:
             yield Finding(
@@ -159,7 +159,7 @@ def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]
 
 
 def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Collection[str] = ()) -> Iterator[Finding]:
-    """Yield a notice for what could not be compared, so that nobody takes it for right."""
+    """Yield a notice for everything that could not be compared, so that nobody takes it for correct."""
     if not wanted:
         return
     if not gpu["gpus"]:
@@ -178,7 +178,7 @@ def unchecked(where: str, why: str) -> Finding:
 
 
 class Reader:
-    """Reads a machine, with as few commands as there are kinds of things. `remove` is what takes a package away."""
+    """Reader of a machine's state, with one command per kind of object. `remove` is the command that removes a package."""
 
     remove = "apt-get purge"
 
@@ -186,7 +186,7 @@ class Reader:
         self.run = run
 
     def packages(self, wanted: Mapping[str, str]) -> dict[str, list[str]]:
-        """Return the versions that are installed of name, or pattern, -> wanted version, of each architecture, by name."""
+        """Return name -> installed versions (of each architecture) for `wanted`, name or pattern -> version."""
         names = list(wanted)
         if not names:
             return {}
@@ -200,12 +200,12 @@ class Reader:
         return found
 
     def held(self, wanted: Mapping[str, str], follow: Sequence[str] = ()) -> frozenset[str]:
-        """Return what is held of name, or pattern, -> wanted version, and of those that are to stay at any version."""
+        """Return the held packages among `wanted` (name or pattern -> version), and among those that may stay at any version."""
         names = (word.partition(":")[0] for word in self.run(["apt-mark", "showhold"]).stdout.split())
         return frozenset(name for name in names if matches_any(name, (*wanted, *follow)))
 
     def module(self, kernel: str, file: str) -> str:
-        """Return the version of a module file for a kernel, "" where there is none."""
+        """Return the version of a module file for a kernel, "" if there is none."""
         name = file.removesuffix(".ko")
         said = self.run(["modinfo", "--set-version", kernel, "--field", "version", name])
         return said.stdout.strip() if said.code == 0 else ""
@@ -220,19 +220,19 @@ class Reader:
 
 
 class RpmReader(Reader):
-    """Reads a machine of rpm."""
+    """Reader of a machine with rpm."""
 
     remove = "dnf remove"
 
     def packages(self, wanted: Mapping[str, str]) -> dict[str, list[str]]:
-        """As Reader.packages, with the epoch only where one is wanted. RpmError: the records cannot be read."""
+        """As Reader.packages; versions have an epoch only if the wanted one has. Raises RpmError if the records cannot be read."""
         return {
             name: [one if ":" in wanted.get(name, "") else without_epoch(one) for one in there]
             for name, there in rpm.installed([*wanted], self.run).items()
         }
 
     def held(self, wanted: Mapping[str, str], follow: Sequence[str] = ()) -> frozenset[str]:
-        """Return those that dnf's versionlock keeps at the wanted version, or at the one that is there."""
+        """Return the packages that dnf's versionlock keeps at the stated version, or at the installed one."""
         lines = rpm.locks()
         return rpm.held(wanted, lines) | rpm.kept(follow, lines, self.run)
 

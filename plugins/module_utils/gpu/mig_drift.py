@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the GPUs of a machine are split as it was wanted."""
+"""Compare the MIG layout of a machine's GPUs with the cluster file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIX = "drain the node and run `systemctl restart bedplate-mig`; `journalctl -u 
 
 
 def listing(run: Callable[[list[str]], Outcome]) -> dict[str, tuple[str, ...]] | str:
-    """Ask nvidia-smi for the profiles of each GPU's instances, by UUID; a text says why they are not known."""
+    """Return the profiles of each GPU's instances by UUID, from nvidia-smi; a text is the reason why they are unknown."""
     said = run(["nvidia-smi", "-L"])
     if said.code != 0:
         return f"nvidia-smi -L: {'no answer' if said.code is None else f'ended with {said.code}'}"
@@ -27,9 +27,9 @@ def listing(run: Callable[[list[str]], Outcome]) -> dict[str, tuple[str, ...]] |
 def findings(
     wanted: Sequence[Sequence[str]], gpu: Mapping[str, Any], listed: Mapping[str, Sequence[str]] | None
 ) -> Iterator[Finding]:
-    """Compare the GPUs in the order of their addresses with the wanted profiles; with `listed` by name, else by number."""
+    """Compare the GPUs, ordered by address, with the desired profiles; with `listed` by name, else by count."""
     if not wanted or not gpu["gpus"] or gpu["driver"]["version"] is None:
-        return  # what is not there is told of by others
+        return  # missing devices are reported elsewhere
     if len(gpu["gpus"]) != len(wanted):
         found = ", ".join(one["address"] for one in gpu["gpus"])
         yield Finding(
@@ -51,7 +51,7 @@ def findings(
 
 
 def split_gpus(gpu: Mapping[str, Any]) -> Iterator[Finding]:
-    """Find GPUs in MIG mode on a machine on which Slurm gives jobs whole ones."""
+    """Yield GPUs in MIG mode on a machine whose whole GPUs Slurm gives to jobs."""
     for one in gpu["gpus"] if gpu["driver"]["version"] is not None else ():
         instances = len(one["mig_instances"] or ())
         if one["mig"] or instances:

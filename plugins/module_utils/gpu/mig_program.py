@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring the MIG mode and the MIG instances of this machine's GPUs to a layout. bedplate-mig.service runs this at every boot.
+"""Apply a layout of MIG mode and MIG instances to this machine's GPUs. bedplate-mig.service runs this at every boot.
 
 Usage: python3 -m ...gpu.mig_program LAYOUT. The layout is JSON, {"gpus": [["3g.40gb"], []]}: for each GPU in the order of PCI addresses
-the profiles of its instances in the order of creation; none of them is a whole GPU.
+the profiles of its instances in the order of creation; an empty list is a whole GPU.
 
-What is right stays as it is. A GPU that a process or a job uses is left alone, and a change of mode that the driver puts off waits for a
-reboot: both leave a note in /run/bedplate/reboot-wanted/mig, and end with 0. Anything else that fails ends with 1.
+A GPU with the right layout is not changed. A GPU that a process or a job uses is not changed, and a change of mode that the driver
+postpones waits for a reboot: both write a note to /run/bedplate/reboot-wanted/mig and exit with 0. Any other failure exits with 1.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from ..primitives import reboot_notes
 
 NOTE = "run/bedplate/reboot-wanted/mig"
 QUERY = ("pci.bus_id", "uuid", "mig.mode.current", "mig.mode.pending")
-# nvidia-smi takes seconds for a GPU; one that hangs is not waited for.
+# nvidia-smi takes seconds per GPU; one that hangs is abandoned.
 _SECONDS = 120.0
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
 _GPU = re.compile(r"GPU\s+\d+:.*\(UUID: (GPU-[^)]+)\)\s*\Z")
 _INSTANCE = re.compile(r"\s+MIG (\S+)\s+Device\s+\d+:")
 _MODES = {"Enabled": True, "Disabled": False}
 
-# Takes the arguments of nvidia-smi; returns what it printed. MigError: it failed.
+# Takes the arguments of nvidia-smi and returns its output. Raises MigError if it failed.
 Smi = Callable[[Sequence[str]], str]
 
 
 class MigError(Exception):
-    """What is wrong, and what to do."""
+    """Describe a failure and its remedy."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU: PCI address as sysfs writes it, MIG mode now and after the next reset (None: it has none), profiles of its instances."""
+    """A GPU: PCI address as in sysfs, MIG mode now and after the next reset (None: not supported), profiles of its instances."""
 
     address: str
     uuid: str
@@ -50,7 +50,7 @@ class Gpu:
 
 
 def parse_gpus(text: str) -> list[Gpu]:
-    """Read `nvidia-smi --query-gpu=QUERY --format=csv,noheader`, in the order of PCI addresses."""
+    """Parse `nvidia-smi --query-gpu=QUERY --format=csv,noheader`, ordered by PCI address."""
     found = []
     for line in filter(str.strip, text.splitlines()):
         values = [value.strip() for value in line.split(",")]
@@ -64,7 +64,7 @@ def parse_gpus(text: str) -> list[Gpu]:
 
 
 def parse_listing(text: str) -> dict[str, tuple[str, ...]]:
-    """Read `nvidia-smi -L`: the UUID of a GPU -> profiles of its MIG devices."""
+    """Parse `nvidia-smi -L`: the UUID of a GPU -> profiles of its MIG devices."""
     found: dict[str, tuple[str, ...]] = {}
     last = ""
     for line in filter(str.strip, text.splitlines()):
@@ -86,7 +86,7 @@ def read_gpus(smi: Smi) -> list[Gpu]:
 
 
 class ProcFiles:
-    """What /proc of this machine tells; `root` is another's for tests."""
+    """Reader of this machine's /proc; `root` is another root directory for tests."""
 
     def __init__(self, root: Path = Path("/")) -> None:
         self.root = root
@@ -101,12 +101,12 @@ class ProcFiles:
         return int(match[1]) if match else None
 
     def instances(self, address: str) -> tuple[int, int]:
-        """Return how many GPU instances and compute instances there are, also those that are no device yet."""
+        """Return the numbers of GPU instances and compute instances, including those that are not a device yet."""
         base = self.root / f"proc/driver/nvidia/capabilities/gpu{self.minor(address)}/mig"
         return len(list(base.glob("gi[0-9]*"))), len(list(base.glob("gi[0-9]*/ci[0-9]*")))
 
     def users(self, address: str) -> list[str]:
-        """Return who uses a GPU: steps of jobs, whichever GPU they have, and processes that have its device open."""
+        """Return the users of a GPU: job steps, whichever GPU they have, and processes that have its device open."""
         device = f"/dev/nvidia{self.minor(address)}"
         found = []
         for process in sorted((self.root / "proc").glob("[0-9]*"), key=lambda path: int(path.name)):
@@ -120,12 +120,12 @@ class ProcFiles:
         return found
 
     def note(self, reasons: Sequence[str]) -> None:
-        """Say why a reboot is wanted, or that none is."""
+        """Write the reasons for a reboot, or remove the note."""
         reboot_notes.note(self.root / NOTE, "\n".join(reasons), check=False)
 
 
 def is_right(gpu: Gpu, wanted: Sequence[str], instances: int) -> bool:
-    """Return whether a GPU is as wanted, now and after the next reset; `instances` are its GPU instances."""
+    """Return whether a GPU has the desired layout, now and after the next reset; `instances` is its number of GPU instances."""
     if gpu.mode is None:
         return not wanted
     modes = (gpu.mode, gpu.pending) == (bool(wanted), bool(wanted))
@@ -133,12 +133,12 @@ def is_right(gpu: Gpu, wanted: Sequence[str], instances: int) -> bool:
 
 
 def apply(layouts: Sequence[Sequence[str]], smi: Smi, node: ProcFiles, say: Callable[[str], None]) -> list[str]:
-    """Bring every GPU to its layout; return what waits for a reboot. MigError: what failed, after all others were tried."""
+    """Apply its layout to every GPU; return what waits for a reboot. Raises MigError, after all GPUs were tried, if one failed."""
     gpus = read_gpus(smi)
     if len(gpus) != len(layouts):
         raise MigError(
-            f"the layout is for {len(layouts)} GPUs, and nvidia-smi has {len(gpus)} ({', '.join(one.address for one in gpus)}): nothing is "
-            "changed, since it would be on the wrong GPUs. Has one fallen off the bus?"
+            f"the layout is for {len(layouts)} GPUs, and nvidia-smi has {len(gpus)} ({', '.join(one.address for one in gpus)}): nothing "
+            f"is changed, since the layout could go to the wrong GPUs. A GPU may have fallen off the bus"
         )
     waiting, failed = [], []
     for gpu, wanted in zip(gpus, layouts):
@@ -154,33 +154,33 @@ def apply(layouts: Sequence[Sequence[str]], smi: Smi, node: ProcFiles, say: Call
 
 
 def _apply_one(gpu: Gpu, wanted: Sequence[str], smi: Smi, node: ProcFiles, say: Callable[[str], None]) -> str:
-    """Return why this waits for a reboot; "": it does not."""
+    """Apply a layout to one GPU; return why it waits for a reboot, or ""."""
     if is_right(gpu, wanted, node.instances(gpu.address)[0]):
         return ""
     if gpu.mode is None:
-        raise MigError("it has no MIG mode, and the layout has instances on it")
+        raise MigError("it does not support MIG, but the layout has instances for it")
     if node.minor(gpu.address) is None:
-        raise MigError("its device minor is not in /proc/driver/nvidia/gpus, so nobody can tell who uses it")
+        raise MigError("its device minor is not in /proc/driver/nvidia/gpus, so its users are unknown")
     if users := node.users(gpu.address):
-        return f"GPU {gpu.address} is to have {_text(wanted)}, has {_text(gpu.instances)}, and is in use: {', '.join(users[:5])}"
+        return f"GPU {gpu.address} must have {_text(wanted)}, has {_text(gpu.instances)}, and is in use: {', '.join(users[:5])}"
     split = is_right(replace(gpu, pending=gpu.mode), wanted, node.instances(gpu.address)[0])
     if not split:
         _destroy(gpu, smi, node, say)
     if (gpu.mode, gpu.pending) != (bool(wanted), bool(wanted)) and not _switch(gpu, bool(wanted), smi, say):
-        return f"GPU {gpu.address} is to have MIG mode {'on' if wanted else 'off'}, which the driver puts off until a reboot"
+        return f"GPU {gpu.address} must have MIG mode {'on' if wanted else 'off'}, which the driver postpones until a reboot"
     if wanted and not split:
         say(f"GPU {gpu.address}: {_text(wanted)}")
         smi(["mig", "-i", gpu.address, "-cgi", ",".join(wanted), "-C"])
     now = _again(gpu, smi)
     if not is_right(now, wanted, node.instances(gpu.address)[0]):
         raise MigError(
-            f"nvidia-smi said that all is done, and it has {_text(now.instances)} instead of {_text(wanted)}"
+            f"nvidia-smi reported success, but the GPU has {_text(now.instances)} instead of {_text(wanted)}"
         )
     return ""
 
 
 def _switch(gpu: Gpu, on: bool, smi: Smi, say: Callable[[str], None]) -> bool:
-    """Switch the MIG mode; return whether it has it now. Without a reset, or with a daemon on the GPU, the driver puts it off."""
+    """Switch the MIG mode; return whether it is in force. Without a reset, or with a daemon on the GPU, the driver postpones it."""
     say(f"GPU {gpu.address}: MIG mode {'on' if on else 'off'}")
     try:
         smi(["-i", gpu.address, "-mig", "1" if on else "0"])
@@ -193,7 +193,7 @@ def _switch(gpu: Gpu, on: bool, smi: Smi, say: Callable[[str], None]) -> bool:
 def _again(gpu: Gpu, smi: Smi) -> Gpu:
     found = next((one for one in read_gpus(smi) if one.address == gpu.address), None)
     if found is None:
-        raise MigError("nvidia-smi does not list it any more; has it fallen off the bus? (journalctl -k)")
+        raise MigError("nvidia-smi does not list it any more. It may have fallen off the bus (journalctl -k)")
     return found
 
 
@@ -215,7 +215,7 @@ def _text(profiles: Iterable[str]) -> str:
 
 
 def run_nvidia_smi(arguments: Sequence[str]) -> str:
-    """Run nvidia-smi, and return all that it printed. MigError: it failed, or did not answer."""
+    """Run nvidia-smi and return its output. Raises MigError if it fails or does not answer."""
     done = run(["nvidia-smi", *arguments], _SECONDS)
     if done.code == 0:
         return done.stdout + done.stderr
@@ -226,7 +226,7 @@ def run_nvidia_smi(arguments: Sequence[str]) -> str:
 
 
 def layouts_of(path: Path) -> list[list[str]]:
-    """Read the layout. MigError: it is none."""
+    """Read the layout. Raises MigError if the file is not a layout."""
     try:
         gpus = json.loads(path.read_text(encoding="utf-8"))["gpus"]
         return [[str(profile) for profile in one] for one in gpus]
@@ -235,7 +235,7 @@ def layouts_of(path: Path) -> list[list[str]]:
 
 
 def main(arguments: Sequence[str], smi: Smi = run_nvidia_smi, node: ProcFiles | None = None) -> int:
-    """Bring this machine to the layout of a file."""
+    """Apply the layout of a file to this machine."""
     node = node or ProcFiles()
     try:
         waiting = apply(layouts_of(Path(arguments[0])), smi, node, print)
@@ -244,7 +244,7 @@ def main(arguments: Sequence[str], smi: Smi = run_nvidia_smi, node: ProcFiles | 
         return 1
     node.note(waiting)
     for reason in waiting:
-        sys.stdout.write(f"left for a reboot, or `systemctl restart bedplate-mig` on the drained node: {reason}\n")
+        sys.stdout.write(f"waits for a reboot, or `systemctl restart bedplate-mig` on the drained node: {reason}\n")
     return 0
 
 

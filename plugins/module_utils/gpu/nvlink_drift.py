@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a machine has what its NVLink takes beside packages: IMEX's list of nodes, and modules for the fabric manager."""
+"""Compare the requirements of NVLink besides packages: IMEX's list of nodes, and the fabric manager's kernel modules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .gpu_software_drift import Run
 
 
 def findings(wanted: Mapping[str, Any], kernel: str, run: Run, root: Path = Path("/")) -> Iterator[Finding]:
-    """Compare with `nodes_file`, `nodes` (addresses in order) and `modules`; `kernel` is the one that boots next, "" where not known."""
+    """Compare `nodes_file`, `nodes` (addresses in order) and `modules`; `kernel` is the one that boots next, "" if unknown."""
     if wanted.get("nodes_file"):
         yield from nodes(wanted["nodes_file"], wanted["nodes"], root)
     if kernel:
@@ -21,7 +21,7 @@ def findings(wanted: Mapping[str, Any], kernel: str, run: Run, root: Path = Path
 
 
 def nodes(path: str, wanted: Sequence[str], root: Path) -> Iterator[Finding]:
-    """Compare the list of the nodes of an NVLink domain, which has to be the same on all of them."""
+    """Compare the list of the nodes of an NVLink domain, which must be the same on all of them."""
     try:
         found = (root / path.lstrip("/")).read_text(encoding="utf-8").split()
     except OSError as error:
@@ -41,14 +41,14 @@ def _difference(wanted: Sequence[str], found: Sequence[str]) -> str:
     lacking = [one for one in wanted if one not in found]
     others = [one for one in found if one not in wanted]
     said = [f"{word} {', '.join(names)}" for word, names in (("none of", lacking), ("also", others)) if names]
-    return "; ".join(said) or "the same in another order, or twice"
+    return "; ".join(said) or "the same nodes in another order, or duplicates"
 
 
 def modules(names: Sequence[str], kernel: str, run: Run) -> Iterator[Finding]:
-    """Look for kernel modules on disk, for the kernel that boots next."""
+    """Check for kernel modules on disk, for the kernel that boots next."""
     for name in names:
         if run(["modinfo", "--set-version", kernel, "--field", "filename", name]).code != 0:
-            fix = f"install the package that has it: linux-modules-extra-{kernel} on Ubuntu, the whole linux-image elsewhere"
+            fix = f"install the package that contains it: linux-modules-extra-{kernel} on Ubuntu, the complete linux-image elsewhere"
             yield Finding(
                 "module",
                 f"module {name} for kernel {kernel}",

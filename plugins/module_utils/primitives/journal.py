@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep what files and units were before a change, on disk, until the change is proved; restore it when the change fails.
+"""Keep the previous state of files and units on disk until a change is proved, and restore it if the change fails.
 
-The journal of a manifest is ``/var/lib/bedplate/take_back/<manifest>.json``. It is written and synchronised before the first
-file is changed, and removed when the new state is proved or the old one restored. One that a killed run left behind stays in
-force: the next run goes on from what is on disk, and if that fails as well, the state before the killed run is restored.
+The journal of a manifest is ``/var/lib/bedplate/take_back/<manifest>.json``. It is written and synchronised before the first file is
+changed, and removed after the new state is proved or the old state is restored. The journal of a killed run stays in force: the next run
+continues from the files on disk, and if it fails as well, it restores the state before the killed run.
 
-The journal has, for each path, the state before the change and the state that the change writes. A path of a killed run is
-restored only if it is still as that run wrote it. If it is as before, it needs nothing. In any other state somebody changed it
-since: the journal leaves it alone and names it in `left_alone`.
+The journal has, for each path, the state before the change and the state that the change writes. A path of a killed run is restored only if
+it is still as that run wrote it. A path that is as before the change needs nothing. A path in any other state was changed by somebody else:
+the journal does not touch it and lists it in `left_alone`.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ class UnreadableJournalError(NodeFilesError):
 
 @dataclass(frozen=True)
 class Kept:
-    """A path as it was. `state` None: only its record changes; `record` None: bedplate had none of it."""
+    """Previous state of a path. `state` None: only its record changes; `record` None: bedplate had no record of it."""
 
     state: Current | None
     record: ManagedPath | None
-    # The states that the change leaves there: more than one where several killed runs wrote the path.
+    # The states that the change writes: more than one if several killed runs wrote the path.
     written: tuple[Written, ...] = ()
     new_record: ManagedPath | None = None
 
     def followed_by(self, later: Kept) -> Kept:
-        """Return what to keep when the path is changed once more before the first change was proved."""
+        """Return the state to keep if the path changes again before the first change is proved."""
         if self.state is None:
-            # Only the record has changed so far: the record of then, and the state of now.
+            # Only the record has changed so far: keep the earlier record and the present state.
             return replace(later, record=self.record)
         written = tuple(dict.fromkeys((*self.written, *later.written)))
         return replace(self, written=written, new_record=later.new_record)
 
     def restored_record(self, now: ManagedPath | None) -> ManagedPath | None:
-        """Return the record as it was, less the manifests that have left the path since, and with those that have joined it."""
+        """Return the earlier record, without manifests that have dropped the path since, and with those that have added it."""
         before, written, there = (set(one.manifests) if one else set() for one in (self.record, self.new_record, now))
         manifests = (before - (written - there)) | (there - written)
         base = self.record or now
@@ -64,20 +64,20 @@ class Kept:
 
     @property
     def sensitive(self) -> bool:
-        """Whether the content is a secret, before or after the change."""
+        """Return whether the content is a secret, before or after the change."""
         return any(record.sensitive for record in (self.record, self.new_record) if record)
 
 
 @dataclass(frozen=True)
 class UnitBefore:
-    """A unit as it was: whether it ran, and what `UnitFileState` systemd gave for it."""
+    """Previous state of a unit: whether it ran, and systemd's `UnitFileState`."""
 
     running: bool
     file: str
 
 
 def kept_of(plan: FilePlan) -> dict[str, Kept]:
-    """Return every path that carrying out a plan changes, as it is now."""
+    """Return the present state of every path that a plan changes."""
     states: dict[str, Current | None] = {
         path: None
         for path in {*plan.before, *plan.records}
@@ -94,31 +94,31 @@ def kept_of(plan: FilePlan) -> dict[str, Kept]:
 
 
 def settle(directory: Path, manifest: str, paths: Collection[str] | None) -> None:
-    """Remove from the journal of a manifest what a run without a journal has written; see `Journal.settle`."""
+    """Remove from the journal of a manifest the paths that a run without a journal has written; see `Journal.settle`."""
     journal = directory / DIRECTORY / f"{manifest}.json"
     if not journal.exists():
         return
     try:
         Journal(directory, manifest).settle(paths)
     except UnreadableJournalError:
-        # A run that wrote every file of the manifest needs nothing of it; after any other, the next `take_back` reports it.
+        # A run that wrote every file of the manifest makes the journal obsolete; otherwise the next `take_back` reports it.
         if paths is None:
             journal.unlink()
             sync_directory(journal.parent)
 
 
 class Journal:
-    """What was before a change of one manifest."""
+    """Record of the state before a change of one manifest."""
 
     def __init__(self, directory: Path, manifest: str) -> None:
-        """Read the journal of a manifest below the state directory; a killed run may have left one."""
+        """Read the journal of a manifest below the state directory; a killed run may have left it."""
         self.directory = directory
         self.path = directory / DIRECTORY / f"{manifest}.json"
         self.paths: dict[str, Kept] = {}
         self.units: dict[str, UnitBefore] = {}
-        # The paths that somebody changed after a run was killed, each with the difference.
+        # Paths that were changed by somebody after a run was killed, each with the difference.
         self.left_alone: dict[str, str] = {}
-        # The paths that this run changes.
+        # Paths that this run changes.
         self._own: set[str] = set()
         self.left_behind = self.path.exists()
         if self.left_behind:
@@ -126,11 +126,11 @@ class Journal:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was changed under this journal."""
+        """Return whether nothing was changed under this journal."""
         return not (self.paths or self.units)
 
     def keep(self, paths: Mapping[str, Kept], units: Mapping[str, UnitBefore]) -> None:
-        """Add what is about to change, and write the journal to the disk; what is in it already stays as it is."""
+        """Add paths and units that are about to change, and write the journal to the disk; existing entries stay unchanged."""
         for path, kept in paths.items():
             known = self.paths.get(path)
             if known and kept.state and self._is_left_alone(path, known, kept.state):
@@ -145,7 +145,7 @@ class Journal:
             raise NodeFilesError([f"{write_problem(self.path, error)}. Nothing was changed"]) from error
 
     def settle(self, paths: Collection[str] | None) -> None:
-        """Forget paths that are proved, and those that this run has changed. None: all paths, also those of a killed run."""
+        """Remove proved paths and those that this run has changed. None: all paths, also those of a killed run."""
         if self.left_behind:
             with node_manifest.locked(self.directory, create=False):
                 self._remove_temporaries()
@@ -159,15 +159,15 @@ class Journal:
             self._save()
 
     def clear(self) -> None:
-        """Remove the journal: every path in it is proved, restored, or changed by somebody since."""
+        """Remove the journal: every path in it is proved, restored, or was changed by somebody else."""
         if self.path.exists():
             self.path.unlink()
-            # Otherwise a power failure could put it back, to be restored over what is proved.
+            # Otherwise a power failure could bring the journal back, and a later run would restore old files over proved ones.
             sync_directory(self.path.parent)
         self.paths, self.units = {}, {}
 
     def _is_left_alone(self, path: str, kept: Kept, now: Current) -> bool:
-        """Return whether somebody changed a path of a killed run since; if so, remember the difference."""
+        """Return whether a path of a killed run was changed by somebody else later; if so, record the difference."""
         if path in self._own or kept.state is None or not is_changed_since(now, kept.state, kept.written):
             return False
         self.left_alone[path] = difference(path, now, kept.state, kept.written, kept.sensitive)
@@ -183,14 +183,14 @@ class Journal:
         atomic_write(self.path, json.dumps(document), mode=0o600)
 
     def restore(self) -> list[str]:
-        """Bring every path and its record back to what it was, except those to leave alone; return what could not be."""
+        """Restore every path and its record, except those to leave alone; return the problems."""
         with node_manifest.locked(self.directory, create=True):
             self._remove_temporaries()
             problems = [*self._restore_paths()]
             records = node_manifest.load(self.directory)
             for path, kept in self.paths.items():
                 now = records.pop(path, None)
-                # A directory that is not empty stays, and so does its record.
+                # A directory that is not empty is kept with its record.
                 stays = kept.state and kept.state.kind == "absent" and os.path.lexists(path)
                 record = kept.restored_record(now) or (now if stays else None)
                 if record:
@@ -216,7 +216,7 @@ class Journal:
             else:
                 states[path] = kept.state
         absent = [path for path in sorted(states, reverse=True) if states[path].kind == "absent"]
-        # First what is new goes, which frees space; then directories from the top down, with what is in them.
+        # Remove new paths first, which frees space; then restore directories from the top down, with their files.
         for path in [*absent, *sorted(set(states) - set(absent))]:
             try:
                 _restore_one(path, states[path])
@@ -224,7 +224,7 @@ class Journal:
                 yield write_problem(path, error)
 
     def _remove_temporaries(self) -> None:
-        """Remove what a killed run was about to rename over its target."""
+        """Remove the temporary files of a killed run."""
         for path in self.paths:
             with contextlib.suppress(OSError):
                 for entry in temporaries_of(Path(path)):
@@ -250,7 +250,7 @@ def _restore_one(path: str, state: Current) -> None:
     now = probe(path)
     if state.kind == "absent":
         if now.kind == "directory":
-            with contextlib.suppress(OSError):  # somebody else has put something into it
+            with contextlib.suppress(OSError):  # another program has created a file in it
                 Path(path).rmdir()
         elif now.kind != "absent":
             Path(path).unlink()
@@ -279,7 +279,7 @@ def _replace(path: Path, state: Current, now: Current) -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT) or state.kind != "file" or now.kind != "file":
             raise
-        # There is no space for both: the old content takes the place of the new one.
+        # The disk has no space for both: write the old content over the new one.
         with path.open("wb") as stream:
             stream.write(state.content)
             stream.flush()

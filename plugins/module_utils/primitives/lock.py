@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep two runs apart that change the same part of a machine: they wait for each other, and the second sees what the first has changed."""
+"""Serialise runs that change the same part of a machine; the second run sees the changes of the first."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .files.manifest import NodeFilesError
 
 @contextmanager
 def one_at_a_time(directory: Path, manifest: str) -> Iterator[None]:
-    """Hold the lock of a part of this machine. The kernel takes it back when the process ends, however it ends.
+    """Hold the lock of a part of this machine. The kernel releases it when the process ends for any reason.
 
-    NodeFilesError: the lock cannot be made, so that nothing keeps another run away.
+    Raises NodeFilesError if the lock cannot be created, since another run could then interfere.
     """
     path = directory / f".{manifest}.lock"
     try:
@@ -30,7 +30,7 @@ def one_at_a_time(directory: Path, manifest: str) -> Iterator[None]:
 
 
 def changed_since(digests: Mapping[str, str]) -> list[str]:
-    """Return the files whose content is not what these SHA-256 are of; one that cannot be read is changed."""
+    """Return the files whose content does not match these SHA-256 digests, or cannot be read."""
     return sorted(path for path, digest in digests.items() if _digest(Path(path)) != digest)
 
 

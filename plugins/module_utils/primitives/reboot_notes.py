@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Notes of roles that want a reboot, and what a reboot would end."""
+"""Read and write the notes of roles that need a reboot, and find work that a reboot would end."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from ..common.files import atomic_write
 from ..common.processes import DAEMONS, STEP, is_step, target
 
-# A process's name as the kernel keeps it has 15 characters.
+# The kernel keeps 15 characters of a process's name.
 _DAEMON = "slurmd"
-# Of docker and containerd; of podman and CRI-O. One for each container.
+# docker and containerd; podman and CRI-O. One process for each container.
 _CONTAINERS = ("containerd-shim", "conmon", "conmonrs")
 _GPU = re.compile(r"/dev/nvidia[0-9]+\Z")
 _NAMED = 5
@@ -27,12 +27,12 @@ class _Process:
     gpu: bool
 
 
-# In memory: a reboot is what takes them away.
+# In memory: a reboot removes the notes.
 NOTES = Path("run/bedplate/reboot-wanted")
 
 
 def note(path: Path, reason: str, check: bool) -> bool:
-    """Say at a path why a reboot is wanted, or that none is (""); return whether that changed something."""
+    """Write or remove ("") the reason for a reboot at a path; return whether that changed anything."""
     text = f"{reason}\n" if reason else None
     there = path.read_text(errors="replace") if path.exists() else None
     if text == there or check:
@@ -46,21 +46,21 @@ def note(path: Path, reason: str, check: bool) -> bool:
 
 
 def reasons(notes: Path) -> dict[str, str]:
-    """Return who wants a reboot -> why."""
+    """Return role -> its reason for a reboot."""
     if not notes.is_dir():
         return {}
-    # A killed writer leaves a temporary file, whose name begins with a dot.
+    # A killed writer leaves a temporary file whose name begins with a dot.
     found = [path for path in sorted(notes.iterdir()) if path.is_file() and not path.name.startswith(".")]
     return {path.name: path.read_text(errors="replace").strip() for path in found}
 
 
 def jobs(proc: Path = Path("/proc")) -> list[str]:
-    """Return what works on this machine: steps of jobs, containers, whoever has a GPU open. A slurmd without steps is not among it."""
+    """Return the work on this machine: job steps, containers, processes with an open GPU. A slurmd without steps does not count."""
     return _work(list(_processes(proc)))
 
 
 def in_use(proc: Path = Path("/proc")) -> list[str]:
-    """Return what a reboot would end, or what may start jobs meanwhile: all that works here, and slurmd."""
+    """Return what a reboot would end, or what may start jobs meanwhile: the work on this machine, and slurmd."""
     processes = list(_processes(proc))
     found = _work(processes)
     if any(one.name == _DAEMON for one in processes):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Change files and units as one: when a unit does not run on the new files, the old files and units are restored and proved."""
+"""Change files and units as one: if a unit does not run on the new files, restore and prove the old files and units."""
 
 from __future__ import annotations
 
@@ -17,41 +17,41 @@ _ENABLED = ("enabled", "enabled-runtime", "linked", "linked-runtime")
 
 
 def _as_before(unit: Unit) -> Unit:
-    """Return a unit that ran before the change as it was then: the change may have stopped or masked it."""
+    """Return a unit that ran before the change in its former state: the change may have stopped or masked it."""
     if unit.to_run:
         return replace(unit, masked=None, drop_ins=None)
     return Unit(unit.name, masked=False if unit.masked else None, state="started")
 
 
 class Transaction:
-    """One change of the files of a manifest and of the units that run on them."""
+    """Change of one manifest's files and of the units that run on them."""
 
     def __init__(self, directory: Path, manifest: str, units: Sequence[Unit], systemd: Callable[[], Systemd]) -> None:
-        """Open the journal; `systemd` returns a fresh connection to systemd, which carries out and not only predicts."""
+        """Open the journal; `systemd` returns a fresh connection to systemd that applies changes and not only predicts them."""
         self.journal = Journal(directory, manifest)
         self.directory = directory
         self.units = units
         self.systemd = systemd
         self._before: dict[str, UnitBefore] = {}
         if self.journal.left_behind:
-            # The units as the killed run and those after it left them, before this run changes them.
+            # The units as killed runs left them, before this run changes them.
             self._units_before()
 
     def keep(self, plan: FilePlan) -> None:
-        """Write to the journal what a plan is about to change."""
+        """Write to the journal the paths that a plan is about to change."""
         self.journal.keep(kept_of(plan), self._units_before())
 
     def commit(self, paths: Collection[str] | None = None) -> None:
-        """Forget what was: the new state is proved. `paths`: of what a killed run wrote, these alone are part of it."""
+        """Drop the old state: the new one is proved. `paths`: the only paths of a killed run that belong to the new state."""
         self.journal.settle(paths)
 
     @property
     def left_alone(self) -> dict[str, str]:
-        """Return the paths that were changed after a run was killed, each with what was expected and what was found."""
+        """Return the paths that were changed after a run was killed, each with its expected and its found state."""
         return self.journal.left_alone
 
     def take_back(self, failure: str) -> str:
-        """Restore files and units, and return the failure with what became of them."""
+        """Restore files and units, and return the failure with the outcome of the restoration."""
         if self.journal.is_empty:
             return failure
         try:
@@ -81,7 +81,7 @@ class Transaction:
         )
 
     def _changed_since(self) -> str:
-        """Return a paragraph about the paths that are left alone; empty when there are none."""
+        """Return a paragraph about the paths that are left alone; "" if there are none."""
         if not self.left_alone:
             return ""
         listed = "\n".join(f"- {text}" for _path, text in sorted(self.left_alone.items()))
@@ -98,7 +98,7 @@ class Transaction:
         return self._before
 
     def _unit_before(self, name: str) -> UnitBefore | None:
-        """Return a unit as it was before the change. Where somebody changed files since a run was killed, units are theirs, too."""
+        """Return the former state of a unit. If somebody changed files after a run was killed, the units are not restored either."""
         units = {**self.journal.units, **self._before} if self.left_alone else self.journal.units
         return units.get(name)
 
@@ -107,7 +107,7 @@ class Transaction:
         return bool(before and before.running)
 
     def _stop(self, units: Sequence[Unit]) -> None:
-        """Bring units that did not run before back to that: they must not start on the next boot either."""
+        """Stop units that did not run before, and disable them: they must not start at the next boot either."""
         systemd = self.systemd()
         for unit in units:
             before = self._unit_before(unit.name)
@@ -115,14 +115,14 @@ class Transaction:
                 systemd.put_down(unit.name, disable=bool(unit.enabled) and before.file not in _ENABLED)
 
     def _run(self, units: Sequence[Unit]) -> None:
-        """Have units that ran before run on the restored files: start, restart or reload them, and prove it."""
+        """Start, restart or reload units that ran before on the restored files, and prove them."""
         if not units:
             return
         systemd = self.systemd()
         try:
             systemd.apply(units, self.directory)
         except UnitsError:
-            # A reload may fail because the daemon is stuck with the files of the failed change.
+            # A reload may fail because the daemon hangs on the files of the failed change.
             systemd = self.systemd()
             systemd.force_restart([unit.name for unit in units if unit.reload_command])
             systemd.apply(units, self.directory)

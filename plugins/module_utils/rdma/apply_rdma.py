@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring names, addresses and lossless priorities to this machine's RDMA devices.
+"""Apply names, addresses and lossless priorities to this machine's RDMA devices.
 
-bedplate-rdma.service runs it at every boot, after each change, and whenever a device comes, as after the reload of a driver. Usage:
+bedplate-rdma.service runs it at every boot, after each change, and whenever a device appears, such as after the reload of a driver. Usage:
 python3 -m ansible_collections.bedplate.cluster.plugins.module_utils.rdma.apply_rdma SETTINGS [ROOT]. SETTINGS is JSON, as
-`plugins/plugin_utils/rdma` writes it. What is right stays as it is; what cannot be had is told, a line each, and the exit code is 1.
-A device that is not there yet is no failure: it starts this again when it comes, and `verify` tells of it.
+`plugins/plugin_utils/rdma` writes it. Correct settings are not touched. Each failure is reported on a line, and the exit code is then 1. A
+missing device is not a failure: when it appears, this program runs again, and `verify` reports it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from . import device_names, nccl_topology_file, rail_interfaces, rdma_devices, r
 
 
 def apply(root: Root, settings: Mapping[str, Any], run: Runner = run_quick) -> Iterator[str]:
-    """Bring a machine to its settings; yield what failed, after all has been tried."""
+    """Apply the settings to a machine; yield the failures, after everything was tried."""
     nics = rdma_devices.nics_from(settings["nics"])
     rdma_software.note(root, settings["doca"])
     there = rdma_devices.read_devices(root)
@@ -35,7 +35,7 @@ def apply(root: Root, settings: Mapping[str, Any], run: Runner = run_quick) -> I
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Bring this machine to the settings of a file."""
+    """Apply the settings of a file to this machine."""
     return settings_unit.main(arguments, apply, "rdma")
 
 

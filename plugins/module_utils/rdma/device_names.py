@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of RDMA devices as the cluster file has them, whatever order the kernel found them in."""
+"""Rename RDMA devices to the names of the cluster file, independent of the order in which the kernel found them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PCI = "sys/bus/pci/devices"
 
 
 def renames(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> list[tuple[str, str]]:
-    """Return (from, to) in an order in which no name is ever taken: what is in the way goes aside first.
+    """Return (from, to) in an order in which the new name is always free: a device with that name is renamed first.
 
     >>> one, other = RdmaDevice("mlx5_0", "b", "", "", "", ""), RdmaDevice("mlx5_1", "a", "", "", "", "")
     >>> renames([one, other], [NicSettings("mlx5_0", "a"), NicSettings("mlx5_1", "b")])
@@ -33,7 +33,7 @@ def renames(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> list[
         if old:
             new = pending.pop(old)
         else:
-            # All names are taken: whoever has the first one goes aside, and stays there if the file has no name for it.
+            # All names are taken: the device with the first one gets a temporary name, and keeps it if the file has no name for it.
             old = next(iter(pending.values()))
             new = "bedplate_" + re.sub(r"\W", "_", names[old].pci or names[old].guid or old)
             if old in pending:
@@ -44,7 +44,7 @@ def renames(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> list[
 
 
 def rename_devices(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], run: Runner) -> Iterator[str]:
-    """Rename devices; yield what failed."""
+    """Rename devices; yield the failures."""
     for old, new in renames(devices, nics):
         outcome = run(["rdma", "dev", "set", old, "name", new])
         if outcome.code != 0:
@@ -52,7 +52,7 @@ def rename_devices(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], r
 
 
 def drift(root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterator[Finding]:
-    """Compare: NICs that are not there, or have another name."""
+    """Yield the NICs that are missing or have another name."""
     for nic in nics:
         device = find(devices, nic)
         if device is None:
@@ -74,8 +74,8 @@ def _whose(nic: NicSettings) -> str:
 def _missing(root: Root, devices: Sequence[RdmaDevice], nic: NicSettings) -> Finding:
     there = ", ".join(one.name for one in devices) or "none"
     if not nic.is_fixed:
-        fix = "see `lspci -d 15b3:` and `dmesg | grep mlx5`; give the NIC its `pci` in the cluster file if it has another name"
-        return Finding("rdma-device", f"RDMA device {nic.name}", "there", f"not there; this machine has {there}", fix)
+        fix = "check `lspci -d 15b3:` and `dmesg | grep mlx5`; if the NIC has another name, state its `pci` in the cluster file"
+        return Finding("rdma-device", f"RDMA device {nic.name}", "present", f"not found; this machine has {there}", fix)
     setting = f"RDMA device {nic.name} {_whose(nic)}"
     if nic.pci and not root.exists(f"{_PCI}/{nic.pci}"):
         return Finding(
@@ -83,18 +83,18 @@ def _missing(root: Root, devices: Sequence[RdmaDevice], nic: NicSettings) -> Fin
             setting,
             "there",
             "no such PCI device",
-            "lspci; a NIC that is away is a matter of slot, riser or firmware",
+            "lspci; if the NIC is missing, check slot, riser and firmware",
         )
     if nic.pci:
         driver = root.link(f"{_PCI}/{nic.pci}/driver")
         found = f"a PCI device with the driver {driver}, without RDMA" if driver else "a PCI device without a driver"
         return Finding(
-            "rdma-device", setting, "there", found, "modprobe mlx5_ib; dmesg says why the driver did not take it"
+            "rdma-device", setting, "present", found, "modprobe mlx5_ib; dmesg shows why the driver refused it"
         )
     return Finding(
         "rdma-device",
         setting,
         "there",
-        f"not there; this machine has {there}",
-        "a NIC that was replaced: record its GUID, or give its `pci`",
+        f"not found; this machine has {there}",
+        "if the NIC was replaced, record its new GUID, or state its `pci`",
     )

@@ -13,14 +13,14 @@ from ..common.sysfs import Root
 from .rdma_devices import CLASS, NicSettings, RdmaDevice, find
 
 _CABLE = "check cable, transceiver and switch port; {tool}"
-# What an interface has to carry before a RoCE packet of 4096 bytes fits into one frame.
+# Required MTU of the interface, so that a RoCE packet of 4096 bytes fits into one frame.
 _LARGE, _ACTIVE = 4200, "4096"
 
 
 def findings(
     root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], expected: dict[str, Any], run: Runner
 ) -> Iterator[Finding]:
-    """Compare the links of all rails that are there; `expected` may state `rate` in Gbit/s, and `ethernet`."""
+    """Compare the links of all present rails; `expected` may state `rate` in Gbit/s, and `ethernet`."""
     for nic in nics:
         device = find(devices, nic) if nic.rail else None
         if device is not None:
@@ -36,7 +36,7 @@ def _link(root: Root, nic: NicSettings, device: RdmaDevice, expected: dict[str, 
     state, physical = _word(root, f"{port}/state"), _word(root, f"{port}/phys_state")
     if state not in ("ACTIVE", ""):
         dead = True
-        fix = remedy if ethernet or physical != "LinkUp" else "is a subnet manager running? sminfo; opensm's log"
+        fix = remedy if ethernet or physical != "LinkUp" else "check that a subnet manager runs: sminfo; opensm's log"
         yield Finding("link-state", f"port state of {who}", "ACTIVE", state, fix)
     if physical not in ("LinkUp", ""):
         dead = True
@@ -53,16 +53,16 @@ def _link(root: Root, nic: NicSettings, device: RdmaDevice, expected: dict[str, 
 
 
 def _word(root: Root, path: str) -> str:
-    """Return the word of `4: ACTIVE`; "" where the driver shows none."""
+    """Return the word of `4: ACTIVE`; "" if the driver shows none."""
     return (root.text(path, needed=False) or "").rpartition(":")[2].strip()
 
 
 def _interface(root: Root, name: str, who: str, remedy: str, dead: bool) -> Iterator[Finding]:
-    """Compare carrier and state of the network interface; one that is down altogether is a finding of `links`."""
+    """Compare carrier and state of the network interface; an interface that is down is a finding of `links`."""
     try:
         carrier = root.find(f"sys/class/net/{name}/carrier").read_text().strip()
     except OSError:
-        return  # the kernel says no to the question while the interface is down
+        return  # the kernel returns an error while the interface is down
     state = root.text(f"sys/class/net/{name}/operstate", needed=False) or ""
     if carrier == "0":
         yield Finding("link-carrier", f"carrier of {who}", "a link", f"no carrier ({state})", remedy)
@@ -71,8 +71,8 @@ def _interface(root: Root, name: str, who: str, remedy: str, dead: bool) -> Iter
 
 
 def _mtu(device: RdmaDevice, who: str, run: Runner) -> Iterator[Finding]:
-    """Compare the MTU that RDMA uses, which is not that of the interface and which no file of the kernel shows."""
+    """Compare the MTU that RDMA uses: it differs from the interface's, and no file of the kernel shows it."""
     found = re.search(r"^\s*active_mtu:\s*(\d+)", run(["ibv_devinfo", "-d", device.name]).stdout, re.MULTILINE)
     if found and found[1] != _ACTIVE:
-        remedy = "the interface's MTU was raised after the device came: reload its driver, or set it down and up"
+        remedy = "the interface's MTU was raised after the device appeared: reload its driver, or set the interface down and up"
         yield Finding("link-mtu", f"active MTU of {who}", _ACTIVE, found[1], remedy)

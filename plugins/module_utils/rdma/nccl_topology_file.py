@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file in which NCCL finds this machine's GPUs and NICs where it does not see all of /sys, as in some containers."""
+"""Write and compare the file in which NCCL finds this machine's GPUs and NICs if it does not see all of /sys, as in some containers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILE = "run/bedplate/nccl-topology.xml"
 
 
 def write(root: Root, nics: Sequence[NicSettings]) -> None:
-    """Write what sysfs shows; where it shows no device of NCCL's, there is no file."""
+    """Write the topology from sysfs; if sysfs shows no device for NCCL, remove the file."""
     text, file = _text(root, nics), root.find(FILE)
     if not text and file.exists():
         file.unlink()
@@ -26,16 +26,16 @@ def write(root: Root, nics: Sequence[NicSettings]) -> None:
 
 
 def drift(root: Root, nics: Sequence[NicSettings]) -> Iterator[Finding]:
-    """Compare the file with what sysfs shows."""
+    """Compare the file with sysfs."""
     found = root.text(FILE, needed=False)
     if found != (_text(root, nics).strip() or None):
-        fix = "systemctl restart bedplate-rdma; a GPU or a NIC may have come or gone since it was written"
+        fix = "systemctl restart bedplate-rdma; a GPU or a NIC may have appeared or disappeared since it was written"
         yield Finding(
-            "nccl-topology", f"/{FILE}", "what sysfs shows", "none" if found is None else "other devices", fix
+            "nccl-topology", f"/{FILE}", "the devices in sysfs", "none" if found is None else "other devices", fix
         )
 
 
 def _text(root: Root, nics: Sequence[NicSettings]) -> str:
-    """Return the file, with the NICs of the rails: NCCL uses no other ones."""
+    """Return the text of the file, with the NICs of the rails: NCCL uses no others."""
     rails = [nic.name for nic in nics if nic.rail]
     return nccl_files.topology(read_machine(str(root.top)), rails) if rails else ""

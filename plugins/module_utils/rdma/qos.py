@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packets a RoCE NIC takes for lossless: trust in DSCP, its priorities, and PFC; by mlnx_qos where it is, else by dcb of iproute2."""
+"""Read and set the lossless traffic of a RoCE NIC: trust in DSCP, its priorities, and PFC; by mlnx_qos, or by dcb of iproute2."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class QosSettings:
 
 @dataclass(frozen=True)
 class Qos:
-    """What an interface has. `firmware`: its firmware agrees with the switch on all of it (DCBX), and takes no settings."""
+    """Settings of an interface. `firmware`: its firmware negotiates all of them with the switch (DCBX) and accepts no settings."""
 
     trust: str
     pfc: tuple[bool, ...]
@@ -48,21 +48,21 @@ class Qos:
 
 
 class QosError(Exception):
-    """What a tool said instead of an answer."""
+    """Output of a tool that cannot be parsed."""
 
 
 def settings_of(data: Mapping[str, Any]) -> QosSettings:
-    """Return what is wanted, of the settings under `roce`."""
+    """Return the desired settings, from those under `roce`."""
     return QosSettings(data["dscp"], data["priority"], data["cnp_dscp"], data["cnp_priority"])
 
 
 def qos_tool(root: Root) -> str:
-    """Return the tool that this machine has: mlnx_qos, dcb, or "" for none."""
+    """Return the tool of this machine: mlnx_qos, dcb, or "" if it has neither."""
     return next((name for name, paths in _TOOLS.items() if any(map(root.exists, paths))), "")
 
 
 def read(name: str, interface: str, run: Runner) -> Qos:
-    """Return what an interface has; QosError where the tool does not say."""
+    """Return the settings of an interface. Raises QosError if the tool does not show them."""
     if name == "mlnx_qos":
         return parse_mlnx_qos(_answer(run, ["mlnx_qos", "-i", interface]))
     applications = _answer(run, ["dcb", "-N", "app", "show", "dev", interface, "dscp-prio"])
@@ -70,7 +70,7 @@ def read(name: str, interface: str, run: Runner) -> Qos:
 
 
 def parse_mlnx_qos(text: str) -> Qos:
-    """Read what `mlnx_qos -i INTERFACE` prints."""
+    """Parse the output of `mlnx_qos -i INTERFACE`."""
     trust = re.search(r"^Priority trust state:\s*(\w+)", text, re.MULTILINE)
     pfc = re.search(r"^\s*enabled((?:\s+[01]){8})\s*$", text, re.MULTILINE)
     if not trust or not pfc:
@@ -86,18 +86,18 @@ def parse_mlnx_qos(text: str) -> Qos:
 
 
 def parse_dcb(applications: str, pfc: str) -> Qos:
-    """Read what `dcb -N app show` and `dcb pfc show` print: nothing at all where no DSCP has a priority."""
+    """Parse the output of `dcb -N app show` and `dcb pfc show`, which is empty if no DSCP has a priority."""
     found = dict(re.findall(r"\b([0-7]):(on|off)\b", pfc))
     if len(found) != 8:
         raise QosError(f"dcb prints no PFC of eight priorities: {' '.join(pfc.split())[:200]!r}")
     pairs = re.findall(r"\b(\d+):([0-7])\b", applications.partition("dscp-prio")[2])
     mapping = {int(dscp): int(priority) for dscp, priority in pairs}
-    # The driver trusts DSCP from the first such entry on, and no longer after the last.
+    # The driver trusts DSCP from the first such entry until the last one is removed.
     return Qos("dscp" if mapping else "pcp", tuple(found[str(one)] == "on" for one in range(8)), mapping)
 
 
 def differences(wanted: QosSettings, there: Qos) -> Iterator[tuple[str, str, str]]:
-    """Yield (what, wanted, found) of what is not as it is to be."""
+    """Yield (name, desired, found) of each setting that differs."""
     if there.trust != "dscp":
         yield "trust", "dscp", there.trust
     if there.pfc != wanted.pfc:
@@ -109,14 +109,14 @@ def differences(wanted: QosSettings, there: Qos) -> Iterator[tuple[str, str, str
 
 
 def commands(name: str, interface: str, wanted: QosSettings, there: Qos) -> Iterator[list[str]]:
-    """Yield what brings an interface from what it has to what is wanted."""
+    """Yield the commands that change an interface to the desired settings."""
     pfc = there.pfc != wanted.pfc
     if name == "mlnx_qos":
         if there.firmware:
             yield ["mlnx_qos", "-i", interface, "--dcbx=os"]
         if there.trust != "dscp":
             yield ["mlnx_qos", "-i", interface, "--trust=dscp"]
-        # It does not take both in one call. Without a mapping there, trust brings the NIC's own, eight DSCPs a priority.
+        # mlnx_qos refuses both in one call. Without a mapping, trust installs the NIC's own: eight DSCPs per priority.
         known = there.mapping if there.trust == "dscp" else {dscp: dscp // 8 for dscp in range(64)}
         for dscp, priority in wanted.mapping.items():
             if known.get(dscp) != priority:
@@ -132,7 +132,7 @@ def commands(name: str, interface: str, wanted: QosSettings, there: Qos) -> Iter
 
 
 def apply(name: str, interface: str, wanted: QosSettings, run: Runner) -> Iterator[str]:
-    """Bring an interface to what is wanted; yield what failed, also what a tool took and the NIC did not."""
+    """Apply the desired settings to an interface; yield the failures, including settings that a tool accepted and the NIC did not."""
     try:
         for command in commands(name, interface, wanted, read(name, interface, run)):
             _answer(run, command)
@@ -140,9 +140,9 @@ def apply(name: str, interface: str, wanted: QosSettings, run: Runner) -> Iterat
     except QosError as error:
         yield f"{interface}: {error}"
         return
-    held = "; its firmware has the say (DCBX)" if there.firmware else ""
+    held = "; its firmware decides (DCBX)" if there.firmware else ""
     for what, want, found in differences(wanted, there):
-        yield f"{interface}: {what}: {want} was set, and it is {found}{held}"
+        yield f"{interface}: {what}: {want} was set, but it is {found}{held}"
 
 
 def _bits(values: tuple[bool, ...]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Network interfaces of the rails: their addresses, their MTU, and whose questions for addresses they answer."""
+"""Configure the network interfaces of the rails: addresses, MTU, and replies to ARP requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..primitives.kernel import kernel_files, sysctl
 from .rdma_devices import NicSettings, RdmaDevice, find
 
 OURS = "run/bedplate/rdma-addresses.json"
-# Several interfaces in one network: each answers for its own address alone, asks with its own, and takes what the others would.
+# Several interfaces in one network: each answers only for its own address, sends requests with it, and accepts replies for the others.
 _SHARED = {"rp_filter": "2", "arp_ignore": "1", "arp_announce": "2"}
 _RESTART = "systemctl restart bedplate-rdma; who changed it?"
 
@@ -31,11 +31,11 @@ class Interface:
 
 
 class LinkError(Exception):
-    """An interface that could not be read; why."""
+    """Interface that cannot be read, with the reason."""
 
 
 def read_link(interface: str, run: Runner) -> Interface:
-    """Return what `ip` says of an interface; LinkError where it says nothing."""
+    """Return what `ip` reports of an interface. Raises LinkError if it fails."""
     outcome = run(["ip", "-j", "addr", "show", "dev", interface])
     try:
         data = next(one for one in json.loads(outcome.stdout or "[]") if one)
@@ -46,7 +46,7 @@ def read_link(interface: str, run: Runner) -> Interface:
 
 
 def interfaces(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterator[tuple[NicSettings, str]]:
-    """Yield the NICs with a wish for their interface, and that; "" where the device is away or has none."""
+    """Yield the NICs with settings for their interface, and the interface; "" if the device is missing or has none."""
     for nic in nics:
         if nic.address or nic.mtu:
             device = find(devices, nic)
@@ -61,11 +61,11 @@ def shared(interface: str) -> list[kernel_files.Write]:
 def configure(
     root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], management: str, run: Runner
 ) -> Iterator[str]:
-    """Give the rails' interfaces what is wanted; yield what failed. One with the address of Ansible and Slurm is left alone."""
+    """Configure the rails' interfaces; yield the failures. The interface with the address of Ansible and Slurm is not changed."""
     before, now = _ours(root), {}
     for nic, interface in interfaces(devices, nics):
         if not interface:
-            sys.stdout.write(f"{nic.name}: no network interface yet; it gets its address when it comes\n")
+            sys.stdout.write(f"{nic.name}: no network interface yet; it gets its address when it appears\n")
             continue
         try:
             link = read_link(interface, run)
@@ -73,7 +73,7 @@ def configure(
             yield str(error)
             continue
         if management in [one.partition("/")[0] for one in link.addresses]:
-            yield f"{nic.name}: its interface {interface} has the address {management} of `management`: it was left as it is"
+            yield f"{nic.name}: its interface {interface} has the address {management} of `management` and was not changed"
             continue
         old = [one for one in before.get(interface, ()) if one in link.addresses and one != nic.address]
         for command in _commands(nic, interface, link, old):
@@ -87,7 +87,7 @@ def configure(
 
 
 def _commands(nic: NicSettings, interface: str, link: Interface, old: Sequence[str]) -> Iterator[list[str]]:
-    """Yield what takes an interface from what it is to what is wanted; `old` are addresses that an earlier run gave it."""
+    """Yield the commands that change an interface to its desired settings; `old` are addresses from an earlier run."""
     if nic.mtu and link.mtu != nic.mtu:
         yield ["ip", "link", "set", "dev", interface, "mtu", str(nic.mtu)]
     for address in old:
@@ -99,7 +99,7 @@ def _commands(nic: NicSettings, interface: str, link: Interface, old: Sequence[s
 
 
 def drift(root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], run: Runner) -> Iterator[Finding]:
-    """Compare the rails' interfaces; a device that is away is told of by its name."""
+    """Compare the rails' interfaces; a missing device is reported with its name."""
     for nic, interface in interfaces(devices, nics):
         if not interface:
             if find(devices, nic):
@@ -114,7 +114,7 @@ def drift(root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]
         try:
             link = read_link(interface, run)
         except LinkError as error:
-            yield Finding("interface", f"network interface of {nic.name}", "there", str(error), "ip link")
+            yield Finding("interface", f"network interface of {nic.name}", "present", str(error), "ip link")
             continue
         setting = f"of {nic.name} ({interface})"
         if nic.address and nic.address not in link.addresses:
@@ -126,14 +126,14 @@ def drift(root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]
         if nic.shared:
             for row in kernel_files.drift(root, shared(interface)):
                 yield replace(row, remedy=_RESTART)
-            # systemd-sysctl sets them anew whenever the interface comes.
+            # systemd-sysctl sets them again whenever the interface appears.
             keys = {sysctl.dotted(one.path[len("proc/sys/") :]): one.value for one in shared(interface)}
             for row in sysctl.conflicts(root, keys):
-                yield replace(row, remedy=f"leave {interface} out there: a line with a dash and the key alone does")
+                yield replace(row, remedy=f"exclude {interface} there, by a line with a dash and only the key")
 
 
 def _ours(root: Root) -> dict[str, list[str]]:
-    """Return interface -> addresses that an earlier run of this boot gave it."""
+    """Return interface -> addresses that an earlier run of this boot set."""
     try:
         found = json.loads(root.text(OURS, needed=False) or "{}")
         return {str(key): [str(one) for one in value] for key, value in found.items()}

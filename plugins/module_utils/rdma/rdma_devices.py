@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The RDMA devices of a machine as sysfs has them, and who of the cluster file each is."""
+"""Read the RDMA devices of a machine from sysfs, and match them with the NICs of the cluster file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from ..common.sysfs import Root
 
 CLASS = "sys/class/infiniband"
 _NET = "sys/class/net"
-# Ports of virtual functions, which a switch in the NIC has beside its own.
+# Ports of virtual functions, which a switch in the NIC has besides its own.
 _REPRESENTOR = re.compile(r"(c\d+)?pf\d+(vf|sf)\d+\Z")
 
 
 @dataclass(frozen=True)
 class RdmaDevice:
-    """An RDMA device: its name, PCI address ("": none, as of soft RoCE), GUID in 16 digits, link layer, driver, network interface."""
+    """RDMA device: name, PCI address ("" for soft RoCE), GUID in 16 digits, link layer, driver, network interface."""
 
     name: str
     pci: str
@@ -30,25 +30,25 @@ class RdmaDevice:
 
 @dataclass(frozen=True)
 class NicSettings:
-    """What is wanted of a NIC. `pci` and `guid` say which one it is, `address` has the length of its network; "" and 0 want nothing."""
+    """Desired settings of a NIC. `pci` and `guid` identify it, `address` includes the prefix length; "" and 0 mean not managed."""
 
     name: str
     pci: str = ""
     guid: str = ""
     address: str = ""
-    # Whether other NICs of the node have addresses of the same network.
+    # Whether other NICs of the node have addresses in the same network.
     shared: bool = False
     mtu: int = 0
     rail: bool = False
 
     @property
     def is_fixed(self) -> bool:
-        """Return whether it is known which one is to have the name."""
+        """Return whether the device that must get the name is known."""
         return bool(self.pci or self.guid)
 
 
 def nics_from(data: Sequence[Mapping[str, Any]]) -> list[NicSettings]:
-    """Return what is wanted, of JSON's objects."""
+    """Return the settings from JSON objects."""
     return [NicSettings(**one) for one in data]
 
 
@@ -58,7 +58,7 @@ def read_devices(root: Root) -> list[RdmaDevice]:
 
 
 def find(devices: Sequence[RdmaDevice], nic: NicSettings) -> RdmaDevice | None:
-    """Return the device that a NIC of the cluster file is: by PCI address, else by GUID, else by name."""
+    """Return the device of a NIC in the cluster file: by PCI address, else by GUID, else by name."""
     if nic.pci:
         return next((one for one in devices if one.pci == nic.pci), None)
     if nic.guid:
@@ -75,13 +75,13 @@ def _device(root: Root, name: str) -> RdmaDevice:
         guid=(root.text(f"{base}/node_guid", needed=False) or "").replace(":", ""),
         layer=root.text(f"{base}/ports/1/link_layer", needed=False) or "",
         driver=root.link(f"{base}/device/driver") or "" if physical else "",
-        # Soft RoCE has no device of its own, and names the interface that carries it.
+        # Soft RoCE has no PCI device, and names the interface that carries it.
         interface=_interface(root, base) if physical else root.text(f"{base}/parent", needed=False) or "",
     )
 
 
 def _interface(root: Root, base: str) -> str:
-    """Return the network interface of the first port; not one of a partition, nor one of a virtual function."""
+    """Return the network interface of the first port, ignoring those of partitions and virtual functions."""
     for name in root.names(f"{base}/device/net"):
         port = root.text(f"{_NET}/{name}/dev_port", needed=False)
         if port not in (None, "0") or root.exists(f"{_NET}/{name}/parent"):
@@ -89,7 +89,7 @@ def _interface(root: Root, base: str) -> str:
         try:
             label = root.find(f"{_NET}/{name}/phys_port_name").read_text().strip()
         except OSError:
-            label = ""  # most interfaces have none, which the kernel says with an error
+            label = ""  # most interfaces have none, which the kernel reports as an error
         if not _REPRESENTOR.match(label):
             return name
     return ""

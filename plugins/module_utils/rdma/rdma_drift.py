@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that the role rdma manages on a machine, read back and compared."""
+"""Read and compare everything that the role rdma manages on a machine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> I
 
 
 def _nccl(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare what NCCL reads: of several lines with a key the last one counts."""
+    """Compare NCCL's settings: of several lines with one key, the last one counts."""
     lines = (root.text(NCCL, needed=False) or "").splitlines() if wanted else []
     there = dict(line.partition("=")[::2] for line in lines if "=" in line and not line.startswith("#"))
     for key, value in wanted.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose RDMA software this machine has, and whether its kernel runs it: modules, packages, the driver of DOCA-OFED."""
+"""Compare the RDMA software of a machine and what its kernel runs: modules, packages, the driver of DOCA-OFED."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _DRIVER = "sys/module/mlx5_core"
 
 
 def is_old(root: Root) -> bool:
-    """Return whether the kernel runs its own mlx5 driver: DOCA-OFED's says its version, the kernel's own has none."""
+    """Return whether the kernel runs its own mlx5 driver: DOCA-OFED's has a version, the kernel's own has none."""
     return root.exists(_DRIVER) and not root.exists(f"{_DRIVER}/version")
 
 
 def note(root: Root, doca: bool) -> None:
-    """Note that a reboot is wanted where DOCA-OFED is installed and the kernel's own driver runs; or that it is not any more."""
+    """Note that a reboot is needed if DOCA-OFED is installed and the kernel's own driver runs; otherwise remove the note."""
     reason = "DOCA-OFED is installed, and the kernel's own mlx5 driver runs" if doca and is_old(root) else ""
     reboot_notes.note(root.find(NOTE), reason, check=False)
 
@@ -38,10 +38,10 @@ def drift(root: Root, expected: Mapping[str, object], run: Runner) -> Iterator[F
     for name in modules:
         if not root.exists(f"sys/module/{name.replace('-', '_')}"):
             yield Finding(
-                "module", f"kernel module {name}", "loaded", "not loaded", f"modprobe {name}, which says why it is not"
+                "module", f"kernel module {name}", "loaded", "not loaded", f"modprobe {name} shows the reason"
             )
     if expected["doca"] and is_old(root):
-        fix = "reboot; if it stays, DOCA-OFED has no module for this kernel: dkms status, or doca-kernel-support"
+        fix = "reboot; if that does not help, DOCA-OFED has no module for this kernel: dkms status, or doca-kernel-support"
         yield Finding("driver", "driver mlx5_core", "DOCA-OFED's", "the kernel's own", fix, reboot=True)
 
 
@@ -62,7 +62,7 @@ def _packages(wanted: Mapping[str, str], manager: str, run: Runner) -> Iterator[
 
 
 def _installed(names: Sequence[str], manager: str, run: Runner) -> dict[str, str]:
-    """Return package -> version of those that are installed."""
+    """Return package -> version of the installed ones."""
     if manager == "dnf":
         command = ["rpm", "--query", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE} installed\n", *names]
     else:

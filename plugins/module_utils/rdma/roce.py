@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""RoCE on the rails: lossless priorities, the ToS of what RDMA-CM connects, and the notifications of DCQCN."""
+"""Apply and compare RoCE settings of the rails: lossless priorities, ToS of RDMA-CM connections, DCQCN notifications."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_TREE = "this driver shows neither ecn/ in sysfs (DOCA-OFED) nor cc_params in
 
 
 def rails(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterator[tuple[NicSettings, RdmaDevice]]:
-    """Yield the rails' NICs that are there."""
+    """Yield the present NICs of the rails."""
     for nic in nics:
         device = find(devices, nic) if nic.rail else None
         if device is not None:
@@ -31,14 +31,14 @@ def rails(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterato
 def apply(
     root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], roce: Mapping[str, Any], run: Runner
 ) -> Iterator[str]:
-    """Bring the rails to what is wanted; yield what failed."""
+    """Apply the settings to the rails; yield the failures."""
     wanted, name = qos.settings_of(roce), qos.qos_tool(root)
     for nic, device in rails(devices, nics):
         if device.layer == "InfiniBand":
-            yield f"{nic.name}: its port speaks InfiniBand, and the fabric is Ethernet: mlxconfig -d {device.pci} set LINK_TYPE_P1=2"
+            yield f"{nic.name}: its port is set to InfiniBand, but the fabric is Ethernet: mlxconfig -d {device.pci} set LINK_TYPE_P1=2"
             continue
         yield from _apply_tos(root, device.name, int(roce["tos"]))
-        # Soft RoCE sends through an interface of any kind.
+        # Soft RoCE uses an interface of any kind.
         if device.pci and device.interface and name:
             yield from qos.apply(name, device.interface, wanted, run)
         elif device.pci and not name:
@@ -95,16 +95,16 @@ def _drift_of_qos(
             "roce", f"PFC {setting}", "readable", str(error), "ethtool -i; only a physical function has priorities"
         )
         return
-    fix = "mlnx_qos -d os: the firmware has the say (DCBX)" if there.firmware else _RESTART
+    fix = "mlnx_qos -d os: the firmware decides (DCBX)" if there.firmware else _RESTART
     for what, want, found in qos.differences(wanted, there):
         yield Finding("roce", f"{what} {setting}", want, found, fix)
 
 
 @contextmanager
 def _configured(root: Root, device: str) -> Iterator[str]:
-    """Yield the path of RDMA-CM's ToS of a device, whose directory is made for that and taken away again.
+    """Yield the path of RDMA-CM's ToS of a device; its directory is created for this and removed afterwards.
 
-    One that stays would keep the module, so that no driver could be reloaded.
+    A directory that stays would hold the module, so that no driver could be reloaded.
     """
     folder = root.find(f"{_CM}/{device}")
     made = False
@@ -123,16 +123,16 @@ def _apply_tos(root: Root, device: str, tos: int) -> Iterator[str]:
     with _configured(root, device) as path:
         there = root.text(path, needed=False)
         if there is None:
-            yield f"{device}: RDMA-CM has no settings of it under /{_CM}: is rdma_cm loaded, and configfs mounted?"
+            yield f"{device}: RDMA-CM has no settings for it under /{_CM}. Check that rdma_cm is loaded and configfs is mounted"
         elif there != str(tos):
             try:
                 root.find(path).write_text(f"{tos}\n")
             except OSError as error:
-                yield f"{device}: RDMA-CM does not take ToS {tos}: {error.strerror}"
+                yield f"{device}: RDMA-CM refused ToS {tos}: {error.strerror}"
 
 
 def _dcqcn(root: Root, device: RdmaDevice, wanted: qos.QosSettings) -> list[kernel_files.Write] | None:
-    """Return what is written to whichever tree of DCQCN there is; nothing for other NICs than mlx5, None where mlx5 shows none."""
+    """Return the writes for DCQCN in the tree that exists; an empty list for NICs other than mlx5, None if mlx5 shows no tree."""
     if device.driver != "mlx5_core":
         return []
     sysfs, debugfs = f"sys/class/net/{device.interface}/ecn", f"sys/kernel/debug/mlx5/{device.pci}/cc_params"

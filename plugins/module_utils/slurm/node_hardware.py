@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the hardware of this node with what its lines of slurm.conf and gres.conf will promise.
+"""Compare the hardware of this node with its new lines in slurm.conf and gres.conf.
 
-slurmd does not start where a device file is missing, and slurmctld takes a node out of service that registers with fewer sockets * cores,
-threads, CPUs or less memory than its line has (validate_node_specs in node_mgr.c), unless SlurmdParameters has config_overrides.
+slurmd does not start if a device file is missing, and slurmctld takes a node out of service if it registers with fewer sockets * cores,
+threads, CPUs or less memory than in its line (validate_node_specs in node_mgr.c), unless SlurmdParameters has config_overrides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ KIND = "node-hardware"
 
 @dataclass(frozen=True)
 class Promise:
-    """What a node's lines will say: device files, GPUs that slurmd finds by itself, and the shape; 0 is not compared."""
+    """Values in a node's new lines: device files, GPUs that slurmd detects, and the shape; 0 is not compared."""
 
     profile: str
     cluster_file: str
@@ -34,7 +34,7 @@ class Promise:
 
 
 class UnknownError(Exception):
-    """What a node has cannot be read, and why."""
+    """Reason why a node's hardware cannot be read."""
 
 
 def missing_devices(promise: Promise, root: Path = Path("/")) -> list[Finding]:
@@ -67,7 +67,7 @@ def _is_device(path: Path) -> bool:
 
 
 def smaller(promise: Promise, slurmd: Mapping[str, str]) -> list[Finding]:
-    """Compare the shape with the pairs of `slurmd -C`: what has fewer or less of something is taken out of service."""
+    """Compare the shape with the pairs of `slurmd -C`: a node with less of anything is taken out of service."""
     sockets, cores, threads = (
         int(slurmd.get(key, "1")) for key in ("SocketsPerBoard", "CoresPerSocket", "ThreadsPerCore")
     )
@@ -104,7 +104,7 @@ def parse_slurmd(text: str) -> dict[str, str]:
 
 
 def by_node(findings: Iterable[Finding]) -> str:
-    """Return findings as text, a line for all nodes of one difference; a node that reads its own findings names no node."""
+    """Return findings as text, one line for all nodes with the same difference; a node that reports on itself names no node."""
     nodes: dict[tuple[str, str, str, str], list[str]] = {}
     for one in findings:
         nodes.setdefault((one.where, one.expected, one.found, one.remedy), []).append(one.machine)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove that a directory is one and the same on several machines, before slurmctld keeps its state there.
+"""Prove that a directory is the same on several machines, before slurmctld keeps its state there.
 
-Each machine leaves a mark as the user of slurmctld, which root on NFS may not be able to, and looks for the marks of the others.
+Each machine writes a mark file as the user of slurmctld (on NFS, root may not be able to), and checks for the marks of the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MARK = ".bedplate-seen-by-"
 
 
 def check(path: Path, user: str) -> Finding | None:
-    """Return what makes a directory unfit for slurmctld, None when nothing does."""
+    """Return the finding that makes a directory unfit for slurmctld, or None."""
     uid = uid_of(user)
     if uid is None:
         return Finding(KIND, f"user {user}", "slurmctld runs as this user (SlurmUser)", "no such user")
@@ -34,15 +34,15 @@ def check(path: Path, user: str) -> Finding | None:
         remedy = f"Mount the storage that all controllers share, then: install -d -o {user} -m 0755 {path}"
         return _finding(path, "a directory on storage that all controllers share", f"{missing} does not exist", remedy)
     if owner != uid:
-        remedy = f"chown {user} {path}; where {user} has another number on another controller, give it the same on all"
+        remedy = f"chown {user} {path}; if {user} has another uid on another controller, use the same uid on all"
         return _finding(path, f"owned by {user}, uid {uid} here", f"uid {owner}", remedy)
     return None
 
 
 def leave_mark(path: Path, name: str, user: str) -> tuple[str, Finding | None]:
-    """Leave the mark of this machine; return it, and why it could not be left."""
+    """Write the mark of this machine; return it, and the finding if it could not be written."""
     token = secrets.token_hex(16)
-    remove(path, name, user)  # that of a run which was killed
+    remove(path, name, user)  # the mark of a killed run
     with AsUser(uid_of(user)):
         try:
             _mark(path, name, token).touch()
@@ -53,17 +53,17 @@ def leave_mark(path: Path, name: str, user: str) -> tuple[str, Finding | None]:
 
 
 def unseen_machines(path: Path, marks: Mapping[str, str], user: str) -> Iterator[Finding]:
-    """Yield the machines, name -> mark, whose mark is not here."""
-    # A name with a mark in it was never looked up: no cache of a network file system has an answer to it.
+    """Yield the machines, name -> mark, whose mark is missing here."""
+    # A file name that contains the mark was never looked up: no cache of a network file system has an answer for it.
     with AsUser(uid_of(user)):
         missing = [name for name, token in marks.items() if not _mark(path, name, token).exists()]
     for name in missing:
-        remedy = "Mount the same storage on all controllers: a standby with a directory of its own would start without any job"
-        yield _finding(path, f"the directory that {name} has under this name", "another one", remedy)
+        remedy = "Mount the same storage on all controllers: a standby with its own directory would start without jobs"
+        yield _finding(path, f"the same directory as on {name}", "another directory", remedy)
 
 
 def remove(path: Path, name: str, user: str) -> None:
-    """Remove the marks of this machine, those of killed runs as well; what cannot be removed does no harm."""
+    """Remove the marks of this machine, including those of killed runs; a mark that cannot be removed does no harm."""
     with AsUser(uid_of(user)):
         for mark in path.glob(f"{_MARK}{name}@*"):
             try:
@@ -73,7 +73,7 @@ def remove(path: Path, name: str, user: str) -> None:
 
 
 def holds_state(path: Path, user: str) -> bool:
-    """Return whether a slurmctld has kept its state there."""
+    """Return whether a slurmctld has kept its state in the directory."""
     with AsUser(uid_of(user)):
         try:
             return (path / "clustername").exists()
@@ -82,7 +82,7 @@ def holds_state(path: Path, user: str) -> bool:
 
 
 def uid_of(user: str) -> int | None:
-    """Return the number of a user, None when there is no such user."""
+    """Return the number of a user, None if the user does not exist."""
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
@@ -94,7 +94,7 @@ def _mark(path: Path, name: str, token: str) -> Path:
 
 
 def _missing(path: Path) -> str:
-    """Return the first part of a path that is no directory, empty when all are."""
+    """Return the first part of a path that is not a directory, "" if all are."""
     return next((str(one) for one in (*reversed(path.parents), path) if not one.is_dir()), "")
 
 
@@ -103,7 +103,7 @@ def _finding(path: Path, expected: str, found: str, remedy: str) -> Finding:
 
 
 class AsUser:
-    """Work as another user; without the right to change it, as oneself."""
+    """Work as another user; if that is not allowed, as the present user."""
 
     def __init__(self, uid: int | None) -> None:
         self.uid, self.before = uid, os.geteuid()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring the settings of this machine that a boot forgets. bedplate-tuning.service runs it: early in every boot, and after each change.
+"""Apply the settings of this machine that a reboot resets. bedplate-tuning.service runs it early in every boot, and after each change.
 
 Usage: python3 -m ansible_collections.bedplate.cluster.plugins.module_utils.tuning.apply_tuning SETTINGS [ROOT]. SETTINGS is JSON, as
-`plugins/plugin_utils/tuning` writes it. What is right stays as it is; what cannot be had is told, a line each, and the exit code is 1.
+`plugins/plugin_utils/tuning` writes it. Correct settings are not touched. Each failure is reported on a line, and the exit code is then 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .pci.machine_topology import read_machine
 
 
 def apply(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
-    """Bring a machine to its settings; yield what failed, after all has been tried."""
+    """Apply the settings to a machine; yield the failures, after everything was tried."""
     yield from sysctl.apply(root, settings["sysctl"])
     yield from _pages(root, settings)
     yield from kernel_files.apply(root, [*kernel_files.writes_from(settings["writes"]), *idle(root, settings)])
@@ -38,15 +38,15 @@ def _pages(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def idle(root: Root, settings: Mapping[str, Any]) -> list[kernel_files.Write]:
-    """Return the switches of idle states; none where nobody says anything of them."""
+    """Return the writes that disable idle states; none if the settings do not mention them."""
     return kernel_files.idle_states(root, settings["idle_us"]) if "idle_us" in settings else []
 
 
 def interrupts(root: Root, settings: Mapping[str, Any]) -> irq_plan.IrqPlan:
-    """Return where the interrupts of the fabric's NICs go."""
+    """Return the planned CPUs of the interrupts of the fabric's NICs."""
     machine = read_machine(str(root.top))
     there = {nic.address: irq_plan.interrupts(root, nic) for nic in machine.nics}
-    # By the numbers that Slurm gives to cores: Linux may count otherwise.
+    # Use Slurm's core numbers: Linux may count otherwise.
     kept = cpu_numbers(machine.cores, settings["irqs"]["cores"])
     return irq_plan.plan(machine, there, kept, settings["irqs"]["nics"])
 
@@ -62,7 +62,7 @@ def _interrupts(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Bring this machine to the settings of a file."""
+    """Apply the settings of a file to this machine."""
     return settings_unit.main(arguments, apply, "node_tuning")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits of what users and jobs run: PAM's for who logs in, systemd's for slurmd, whose limits its jobs have."""
+"""Compare the limits of users and jobs: PAM's for logins, systemd's for slurmd, whose limits its jobs inherit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..common.finding import Finding
 from ..common.sysfs import Root
 
 FILE = "etc/security/limits.d/60-bedplate.conf"
-# Our words to those of /proc/PID/limits, and what one of PAM's units is there.
+# Our names -> the names in /proc/PID/limits, and the size of PAM's unit.
 ROWS = {"memlock": ("Max locked memory", 1024), "nofile": ("Max open files", 1)}
 _DAEMON = "slurmd"
 
@@ -26,7 +26,7 @@ def of_pam(root: Root) -> Iterator[tuple[str, int, str, str, str, str]]:
 
 
 def effective(root: Root, item: str) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return (domain, soft or hard) -> (value, place): of PAM's lines for a domain the last one counts."""
+    """Return (domain, soft or hard) -> (value, place): of PAM's lines for a domain, the last one counts."""
     found = {}
     for path, number, domain, kind, name, value in of_pam(root):
         if name == item:
@@ -36,18 +36,18 @@ def effective(root: Root, item: str) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def drift_of_pam(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare what everybody gets who logs in, and find lines for single users or groups that say something else."""
+    """Compare the limits of every login, and find lines for single users or groups that differ."""
     for item, value in wanted.items():
         lines = effective(root, item)
         for kind in ("soft", "hard"):
             there, place = lines.get(("*", kind), ("the distribution's", ""))
             if there != value:
-                fix = f"run node_tuning again; {place} says otherwise" if place else "run node_tuning again"
+                fix = f"run node_tuning again; {place} overrides it" if place else "run node_tuning again"
                 yield Finding("limit", f"limit {item} ({kind}) of PAM", value, there, fix)
         for (domain, kind), (there, place) in lines.items():
             if domain != "*" and there != value:
                 setting = f"limit {item} ({kind}) of {domain}, set in {place}"
-                yield Finding("limit", setting, value, there, "take it out there, or change node_tuning_limits")
+                yield Finding("limit", setting, value, there, "remove it there, or change node_tuning_limits")
 
 
 def _pids(root: Root, name: str) -> list[str]:
@@ -56,7 +56,7 @@ def _pids(root: Root, name: str) -> list[str]:
 
 
 def drift_of_slurmd(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare what slurmd runs with; where it does not run there is nothing to compare."""
+    """Compare the limits of a running slurmd."""
     for pid in _pids(root, _DAEMON)[:1]:
         text = root.text(f"proc/{pid}/limits", needed=False) or ""
         for item, value in wanted.items():

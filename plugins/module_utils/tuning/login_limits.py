@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Limits as a login has them: measured by one, and the PAM services that would not set them."""
+"""Measure the limits of a login, and find PAM services that do not set them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..common.sysfs import Root
 from . import limits
 
 _PAM = ("etc/pam.d", "usr/lib/pam.d")
-# Who logs in, on a console and over SSH, or becomes somebody: Debian's and EL's packages set limits for all of them.
+# Services for logins on a console and over SSH, and for a change of user: Debian's and EL's packages set limits for all of them.
 SERVICES = ("sshd", "login", "su", "runuser")
 _FIRST_USER, _LAST_USER = 1000, 60000
 
@@ -43,7 +43,7 @@ def findings(root: Root, wanted: Mapping[str, str], run: Runner) -> Iterator[Fin
 
 
 def _user(root: Root) -> str:
-    """Return a user of the machine who can log in; nobody where there is none."""
+    """Return a user of the machine who can log in, "" if there is none."""
     for line in (root.text("etc/passwd", needed=False) or "").splitlines():
         row = line.split(":")
         is_person = len(row) > 6 and row[2].isdecimal() and _FIRST_USER <= int(row[2]) < _LAST_USER
@@ -53,7 +53,7 @@ def _user(root: Root) -> str:
 
 
 def _who(root: Root, user: str, item: str, kind: str, value: str, unlimited: list[Finding]) -> str:
-    """Return the line that gives a user another limit: one of his own, one for everybody, or a service without limits."""
+    """Return the line that sets another limit for a user: the user's own line, one for everybody, or a service without limits."""
     if any(one.where == "PAM service su" for one in unlimited):
         return next(one.overridden_by for one in unlimited if one.where == "PAM service su")
     lines = limits.effective(root, item)
@@ -74,7 +74,7 @@ def _services(root: Root) -> Iterator[Finding]:
         at = next((number for number, line in enumerate(lines, 1) if re.match(r"\s*#.*\bpam_limits\.so", line)), 0)
         yield Finding(
             "pam-limits", f"PAM service {service}", "session required pam_limits.so", "commented out" if at else "no such line",
-            f"put the line back into /{path}", overridden_by=f"/{path}:{at}" if at else f"/{path}",
+            f"restore the line in /{path}", overridden_by=f"/{path}:{at}" if at else f"/{path}",
         )  # fmt: skip
 
 

@@ -32,12 +32,12 @@ class Option:
 
     @property
     def place(self) -> str:
-        """Return who it is, for a person."""
+        """Return the place for the operator."""
         return f"tuned profile {self.profile} (/{self.file}:{self.line})"
 
 
 def options(root: Root) -> list[Option]:
-    """Return what the active profile sets; a profile that includes another one has the last word. Nothing without tuned."""
+    """Return the settings of the active profile; a profile overrides those that it includes. Empty without tuned."""
     found: dict[tuple[str, str], Option] = {}
     seen: set[str] = set()
     for name in (root.text(ACTIVE, needed=False) or "").split():
@@ -96,7 +96,7 @@ def _sysctl(one: Option) -> str:
 
 
 def _agrees(value: str, wanted: str) -> bool:
-    """Return whether a value of tuned leaves the wanted one as it is: `>8` only raises, `<8` only lowers."""
+    """Return whether a value of tuned does not change the desired one: `>8` only raises, `<8` only lowers."""
     bare = value.lstrip("><=").strip()
     if value[:1] in ("<", ">") and bare.isdecimal() and wanted.isdecimal():
         return int(wanted) >= int(bare) if value[0] == ">" else int(wanted) <= int(bare)
@@ -104,7 +104,7 @@ def _agrees(value: str, wanted: str) -> bool:
 
 
 def _tokens(one: Option, wanted: Sequence[str]) -> Iterator[Finding]:
-    """Compare the tokens that tuned puts on the kernel's command line, each family by itself."""
+    """Compare the tokens that tuned adds to the kernel command line, each family separately."""
     own = known(wanted)
     try:
         theirs = known([one.value.strip('"').lstrip("+-")])
@@ -113,7 +113,7 @@ def _tokens(one: Option, wanted: Sequence[str]) -> Iterator[Finding]:
     if one.value.lstrip().startswith("-"):
         theirs = [token for token in theirs if token.same in {mine.same for mine in own}]
         for token in theirs:
-            yield _finding(one, f"kernel command line, {token.family}", str(token), "taken out")
+            yield _finding(one, f"kernel command line, {token.family}", str(token), "removed")
         return
     for family in sorted(owned(theirs) & owned(own)):
         mine, other = of_families(own, {family}), of_families(theirs, {family})

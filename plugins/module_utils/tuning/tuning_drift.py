@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All that node_tuning manages on a machine, read back and compared."""
+"""Read and compare everything that node_tuning manages on a machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .pci.machine_topology import read_machine
 
 
 def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
-    """Yield every difference. `expected` is that of the filter node_tuning: what is in effect, then what the next boot will bring."""
+    """Yield every difference. `expected` is that of the filter node_tuning: first the state in effect, then that of the next boot."""
     settings = expected["settings"]
     yield from _tokens(root, expected["tokens"])
     yield from huge_page_pool.drift(root, pages_from(settings["pages"]), lambda: jobs(root.find("proc")))
@@ -52,13 +52,13 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> I
 
 
 def _tokens(root: Root, wanted: list[str]) -> Iterator[Finding]:
-    """Compare the command line of the kernel that runs, one row for each key."""
+    """Compare the running kernel's command line, one finding per key."""
     running, own = tokens(root.text("proc/cmdline") or ""), known(wanted)
     for family in dict.fromkeys(token.family for token in own):
         want, there = of_families(own, {family}), of_families(running, {family})
         if [token.same for token in want] != [token.same for token in there]:
             words = [" ".join(map(str, one)) for one in (want, there)]
-            fix = f"reboot; if the next boot brings it neither, {run_role_again('node_tuning')} and look at the boot loader's files"
+            fix = f"reboot; if that does not help, {run_role_again('node_tuning')} and check the boot loader's files"
             yield Finding(
                 "kernel-cmdline", f"kernel command line, {family}", words[0], words[1] or "nothing", fix, reboot=True
             )
@@ -67,5 +67,5 @@ def _tokens(root: Root, wanted: list[str]) -> Iterator[Finding]:
 def _modules(root: Root, wanted: list[str]) -> Iterator[Finding]:
     for name in wanted:
         if not root.exists(f"sys/module/{name.replace('-', '_')}"):
-            fix = f"modprobe {name}; journalctl -b -u systemd-modules-load says why it was not loaded"
+            fix = f"modprobe {name}; journalctl -b -u systemd-modules-load shows why it was not loaded"
             yield Finding("module", f"kernel module {name}", "loaded", "not loaded", fix)

@@ -1,1 +1,1 @@
-"""Table of the parts that verify compares on a machine."""
+"""List the parts that verify compares on a machine."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a machine that verify reads back, and the function that compares each.
+"""Map each part of a machine that verify compares to the function that compares it.
 
 A reader is `(root, expected) -> findings`. It runs on the machine itself, needs no Ansible and changes nothing. `root` is the root of the
-machine's file system, `expected` what plugin_utils/verify/expected.py makes for the part, plain data that fits in JSON.
+machine's file system, `expected` is the part's plain data from plugin_utils/verify/expected.py, which fits in JSON.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Reader = Callable[[str, Mapping[str, Any]], Iterable[Finding]]
 
 
 def _of_tree(read: Callable[[Root, Mapping[str, Any]], Iterable[Finding]]) -> Reader:
-    """Return the reader that takes the tree of the machine; what cannot be read of it is a finding, too."""
+    """Return a reader of the machine's file tree; a path that cannot be read is a finding, too."""
 
     def reader(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
         tree = Root(root)
@@ -68,13 +68,11 @@ READERS: dict[str, Reader] = {
 
 
 def read(parts: Mapping[str, Mapping[str, Any]], root: str = "/") -> Iterator[Finding]:
-    """Yield the findings of all parts. A reader that fails is a finding of kind `unread`, and the others are still asked."""
+    """Yield the findings of all parts. A reader that fails yields a finding of kind `unread`, and the other readers still run."""
     for part, expected in parts.items():
         try:
             yield from READERS[part](root, expected)
         except Exception as error:
             text = str(error) or "no message"
-            remedy = (
-                f"what this part has on the machine is not compared; see that {part} can be read, then verify again"
-            )
+            remedy = f"this part was not compared; make {part} readable, then verify again"
             yield Finding("unread", f"part {part}", "to be compared", f"{type(error).__name__}: {text}", remedy)

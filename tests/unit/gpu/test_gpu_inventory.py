@@ -269,11 +269,11 @@ def test_a_module_may_be_compressed(tree: Tree, end: str):
     [
         (VARIABLE, b"\x06\0\0\0\x01", "enabled", ""),
         (VARIABLE, b"\x06\0\0\0\x00", "disabled", ""),
-        (VARIABLE, b"\x06\0\0\0\x02", None, "'0600000002' is no state"),
-        (VARIABLE, b"\x06\0\0\0\x01\0", None, "'060000000100' is no state"),
-        (VARIABLE, b"\x01", None, "'01' is no state"),
+        (VARIABLE, b"\x06\0\0\0\x02", None, "'0600000002' is not a state"),
+        (VARIABLE, b"\x06\0\0\0\x01\0", None, "'060000000100' is not a state"),
+        (VARIABLE, b"\x01", None, "'01' is not a state"),
         (VARIABLE.replace("SecureBoot-", "BootOrder-"), b"\x07\0\0\0\0\0", "none", ""),
-        ("sys/firmware/efi/fw_platform_size", b"64\n", None, "is efivarfs mounted?"),
+        ("sys/firmware/efi/fw_platform_size", b"64\n", None, "Check that efivarfs is mounted"),
     ],
 )
 def test_secure_boot_is_what_the_firmware_says(tree: Tree, path: str, data: bytes, state: str | None, problem: str):

@@ -1,1 +1,1 @@
-"""Give containers GPUs: engines, CDI, enroot and pyxis."""
+"""Give containers access to GPUs: engines, CDI, enroot and pyxis."""

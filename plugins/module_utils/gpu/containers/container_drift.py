@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether containers get GPUs on this machine: what engines, Slurm and the kernel say themselves, against what was wanted."""
+"""Compare the containers' access to GPUs, as engines, Slurm and the kernel report it, with the cluster file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SECONDS = 30.0
 _AGAIN = run_role_again("container_runtime")
 _DEVICE = re.compile(r"nvidia[0-9]+\Z")
 
-# What users need for namespaces: name, values that are good, and these in words.
+# Sysctls that users need for namespaces: name, allowed values, and their text.
 _LIMITS = (
     ("user/max_user_namespaces", range(2, 2**63), "at least 2"),
     ("user/max_mnt_namespaces", range(2, 2**63), "at least 2"),
@@ -32,14 +32,14 @@ _LIMITS = (
 
 
 class ContainerReader:
-    """Asks one machine. `root` is its file system."""
+    """Reader of one machine. `root` is its file system."""
 
     def __init__(self, root: Path = Path("/"), run: Run = command.run) -> None:
         self.root = root
         self.run = run
 
     def findings(self, wanted: Mapping[str, Any]) -> list[Finding]:
-        """Return every difference. `wanted` is `asked` of what the filter container_runtime returns."""
+        """Return every difference. `wanted` is `asked` in the result of the filter container_runtime."""
         found = [*self.cdi(wanted["spec"])] if wanted.get("spec") else []
         for engine in wanted["engines"]:
             check = getattr(self, engine["name"])
@@ -51,7 +51,7 @@ class ContainerReader:
     def cdi(self, path: str) -> Iterator[Finding]:
         """Compare the CDI specification with the GPUs that have a device file."""
         if not (self.root / "proc/driver/nvidia/version").exists():
-            yield unchecked("the CDI specification", "no driver is loaded, and there is none before that")
+            yield unchecked("the CDI specification", "no driver is loaded, and without it there is no specification")
             return
         again = "journalctl -b -u bedplate-cdi; systemctl restart bedplate-cdi"
         try:
@@ -65,17 +65,17 @@ class ContainerReader:
             yield Finding("cdi", f"CDI specification {path}", f"a device for {', '.join(missing)}", "none", again)
         if gone := sorted(listed - there):
             yield Finding(
-                "cdi", f"CDI specification {path}", "devices of GPUs that are there", f"also {', '.join(gone)}", again
+                "cdi", f"CDI specification {path}", "only devices of present GPUs", f"also {', '.join(gone)}", again
             )
 
     def podman(self, _engine: Mapping[str, Any]) -> Iterator[Finding]:
-        """Ask podman whether it works; it reads the specification for each container."""
+        """Check that podman works; it reads the specification for each container."""
         outcome = self.run(["podman", "info", "--format", "{{.Version.Version}}"], _SECONDS)
         if outcome.code != 0:
             yield Finding("container-engine", "podman", "works", outcome.text or "says nothing", "podman info")
 
     def docker(self, engine: Mapping[str, Any]) -> Iterator[Finding]:
-        """Ask the daemon of docker what it runs with."""
+        """Compare the settings of docker's running daemon."""
         outcome = self.run(["docker", "info", "--format", "{{json .}}"], _SECONDS)
         try:
             told = json.loads(outcome.stdout)
@@ -102,12 +102,10 @@ class ContainerReader:
             yield Finding("container-engine", "docker", "a runtime nvidia", known, self._restart("docker"))
 
     def containerd(self, engine: Mapping[str, Any]) -> Iterator[Finding]:
-        """Ask containerd how it understands its files, which its daemon has read when it was started."""
+        """Compare containerd's view of its files; its daemon read them when it started."""
         outcome = self.run(["containerd", "config", "dump"], _SECONDS)
         if outcome.code != 0:
-            yield Finding(
-                "container-engine", "containerd", "settings that it can read", outcome.text, "containerd config dump"
-            )
+            yield Finding("container-engine", "containerd", "readable settings", outcome.text, "containerd config dump")
             return
         cri = ("plugins", engine["plugin"])
         if engine["cdi"]:
@@ -121,7 +119,7 @@ class ContainerReader:
         yield from self._active("containerd")
 
     def crio(self, _engine: Mapping[str, Any]) -> Iterator[Finding]:
-        """Ask CRI-O how it understands its files."""
+        """Compare CRI-O's view of its files."""
         outcome = self.run(["crio", "config"], _SECONDS)
         value = value_of(outcome.stdout, ("crio", "runtime"), "cdi_spec_dirs")
         if outcome.code != 0 or "/var/run/cdi" not in value:
@@ -135,26 +133,26 @@ class ContainerReader:
         yield from self._active("crio")
 
     def enroot(self, _engine: Mapping[str, Any]) -> Iterator[Finding]:
-        """Ask enroot, and the kernel whether users may make namespaces."""
+        """Check enroot, and whether the kernel allows users to create namespaces."""
         outcome = self.run(["enroot", "version"], _SECONDS)
         if outcome.code != 0:
             yield Finding("container-engine", "enroot", "works", outcome.text or "says nothing", _AGAIN)
         for name, allowed, wanted in _LIMITS:
             value = self._sysctl(name)
-            # A kernel need not have them all.
+            # A kernel may lack some of them.
             if value is not None and value not in allowed:
-                fix = "sysctl --system; which file in /etc/sysctl.d comes after bedplate's and says otherwise?"
+                fix = "sysctl --system; check which later file in /etc/sysctl.d overrides bedplate's"
                 yield Finding("sysctl", f"sysctl {name.replace('/', '.')}", wanted, str(value), fix)
 
     def pyxis(self, wanted: Mapping[str, Any]) -> Iterator[Finding]:
-        """Ask srun whether it has loaded pyxis: its options are there."""
+        """Check that srun has loaded pyxis and shows its options."""
         outcome = self.run(["srun", "--help"], _SECONDS)
         if "--container-image" in outcome.stdout:
             return
         said = next((line for line in outcome.stderr.splitlines() if "spank" in line or "plugin" in line), "")
         fix = (
-            f"is {wanted['plugin']} there, does {wanted['entry']} name it, and does slurm.conf have "
-            "PlugStackConfig=/etc/slurm/plugstack.conf? srun -vvv --help says what is loaded"
+            f"check that {wanted['plugin']} exists, that {wanted['entry']} names it, and that slurm.conf has "
+            f"PlugStackConfig=/etc/slurm/plugstack.conf. srun -vvv --help shows what is loaded"
         )
         yield Finding("pyxis", "srun", "the option --container-image", said or "no such option", fix)
 
@@ -164,7 +162,7 @@ class ContainerReader:
             yield Finding("unit", f"unit {name}.service", "active", state or "unknown", f"journalctl -b -u {name}")
 
     def _restart(self, name: str) -> str:
-        return f"`systemctl restart {name}` when no container runs; {_AGAIN} when that does not help"
+        return f"`systemctl restart {name}` when no container runs; if that does not help, {_AGAIN}"
 
     def _sysctl(self, name: str) -> int | None:
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of container engines in files that belong to the site: only bedplate's keys are set, all others stay."""
+"""Set bedplate's keys in settings files of container engines that belong to the site; all other keys stay."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ FORMATS = ("json", "toml")
 
 
 class SettingsError(Exception):
-    """A file that cannot be read or set; the text is whole."""
+    """File that cannot be read or set; the text is complete."""
 
 
 def edited_text(path: Path, kind: str, values: Mapping[str, Any], before: str) -> str:
-    """Return the text of a settings file in which these keys have these values; the same text where they have."""
+    """Return the text of a settings file with these values; the same text if it has them already."""
     if kind == "toml":
         try:
             return set_values(before, values)
@@ -37,10 +37,10 @@ def _json(path: Path, text: str) -> dict[str, Any]:
         found = json.loads(text) if text.strip() else {}
     except ValueError as error:
         raise SettingsError(
-            f"{path} is not JSON, so its engine cannot read it either: {error}. Mend it, or move it away, and run again"
+            f"{path} is not JSON, so its engine cannot read it either: {error}. Correct it, or move it away, and run again"
         ) from None
     if not isinstance(found, dict):
-        raise SettingsError(f"{path} holds {type(found).__name__}; allowed: an object, as {{}}")
+        raise SettingsError(f"{path} contains {type(found).__name__}. Allowed: an object, such as {{}}")
     return found
 
 
@@ -53,14 +53,14 @@ def _merged(now: Mapping[str, Any], values: Mapping[str, Any], where: str) -> di
         below = now.get(key, {})
         if not isinstance(below, Mapping):
             raise SettingsError(
-                f"{where}: {key} is {below!r}; allowed: an object, for {', '.join(value)} belongs in it"
+                f"{where}: {key} is {below!r}. Allowed: an object, since it must contain {', '.join(value)}"
             )
         done[key] = _merged(below, value, f"{where}: {key}")
     return done
 
 
 def _indent(text: str) -> int | str:
-    """Return by how much the lines of a JSON text are indented."""
+    """Return the indent of a JSON text's lines."""
     match = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
     if not match:
         return 2
@@ -68,7 +68,7 @@ def _indent(text: str) -> int | str:
 
 
 def read(path: Path) -> str:
-    """Return the text of a file; "" when it is not there."""
+    """Return the text of a file; "" if it does not exist."""
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which container engines of this machine run something, from /proc: it asks no daemon, so none can hang it."""
+"""Count the running containers of each engine from /proc. No daemon is queried, so none can hang the query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def running(engine: str, proc: Path = PROC) -> int:
     """Return how many containers an engine runs now.
 
     Each container has one process of its engine that outlives the daemon: containerd's shim (also for docker, in a
-    namespace of its own), or CRI-O's conmon. Podman has no daemon, so nothing of it is ever restarted.
+    namespace of its own), or CRI-O's conmon. Podman has no daemon that could be restarted.
     """
     return sum(_belongs(engine, words) for words in _processes(proc))
 

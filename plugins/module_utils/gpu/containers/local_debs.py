@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packages that come as files, such as enroot's: which of them are installed, and one transaction of apt for the rest."""
+"""Find which packages from files, such as enroot's, are missing, and install them in one apt transaction."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _APT = ["apt-get", "--yes", "--quiet", "--no-install-recommends", "--allow-downg
 
 
 class DebsError(Exception):
-    """Packages that could not be read or installed; the text is whole."""
+    """Packages that cannot be read or installed; the text is complete."""
 
 
 def missing_packages(files: Sequence[tuple[Path, str]], run: Run = command.run) -> list[str]:
-    """Verify all files (path, SHA-256), and return the packages, as name=version, that are not installed as they are there."""
+    """Verify all files (path, SHA-256), and return the packages, as name=version, that are not installed in this version."""
     for path, sha256 in files:
         verify(path, sha256)
     lacks = []
     for path, _unused in files:
         outcome = run(["dpkg-deb", "--show", "--showformat=${Package}\\t${Version}", str(path)], 60.0)
         if outcome.code != 0 or "\t" not in outcome.stdout:
-            raise DebsError(f"{path} is no Debian package: {outcome.text}")
+            raise DebsError(f"{path} is not a Debian package: {outcome.text}")
         name, _unused, version = outcome.stdout.strip().partition("\t")
         said = run(["dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}", name], 60.0)
         if said.stdout.strip() != f"installed {version}":
@@ -36,9 +36,9 @@ def missing_packages(files: Sequence[tuple[Path, str]], run: Run = command.run) 
 
 
 def install(paths: Sequence[Path], run: Run = command.run) -> None:
-    """Install files together; what they depend on comes from the repositories."""
+    """Install files together; apt installs their dependencies from the repositories."""
     outcome = run(["env", "DEBIAN_FRONTEND=noninteractive", *_APT, "install", *(str(path) for path in paths)], 900.0)
     if outcome.code != 0:
-        # What is stopped ends dpkg too, maybe in the middle of a package.
-        remedy = ". Run dpkg --configure -a there" if outcome.code is None else ""
+        # A stopped apt-get ends dpkg too, possibly in the middle of a package.
+        remedy = ". Run dpkg --configure -a on this machine" if outcome.code is None else ""
         raise DebsError(f"apt-get install {' '.join(path.name for path in paths)}: {outcome.text}{remedy}")

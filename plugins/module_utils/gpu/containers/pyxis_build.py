@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build pyxis on the node, against the headers of the Slurm that is installed there, and remember for which Slurm it was built."""
+"""Build pyxis on the node against the headers of the installed Slurm, and record for which Slurm it was built."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _ERROR = re.compile(r".*(?:error:|undefined reference|No such file).*")
 
 
 class PyxisError(Exception):
-    """pyxis could not be built; the text is whole."""
+    """pyxis cannot be built; the text is complete."""
 
 
 @dataclass(frozen=True)
 class Built:
-    """What was built: of which archive, for which release of Slurm, into which file."""
+    """Record of a build: SHA-256 of the archive, Slurm release, and resulting file."""
 
     archive: str
     slurm: str
@@ -39,7 +39,7 @@ class Built:
 
 
 class Pyxis:
-    """pyxis on this machine. `prefix` is that of its Makefile; the plugin ends up in its lib/slurm."""
+    """pyxis on this machine. `prefix` is that of its Makefile; the plugin is installed in its lib/slurm."""
 
     def __init__(
         self,
@@ -55,17 +55,17 @@ class Pyxis:
 
     @property
     def plugin(self) -> Path:
-        """The plugin."""
+        """Return the path of the plugin."""
         return self.prefix / "lib/slurm" / PLUGIN
 
     def slurm(self) -> str:
-        """Return the release of Slurm that runs jobs here, as 24.11.5; "" when there is none."""
+        """Return the installed Slurm release, such as 24.11.5; "" if there is none."""
         outcome = self.run(["srun", "--version"], 30.0)
         match = _VERSION.search(outcome.stdout)
         return ".".join(match.groups()) if outcome.code == 0 and match else ""
 
     def headers(self) -> str:
-        """Return the release of the installed headers; "" when there are none."""
+        """Return the release of the installed headers; "" if there are none."""
         try:
             text = self.header.read_text(encoding="utf-8")
         except OSError:
@@ -77,26 +77,28 @@ class Pyxis:
         return f"{number >> 16 & 0xFF}.{number >> 8 & 0xFF:02d}.{number & 0xFF}"
 
     def is_built(self, archive: str) -> bool:
-        """Tell whether the plugin that is there was built of this archive (its SHA-256), for the Slurm that is there."""
+        """Return whether the installed plugin was built from this archive (its SHA-256) and for the installed Slurm."""
         found = self._recorded()
         return found is not None and found == Built(archive, self.slurm(), str(self.plugin), _digest(self.plugin))
 
     def why(self, archive: str) -> str:
-        """Say why it has to be built."""
+        """Return why it must be built."""
         found, slurm = self._recorded(), self.slurm()
         if found is None:
             return "it was never built here"
         if found.archive != archive:
-            return "another archive is wanted"
+            return "another archive is configured"
         if found.slurm != slurm:
             return f"it was built for Slurm {found.slurm}, and {slurm} is installed"
-        return f"{self.plugin} is not the file that was built"
+        return f"{self.plugin} is not the file that this build installed"
 
     def build(self, archive: Path, sha256: str, scratch: Path) -> None:
-        """Build and install it. The plugin that was there stays until the new one is whole; PyxisError says what failed."""
+        """Build and install the plugin. The old plugin stays until the new one is complete. Raises PyxisError if a step fails."""
         slurm, headers = self.slurm(), self.headers()
         if not slurm:
-            raise PyxisError("pyxis is a plugin of Slurm, and `srun --version` tells of none here: deploy Slurm first")
+            raise PyxisError(
+                "pyxis is a plugin of Slurm, but `srun --version` shows no Slurm on this node. Deploy Slurm first"
+            )
         if headers != slurm:
             said = f"those of {headers}" if headers else f"none ({self.header})"
             raise PyxisError(
@@ -115,7 +117,8 @@ class Pyxis:
                 errors = [line.strip() for line in outcome.text.splitlines() if _ERROR.match(line)]
                 raise PyxisError(
                     f"pyxis does not compile against Slurm {slurm} ({' '.join(words[3:]) or 'make'} ended with "
-                    f"{outcome.code}); what was there stays:\n  " + "\n  ".join(errors[:5] or [outcome.text[-600:]])
+                    f"{outcome.code}); the old plugin is unchanged:\n  "
+                    + "\n  ".join(errors[:5] or [outcome.text[-600:]])
                 )
         self._install(stage, Path(f"{stage}{self.plugin}"))
         self._remember(Built(sha256, slurm, str(self.plugin), _digest(self.plugin)))
@@ -124,10 +127,10 @@ class Pyxis:
         if not made.is_file():
             found = ", ".join(str(path.relative_to(stage)) for path in stage.rglob("*.so")) or "no plugin"
             raise PyxisError(
-                f"`make install` made {found}, not {self.plugin.relative_to('/')}: is this an archive of pyxis?"
+                f"`make install` made {found}, not {self.plugin.relative_to('/')}. Check that the archive is pyxis"
             )
         self.plugin.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # In one step: steps of jobs have the old one open.
+        # Replace it in one step: job steps have the old one open.
         atomic_write(self.plugin, made.read_bytes(), mode=0o644)
 
     def _recorded(self) -> Built | None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Set keys in a TOML file that belongs to somebody else, as text: comments, order and all other keys stay.
+"""Set keys in the text of a TOML file of another owner; comments, order and all other keys stay.
 
-What a file means is judged by the program that reads it; Python reads TOML from 3.11 on only, and nodes have older ones.
+The program that reads the file validates it; Python can parse TOML only from 3.11 on, and nodes have older versions.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _FENCES = ('"' * 3, "'" * 3)
 
 
 class TomlError(ValueError):
-    """A file in which a key cannot be set; the text is whole."""
+    """File in which a key cannot be set; the text is complete."""
 
 
 def set_values(text: str, values: Mapping[str, Any]) -> str:
-    r"""Return a TOML text in which these keys have these values; a mapping is a table.
+    r"""Return a TOML text with these values set; a mapping is a table.
 
     >>> print(set_values('version = 2\n', {"plugins": {"io.x": {"cdi": True}}}), end="")
     version = 2
@@ -83,7 +83,7 @@ def _set(text: str, table: tuple[str, ...], key: str, literal: str) -> str:
 
 
 def _body(lines: Sequence[str], table: tuple[str, ...]) -> tuple[int | None, int]:
-    """Return the lines of a table: the first after its header, and the one after its last; None where there is none."""
+    """Return the lines of a table: the first after its header, and the one after its last; None if there is no such table."""
     start: int | None = None if table else 0
     fence = ""
     for number, line in enumerate(lines):
@@ -103,7 +103,7 @@ def _body(lines: Sequence[str], table: tuple[str, ...]) -> tuple[int | None, int
 
 
 def _inside_array(lines: Sequence[str], number: int) -> bool:
-    """Tell whether a line that starts with a bracket goes on with an array of arrays: the line before ends with [ or ,"""
+    """Return whether a line that starts with a bracket continues an array of arrays: the line before ends with [ or ,"""
     before = next((line for line in reversed(lines[:number]) if line.strip() and not line.lstrip().startswith("#")), "")
     return before.rstrip().endswith(("[", ","))
 
@@ -124,13 +124,13 @@ def _name(part: str) -> str:
 
 
 def _bare(value: str) -> str:
-    """Return a value without the comment after it, where it is plain to see."""
+    """Return a value without a trailing comment, if the end of the value is obvious."""
     return value.strip() if value.strip()[:1] in ('"', "'", "[") else value.partition("#")[0].strip()
 
 
 def _refuse_long(value: str, key: str) -> None:
     if (value.startswith("[") and "]" not in value) or value.startswith(_FENCES):
-        raise TomlError(f"{key} has a value of several lines, and is left to whoever wrote it. Give it on one line")
+        raise TomlError(f"{key} has a value of several lines, which bedplate does not change. Write it on one line")
 
 
 def _indent(lines: Sequence[str], start: int, end: int) -> str:
@@ -149,4 +149,4 @@ def _literal(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, Sequence) and all(isinstance(one, str) for one in value):
         return f"[{', '.join(json.dumps(one) for one in value)}]"
-    raise TomlError(f"{value!r}: true, false, a number, a text or a list of texts")
+    raise TomlError(f"{value!r} cannot be written. Allowed: true, false, a number, a text or a list of texts")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPUs and NVSwitches of a machine, by PCI address, and what the driver's files tell of them."""
+"""Read the GPUs and NVSwitches of a machine by PCI address, and the driver's files about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ GPUS, CAPABILITIES = f"{PROC}/gpus", f"{PROC}/capabilities"
 _NVIDIA = "0x10de"
 # Display controllers (3D, VGA), and the bridges that NVSwitches are.
 _KINDS = {"0x0302": "gpu", "0x0300": "gpu", "0x0680": "nvswitch"}
-# A device that has fallen off the bus reads as all ones, which is a width of 63 or 255.
+# A device that has fallen off the bus reads as all ones, which decodes as a width of 63 or 255.
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)
 _SPEED = re.compile(r"(\d+(?:\.\d+)?) GT/s")
 _ADDRESS = re.compile(r"([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])\Z")
@@ -23,7 +23,7 @@ Facts = dict[str, Any]
 
 
 def address_of(text: str) -> str | None:
-    """Return a PCI address as sysfs writes it, 0000:3b:00.0, for nvidia-smi's 00000000:3B:00.0 too; None for no address."""
+    """Return a PCI address in the form of sysfs, 0000:3b:00.0, also from nvidia-smi's 00000000:3B:00.0; None if it is not an address."""
     match = _ADDRESS.match(text.strip())
     if not match:
         return None
@@ -45,7 +45,7 @@ def read_devices(root: Root) -> tuple[list[Facts], list[Facts]]:
 
 
 def pci_facts(root: Root, address: str) -> Facts:
-    """Return what sysfs tells of any PCI device: ids, driver, NUMA node, and its link in GT/s and lanes; None what it does not."""
+    """Return sysfs's values of a PCI device: ids, driver, NUMA node, and its link in GT/s and lanes; None for missing values."""
     base = f"{PCI}/{address}"
     return {
         "address": address,
@@ -67,12 +67,12 @@ def _id(root: Root, path: str) -> str | None:
 
 
 def _numa_node(root: Root, path: str) -> int | None:
-    """Return the node; -1 is the kernel's word for not knowing it."""
+    """Return the NUMA node; the kernel writes -1 if it is unknown."""
     text = root.text(path)
     if text is None or text == "-1":
         return None
     if not text.isdecimal():
-        root.problems.append(f"/{path}: {text!r} is no NUMA node")
+        root.problems.append(f"/{path}: {text!r} is not a NUMA node")
         return None
     return int(text)
 
@@ -83,7 +83,7 @@ def _speed(root: Root, path: str) -> float | None:
         return None
     match = _SPEED.match(text)
     if not match:
-        root.problems.append(f"/{path}: {text!r} is no link speed in GT/s")
+        root.problems.append(f"/{path}: {text!r} is not a link speed in GT/s")
         return None
     return float(match[1])
 
@@ -93,16 +93,16 @@ def _width(root: Root, path: str) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or int(text) not in _WIDTHS:
-        root.problems.append(f"/{path}: {text!r} is no width of a PCIe link; is the device still on the bus?")
+        root.problems.append(f"/{path}: {text!r} is not a PCIe link width. The device may have fallen off the bus")
         return None
     return int(text)
 
 
 def add_driver_facts(root: Root, gpus: list[Facts], texts: Mapping[str, str], hung: list[str], loaded: bool) -> None:
-    """Add to each GPU what the driver's files tell of it; `texts` and `hung` are the `information` files by address."""
+    """Add to each GPU the values from the driver's files; `texts` and `hung` are the `information` files by address."""
     known = {gpu["address"] for gpu in gpus}
     root.problems += [
-        f"/{GPUS}/{other}: the driver has this GPU and /{PCI} has not"
+        f"/{GPUS}/{other}: the driver lists this GPU, but /{PCI} does not"
         for other in (*texts, *hung)
         if other not in known
     ]
@@ -113,31 +113,33 @@ def add_driver_facts(root: Root, gpus: list[Facts], texts: Mapping[str, str], hu
             gpu.update(parse_information(texts[address], f"/{GPUS}/{address}/information", root.problems))
             gpu["mig_instances"] = _mig_instances(root, gpu["minor"])
         elif loaded and gpu["driver"] == "nvidia" and address not in hung:
-            root.problems.append(f"/{GPUS}/{address}: the driver holds this GPU and has no facts of it")
+            root.problems.append(
+                f"/{GPUS}/{address}: the driver is bound to this GPU but has no information file for it"
+            )
 
 
 def parse_information(text: str, where: str, problems: list[str]) -> Facts:
-    """Return minor, model, uuid and excluded as a GPU's `information` file tells them; None what it does not."""
+    """Return minor, model, uuid and excluded from a GPU's `information` file; None for missing values."""
     told = {}
     for line in text.splitlines():
         key, colon, value = line.partition(":")
         if colon:
             told[key.strip()] = value.strip()
         elif line.strip():
-            problems.append(f"{where}: {line.strip()!r} is not read")
+            problems.append(f"{where}: {line.strip()!r} cannot be read")
     found: Facts = {
         "minor": _minor(told.get("Device Minor")),
         "model": told.get("Model") or None,
         "uuid": told.get("GPU UUID") or None,
         "excluded": {"Yes": True, "No": False}.get(told.get("GPU Excluded", "")),
     }
-    # A GPU that the driver has not set up (yet) has a UUID of question marks.
+    # A GPU that the driver has not initialised has a UUID of question marks.
     if "?" in (found["uuid"] or ""):
         found["uuid"] = None
     keys = {"minor": "Device Minor", "model": "Model", "uuid": "GPU UUID", "excluded": "GPU Excluded"}
     for name, key in keys.items():
         if found[name] is None:
-            said = f"is {told[key]!r}" if key in told else "is not in it"
+            said = f"is {told[key]!r}" if key in told else "is missing"
             problems.append(f"{where}: {key} {said}")
     return found
 
@@ -147,11 +149,11 @@ def _minor(text: str | None) -> int | None:
 
 
 def _mig_instances(root: Root, minor: int | None) -> list[Facts] | None:
-    """Return the GPU instances with their compute instances; their directories go by the minor number."""
+    """Return the GPU instances with their compute instances; their directories are named by the minor number."""
     if minor is None:
         return None
     if not root.exists(CAPABILITIES):
-        root.problems.append(f"/{CAPABILITIES}: not there, so MIG instances of GPU minor {minor} are unknown")
+        root.problems.append(f"/{CAPABILITIES}: not found, so the MIG instances of GPU minor {minor} are unknown")
         return None
     base = f"{CAPABILITIES}/gpu{minor}/mig"
     return [{"gi": gi, "ci": _numbered(root, f"{base}/gi{gi}", "ci")} for gi in _numbered(root, base, "gi")]

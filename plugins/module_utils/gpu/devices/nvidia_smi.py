@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nvidia-smi tells of the GPUs: asked with a deadline, and read so that nothing unknown becomes a value."""
+"""Query nvidia-smi with a deadline, and parse its output so that an unknown text never becomes a value."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ SWITCHES = {
 }
 TEXTS = {"fabric.state": "fabric_state", "fabric.status": "fabric_status"}
 FIELDS = (BUS_ID, UUID, NAME, *SWITCHES, *TEXTS)
-# Words for "this GPU has no such thing". Any other word in brackets is a trouble that is told of.
+# Words for "this GPU does not have it". Any other word in brackets is reported as a problem.
 _NOT_THERE = ("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Not Found]")
 _TROUBLE = re.compile(r"\[.*\]\Z|ERR!\Z|Unknown\Z|Unknown Error\Z|\Z")
-# Both as in the program of 535.
+# Both messages are from the program of driver 535.
 _NO_FIELD = re.compile(r'(?:Field "([^"]+)" is|([^\s"]+) :) not a valid field to query\.?\s*\Z')
 
 
 @dataclass
 class SmiOutput:
-    """What a text of nvidia-smi says; each line that is not blank is in exactly one of these.
+    """Parsed output of nvidia-smi; each line that is not blank is in exactly one of these.
 
     Attributes:
-        rows: PCI address to the values by field; None what is not known.
+        rows: PCI address to the values by field; None for unknown values.
         lacking: fields that this nvidia-smi does not know.
-        unread: lines that are neither, with the reason.
+        unread: all other lines, with the reason.
         troubles: values of `rows` that became None and were not simply missing.
     """
 
@@ -51,7 +51,7 @@ class SmiOutput:
 
 
 def parse(text: str, fields: Iterable[str]) -> SmiOutput:
-    """Return what `nvidia-smi --query-gpu=FIELDS --format=csv,noheader` has printed. Raises nothing."""
+    """Return the parsed output of `nvidia-smi --query-gpu=FIELDS --format=csv,noheader`. Raises no exception."""
     names, told = list(fields), SmiOutput()
     for raw in text.split("\n"):
         line = raw.strip()
@@ -66,7 +66,7 @@ def parse(text: str, fields: Iterable[str]) -> SmiOutput:
         if len(values) != len(names):
             told.unread.append((line, f"{len(values)} values for {len(names)} fields" if address else ""))
         elif address is None:
-            told.unread.append((line, f"{row.get(BUS_ID)!r} is no PCI address"))
+            told.unread.append((line, f"{row.get(BUS_ID)!r} is not a PCI address"))
         elif address in told.rows:
             told.unread.append((line, f"{address} a second time"))
         else:
@@ -78,7 +78,7 @@ def _value(address: str, name: str, value: str, troubles: list[str]) -> str | No
     if value in _NOT_THERE:
         return None
     if _TROUBLE.match(value):
-        troubles.append(f"{address}: nvidia-smi gives {name} as {value!r}")
+        troubles.append(f"{address}: nvidia-smi reports {name} as {value!r}")
         return None
     return value
 
@@ -87,15 +87,15 @@ Run = Callable[[list[str], float], Outcome]
 
 
 def query(program: str, seconds: float, problems: list[str], run: Run = command.run) -> SmiOutput | None:
-    """Ask nvidia-smi, without the fields that it does not know; None when there is no answer within so many seconds."""
+    """Query nvidia-smi, without the fields that it does not know; None if it does not answer within `seconds`."""
     fields, end, lacking = list(FIELDS), time.monotonic() + seconds, list[str]()
     while True:
         argv = [program, f"--query-gpu={','.join(fields)}", "--format=csv,noheader"]
         outcome = run(argv, max(end - time.monotonic(), 0.1))
         if outcome.code is None:
             problems.append(
-                f"{program}: no answer within {seconds:g} s, left behind; "
-                "a GPU or the driver hangs (`dmesg | grep -i -e xid -e nvrm`), ask nothing more of it before a reboot"
+                f"{program}: no answer within {seconds:g} s, abandoned; a GPU or the driver hangs (`dmesg | grep -i -e xid -e nvrm`). "
+                f"Do not query it again before a reboot"
             )
             return None
         told = parse(outcome.stdout, fields)
@@ -104,7 +104,7 @@ def query(program: str, seconds: float, problems: list[str], run: Run = command.
             break
         lacking += [name for name in told.lacking if name in fields]
         fields = known
-    problems += [f"{program}: this driver's has no field {name}" for name in lacking]
+    problems += [f"{program}: the version of this driver has no field {name}" for name in lacking]
     problems += told.troubles
     problems += [f"{program}: {line!r}" + (f": {why}" if why else "") for line, why in told.unread]
     problems += [f"{program}: does not know the field {name!r}" for name in told.lacking]
@@ -115,21 +115,21 @@ def query(program: str, seconds: float, problems: list[str], run: Run = command.
 
 
 def add_rows(gpus: list[Facts], told: SmiOutput | None, problems: list[str]) -> None:
-    """Add to each GPU, by its PCI address, what nvidia-smi tells of it; None what is not known or was not asked."""
+    """Add to each GPU, by its PCI address, the values of nvidia-smi; None for values that are unknown or were not queried."""
     for gpu in gpus:
         gpu.update(dict.fromkeys((*SWITCHES.values(), *TEXTS.values())))
     if told is None:
         return
     known = {gpu["address"]: gpu for gpu in gpus}
     problems += [
-        f"{address}: nvidia-smi has this GPU and sysfs has not" for address in told.rows if address not in known
+        f"{address}: nvidia-smi lists this GPU, but sysfs does not" for address in told.rows if address not in known
     ]
     for address, gpu in known.items():
         if address in told.rows:
             _add_row(gpu, told.rows[address], problems)
         elif gpu["driver"] == "nvidia" and not gpu["excluded"]:
             problems.append(
-                f"{address}: the driver holds this GPU and nvidia-smi does not list it; has it fallen off the bus?"
+                f"{address}: the driver is bound to this GPU, but nvidia-smi does not list it. It may have fallen off the bus"
             )
 
 
@@ -144,4 +144,4 @@ def _add_row(gpu: Facts, row: dict[str, str | None], problems: list[str]) -> Non
         value = row.get(name)
         gpu[fact] = {"Enabled": True, "Disabled": False}.get(value or "")
         if value is not None and gpu[fact] is None:
-            problems.append(f"{address}: nvidia-smi gives {name} as {value!r}, neither Enabled nor Disabled")
+            problems.append(f"{address}: nvidia-smi reports {name} as {value!r}, neither Enabled nor Disabled")

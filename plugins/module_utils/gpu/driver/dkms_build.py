@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Prove that a kernel module compiles for a kernel before its package replaces the one that works.
 
-A DKMS package that is installed first and compiled then has removed the old module by the time that the compiler fails. So the
-package is fetched and unpacked into a directory of its own, and DKMS compiles it there, with its own trees: the machine stays as it is.
+If a DKMS package is installed first and compiled afterwards, the old module is already removed when the compiler fails. So the package is
+downloaded and unpacked into a separate directory, and DKMS compiles it there, in its own trees: the machine does not change.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _ERROR = re.compile(r"\b(?:fatal )?error:|\bError!|\*\*\* .*(?:Stop|Error \d+)")
 
 
 class DkmsError(Exception):
-    """A module that is not proven; the text says what to do."""
+    """Module that is not proven to compile; the text says what to do."""
 
 
 @dataclass(frozen=True)
 class CompiledModule:
-    """What was compiled: the package with its version, DKMS's name and version of the module, the kernel, its headers' version."""
+    """Compiled module: package and its version, DKMS's name and version of the module, kernel, version of the kernel headers."""
 
     package: str
     version: str
@@ -44,18 +44,18 @@ class CompiledModule:
 
 
 def first_error(log: str) -> str:
-    """Return the first line with which a compiler or make says what is wrong, else the last line.
+    """Return the first error line of a compiler or make, else the last line.
 
     >>> first_error("  CC [M]  nv.o\\nnv-pci.c:223:9: error: too few arguments to function 'x'\\nmake: *** [all] Error 2")
     "nv-pci.c:223:9: error: too few arguments to function 'x'"
     """
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     of_compiler = [line for line in lines if re.search(r"\berror:", line)]
-    return next(iter([*of_compiler, *(line for line in lines if _ERROR.search(line)), *lines[-1:]]), "nothing was said")
+    return next(iter([*of_compiler, *(line for line in lines if _ERROR.search(line)), *lines[-1:]]), "no output")
 
 
 class Prover:
-    """Compiles a package for a kernel, once; what was proven is on record."""
+    """Compile a package for a kernel, once, and record the proof."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Prover:
         self.packages = packages
 
     def has_headers(self, kernel: str) -> bool:
-        """Whether the headers of a kernel are installed."""
+        """Return whether the headers of a kernel are installed."""
         return (self.modules / kernel / "build").exists() or self._tree(kernel) is not None
 
     def _tree(self, kernel: str) -> Path | None:
@@ -84,7 +84,7 @@ class Prover:
         return path if self.packages.tree and path.exists() else None
 
     def headers_of(self, kernel: str) -> str:
-        """Return the version of the headers of a kernel, against which everything is compiled."""
+        """Return the version of the kernel headers that modules are compiled against."""
         if not self.has_headers(kernel):
             name = self.packages.headers.format(kernel=kernel)
             raise DkmsError(
@@ -94,7 +94,7 @@ class Prover:
         return self.packages.headers_state(kernel, self.run)[1]
 
     def lacks_headers(self, kernel: str) -> bool:
-        """Whether the headers of a kernel are to be installed, or to be installed to the end."""
+        """Return whether the headers of a kernel must be installed, or their installation completed."""
         return bool(self.packages.install) and (
             not self.has_headers(kernel)
             or self.packages.headers_state(kernel, self.run)[0] not in ("installed", "unknown")
@@ -103,8 +103,8 @@ class Prover:
     def install_headers(self, kernel: str) -> None:
         """Install the headers of a kernel, and nothing else.
 
-        With them DKMS would build the driver that is installed for that kernel. Where it is an old one, which does not compile, apt
-        ends in the middle, and whatever is asked of it then fails in the same way.
+        DKMS is paused: it would build the installed driver for that kernel. If this is an old driver that does not compile, apt stops in
+        the middle, and every later apt command fails in the same way.
         """
         name = self.packages.headers.format(kernel=kernel)
         self._read_lists()
@@ -113,15 +113,15 @@ class Prover:
             self._step([*self.packages.install, name], INSTALL, what)
 
     def is_kept_still(self) -> bool:
-        """Whether a run that was killed has left DKMS so that it builds nothing by itself."""
+        """Return whether a killed run has left DKMS paused."""
         return is_own_file(self.no_autoinstall)
 
     def clean_up(self) -> None:
-        """Let DKMS build again, where a run that was killed has left it otherwise."""
+        """Resume DKMS if a killed run has left it paused."""
         resume_dkms(self.no_autoinstall)
 
     def built_as_well(self, proof: CompiledModule) -> CompiledModule | None:
-        """Return the same for the kernel that runs, when the package that is to be installed builds it for that one, too."""
+        """Return the same module for the running kernel, if the package will also be built for that one."""
         if not self.packages.install or self.running == proof.kernel or self._source(proof).exists():
             return None
         if not (self.modules / self.running / "build/include").exists():
@@ -129,18 +129,18 @@ class Prover:
         return replace(proof, kernel=self.running, headers=self.headers_of(self.running))
 
     def prove_as_well(self, proof: CompiledModule, kernel: str, scratch: Path) -> None:
-        """Compile for the kernel that runs what compiles for the one that boots next."""
+        """Compile for the running kernel a module that compiles for the one that boots next."""
         try:
             self.prove(proof, scratch)
         except DkmsError as error:
             name = self.packages.headers.format(kernel=proof.kernel)
             raise DkmsError(
-                f"{error}\nIt compiles for kernel {kernel}, which boots next; but its package builds it for the one that runs as well, and "
-                f"would end in the middle. Without headers it leaves that one out: apt-get remove {name}"
+                f"{error}\nIt compiles for kernel {kernel}, which boots next. But its package is also built for the running kernel, and "
+                f"would stop in the middle. Without its headers, that kernel is skipped: apt-get remove {name}"
             ) from None
 
     def is_left_out(self, proof: CompiledModule) -> bool:
-        """Whether driver and kernel are installed, and DKMS has not built the one for the other, as for headers that came later."""
+        """Return whether driver and kernel are installed without a built module, as happens if headers are installed later."""
         if not (
             self.packages.install
             and self._source(proof).exists()
@@ -154,7 +154,7 @@ class Prover:
         return self.root / "usr/src" / f"{proof.name}-{proof.module_version}" / "dkms.conf"
 
     def build(self, proof: CompiledModule) -> None:
-        """Have DKMS build and install the driver that is installed for one more kernel."""
+        """Let DKMS build and install the installed driver for one more kernel."""
         outcome = self.run(["dkms", "install", *_module(proof), "-k", proof.kernel], COMPILE)
         if outcome.code != 0:
             what = f"{proof.name} {proof.module_version}"
@@ -164,11 +164,11 @@ class Prover:
             )
 
     def is_proven(self, proof: CompiledModule) -> bool:
-        """Whether exactly this was compiled before."""
+        """Return whether exactly this module was compiled before."""
         return asdict(proof) in self._proofs()
 
     def prove(self, proof: CompiledModule, scratch: Path) -> None:
-        """Compile the module in a directory that goes afterwards, and record that it worked."""
+        """Compile the module in a temporary directory, and record the proof."""
         with tempfile.TemporaryDirectory(prefix="dkms-", dir=scratch) as name:
             directory = Path(name)
             sources = self._unpack(proof, directory)
@@ -193,14 +193,14 @@ class Prover:
 
     def _read_lists(self) -> None:
         if self.packages.update and self.is_outdated():
-            # The repository may have come in this run, and nothing has had to be installed since.
+            # The repository may have been added in this run, without an installation since.
             self._step([*self.packages.update], FETCH, "apt cannot read its repositories")
 
     def _compile(self, proof: CompiledModule, directory: Path, sources: Path) -> None:
         trees = ["--dkmstree", str(directory / "dkms"), "--sourcetree", str(sources)]
         module = _module(proof)
         (directory / "dkms").mkdir()
-        self._step(["dkms", "add", *trees, *module], 120.0, f"dkms does not know what to do with {proof.name}")
+        self._step(["dkms", "add", *trees, *module], 120.0, f"dkms cannot add {proof.name}")
         outcome = self.run(["dkms", "build", *trees, *module, "-k", proof.kernel], COMPILE)
         built = directory / "dkms" / proof.name / proof.module_version / proof.kernel / platform.machine() / "module"
         if outcome.code == 0 and any(built.glob("*.ko*")):
@@ -208,14 +208,14 @@ class Prover:
         logs = sorted((directory / "dkms").rglob("make.log"))
         log = logs[0].read_text(errors="replace") if logs else outcome.text
         if outcome.code in (0, 77):
-            why = f"says its dkms.conf (BUILD_EXCLUSIVE): {outcome.text}"
-            raise DkmsError(f"{proof.name} {proof.module_version} is not for kernel {proof.kernel}, {why}")
+            why = f"according to its dkms.conf (BUILD_EXCLUSIVE): {outcome.text}"
+            raise DkmsError(f"{proof.name} {proof.module_version} does not support kernel {proof.kernel}, {why}")
         tree = f"{directory / 'dkms'}/{proof.name}/{proof.module_version}/build/"
         said = first_error(log).replace(tree, "")
         ending = "did not end" if outcome.code is None else f"ended with {outcome.code}"
         raise DkmsError(
             f"{proof.name} {proof.module_version} does not compile for kernel {proof.kernel} (dkms build {ending}):\n  {said}\n"
-            "Nothing was installed and nothing is rebooted; the driver that runs stays. Take another driver for this kernel, or keep the "
+            "Nothing was installed and nothing is rebooted; the running driver stays. Choose another driver for this kernel, or keep a "
             "kernel for which it compiles"
         )
 
@@ -233,7 +233,7 @@ class Prover:
 
     def _remember(self, proof: CompiledModule) -> None:
         self.record.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # A few: the one that is deployed, and the one to go back to.
+        # Keep a few: the deployed one, and the one to return to.
         proofs = [*self._proofs(), asdict(proof)][-8:]
         atomic_write(self.record, json.dumps(proofs, indent=1) + "\n")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is done to a machine while DKMS has to do something, or nothing, and is undone afterwards."""
+"""Change a machine while DKMS must or must not build, and undo the change afterwards."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# While this file is there DKMS builds nothing by itself: neither for a kernel whose headers come, nor for a package.
+# While this file exists, DKMS builds nothing automatically: neither for new kernel headers, nor for a package.
 NO_AUTOINSTALL = "etc/dkms/no-autoinstall"
-_OURS = "bedplate is installing headers of a kernel; this file goes as soon as they are there\n"
+_OURS = "bedplate is installing headers of a kernel; it removes this file afterwards\n"
 
 
 @contextmanager
 def dkms_paused(file: Path) -> Iterator[None]:
-    """Keep DKMS from building by itself meanwhile; where the site wants that for good, it stays so."""
+    """Pause DKMS's automatic builds; if the site has disabled them permanently, they stay disabled."""
     if file.exists():
         yield
         return
@@ -28,7 +28,7 @@ def dkms_paused(file: Path) -> Iterator[None]:
 
 @contextmanager
 def header_link(build: Path, tree: Path | None) -> Iterator[None]:
-    """Lay the link that a kernel brings, by which makefiles find its headers, where it is yet to come."""
+    """Create the link to the kernel headers that a kernel package contains and that makefiles use, until the kernel is installed."""
     if build.exists() or tree is None:
         yield
         return
@@ -44,11 +44,11 @@ def header_link(build: Path, tree: Path | None) -> Iterator[None]:
 
 
 def is_own_file(file: Path) -> bool:
-    """Return whether the file is one that `dkms_paused` wrote, and not the site's own."""
+    """Return whether `dkms_paused` wrote this file, and not the site."""
     return file.exists() and file.read_text(errors="replace") == _OURS
 
 
 def resume_dkms(file: Path) -> None:
-    """Let DKMS build again, where a run that was killed has left it otherwise."""
+    """Resume DKMS's automatic builds if a killed run has left them paused."""
     if is_own_file(file):
         file.unlink()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How a package with a module's sources is fetched and unpacked beside the machine's own packages, by apt or by dnf."""
+"""Download and unpack a package with a module's sources, separately from the machine's packages, by apt or dnf."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ FETCH, UNPACK, ASK = 300.0, 120.0, 60.0
 
 
 class PackageError(Exception):
-    """A package that cannot be had; the text says why."""
+    """Package that cannot be downloaded or unpacked; the text is the reason."""
 
 
 @dataclass(frozen=True)
 class PackageManager:
-    """What a package manager does here.
+    """Commands of a package manager.
 
-    `headers` is the name of a kernel's headers; `remove` takes a kernel away, and `choose` has GRUB boot one.
+    `headers` is the name of a kernel's headers; `remove` removes a kernel, and `choose` makes GRUB boot one.
     """
 
     headers: str
-    # What prints whether a package is installed, and its version.
+    # Command that prints whether a package is installed, and its version.
     state: tuple[str, ...]
     remove: str
     choose: str
-    # With the folder to fetch into as $1, and the package as $2.
+    # Shell command with the download folder as $1, and the package as $2.
     fetch: str
     suffix: str
-    # With the file and the folder to unpack into after it.
+    # Command to which the file and the target folder are appended.
     unpack: tuple[str, ...]
     named: Callable[[str, str], str]
-    # What reads the lists of repositories; none where fetching does that itself.
+    # Command that reads the repository lists; None if the download does that itself.
     update: tuple[str, ...] = ()
-    # Where a kernel's headers are, when the kernel itself has the link to them, and so comes after them; below the root.
+    # Path of a kernel's headers, if the kernel package contains the link to them and is installed later; below the root.
     tree: str = ""
-    # What installs a kernel's headers, with their name after it; none where a kernel's headers set nothing off.
+    # Command that installs a kernel's headers, with their name appended; None if an installation of headers triggers no build.
     install: tuple[str, ...] = ()
 
     def headers_state(self, kernel: str, run: Run) -> tuple[str, str]:
-        """Return whether the package of a kernel's headers is "installed", and its version; "unknown" where no package has them."""
+        """Return whether the package of a kernel's headers is "installed", and its version; "unknown" if no package has them."""
         said = run([*self.state, self.headers.format(kernel=kernel)], ASK)
         state, _unused, version = said.stdout.strip().partition(" ")
         return (state, version) if said.code == 0 and version else ("unknown", "unknown")
 
     def fetched(self, package: str, version: str, into: Path, run: Run) -> Path:
-        """Fetch a package and return where it is unpacked. PackageError: it is not there, or the archive is broken."""
+        """Download a package and return the folder in which it is unpacked. Raises PackageError if it is missing or broken."""
         fetched, unpacked = into / "fetched", into / "unpacked"
         fetched.mkdir()
         unpacked.mkdir()
@@ -75,7 +75,7 @@ APT = PackageManager(
     state=("dpkg-query", "--show", "--showformat=${db:Status-Status} ${Version}"),
     remove="apt-get purge linux-image-{kernel}",
     choose="GRUB_DEFAULT in /etc/default/grub, with the id of its entry in /boot/grub/grub.cfg; then update-grub",
-    # The directory is root's alone, and apt gives up root to fetch.
+    # Only root can write to the directory, and apt drops root privileges for downloads.
     fetch='cd "$1" && exec apt-get --quiet -o APT::Sandbox::User=root download "$2"',
     suffix="deb",
     unpack=("dpkg-deb", "--extract"),
@@ -99,8 +99,8 @@ DNF = PackageManager(
     state=("rpm", "-q", "--queryformat", "installed %{VERSION}-%{RELEASE}"),
     remove="dnf remove kernel-core-{kernel}",
     choose="grubby --set-default /boot/vmlinuz-{kernel}",
-    # `dnf download` looks at no package's signature, so only where that of the list is checked, which has every package's digest. The
-    # locks and the stream are those of the driver that runs until another one is proven.
+    # `dnf download` checks no package signature, so it is used only with a checked repository signature, which covers every package's
+    # digest. The locks and the module stream belong to the running driver until another one is proven.
     fetch='cd "$1" && exec dnf --quiet --assumeyes --disableplugin=versionlock --disablerepo="*" --enablerepo="bedplate-*" '
     '--setopt="bedplate-*.module_hotfixes=1" --setopt="bedplate-*.repo_gpgcheck=1" download "$2"',
     suffix="rpm",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What there is to do until a machine's kernel module is proven: told by who only reads, and done by bedplate.cluster.dkms_proof."""
+"""List (verify) and carry out (bedplate.cluster.dkms_proof) the steps that prove a machine's kernel module."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .dkms_build import CompiledModule, DkmsError, Prover
 from .dkms_packages import MANAGERS
 from .next_kernel import BootError, boot_problem, next_kernel
 
-# On disk, for what is compiled is large.
+# On disk, since a build is large.
 SCRATCH = Path("/var/tmp")
-# What is to be proven, as Ansible's modules declare their options.
+# Options of the module to prove, as Ansible's modules declare their options.
 PROOF: dict[str, dict[str, Any]] = {
     "manager": {"type": "str", "choices": sorted(MANAGERS), "default": "apt"},
     "package": {"type": "str", "required": True},
@@ -26,47 +26,47 @@ PROOF: dict[str, dict[str, Any]] = {
 
 
 def prover_of(asked: Mapping[str, Any]) -> Prover:
-    """Return who proves what dkms_proof is asked; `asked` is its arguments."""
+    """Return the prover for the arguments of dkms_proof."""
     record = Path(asked.get("state_directory") or STATE_DIRECTORY) / "dkms.json"
     return Prover(record, packages=MANAGERS[asked["manager"]])
 
 
 def kernel_of(asked: Mapping[str, Any]) -> str:
-    """Return the kernel for which the module is to compile; raises BootError where nothing tells or it would not boot."""
+    """Return the kernel for which the module must compile. Raises BootError if that is unknown, or if it would not boot."""
     kernel = asked.get("kernel")
     if not kernel:
         return next_kernel()
-    # Where nothing tells, the statement is all that there is; before a reboot that is not enough.
+    # Before the kernel is installed, the stated kernel is the only source; before a reboot that is not enough.
     boot_problem(kernel, asked["manager"], installed=False)
     return str(kernel)
 
 
 def pending(asked: Mapping[str, Any]) -> list[str]:
-    """Return what dkms_proof would do or refuse on this machine, changing nothing; empty where all is proven.
+    """Return what dkms_proof would do or refuse on this machine, without a change; empty if all is proven.
 
     What cannot be read is for the proof to fail with.
     """
     prover = prover_of(asked)
     try:
-        still = ["DKMS is to build by itself again"] if prover.is_kept_still() else []
+        still = ["DKMS must be resumed"] if prover.is_kept_still() else []
         return [*still, *work(prover, asked, kernel_of(asked), check=True)]
     except (BootError, DkmsError, OSError) as error:
         return [str(error)]
 
 
 def work(prover: Prover, asked: Mapping[str, Any], kernel: str, check: bool) -> list[str]:
-    """Return what was done, or with `check` is to be done; raises DkmsError where the module is not proven."""
+    """Return the steps that were done, or with `check` the steps to do. Raises DkmsError if the module does not compile."""
     done = []
     compiles = asked.get("compile", True)
     if not check:
         prover.clean_up()
     if prover.lacks_headers(kernel):
         if check:
-            return ["the headers are to be installed, and the module compiled"]
+            return ["the headers must be installed, and the module compiled"]
         prover.install_headers(kernel)
         done.append("headers installed")
     if check and not prover.has_headers(kernel):
-        return ["the headers are not there yet, and the module is to be compiled"]
+        return ["the headers are not installed yet; then the module must be compiled"]
     headers = prover.headers_of(kernel)
     proof = CompiledModule(asked["package"], asked["version"], asked["name"], asked["module_version"], kernel, headers)
     what = f"{proof.name} {proof.module_version}"

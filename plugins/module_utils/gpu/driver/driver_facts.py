@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The driver of a machine: the loaded module, its user space, the modules on disk for each kernel, and Secure Boot."""
+"""Read the driver of a machine: the loaded module, its user space, the modules on disk for each kernel, and Secure Boot."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..devices.gpu_devices import PROC
 
 Facts = dict[str, Any]
 
-# /dev/nvidiactl is no proof: nvidia-smi creates it without a driver.
+# /dev/nvidiactl proves nothing: nvidia-smi creates it without a driver.
 VERSION_FILE = "sys/module/nvidia/version"
 FLAVOUR_FILE, PARAMETERS_FILE = f"{PROC}/version", f"{PROC}/params"
 _LIBRARY = "libnvidia-ml.so.1"
 _LIBRARY_VERSION = re.compile(r"libnvidia-ml\.so\.(\d+(?:\.\d+)+)\Z")
-# Debian names the file after the flavour; it is loaded as nvidia all the same.
+# Debian names the file after the flavour; the loaded module is always nvidia.
 _MODULE = re.compile(r"(nvidia(?:-current(?:-open)?)?)\.ko(?:\.(?:xz|zst|gz))?\Z")
 _FLAVOURS = {"nvidia-current": "proprietary", "nvidia-current-open": "open"}
 # DKMS of Debian and Ubuntu; DKMS and packages of EL; NVIDIA's installer.
@@ -30,7 +30,7 @@ _MODULE_DIRECTORIES = (
     "weak-updates/*",
     "kernel/drivers/video",
 )
-# Debian and Ubuntu; EL. Copies, and those of kdump and of rescue, have no kernel of that release, and nothing makes them again.
+# Debian and Ubuntu; EL. Copies, and the images of kdump and rescue, match no kernel release and are never rebuilt.
 _INITRAMFS = re.compile(r"(?:initrd\.img-(?P<deb>.+)|initramfs-(?P<rpm>.+)\.img)\Z")
 _RESCUE = "0-rescue-"
 _EFI = "sys/firmware/efi"
@@ -38,7 +38,7 @@ _SECURE_BOOT = f"{_EFI}/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 
 def parse_flavour(text: str) -> str | None:
-    """Return open or proprietary as the driver's `version` file tells it; None when it tells nothing."""
+    """Return open or proprietary from the driver's `version` file; None if the file does not show it."""
     if "NVRM version:" not in text:
         return None
     return "open" if "Open Kernel Module" in text else "proprietary"
@@ -53,7 +53,7 @@ def parse_parameters(text: str, problems: list[str]) -> Facts:
         if not line.strip():
             continue
         if not colon or not key or key in found:
-            problems.append(f"/{PARAMETERS_FILE}: {line.strip()!r} is not read")
+            problems.append(f"/{PARAMETERS_FILE}: {line.strip()!r} cannot be read")
         elif re.fullmatch(r"[0-9]{1,20}", value):
             found[key] = int(value)
         else:
@@ -62,7 +62,7 @@ def parse_parameters(text: str, problems: list[str]) -> Facts:
 
 
 def read_libraries(root: Root) -> list[Facts]:
-    """Return the NVML libraries with the version that each link ends on; None what is not known."""
+    """Return the NVML libraries with the version at the end of each link; None if unknown."""
     places = ["usr/lib64", "usr/lib", *(f"usr/lib/{name}" for name in root.names("usr/lib"))]
     found: dict[str, Facts] = {}
     for place in places:
@@ -72,15 +72,15 @@ def read_libraries(root: Root) -> list[Facts]:
         match = _LIBRARY_VERSION.match(at.name)
         version = match[1] if match and at.exists() else None
         if version is None:
-            why = "its name has no version" if at.exists() else "which is not there"
+            why = "its name has no version" if at.exists() else "which does not exist"
             root.problems.append(f"/{path}: leads to {root.name(at)}, {why}")
-        # On a merged machine two directories are one.
+        # On a system with merged /usr, two directories are the same.
         found.setdefault(root.name(at), {"path": f"/{path}", "version": version})
     return list(found.values())
 
 
 def mismatch(loaded: str | None, libraries: list[Facts]) -> bool | None:
-    """Tell whether a library has another version than the loaded module; None when one of them is not known."""
+    """Return whether a library and the loaded module have different versions; None if one of them is unknown."""
     versions = {library["version"] for library in libraries}
     if loaded is None or not versions - {None}:
         return None
@@ -109,7 +109,7 @@ def read_kernels(root: Root) -> tuple[str | None, list[Facts]]:
 
 
 def _modules(root: Root, release: str) -> list[Facts]:
-    """Return the files of the module for a kernel; the flavour is known by Debian's names only."""
+    """Return the files of the module for a kernel; only Debian's file names show the flavour."""
     found = []
     for pattern in _MODULE_DIRECTORIES:
         base = f"lib/modules/{release}/{pattern.removesuffix('/*')}"
@@ -123,7 +123,7 @@ def _modules(root: Root, release: str) -> list[Facts]:
 
 
 def initramfs_before(root: Root, file: str) -> list[str]:
-    """Return the initramfs images of kernels that were made before a file was written: all of them, where there is no such file yet."""
+    """Return the initramfs images that were made before a file was written: all of them if the file does not exist yet."""
     images = [
         name for name in root.names("boot") if _is_of_a_kernel(root, name) and root.find(f"boot/{name}").is_file()
     ]
@@ -141,17 +141,19 @@ def _is_of_a_kernel(root: Root, name: str) -> bool:
 
 
 def secure_boot(root: Root) -> str | None:
-    """Return enabled, disabled, or none without EFI or where the firmware knows no Secure Boot; None when not known."""
+    """Return enabled, disabled, or none without EFI or if the firmware does not support Secure Boot; None if unknown."""
     if not root.exists(_EFI):
         return "none"
     data = root.raw(_SECURE_BOOT, needed=False)
     if data is None:
         if root.names(f"{_EFI}/efivars"):
             return "none" if not root.exists(_SECURE_BOOT) else None
-        root.problems.append(f"/{_EFI}/efivars: empty, so Secure Boot is unknown; is efivarfs mounted?")
+        root.problems.append(
+            f"/{_EFI}/efivars: empty, so the state of Secure Boot is unknown. Check that efivarfs is mounted"
+        )
         return None
     # Four bytes of attributes, then the value.
     state = {0: "disabled", 1: "enabled"}.get(data[4]) if len(data) == 5 else None
     if state is None:
-        root.problems.append(f"/{_SECURE_BOOT}: {data.hex()!r} is no state of Secure Boot (4 bytes, then 00 or 01)")
+        root.problems.append(f"/{_SECURE_BOOT}: {data.hex()!r} is not a state of Secure Boot (4 bytes, then 00 or 01)")
     return state

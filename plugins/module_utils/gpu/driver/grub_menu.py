@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads GRUB's menu, grub.cfg, as grub-mkconfig writes it."""
+"""Parse GRUB's menu, grub.cfg, as grub-mkconfig writes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 _ITEM = re.compile(r"\s*(?:menuentry|submenu)\s+(?:'([^']*)'|\"([^\"]*)\")")
 _NAME = re.compile(r"(?:\$menuentry_id_option|--id)[= ]+(?:'([^']*)'|\"([^\"]*)\"|(\S+))")
-# Xen's kernels are modules of it.
+# Xen loads the kernel as a module.
 _KERNEL = re.compile(r"\s*(?:linux|linux16|linuxefi|module|module2)\s+\S*/vmlinuz-(\S+)")
 
 
@@ -20,7 +20,7 @@ class _Item:
 
 
 def kernel_of_entry(text: str, entry: str) -> str:
-    """Return the kernel of an entry by place, title or id, with those of its submenus before it (`1>2`); "" where it is none.
+    """Return the kernel of an entry by place, title or id, preceded by those of its submenus (`1>2`); "" if there is no such entry.
 
     >>> kernel_of_entry("menuentry 'a' {\\n linux /vmlinuz-6.1 ro\\n}\\nmenuentry 'b' {\\n linux /boot/vmlinuz-5.1 ro\\n}\\n", "1")
     '5.1'
@@ -48,7 +48,7 @@ def _read(text: str) -> _Item:
         elif (match := _KERNEL.match(line)) and not inner.kernel:
             inner.kernel = match[1]
         if line.rstrip().endswith("{"):
-            # Functions have braces as well, and no entries that anybody chooses.
+            # Functions have braces as well, and no menu entries.
             open_items.append(inner.items[-1] if _ITEM.match(line) else _Item())
         elif line.strip() == "}" and len(open_items) > 1:
             open_items.pop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which kernel GRUB boots next, by what the machine has in /boot and what GRUB was told; where nothing tells, nothing is guessed."""
+"""Determine which kernel GRUB boots next, from /boot and GRUB's settings; if they do not show it, nothing is guessed."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from .grub_menu import kernel_of_entry
 
 BOOT, DEFAULTS = Path("/boot"), Path("/etc/default/grub")
 Run = Callable[[list[str]], Outcome]
-# EL's image for rescue, which no release of a kernel is.
+# EL's rescue image, which is not a kernel release.
 _RESCUE = "0-rescue-"
 _NUMBERS = re.compile(r"(\d+)")
-# Entries of GRUB by their place in the menu, as 2 or 1>2.
+# Entries of GRUB by their position in the menu, such as 2 or 1>2.
 _PLACE = re.compile(r"[0-9]+(>[0-9]+)*\Z")
 
 
 class BootError(Exception):
-    """Another kernel boots next than the one that is wanted, or nothing tells which one; the text says what to do."""
+    """Another kernel than the stated one boots next, or it is unknown; the text says what to do."""
 
 
 class _UnknownError(Exception):
-    """Why nothing here tells which kernel boots next."""
+    """Reason why the kernel that boots next is unknown."""
 
 
 @dataclass(frozen=True)
 class Grub:
-    """What GRUB of a machine was told; `run` asks a program of this machine."""
+    """Settings of a machine's GRUB; `run` runs a program of this machine."""
 
     boot: Path = BOOT
     defaults: Path = DEFAULTS
     run: Run = field(default=command.run)
 
     def setting(self, name: str) -> str:
-        """Return a setting of /etc/default/grub, and of the files that are read after it; "" where nobody set it."""
+        """Return a setting of /etc/default/grub and of the files read after it; "" if it is not set."""
         files = [self.defaults, *sorted(Path(f"{self.defaults}.d").glob("*.cfg"))]
         text = "\n".join(path.read_text(errors="replace") for path in files if path.exists())
         found = re.findall(rf"^\s*{name}=[\"']?([^\"'\n]*)", text, re.MULTILINE)
         return found[-1].strip() if found else ""
 
     def memory(self) -> dict[str, str] | None:
-        """Return what GRUB has saved itself; None where it has no file for that."""
+        """Return the values that GRUB has saved; None if it has no file for them."""
         for name in ("grub/grubenv", "grub2/grubenv"):
             if (self.boot / name).exists():
                 lines = (self.boot / name).read_text(errors="replace").splitlines()
@@ -54,7 +54,7 @@ class Grub:
         return None
 
     def entries(self) -> dict[str, str]:
-        """Return name -> kernel of the files of which each is an entry, as EL has them."""
+        """Return name -> kernel of the menu entry files, as EL has them."""
         found = {}
         for path in (self.boot / "loader/entries").glob("*.conf"):
             match = re.search(r"^version\s+(\S+)", path.read_text(errors="replace"), re.MULTILINE)
@@ -62,12 +62,12 @@ class Grub:
         return found
 
     def by_entries(self) -> bool:
-        """Return whether the menu is made of such files."""
+        """Return whether the menu consists of such files."""
         return self.setting("GRUB_ENABLE_BLSCFG").startswith("true") or bool(self.entries())
 
 
 def kernels(boot: Path = BOOT) -> list[str]:
-    """Return the kernels that can boot here, the newest last, as GRUB sorts them.
+    """Return the bootable kernels, the newest last, as GRUB sorts them.
 
     >>> sorted(["6.1.0-9-amd64", "6.1.0-56-amd64"], key=_by_number)
     ['6.1.0-9-amd64', '6.1.0-56-amd64']
@@ -77,7 +77,7 @@ def kernels(boot: Path = BOOT) -> list[str]:
 
 
 def next_kernel(grub: Grub | None = None) -> str:
-    """Return the kernel that boots next: the newest one, unless somebody has told GRUB otherwise. BootError: nothing tells."""
+    """Return the kernel that boots next: the newest one, unless GRUB is set otherwise. Raises BootError if that is unknown."""
     grub = grub or Grub()
     try:
         return _boots(grub, kernels(grub.boot), "")
@@ -86,38 +86,36 @@ def next_kernel(grub: Grub | None = None) -> str:
 
 
 def boot_problem(kernel: str, manager: str, grub: Grub | None = None, *, installed: bool) -> str:
-    """Return "" where a stated kernel boots next, and where nothing tells, why not.
+    """Return "" if a stated kernel boots next, or the reason why that is unknown.
 
-    `installed`: it is to be there already; otherwise it is judged as if it were. BootError: another one boots, so a driver for the stated
-    one would help nobody.
+    With `installed`, it must be installed already; otherwise the result assumes that it is. Raises BootError if another kernel boots, which
+    would have no driver.
     """
     grub = grub or Grub()
     there = kernels(grub.boot)
     coming = "" if kernel in there else kernel
     if coming and installed:
-        raise BootError(f"kernel {kernel} is stated and not installed ({grub.boot / f'vmlinuz-{kernel}'} is not there)")
+        raise BootError(f"kernel {kernel} is stated but not installed ({grub.boot / f'vmlinuz-{kernel}'} not found)")
     try:
         boots = _boots(grub, sorted({*there, kernel}, key=_by_number), coming)
     except _UnknownError as why:
-        return f"whether kernel {kernel} boots next is not known: {why}"
+        return f"it is unknown whether kernel {kernel} boots next: {why}"
     if boots == kernel:
         return ""
     names = MANAGERS[manager]
     raise BootError(
-        f"kernel {kernel} is stated, and {boots} boots next, for which nothing is proven: state that one, or remove it "
-        f"({names.remove.format(kernel=boots)}), or have GRUB boot the stated one ({names.choose.format(kernel=kernel)})"
+        f"kernel {kernel} is stated, but {boots} boots next, for which no driver is proven. State that one, or remove it "
+        f"({names.remove.format(kernel=boots)}), or make GRUB boot the stated one ({names.choose.format(kernel=kernel)})"
     )
 
 
 def _boots(grub: Grub, found: list[str], coming: str) -> str:
     """Return which kernel of `found` boots; `coming` is one of them that is not installed yet."""
     if not found:
-        raise _UnknownError(f"there is no kernel in {grub.boot}")
+        raise _UnknownError(f"no kernel in {grub.boot}")
     memory, chosen, by_entries = grub.memory(), grub.setting("GRUB_DEFAULT"), grub.by_entries()
     if by_entries and coming:
-        raise _UnknownError(
-            "GRUB has an entry for each kernel, and whoever installs one may make it the one that boots"
-        )
+        raise _UnknownError("GRUB has an entry for each kernel, and installing one may change the default entry")
     once = (memory or {}).get("next_entry", "")
     if not (once or by_entries) and chosen != "saved":
         return _entry(grub, chosen, found, coming, f"{grub.defaults} has GRUB_DEFAULT={chosen}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the firmware lets the driver's module in, where Secure Boot is on, and what a person has to do where it does not."""
+"""Determine whether the firmware accepts the driver's module under Secure Boot, and write the steps that a person must do if not."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ...common.finding import Finding
 
 Run = Callable[[list[str]], Outcome]
 
-# What DKMS signs with unless its configuration says otherwise; on Ubuntu it asks for the key that the system has already.
+# DKMS signs with this key unless it is configured otherwise; on Ubuntu it uses the system's existing key.
 _DKMS, _UBUNTU = "/var/lib/dkms/mok.pub", "/var/lib/shim-signed/mok/MOK.der"
 _CONFIGURATION = "etc/dkms/framework.conf"
-# What `mokutil --test-key` ends its line with, as mokutil 0.6.0 has it; older ones know the first two. Its exit status is 0 for a key
-# that is not enrolled.
+# Last words of `mokutil --test-key` in mokutil 0.6.0; older versions have only the first two. The exit status is 0 for a key that is not
+# enrolled.
 _ANSWERS = {
     "is not enrolled": "absent",
     "is already enrolled": "enrolled",
@@ -34,7 +34,7 @@ _UNSIGNED = (
 
 
 def certificate(root: Path = Path("/")) -> str:
-    """Return the path of the certificate with which DKMS signs on a machine."""
+    """Return the path of the certificate of the key with which DKMS signs on a machine."""
     settings: dict[str, str] = {}
     directory = root / f"{_CONFIGURATION}.d"
     for path in [root / _CONFIGURATION, *sorted(directory.glob("*.conf"))]:
@@ -54,7 +54,7 @@ def certificate(root: Path = Path("/")) -> str:
 
 
 def enrolment(path: str, run: Run) -> tuple[str, str]:
-    """Ask mokutil for a key: absent, enrolled, requested, blocked, or "" for no such answer; and what it said."""
+    """Return a key's state from mokutil (absent, enrolled, requested, blocked, or "" for another answer) and mokutil's output."""
     outcome = run(["mokutil", "--test-key", path])
     said = " ".join(f"{outcome.stdout} {outcome.stderr}".split())
     for line in outcome.stdout.splitlines():
@@ -64,9 +64,9 @@ def enrolment(path: str, run: Run) -> tuple[str, str]:
 
 
 def judge(state: str | None, run: Run, root: Path = Path("/"), module: str = "", kernel: str = "") -> Finding | None:
-    """Return what is in the way of a module (a file such as nvidia.ko) for a kernel; `state` is what gpu_facts calls secure_boot.
+    """Return what prevents a module (a file such as nvidia.ko) from being loaded by a kernel; `state` is secure_boot of gpu_facts.
 
-    The remedy says everything to a person. An unknown state is no finding: whoever asks is to say that it is unknown.
+    The remedy is complete for a person. An unknown state is no finding: the caller must report it.
     """
     if state != "enabled":
         return None
@@ -90,12 +90,12 @@ def judge(state: str | None, run: Run, root: Path = Path("/"), module: str = "",
         return _finding("a forbidden key", f"{head} is on the firmware's list of forbidden keys ({said}). {again}")
     if not answer:
         text = (
-            f"{head} may or may not be enrolled: `mokutil --test-key {path}` said: {said}. Nothing is rebooted. Install mokutil where "
-            "it is not there, else a person has to look"
+            f"{head} may or may not be enrolled: `mokutil --test-key {path}` said: {said}. Nothing is rebooted. Install mokutil if it "
+            f"is missing; otherwise a person has to check"
         )
         return _finding("not known", text)
     if answer == "requested":
-        return _finding("asked for, not enrolled", f"{head} is asked for and not enrolled yet. {_steps(path, 2)}")
+        return _finding("requested, not enrolled", f"{head} is requested but not enrolled yet. {_steps(path, 2)}")
     return _finding("not enrolled", f"{head} is not enrolled: the kernel would refuse the module. {_steps(path, 1)}")
 
 

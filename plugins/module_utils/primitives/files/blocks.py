@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Lines of a manifest inside a file that belongs to somebody else, such as a package's PAM file, between two marks."""
+"""Write and remove a manifest's block, marked lines inside a file that another owner has, such as a package's PAM file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 
 def placed(text: bytes, manifest: str, block: bytes, after: str) -> bytes:
-    r"""Return a file with the block in it: where it is already, else after the last line that matches, else at the end.
+    r"""Return a file with the block: at its present place, else after the last line that matches, else at the end.
 
     >>> placed(b"a\nb\n", "demo", b"x\n", "^a")
     b'a\n# bedplate demo: begin\nx\n# bedplate demo: end\nb\n'
@@ -55,7 +55,7 @@ def _where(lines: list[bytes], manifest: str) -> tuple[int, int] | None:
     if first not in bare:
         return None
     start = bare.index(first)
-    # Somebody removed the last mark: then the first one alone is ours for certain.
+    # If somebody removed the end mark, only the begin mark is certainly ours.
     return start, bare.index(last, start) + 1 if last in bare[start:] else start + 1
 
 

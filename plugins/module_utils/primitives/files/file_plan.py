@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide what to do to the files of this machine. Reads only; `file_writer` does what was decided.
+"""Decide what to do to the files of this machine. This module only reads; `file_writer` carries out the plan.
 
-One call brings the files of one *manifest* to the wanted state, and removes what that manifest once wrote and no longer
-wants. Check mode is the same plan, not carried out.
+One call changes the files of one *manifest* to the desired state, and removes files that the manifest wrote earlier and no longer contains.
+Check mode makes the same plan and does not carry it out.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from .manifest import ManagedPath, Records, digest
 
 @dataclass(frozen=True)
 class DesiredFile:
-    """One path as it is to be."""
+    """Desired state of one path."""
 
     path: str
     state: str = "file"
     content: bytes = b""
     target: str = ""
-    # Empty: root, or who runs this when that is not root.
+    # Empty: root, or the current user if that is not root.
     owner: str = ""
     group: str = ""
     mode: str = "0644"
     validate: str = ""
     sensitive: bool = False
     notify: list[str] = field(default_factory=list)
-    # Of a block: it goes after the last line that matches this.
+    # For a block: it goes after the last line that matches this pattern.
     after: str = ""
-    # What to say where bedplate wrote another content, unless its digest is one of `replaces`. Empty: it may replace any.
+    # Reason to refuse if bedplate wrote another content, unless its digest is in `replaces`. Empty: any content may be replaced.
     refusal: str = ""
     replaces: list[str] = field(default_factory=list)
     # Units that use the content. One that runs refuses another content than one that bedplate did not write, as `replaces` allows.
@@ -46,7 +46,7 @@ class DesiredFile:
 
 @dataclass(frozen=True)
 class Current:
-    """One path as it is."""
+    """Current state of one path."""
 
     kind: str = "absent"
     content: bytes = b""
@@ -58,7 +58,7 @@ class Current:
 
 @dataclass
 class FileChange:
-    """A difference between the two. `uid` or `gid` is None where check mode found no such user or group yet."""
+    """Difference between the desired and the current state. `uid` or `gid` is None if check mode found no such user or group yet."""
 
     wanted: DesiredFile
     before: Current
@@ -66,7 +66,7 @@ class FileChange:
     uid: int | None
     gid: int | None
     hidden: bool
-    # In check mode: the parent directory or the owner does not exist yet, so a command may fail only for that.
+    # In check mode: the parent directory or the owner does not exist yet, and a command may fail for this reason only.
     incomplete: bool = False
 
 
@@ -81,7 +81,7 @@ class Removal:
 
 @dataclass
 class FilePlan:
-    """All that one call does, and all that stands in its way."""
+    """All changes of one call, and all problems that prevent it."""
 
     before: Records
     records: Records = field(default_factory=dict)
@@ -95,12 +95,12 @@ class FilePlan:
 
     @property
     def changed(self) -> bool:
-        """Whether anything at all is to be written, the manifest included."""
+        """Return whether any file is to be written, the manifest included."""
         return bool(self.parents or self.changes or self.removals) or self.records != self.before
 
 
 def probe(path: str) -> Current:
-    """Read what is at a path. A directory may be behind a link, a file may not: it is replaced by name."""
+    """Read the state of a path. A directory may be reached through a link; a file may not, since it is replaced by name."""
     try:
         status = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -116,7 +116,7 @@ def probe(path: str) -> Current:
 
 
 def mount_points() -> set[str]:
-    """Return the paths that are mounted on, single files included: nothing can be renamed over those."""
+    """Return the mounted paths, single files included: no file can be renamed over them."""
     try:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -125,7 +125,7 @@ def mount_points() -> set[str]:
 
 
 def mounted_problem(path: str) -> str:
-    """Say why a file that is a mount point cannot be replaced."""
+    """Return the message for a file that is a mount point and cannot be replaced."""
     return (
         f"{path}: it is a mount point (a container manager or an fstab line bind-mounts this one file), so it cannot be "
         f"replaced as a whole; see: findmnt {path}. Unmount it (containers: podman run --no-hosts for /etc/hosts), or take "
@@ -141,7 +141,7 @@ def plan(
     prune: bool = True,
     keep_below: Sequence[str] = (),
 ) -> FilePlan:
-    """Compare the machine with what is wanted; without `prune`, nothing that the manifest has on record is removed.
+    """Compare the machine with the desired files; without `prune`, no recorded file of the manifest is removed.
 
     Nothing below the directories `keep_below` is removed.
     """
@@ -152,7 +152,7 @@ def plan(
 
 
 def default_owner() -> tuple[str, str]:
-    """Return the user and the group of a file that names none."""
+    """Return the user and the group of a file that states neither."""
     return ("root", "root") if os.geteuid() == 0 else (str(os.geteuid()), str(os.getegid()))
 
 
@@ -197,11 +197,11 @@ class _Planner:
 
     def _missing_name(self, kind: str, name: str, entry: DesiredFile) -> None:
         if self.check:
-            self.result.unchecked.append(f"{kind} {name} does not exist yet ({entry.path} is to belong to it)")
+            self.result.unchecked.append(f"{kind} {name} does not exist yet; it will own {entry.path}")
             return
         database = "passwd" if kind == "user" else "group"
         self.result.problems.append(
-            f"{entry.path}: there is no {kind} {name!r} on this machine (getent {database} {name}). The package that makes it "
+            f"{entry.path}: {kind} {name!r} not found on this machine (getent {database} {name}). The package that creates it "
             f"must be installed first; or name another {'owner' if kind == 'user' else 'group'}"
         )
 
@@ -254,7 +254,7 @@ class _Planner:
             )
 
     def _compare_block(self, entry: DesiredFile) -> None:
-        """A block is a change of a file that somebody else owns, and keeps its owner and mode."""
+        """Plan a block: a change of a file that somebody else owns and that keeps its owner and mode."""
         before, old = probe(entry.path), self.result.before.get(entry.path)
         if old and old.type != "block":
             self.result.problems.append(
@@ -262,7 +262,7 @@ class _Planner:
             )
         elif before.kind == "absent" and not self.check:
             self.result.problems.append(
-                f"{entry.path}: does not exist, so no lines can be put into it. The package that brings it must be installed first"
+                f"{entry.path}: does not exist, so no lines can be added to it. Install the package that contains it first"
             )
         elif before.kind not in ("file", "absent"):
             self.result.problems.append(f"{entry.path}: is a {before.kind} on this machine; name the file itself")
@@ -274,9 +274,7 @@ class _Planner:
 
     def _change_text(self, entry: DesiredFile, before: Current, content: bytes) -> None:
         if before.kind == "absent":
-            self.result.unchecked.append(
-                f"{entry.path} does not exist yet, so only the lines that go into it are shown"
-            )
+            self.result.unchecked.append(f"{entry.path} does not exist yet, so only the added lines are shown")
         if content != before.content:
             mode = f"{before.mode:04o}" if before.kind == "file" else "0644"
             whole = replace(
@@ -295,13 +293,13 @@ class _Planner:
         problems = self.result.problems
         if before.kind == "directory" and entry.state != "directory":
             problems.append(
-                f"{entry.path}: is a directory on this machine, and a {entry.state} is wanted. Move it away first"
+                f"{entry.path}: is a directory on this machine, but must be a {entry.state}. Move it away first"
             )
         elif before.kind == "special file" or (
             entry.state == "directory" and before.kind not in ("absent", "directory")
         ):
             problems.append(
-                f"{entry.path}: is a {before.kind} on this machine, and a {entry.state} is wanted. Move it away first"
+                f"{entry.path}: is a {before.kind} on this machine, but must be a {entry.state}. Move it away first"
             )
         elif content and entry.state != "directory" and entry.path in self.mounts:
             problems.append(mounted_problem(entry.path))
@@ -316,7 +314,7 @@ class _Planner:
                 break
             if os.path.lexists(parent):
                 self.result.problems.append(
-                    f"{entry.path}: {parent} is on this machine, but is no directory. Move it away first"
+                    f"{entry.path}: {parent} on this machine is not a directory. Move it away first"
                 )
                 break
             missing.append(parent)
@@ -327,14 +325,14 @@ class _Planner:
         return missing
 
     def _own_parents(self) -> None:
-        """Directories that bedplate once made stay as long as any manifest has something in them."""
+        """Add the directories that bedplate created and that still contain a file of any manifest."""
         for parent in self.above - self.paths:
             record = self.result.records.get(parent)
             if record:
                 self.result.records[parent] = record.owned_by({*record.manifests, self.manifest})
 
     def _drop(self, keep_below: Sequence[str]) -> None:
-        """Take back what this manifest no longer wants, the deepest path first so that directories are empty in time."""
+        """Plan to remove the manifest's old files, the deepest path first, so that directories are empty in time."""
         own = [path for path, record in self.result.before.items() if self.manifest in record.manifests]
         kept = {path for path in own if any(path.startswith(f"{directory}/") for directory in keep_below)}
         stays = {*self.paths, *self.above, *kept, *(parent for path in kept for parent in ancestors(path))}
@@ -375,19 +373,19 @@ class _Planner:
         self.result.kept[path] = reason
         if by_hand:
             self.result.warnings.append(
-                f"{path} is no longer wanted but stays: {reason}. Remove it by hand if it is of no use"
+                f"{path} is no longer needed but is kept: {reason}. Remove it by hand if you do not use it"
             )
 
 
 def _reason_to_keep(path: str, current: Current, record: ManagedPath, gone: set[str]) -> tuple[str, bool]:
     if not record.made:
-        return "it was there before bedplate", False
+        return "it existed before bedplate", False
     if current.kind != record.type:
-        return f"bedplate made a {record.type}, and now it is a {current.kind}", True
+        return f"bedplate created a {record.type}, but now it is a {current.kind}", True
     if record.type == "file" and digest(current.content) != record.sha256:
         return "it was changed by hand since bedplate wrote it", True
     if record.type == "link" and current.target != record.target:
-        return f"it was changed by hand since bedplate made it, and now points to {current.target}", True
+        return f"it was changed by hand since bedplate created it, and now points to {current.target}", True
     if record.type == "directory" and any(str(inside) not in gone for inside in Path(path).iterdir()):
         return "it is not empty", False
     return "", False

@@ -22,7 +22,7 @@ from .write_problem import write_problem
 
 
 class Scratch:
-    """A module's temporary directory, which is made when its path is asked for."""
+    """Temporary directory of a module, created when its path is first used."""
 
     def __init__(self, module: Any) -> None:
         self._module = module
@@ -31,7 +31,7 @@ class Scratch:
         return str(self._module.tmpdir)
 
 
-# Is given a plan before it is carried out.
+# Called with a plan before it is carried out.
 Keep = Callable[[FilePlan], None]
 
 
@@ -47,12 +47,11 @@ def apply(
     prune: bool = True,
     keep_below: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Bring the files of a manifest to the wanted state, and return the result of an Ansible module.
+    """Write the desired files of a manifest, and return the result of an Ansible module.
 
-    `scratch` is a private directory in which files are validated before anything is touched. It is asked for its path
-    only when a file is to be validated, so that a run with no change need not make one. `keep` is called with the plan
-    before the first write. Without `prune`, what the manifest has on record and `wanted` lacks stays; otherwise
-    that below the directories `keep_below` does.
+    `scratch` is a private directory in which files are validated before any change. Its path is used only if a file must be validated, so a
+    run with no change does not create it. `keep` is called with the plan before the first write. Without `prune`, recorded files that are
+    not in `wanted` are kept; otherwise only those below the directories `keep_below`.
     """
     with node_manifest.locked(directory, create=bool(wanted) and not check):
         decided = plan(manifest, wanted, node_manifest.load(directory), check, prune, keep_below)
@@ -92,18 +91,18 @@ def _validate(decided: FilePlan, check: bool, scratch: str | os.PathLike[str]) -
 def _validate_one(decided: FilePlan, change: FileChange, check: bool, directory: Path) -> None:
     entry = change.wanted
     argv = shlex.split(entry.validate)
-    # A script of several lines would hide what it says.
+    # A script of several lines would hide the error message.
     command = textwrap.shorten(entry.validate, 60, placeholder="...")
     if not node_command.find(argv[0]):
         if check:
             decided.unchecked.append(f"{entry.path}: {argv[0]}, which validates it, is not installed yet")
         else:
             decided.problems.append(
-                f"{entry.path}: cannot be validated by {entry.validate!r}: there is no {argv[0]} on this machine. "
-                "Install it first, or take out validate"
+                f"{entry.path}: cannot be validated by {entry.validate!r}: {argv[0]} not found on this machine. "
+                "Install it first, or remove `validate`"
             )
         return
-    # Under its own name: some commands look at the ending, or print it.
+    # Keep the file's own name: some commands check the ending, or print the name.
     copy = directory / Path(entry.path).name
     try:
         directory.mkdir(mode=0o700)
@@ -113,7 +112,7 @@ def _validate_one(decided: FilePlan, change: FileChange, check: bool, directory:
         decided.problems.append(f"{entry.path}: cannot be validated: {write_problem(copy, error)}")
         return
     finally:
-        with contextlib.suppress(OSError):  # there may be no directory yet
+        with contextlib.suppress(OSError):  # the directory may not exist yet
             copy.unlink(missing_ok=True)
             directory.rmdir()
     if outcome.code == 0:
@@ -125,7 +124,7 @@ def _validate_one(decided: FilePlan, change: FileChange, check: bool, directory:
         return
     decided.problems.append(
         f"{entry.path}: {command!r} refused the new content ({ending}): {said.replace(str(copy), entry.path)}\n"
-        "Nothing of this task was written; the machine still has the files it had"
+        "No file of this task was written; the old files are unchanged"
     )
 
 
@@ -143,7 +142,7 @@ class _FileWriter:
         self.staged: list[tuple[Path, FileChange]] = []
 
     def write(self) -> None:
-        """Write the manifest ahead, so that a run cut short leaves nothing behind that nobody remembers."""
+        """Write the manifest before the files, so that an interrupted run leaves no unrecorded file."""
         gone = {path: record for path, record in self.plan.before.items() if path not in self.plan.records}
         self._save({**gone, **self.plan.records})
         path = ""
@@ -151,7 +150,7 @@ class _FileWriter:
             directories = {
                 change.wanted.path: change for change in self.plan.changes if change.wanted.state == "directory"
             }
-            # From the top down: a directory of the list may be in one that is missing, and the other way round.
+            # From the top down: a desired directory may be inside a missing one, or the other way round.
             for path in sorted([*self.plan.parents, *directories]):
                 if path in directories:
                     self._make_directory(directories[path])
@@ -185,12 +184,12 @@ class _FileWriter:
     def _remember(self, path: str) -> None:
         if path in self.plan.records:
             self.done[path] = self.plan.records[path]
-        else:  # the last block was taken out of somebody else's file
+        else:  # the last block was removed from another owner's file
             self.done.pop(path, None)
 
     def _make_parent(self, path: str) -> None:
         Path(path).mkdir(exist_ok=True)
-        Path(path).chmod(0o755)  # whatever the umask is
+        Path(path).chmod(0o755)  # independent of the umask
         self._remember(path)
 
     def _make_directory(self, change: FileChange) -> None:
@@ -233,7 +232,7 @@ class _FileWriter:
         except FileNotFoundError:
             pass
         except OSError as error:
-            # Somebody put a file there while we worked: then it stays, like any directory that is not empty.
+            # Somebody created a file in it meanwhile: then it stays, like any directory that is not empty.
             if error.errno != errno.ENOTEMPTY:
                 raise
         self.done.pop(removal.path, None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What bedplate wrote on this machine, and for whom: ``/var/lib/bedplate/files.json``."""
+"""Read and write the record of bedplate's files on this machine: ``/var/lib/bedplate/files.json``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LOCK_SECONDS = 60.0
 
 
 class NodeFilesError(Exception):
-    """Something on this machine stands in the way; `problems` are whole sentences."""
+    """Problems on this machine that prevent the change; `problems` are whole sentences."""
 
     def __init__(self, problems: list[str]) -> None:
         """Keep every problem, so that one run reports them all."""
@@ -35,19 +35,19 @@ class NodeFilesError(Exception):
 
 @dataclass(frozen=True)
 class ManagedPath:
-    """One path that bedplate looks after."""
+    """One path that bedplate manages."""
 
     type: str
     manifests: list[str]
-    # Whether there was nothing at the path when bedplate first came. What was there before is not ours to remove,
-    # even where bedplate replaced its content.
+    # Whether the path was empty before bedplate's first run. A file that existed before is not bedplate's to remove, even after bedplate
+    # replaced its content.
     made: bool
     mode: str = ""
     sha256: str = ""
     target: str = ""
     sensitive: bool = False
     notify: list[str] = field(default_factory=list)
-    # Names, or numbers as text; empty in the record of a link, a block, or an older bedplate.
+    # Names, or numbers as text; empty in a record of a link or a block, or of an older bedplate.
     owner: str = ""
     group: str = ""
 
@@ -60,12 +60,12 @@ Records = dict[str, ManagedPath]
 
 
 def digest(content: bytes) -> str:
-    """Return what the manifest keeps of a content."""
+    """Return the digest of a content for the manifest."""
     return hashlib.sha256(content).hexdigest()
 
 
 def load(directory: Path) -> Records:
-    """Return the records of this machine; none when bedplate has written nothing yet."""
+    """Return the records of this machine; empty if bedplate has written nothing yet."""
     path = directory / FILE_NAME
     try:
         text = path.read_text(encoding="utf-8")
@@ -79,20 +79,20 @@ def load(directory: Path) -> Records:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise NodeFilesError(
             [
-                f"{path}, the list of what bedplate wrote on this machine, cannot be read: {error}. "
-                f"Restore it from a backup, or move it away (mv {path} {path}.broken): bedplate then starts a new list, "
-                "and removes nothing that it wrote before"
+                f"{path}, the record of bedplate's files on this machine, cannot be read: {error}. "
+                f"Restore it from a backup, or move it away (mv {path} {path}.broken): bedplate then starts a new record, "
+                "and does not remove files that it wrote before"
             ]
         ) from error
 
 
 def owners(directory: Path) -> set[str]:
-    """Return the manifests that have files on this machine. NodeFilesError: the list cannot be read."""
+    """Return the manifests that have files on this machine. Raises NodeFilesError if the record cannot be read."""
     return {name for record in load(directory).values() for name in record.manifests}
 
 
 def save(directory: Path, records: Records) -> None:
-    """Replace the manifest in one step, readable by root alone. Its release stays; a new manifest is of this one."""
+    """Replace the record atomically, readable by root only. It keeps its release; a new record gets the present one."""
     before = read_document(directory) if (directory / FILE_NAME).exists() else {"release": RELEASE}
     release = {"release": before["release"]} if before.get("release") else {}
     files = {name: asdict(records[name]) for name in sorted(records)}
@@ -100,7 +100,7 @@ def save(directory: Path, records: Records) -> None:
 
 
 def read_document(directory: Path) -> dict[str, Any]:
-    """Return the whole list as it is on disk; {} without a list, and for one that cannot be read, which `load` reports."""
+    """Return the whole record as it is on disk; {} if there is none, or if it cannot be read, which `load` reports."""
     try:
         document = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -109,7 +109,7 @@ def read_document(directory: Path) -> dict[str, Any]:
 
 
 def write_document(directory: Path, document: dict[str, Any]) -> None:
-    """Replace the whole list in one step, readable by root alone."""
+    """Replace the whole record atomically, readable by root only."""
     text = json.dumps(document, indent=1, sort_keys=True) + "\n"
     try:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -120,7 +120,7 @@ def write_document(directory: Path, document: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def locked(directory: Path, create: bool) -> Iterator[None]:
-    """Let one bedplate at a time decide and write. The lock is on the directory itself, so it leaves no file behind."""
+    """Hold the lock that lets one bedplate run decide and write at a time. It locks the directory itself, so it leaves no file."""
     if create:
         directory.mkdir(mode=0o755, parents=True, exist_ok=True)
     if not directory.is_dir():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How files travel to a node: one opaque string, so that Ansible can mask it as a whole and nothing else."""
+"""Pack files for a node into one opaque string, so that Ansible can mask all of it and nothing else."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pack(files: Sequence[DesiredFile]) -> str:
 
 
 def unpack(payload: str) -> list[DesiredFile]:
-    """Return what was packed."""
+    """Return the files of a packed string."""
     rows = json.loads(zlib.decompress(base64.b64decode(payload)))
     return [DesiredFile(**{**row, "content": _content(row["content"])}) for row in rows]
 

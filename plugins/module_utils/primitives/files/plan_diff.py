@@ -10,7 +10,7 @@ from .file_plan import Current, FileChange, FilePlan, Removal, default_owner
 
 Diff = dict[str, str]
 
-# As large as Ansible's own diffs get; beyond it nobody reads them.
+# The limit of Ansible's own diffs.
 _LARGEST = 100_000
 
 
@@ -46,7 +46,7 @@ def _changed(change: FileChange) -> list[Diff]:
     if change.content:
         after = _text(entry.content, change.hidden)
         shown = _shown(before, change.hidden)
-        if shown == after:  # both hidden or both only measured: say that they differ all the same
+        if shown == after:  # both hidden or both only measured: show that they differ
             after = after.rstrip("\n") + ", new\n"
         found.append(_entry(entry.path, shown, after, _note(before)))
     was = _attributes(before)

@@ -11,7 +11,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def write_problem(path: str | os.PathLike[str], error: OSError) -> str:
-    """Return what is wrong with writing a path; for a full disk with the file system's mount point and its free space."""
+    """Return why a path cannot be written; for a full disk also the file system's mount point and free space."""
     text = f"{os.fspath(path)}: cannot be written: {error.strerror or error}"
     if error.errno not in _FULL:
         return text

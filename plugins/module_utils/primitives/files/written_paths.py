@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Recognise a path that a run wrote, and describe one that somebody changed since."""
+"""Recognise a path that a run wrote, and describe a path that was changed later."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def paths_written(plan: FilePlan) -> dict[str, Written]:
 
 
 def path_now(path: str, before: Current) -> Current:
-    """Return the state of a path. A link to a directory is read as the directory, as when the plan was made."""
+    """Return the state of a path. A link to a directory is read as the directory, as in the plan."""
     now = probe(path)
     if now.kind == "link" and before.kind == "directory" and Path(path).is_dir():
         return probe(os.path.realpath(path))
@@ -43,12 +43,12 @@ def path_now(path: str, before: Current) -> Current:
 
 
 def is_changed_since(now: Current, before: Current, written: Iterable[Written]) -> bool:
-    """Return whether a path is neither as before the run nor as the run wrote it."""
+    """Return whether a path differs both from its state before the run and from the state that the run wrote."""
     return now != before and not any(_is_written(now, before, one) for one in written)
 
 
 def difference(path: str, now: Current, before: Current, written: Sequence[Written], sensitive: bool) -> str:
-    """Describe a path that was changed since; the checksum of a sensitive file is not shown."""
+    """Describe a path that was changed later; the checksum of a sensitive file is not shown."""
     wrote = f"the killed run wrote: {_words(written[-1], sensitive)}; " if written else ""
     try:
         changed = time.strftime(", last changed %Y-%m-%d %H:%M:%S UTC", time.gmtime(os.lstat(path).st_ctime))
@@ -62,7 +62,7 @@ def _after(change: FileChange) -> Written:
     entry = change.wanted
     if entry.state == "link":
         return Written("link", target=entry.target)
-    # A plan that is carried out has an owner and a group for every file; only one of check mode may lack them.
+    # A plan that is carried out has an owner and a group for every file; only a plan of check mode may have none.
     uid, gid = (-1 if number is None else number for number in (change.uid, change.gid))
     sha256 = digest(entry.content) if entry.state == "file" else ""
     return Written(entry.state, sha256, "", uid, gid, int(entry.mode, 8))
@@ -74,11 +74,11 @@ def _is_written(now: Current, before: Current, written: Written) -> bool:
     if now.kind == "link":
         return now.target == written.target
     if now.kind == "directory" and before.kind == "absent":
-        # It goes only if it is empty. A run that was killed may not have set its mode yet.
+        # It is removed only if it is empty. A killed run may not have set its mode yet.
         return True
     if now.kind == "file" and digest(now.content) != written.sha256:
         return False
-    # Owner, group and mode are set one after the other; a run may have been killed between them.
+    # Owner, group and mode are set one after the other; a run may have been killed between these steps.
     pairs = (
         (now.uid, before.uid, written.uid),
         (now.gid, before.gid, written.gid),

@@ -1,1 +1,1 @@
-"""Write sysctl and other settings that a boot forgets."""
+"""Write sysctl and other kernel settings that a reboot resets."""

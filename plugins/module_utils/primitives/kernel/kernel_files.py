@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings that are files of the kernel, which a boot forgets: written where they differ, and read back."""
+"""Write and compare kernel settings that are files and that a reboot resets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IDLE = "sys/devices/system/cpu/cpu[0-9]*/cpuidle/state[0-9]*/latency"
 
 @dataclass(frozen=True)
 class Write:
-    """A value for every file that fits a path with * and [...]; `optional`: a machine need not have any."""
+    """A value for every file that matches a path with * and [...]; `optional`: a machine may have no such file."""
 
     path: str
     value: str
@@ -24,12 +24,12 @@ class Write:
 
 
 def writes_from(data: Sequence[Mapping[str, Any]]) -> list[Write]:
-    """Return what is wanted, of JSON's objects."""
+    """Return the settings of JSON objects."""
     return [Write(str(one["path"]).lstrip("/"), str(one["value"]), bool(one.get("optional"))) for one in data]
 
 
 def chosen(text: str) -> str:
-    """Return the value of a file that may list what it takes.
+    """Return the value of a file that may list the allowed values.
 
     >>> chosen("always [madvise] never"), chosen("performance")
     ('madvise', 'performance')
@@ -39,7 +39,7 @@ def chosen(text: str) -> str:
 
 
 def fitting(root: Root, pattern: str) -> list[str]:
-    """Return the paths that fit a pattern, links of directories followed."""
+    """Return the paths that match a pattern; links to directories are followed."""
     found = [""]
     for part in pattern.strip("/").split("/"):
         if any(sign in part for sign in "*["):
@@ -50,32 +50,32 @@ def fitting(root: Root, pattern: str) -> list[str]:
 
 
 def apply(root: Root, wanted: Sequence[Write]) -> list[str]:
-    """Write what differs; return what the kernel did not take."""
+    """Write the values that differ; return what the kernel refused."""
     failed = []
     for one in wanted:
         paths = fitting(root, one.path)
         if not paths and not one.optional:
-            failed.append(f"/{one.path}: this machine has no such setting, and {one.value} is wanted")
+            failed.append(f"/{one.path}: cannot be set to {one.value}: this machine has no such setting")
         for path in paths:
             if chosen(root.text(path) or "") == one.value:
                 continue
             try:
                 root.find(path).write_text(f"{one.value}\n")
             except OSError as error:
-                failed.append(f"/{path}: the kernel does not take {one.value}: {error.strerror}")
+                failed.append(f"/{path}: the kernel refused {one.value}: {error.strerror}")
                 continue
             if (there := chosen(root.text(path) or "")) != one.value:
-                failed.append(f"/{path}: {one.value} was written, and it is {there or 'empty'}")
+                failed.append(f"/{path}: {one.value} was written, but the file reads {there or 'empty'}")
     return failed
 
 
 def drift(root: Root, wanted: Sequence[Write]) -> Iterator[Finding]:
-    """Compare the files; of many that are alike the first one is told, with their number."""
+    """Compare the files; of many equal differences, the first one is reported with their number."""
     for one in wanted:
         paths = fitting(root, one.path)
         wrong = [(path, there) for path in paths if (there := chosen(root.text(path) or "")) != one.value]
         if not paths and not one.optional:
-            fix = "this kernel or this machine has no such setting: take it out of the role's variables"
+            fix = "this kernel or this machine has no such setting: remove it from the role's variables"
             yield Finding("kernel-file", f"/{one.path}", one.value, "no such file", fix)
         if wrong:
             path, there = wrong[0]
@@ -90,7 +90,7 @@ def drift(root: Root, wanted: Sequence[Write]) -> Iterator[Finding]:
 
 
 def idle_states(root: Root, most: int | None) -> list[Write]:
-    """Return the switches of the cores' idle states: off for those that take longer to leave than `most` microseconds."""
+    """Return writes for the cores' idle states that disable those with an exit latency of more than `most` microseconds."""
     found = []
     for path in fitting(root, IDLE):
         latency = root.text(path) or ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a unit that brings this machine to its settings has in common with another one."""
+"""Share the main program of the units that apply settings to this machine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Apply = Callable[[Root, Mapping[str, Any]], Iterable[str]]
 
 
 def main(arguments: Sequence[str], apply: Apply, role: str) -> int:
-    """Bring this machine to the settings of a file, and return an exit code.
+    """Apply the settings of a file to this machine, and return an exit code.
 
-    `arguments` are SETTINGS [ROOT]: JSON as the role wrote it, and where the machine's root is. `apply` yields what failed, after all has
-    been tried; each is a line of the journal.
+    `arguments` are SETTINGS [ROOT]: the JSON file that the role wrote, and the machine's root directory. `apply` yields the failures after
+    it has tried everything; each becomes a line of the journal.
     """
     root = Root(arguments[1] if len(arguments) > 1 else "/")
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""sysctl settings: what the kernel has, and who else on the machine wants to set the same ones."""
+"""Apply and compare sysctl settings, and find other files that set the same keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...common.finding import WARNING, Finding
 from ...common.sysfs import Root
 
 FILE = "etc/sysctl.d/60-bedplate.conf"
-# In the order in which systemd-sysctl prefers one of several files of a name; /etc/sysctl.conf is read by procps alone, last of all.
+# systemd-sysctl's order of preference for files with one name; only procps reads /etc/sysctl.conf, and reads it last.
 DIRECTORIES = ("etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d")
 _LINE = re.compile(r"\s*(-?)\s*([^\s=#;][^=]*?)\s*(?:=\s*(.*?)\s*)?\Z")
 _OLD = "etc/sysctl.conf"
@@ -20,21 +20,21 @@ _OLD = "etc/sysctl.conf"
 
 @dataclass(frozen=True)
 class SysctlLine:
-    """A line of a file: where it stands, the key with dots, and the value."""
+    """A line of a file: its place, the key with dots, and the value."""
 
     file: str
     line: int
     key: str
-    value: str | None  # None: whatever else would set the key is to leave it alone
+    value: str | None  # None: the key is excluded from patterns
 
     @property
     def place(self) -> str:
-        """File and line, as a person looks for them."""
+        """Return file and line."""
         return f"/{self.file}:{self.line}"
 
 
 def dotted(key: str) -> str:
-    """Return a key as sysctl writes it: the first sign that parts it says which of the two signs does.
+    """Return a key as sysctl writes it: the first separator (. or /) decides which of the two is the separator.
 
     >>> dotted("net/ipv4/conf/eth0.100/rp_filter"), dotted("vm.swappiness")
     ('net.ipv4.conf.eth0/100.rp_filter', 'vm.swappiness')
@@ -53,12 +53,12 @@ def path_of(key: str) -> str:
 
 
 def equal(one: str, other: str) -> bool:
-    """Return whether two values are the same to the kernel, which parts numbers by tabs."""
+    """Return whether the kernel treats two values as equal: it separates numbers by tabs."""
     return one.split() == other.split()
 
 
 def settings(lines: Sequence[str], file: str) -> Iterator[SysctlLine]:
-    """Yield what a file of sysctl.d sets, or leaves out by a line with a dash and a key alone."""
+    """Yield the settings of a sysctl.d file; a line with a dash and only a key excludes the key."""
     for number, line in enumerate(lines, 1):
         match = _LINE.match(line)
         if match and match[2][0] not in "#;" and (match[3] is not None or match[1]):
@@ -66,7 +66,7 @@ def settings(lines: Sequence[str], file: str) -> Iterator[SysctlLine]:
 
 
 def read_at_boot(root: Root) -> Iterator[SysctlLine]:
-    """Yield the lines that systemd-sysctl reads, in its order: by the names of files, of which one hides another of its name."""
+    """Yield the lines that systemd-sysctl reads, in its order: sorted by file name, where one file may hide another of its name."""
     files: dict[str, str] = {}
     for directory in DIRECTORIES:
         for name in root.names(directory):
@@ -77,24 +77,24 @@ def read_at_boot(root: Root) -> Iterator[SysctlLine]:
 
 
 def at_next_boot(root: Root, key: str) -> SysctlLine | None:
-    """Return the line from which systemd-sysctl takes a key: the last one that names it, else the last pattern that fits."""
+    """Return the line from which systemd-sysctl takes a key: the last one that names it, else the last pattern that matches."""
     last = pattern = None
     for one in read_at_boot(root):
         if one.key == key:
             last = one
         elif is_pattern(one.key) and one.value is not None and fits(one.key, key):
             pattern = one
-    # What is named is left alone by patterns, also by a line that says to leave it alone.
+    # A key that a line names is not set by patterns, even if the line only excludes it.
     return last or pattern
 
 
 def is_pattern(key: str) -> bool:
-    """Return whether a key stands for many."""
+    """Return whether a key is a pattern."""
     return any(sign in key for sign in "*?[")
 
 
 def fits(pattern: str, key: str) -> bool:
-    """Return whether a key is one of those that a pattern stands for; a star ends at a slash of /proc/sys.
+    """Return whether a key matches a pattern; a star does not cross a slash of /proc/sys.
 
     >>> fits("net.ipv4.conf.*.rp_filter", "net.ipv4.conf.eth0.rp_filter"), fits("net.*.rp_filter", "net.ipv4.conf.eth0.rp_filter")
     (True, False)
@@ -104,7 +104,7 @@ def fits(pattern: str, key: str) -> bool:
 
 
 def conflicts(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield who else sets a key that is ours: an error where it wins at the next boot, else a warning, as one key has one owner."""
+    """Yield other lines that set a key of bedplate: an error if the line wins at the next boot, else a warning."""
     lines = [*read_at_boot(root), *_of_procps(root)]
     for key, value in wanted.items():
         winner = at_next_boot(root, key)
@@ -113,23 +113,23 @@ def conflicts(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
             if one.file == FILE or not names_it or (one.value is not None and equal(one.value, value)):
                 continue
             if one == winner:
-                fix = f"take it out there, or {key} out of node_tuning_sysctl"
-                found = "left alone at boot" if one.value is None else one.value
+                fix = f"remove it there, or remove {key} from node_tuning_sysctl"
+                found = "not set at boot" if one.value is None else one.value
                 yield Finding("sysctl", f"sysctl {key}", value, found, fix, overridden_by=one.place)
             elif one.value is not None:
-                fix = "`sysctl --system` would set it; take it out there" if one.file == _OLD else "take it out there"
+                fix = "`sysctl --system` would set it; remove it there" if one.file == _OLD else "remove it there"
                 yield Finding("sysctl-loser", f"sysctl {key}", value, one.value, fix, WARNING, overridden_by=one.place)
 
 
 def _of_procps(root: Root) -> Iterator[SysctlLine]:
-    """Yield the lines of the old file, which systemd-sysctl reads only through a link in sysctl.d."""
+    """Yield the lines of /etc/sysctl.conf, which systemd-sysctl reads only through a link in sysctl.d."""
     links = (root.name(root.find(f"{folder}/{name}")) for folder in DIRECTORIES for name in root.names(folder))
     if f"/{_OLD}" not in links:
         yield from settings(root.lines(_OLD), _OLD)
 
 
 def drift(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare what the kernel has."""
+    """Compare the values in the kernel."""
     for key, value in wanted.items():
         there = root.text(path_of(key), needed=False)
         if there is None:
@@ -146,16 +146,16 @@ def drift(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def apply(root: Root, wanted: Mapping[str, str]) -> list[str]:
-    """Set what differs; return what the kernel did not take."""
+    """Set the keys that differ; return what the kernel refused."""
     failed = []
     for key, value in wanted.items():
         path = path_of(key)
         there = root.text(path, needed=False)
         if there is None:
-            failed.append(f"sysctl {key}: this kernel has no such key, and {value} is wanted")
+            failed.append(f"sysctl {key}: cannot be set to {value}: this kernel has no such key")
         elif not equal(there, value):
             try:
                 root.find(path).write_text(f"{value}\n")
             except OSError as error:
-                failed.append(f"sysctl {key}: the kernel does not take {value}: {error.strerror}")
+                failed.append(f"sysctl {key}: the kernel refused {value}: {error.strerror}")
     return failed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide which packages a task of bedplate.cluster.deploy installs, and keep their versions by holds of apt or locks of dnf."""
+"""Decide which packages a task of bedplate.cluster.deploy installs, and fix their versions by apt holds or dnf locks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .dpkg import Held, Holds
 
 @dataclass(frozen=True)
 class DeployedPackages:
-    """The packages of one task. The arguments are those of bedplate.cluster.deploy, which documents them."""
+    """Packages of one task. The arguments are those of bedplate.cluster.deploy, which documents them."""
 
     manager: str
     manifest: str | None
@@ -33,7 +33,7 @@ class DeployedPackages:
         return dpkg.of_other_versions(patterns, version, self.run)
 
     def to_install(self) -> dict[str, Any]:
-        """Return what the package manager installs or changes; empty when there is nothing to do. RpmError: no records of rpm."""
+        """Return the packages to install or change; empty if nothing is to do. Raises RpmError if rpm's records cannot be read."""
         if not self.packages:
             return {}
         records = rpm if self._on_dnf else dpkg
@@ -43,7 +43,7 @@ class DeployedPackages:
             return {}
         to_install = [*found.missing, *others]
         unknown = [] if self._on_dnf else dpkg.unknown(to_install, self.run)
-        # dnf finds out itself what it has not read yet, but for a while it asks nobody.
+        # dnf finds repositories that it has not read yet, but trusts its cached lists for a while.
         outdated = not self._on_dnf and (bool(unknown) or dpkg.outdated())
         if self._on_dnf and not self.check and any("=" in one for one in to_install):
             rpm.expire_lists(self.run)
@@ -56,26 +56,26 @@ class DeployedPackages:
         }
 
     def before_sources(self, sources: Sequence[DesiredFile]) -> list[str]:
-        """Return the packages to install before the sources are written: the plugin of dnf into whose file they put lines."""
+        """Return the packages to install before the sources are written: the dnf plugin whose configuration gets lines."""
         locked = self._on_dnf and rpm.LOCKS in {entry.path for entry in sources}
         if locked and not self.check and not Path(rpm.LOCKS).exists():
             return [rpm.LOCKS_PLUGIN]
         return []
 
     def apply_holds(self) -> Held:
-        """Hold the packages by apt, and release those that this manifest no longer names. HoldsError: apt-mark failed."""
+        """Hold the packages by apt, and release those that this manifest no longer names. Raises HoldsError if apt-mark failed."""
         if not self.manifest or self._on_dnf:
             return Held([], [])
-        # A pattern may match a package that is named as well.
+        # A pattern may match a package that is also named.
         wanted = dict.fromkeys([*self.hold, *dpkg.installed_names(self.follow, self.run)])
         return Holds(self.state_directory, self.run).apply(self.manifest, [*wanted], self.check)
 
     def locks(self, followers: Sequence[str]) -> list[DesiredFile] | None:
-        """Return the lines that keep the followers by dnf as they are; None where apt does it. RpmError: no records of rpm."""
+        """Return the lines that lock the followers' versions in dnf; None for apt. Raises RpmError if rpm's records cannot be read."""
         if not self.manifest or not self._on_dnf:
             return None
         lines = rpm.followers_locks(followers, self.run)
-        text = "".join(f"{line}\n" for line in ("# what came with it, as it came", *lines))
+        text = "".join(f"{line}\n" for line in ("# installed as dependencies, locked at the installed version", *lines))
         return [DesiredFile(rpm.LOCKS, state="block", content=text.encode())] if lines else []
 
     @property

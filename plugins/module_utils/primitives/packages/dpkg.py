@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packages a machine lacks, from dpkg's own records: one read, where apt opens its whole cache to say the same."""
+"""Find missing packages in dpkg's own records: one read, while apt would open its whole cache for this."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...common.files import atomic_write
 from ...common.versions import matches, without_epoch
 
 EXTENDED_STATES = Path("/var/lib/apt/extended_states")
-# name, name:architecture, name=version, name=version*, name=*; apt alone understands the rest, such as name/release.
+# name, name:architecture, name=version, name=version*, name=*; only apt can resolve other forms, such as name/release.
 _PLAIN = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(?::(?P<arch>[a-z0-9-]+))?(?:=(?P<version>[^*?\[\s]+\*?|\*))?\Z")
 _FORMAT = "${Package}\\t${Architecture}\\t${db:Status-Status}\\t${Version}\\n"
 
 
 @dataclass(frozen=True)
 class MissingPackages:
-    """What apt is to do: install `missing`, and keep `passing`, which are there for others only and would go with them."""
+    """Work for apt: install `missing`, and mark `passing` as manual, which apt would remove with the packages that need them."""
 
     missing: list[str]
     passing: list[str]
@@ -34,39 +34,39 @@ def missing_packages(
     run: Callable[[list[str]], Outcome] = command.run,
     states: Path | None = None,
 ) -> MissingPackages:
-    """Return the packages of which dpkg's records do not show that they are installed for good, as they were asked for.
+    """Return the packages that dpkg's records do not show as installed permanently and in the requested form.
 
-    What only apt can tell, a virtual package for one, counts as missing.
+    A package that only apt can resolve, such as a virtual package, counts as missing.
     """
     parsed = {entry: _PLAIN.match(entry) for entry in wanted}
     names = sorted({found["name"] for found in parsed.values() if found})
     if not names:
         return MissingPackages(list(wanted), [])
-    # dpkg itself is asked for with them, for its architecture is this machine's.
+    # Query dpkg itself as well, to learn this machine's architecture.
     said = run(["dpkg-query", "--show", f"--showformat={_FORMAT}", "--", "dpkg", *names])
     versions = dict(_installed(said.stdout))
     native = next((arch for name, arch in versions if name == "dpkg"), "")
     there = {entry: _place(found, native, versions) for entry, found in parsed.items() if found}
     automatic = _automatic(states or EXTENDED_STATES)
-    # apt records what serves every architecture under the machine's own.
+    # apt records packages of architecture `all` under the machine's own.
     passing = [entry for entry, at in there.items() if at and automatic & {at, (at[0], native)}]
     return MissingPackages([entry for entry in parsed if not there.get(entry)], passing)
 
 
 def mismatched(followers: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> list[str]:
-    """Return name=version of what is installed of the followers in another version; one that is a name alone is never astray."""
+    """Return name=version of installed followers in another version; a follower without a version never mismatches."""
     return strayed(_followers(followers, run), matches)
 
 
 def installed_names(followers: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> list[str]:
-    """Return the names of what is installed of the followers, in whichever version."""
+    """Return the names of the installed followers, in any version."""
     return [name for there in _followers(followers, run).values() for name in there]
 
 
 def _followers(followers: Sequence[str], run: Callable[[list[str]], Outcome]) -> dict[str, dict[str, list[str]]]:
     if not followers:
         return {}
-    # dpkg takes patterns as they are.
+    # dpkg accepts these patterns unchanged.
     said = run(["dpkg-query", "--show", f"--showformat={_FORMAT}", "--", *map(name_of, followers)])
     there: dict[str, list[str]] = {}
     for (name, _arch), version in _installed(said.stdout):
@@ -77,7 +77,7 @@ def _followers(followers: Sequence[str], run: Callable[[list[str]], Outcome]) ->
 def of_other_versions(
     patterns: Sequence[str], version: str, run: Callable[[list[str]], Outcome] = command.run
 ) -> dict[str, str]:
-    """Return name -> version of the installed packages that match a pattern and are of another version, epochs aside."""
+    """Return name -> version of the installed packages that match a pattern and have another version, ignoring epochs."""
     found = _followers(patterns, run)
     return {
         name: one
@@ -89,12 +89,12 @@ def of_other_versions(
 
 
 def offered(names: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> dict[str, list[str]]:
-    """Return name -> versions that apt's lists have, newest first."""
+    """Return name -> versions in apt's lists, newest first."""
     return versions_of(run(["apt-cache", "madison", *names]).stdout, names)
 
 
 def versions_of(text: str, names: Sequence[str]) -> dict[str, list[str]]:
-    """Read `apt-cache madison NAMES`.
+    """Parse the output of `apt-cache madison NAMES`.
 
     >>> versions_of(" slurmd | 24.11.5-4 | http://deb.debian.org/debian trixie/main amd64 Packages", ["slurmd", "munge"])
     {'slurmd': ['24.11.5-4'], 'munge': []}
@@ -107,14 +107,14 @@ def versions_of(text: str, names: Sequence[str]) -> dict[str, list[str]]:
 
 
 def name_of(entry: str) -> str:
-    """Return name, or pattern of names, of name=version."""
+    """Return the name, or name pattern, of name=version."""
     return entry.partition("=")[0]
 
 
 def followed(followers: Sequence[str], there: Mapping[str, Sequence[str]]) -> dict[str, dict[str, list[str]]]:
-    """Return entry -> name -> versions of what is there of name=version or name, where a name may be a pattern.
+    """Return entry -> name -> installed versions for entries name=version or name; a name may be a pattern.
 
-    Each package is of one entry: the one with its name, or else the first whose pattern it matches.
+    Each package belongs to one entry: the one with its name, or else the first whose pattern it matches.
 
     >>> followed(["*-12-9", "libcublas-12-9=1"], {"libcublas-12-9": ["1"], "cuda-nvcc-12-9": ["2"]})
     {'*-12-9': {'cuda-nvcc-12-9': ['2']}, 'libcublas-12-9=1': {'libcublas-12-9': ['1']}}
@@ -129,7 +129,7 @@ def followed(followers: Sequence[str], there: Mapping[str, Sequence[str]]) -> di
 
 
 def strayed(found: Mapping[str, Mapping[str, Sequence[str]]], is_version: Callable[[str, str], bool]) -> list[str]:
-    """Return name=version of those that `followed` found of which one is not of the version that its entry wants."""
+    """Return name=version of the packages from `followed` that have a version other than their entry's."""
     return [
         f"{name}={version}"
         for entry, there in found.items()
@@ -144,7 +144,7 @@ class HoldsError(Exception):
 
 @dataclass(frozen=True)
 class Held:
-    """What was done, or is to be done: packages that are held now, and those that are no longer."""
+    """Changes, done or predicted: packages that are held now, and packages that are released."""
 
     hold: list[str]
     unhold: list[str]
@@ -156,18 +156,18 @@ class Held:
 
 
 class Holds:
-    """The packages that apt is not to change by itself, and which of them are held by whose wish."""
+    """Packages that apt must not change by itself, and the manifests that hold each."""
 
     def __init__(self, directory: Path, run: Callable[[list[str]], Outcome] = command.run) -> None:
         self.record = directory / "holds.json"
         self.run = run
 
     def of(self, manifest: str) -> list[str]:
-        """Return what a manifest wants held."""
+        """Return the packages that a manifest holds."""
         return self._recorded().get(manifest, [])
 
     def apply(self, manifest: str, wanted: Sequence[str], check: bool) -> Held:
-        """Hold the packages of a manifest, and let go those that it alone once wanted held."""
+        """Hold the packages of a manifest, and release those that no manifest holds any more."""
         recorded = self._recorded()
         before = recorded.get(manifest, [])
         if not wanted and not before:
@@ -189,7 +189,7 @@ class Holds:
     def _mark(self, verb: str, *names: str) -> str:
         outcome = self.run(["apt-mark", verb, *names])
         if outcome.code != 0:
-            raise HoldsError(f"apt-mark {verb} {' '.join(names)}: {outcome.text or 'nothing was said'}")
+            raise HoldsError(f"apt-mark {verb} {' '.join(names)}: {outcome.text or 'no output'}")
         return outcome.stdout
 
     def _recorded(self) -> dict[str, list[str]]:
@@ -205,15 +205,15 @@ class Holds:
 
 
 def outdated(apt: Path = Path("/etc/apt"), lists: Path = Path("/var/lib/apt/lists")) -> bool:
-    """Return whether apt read its lists before its sources were last changed, by whom and in which run ever."""
+    """Return whether apt read its lists before its sources were last changed, by any program or run."""
     sources = [apt / "sources.list", apt / "sources.list.d", *sorted((apt / "sources.list.d").glob("*"))]
     stamps = [path.stat().st_mtime for path in sources if path.exists()]
-    # Of one moment: the clock of a file system has steps.
+    # Equal times count as outdated: file system clocks have steps.
     return not lists.exists() or max(stamps, default=0.0) >= lists.stat().st_mtime
 
 
 def unknown(wanted: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> list[str]:
-    """Return those of name=version of which apt's lists have no such version, as when a site has added it since they were read."""
+    """Return the name=version entries that apt's lists lack, for example because the site added the version after they were read."""
     parsed = {entry: found for entry in wanted if (found := _PLAIN.match(entry)) and found["version"]}
     if not parsed:
         return []
@@ -227,7 +227,7 @@ def unknown(wanted: Sequence[str], run: Callable[[list[str]], Outcome] = command
 
 
 def _place(found: re.Match[str], native: str, versions: Mapping[tuple[str, str], str]) -> tuple[str, str] | None:
-    """Return name and architecture under which a package is installed as asked."""
+    """Return name and architecture under which a package is installed in the requested form."""
     for at in ((found["name"], found["arch"] or native), (found["name"], "all")):
         if at in versions and matches(versions[at], found["version"] or ""):
             return at
@@ -242,7 +242,7 @@ def _installed(text: str) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _automatic(states: Path) -> set[tuple[str, str]]:
-    """Return (name, architecture) of what apt would remove with the packages that need it."""
+    """Return (name, architecture) of the packages that apt would remove together with those that need them."""
     try:
         stanzas = states.read_text().split("\n\n")
     except FileNotFoundError:

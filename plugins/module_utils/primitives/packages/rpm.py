@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which packages a machine of rpm lacks, how dnf is asked for a version, and which packages its versionlock keeps as they are."""
+"""Find missing packages in rpm's records, write version specifications for dnf, and read its versionlock."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .dpkg import MissingPackages, followed, name_of, strayed
 Run = Callable[[list[str]], Outcome]
 LOCKS = "/etc/dnf/plugins/versionlock.list"
 LOCKS_PLUGIN = "python3-dnf-plugin-versionlock"
-"""It brings the file, and with it the plugins' core, of which `dnf download` is."""
+"""Package with versionlock's file; it depends on the core plugins, which contain `dnf download`."""
 NONE = "!"
-"""In the place of a version: dnf is to take none, neither another one."""
+"""Marker instead of a version: dnf must not install any version."""
 LOCKS_CONFIGURATION = Path("/etc/dnf/plugins/versionlock.conf")
 _FORMAT = "%{NAME}\\t%{EPOCHNUM}:%{VERSION}-%{RELEASE}\\n"
 
@@ -29,7 +29,7 @@ class RpmError(Exception):
 
 
 def spec(name: str, version: str = "*") -> str:
-    """Return how dnf is asked for a version, which may be a pattern; without an epoch it is of any.
+    """Return dnf's specification of a version, which may be a pattern; without an epoch, any epoch matches.
 
     >>> spec("libnvidia-ml", "3:1.2-*"), spec("cuda-toolkit", "12.9.*"), spec("nvlsm")
     ('libnvidia-ml-3:1.2-*', 'cuda-toolkit-12.9.*-*', 'nvlsm')
@@ -40,7 +40,7 @@ def spec(name: str, version: str = "*") -> str:
 
 
 def lock(name: str, version: str) -> str:
-    """Return the line of versionlock's list that leaves of a package this version alone, on every architecture.
+    """Return the versionlock line that allows only this version of a package, on every architecture.
 
     >>> lock("kernel-core", "5.14.0-1.el9")
     'kernel-core-5.14.0-1.el9.*'
@@ -49,7 +49,7 @@ def lock(name: str, version: str) -> str:
 
 
 def is_version(installed: str, asked: str) -> bool:
-    """Return whether epoch:version-release is what was asked for; without an epoch that of any, with a * at the end whatever follows.
+    """Return whether epoch:version-release matches the request; without an epoch, any epoch matches; a final * matches any rest.
 
     >>> [is_version("3:1.2-1.el9", one) for one in ("", "3:1.2-*", "1.2-1.el9", "2:1.2-*", "1.2.*")]
     [True, True, True, False, False]
@@ -63,22 +63,21 @@ def is_version(installed: str, asked: str) -> bool:
 
 
 def installed(names: Sequence[str], run: Run = command.run) -> dict[str, list[str]]:
-    """Return name -> epoch:version-release of all that is installed of names, or of patterns of them, by one call.
+    """Return name -> epoch:version-release of all installed packages that match names or patterns, by one call.
 
-    RpmError: there is no rpm, or no records.
+    Raises RpmError if rpm or its records are missing.
     """
     found: dict[str, list[str]] = {}
     if not names:
         return found
-    # With rpm itself, so that a machine whose records are empty is no machine without these packages. Only with --all does it take
-    # patterns, and then those of its own, in which a set of characters is another thing.
+    # rpm accepts patterns only with --all, and in a syntax of its own, in which a set of characters means something else.
     patterns = any(set(name) & set("*?[") for name in names)
     asked = ["--all", *(re.sub(r"\[[^]]*\]", "*", name) for name in names)] if patterns else ["--", *names]
     said = run(["rpm", "-q", "--queryformat", _FORMAT, *asked])
     if said.code in (None, 127) or "error:" in said.stderr:
         raise RpmError(
-            f"rpm -q: {said.text or 'nothing was said'}. The packages of this machine are to be dnf's; if it has another system, "
-            "name that one in the cluster file (gpu_stack.os)"
+            f"rpm -q: {said.text or 'no output'}. The cluster file states a system with dnf for this machine. If it has another system, "
+            "state that one in the cluster file (gpu_stack.os)"
         )
     for line in said.stdout.splitlines():
         name, tab, version = line.partition("\t")
@@ -88,7 +87,7 @@ def installed(names: Sequence[str], run: Run = command.run) -> dict[str, list[st
 
 
 def missing_packages(wanted: Sequence[str], run: Run = command.run) -> MissingPackages:
-    """Return the packages, as name or name=version, of which none is installed as asked. rpm knows of none that is there for others."""
+    """Return the packages, as name or name=version, that are not installed as requested. rpm has no automatic packages."""
     parsed = _parsed(wanted)
     there = installed([*parsed], run)
     return MissingPackages(
@@ -102,20 +101,20 @@ def missing_packages(wanted: Sequence[str], run: Run = command.run) -> MissingPa
 
 
 def mismatched(followers: Sequence[str], run: Run = command.run) -> list[str]:
-    """Return name=version of what is installed of the followers in another version; one that is a name alone is never astray."""
+    """Return name=version of installed followers in another version; a follower without a version never mismatches."""
     return strayed(followed(followers, installed([*map(name_of, followers)], run)), is_version)
 
 
 def installed_names(followers: Sequence[str], run: Run = command.run) -> list[str]:
-    """Return the names of what is installed of the followers, in whichever version."""
+    """Return the names of the installed followers, in any version."""
     there = followed(followers, installed([*map(name_of, followers)], run))
     return [name for versions in there.values() for name in versions]
 
 
 def followers_locks(followers: Sequence[str], run: Run = command.run) -> list[str]:
-    """Return the lines that keep what is installed of the followers without a version as it is.
+    """Return the lines that lock the installed versions of followers without a stated version.
 
-    Those with a version are locked to that one by whoever states it, before they are installed.
+    Followers with a stated version are locked by the caller, before they are installed.
     """
     there = followed(followers, installed([*map(name_of, followers)], run))
     return [
@@ -128,7 +127,7 @@ def followers_locks(followers: Sequence[str], run: Run = command.run) -> list[st
 
 
 def specs(packages: Sequence[str]) -> list[str]:
-    """Return packages as dnf is asked for them.
+    """Return dnf's specifications of packages.
 
     >>> specs(["dkms", "libnvidia-ml=3:1.2-*"])
     ['dkms', 'libnvidia-ml-3:1.2-*']
@@ -137,12 +136,12 @@ def specs(packages: Sequence[str]) -> list[str]:
 
 
 def expire_lists(run: Run = command.run) -> None:
-    """Have dnf ask its repositories at its next start, however new its lists are: a site may just have added a version."""
+    """Make dnf read its repositories again at its next start: the site may just have added a version."""
     run(["dnf", "--quiet", "clean", "expire-cache"])
 
 
 def locks(configuration: Path = LOCKS_CONFIGURATION) -> frozenset[str]:
-    """Return the lines by which versionlock keeps packages; none where it is not installed or off. It reads them at every start of dnf."""
+    """Return versionlock's lines; none if it is not installed or is disabled. dnf reads them at every start."""
     settings = configparser.ConfigParser(interpolation=None)
     try:
         settings.read_string(configuration.read_text())
@@ -155,7 +154,7 @@ def locks(configuration: Path = LOCKS_CONFIGURATION) -> frozenset[str]:
 
 
 def held(wanted: Mapping[str, str], lines: frozenset[str]) -> frozenset[str]:
-    """Return those of name -> version that are locked to this version, or of which dnf is to take none, which NONE asks for.
+    """Return the names that are locked to their version, or, if the version is NONE, are excluded.
 
     Any version, "*", needs no lock.
     """
@@ -167,7 +166,7 @@ def held(wanted: Mapping[str, str], lines: frozenset[str]) -> frozenset[str]:
 
 
 def kept(followers: Sequence[str], lines: frozenset[str], run: Run = command.run) -> frozenset[str]:
-    """Return the names of what is installed of the followers, which have no version, and locked as it is."""
+    """Return the names of installed followers without a stated version that are locked at their installed version."""
     found = followed(followers, installed(followers, run))
     return frozenset(
         name

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files a running unit has read: those that changed before it was started, and those it was told to read again.
+"""Determine which files a running unit has read: files from before its start, and files that it has reloaded.
 
-A file's time of change (ctime) is compared with the start of the unit. What no comparison can tell is kept in
-``/var/lib/bedplate/units.json``: files that were read again without a start, and files from a clock that was set back since.
+A file's time of change (ctime) is compared with the start of the unit. Two cases are recorded in ``/var/lib/bedplate/units.json`` since no
+comparison shows them: files that were reloaded without a start, and files written before the clock was set back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE_NAME = "units.json"
 
 
 class Applied:
-    """The record of one machine; it is written only when something was applied that its times do not show."""
+    """Record of one machine; it is written only if the files' times do not show that a unit has read them."""
 
     def __init__(self, directory: Path) -> None:
         """Read the record; without a readable one, a unit may be restarted or reloaded once more than needed."""
@@ -30,9 +30,9 @@ class Applied:
             self._known = {}
 
     def changed(self, unit: str, started: float, paths: Iterable[str]) -> list[str]:
-        """Return the files that a unit, started at a moment of the monotonic clock, has not read as they are now.
+        """Return the files that changed after a unit read them; `started` is a time of the monotonic clock.
 
-        The inode's time counts, since a package gives a file the date on which it was built.
+        The inode's time counts, since a package sets a file's modification time to its build date.
         """
         if started <= 0:
             return []
@@ -41,7 +41,7 @@ class Applied:
         return [path for path in paths if (now := _changed_at(path)) > start and known.get(path) != now]
 
     def unread(self, unit: str, paths: Iterable[str]) -> list[str]:
-        """Return the files of which it is not on record that a unit was told to read them as they are now.
+        """Return the files whose present state is not recorded as reloaded by a unit.
 
         The start of the unit does not count: slurmctld reads its files then, and its nodes still have the old ones.
         """
@@ -49,14 +49,14 @@ class Applied:
         return [path for path in paths if (now := _changed_at(path)) and known.get(path) != now]
 
     def remember(self, unit: str, stamps: Mapping[str, int]) -> None:
-        """Record that a unit has read files as they were when `stamps_of` looked."""
+        """Record that a unit has read files in the state that `stamps_of` saw."""
         known = self._known.get(unit, {})
         if any(known.get(path) != changed for path, changed in stamps.items()):
             self._known[unit] = {**known, **stamps}
             self._save()
 
     def remember_start(self, unit: str, paths: Iterable[str]) -> None:
-        """Record, of the files that a unit has just been started with, those whose time is still to come."""
+        """Record, of the files that a unit was just started with, those with a time in the future."""
         self.remember(unit, {path: changed for path, changed in stamps_of(paths).items() if changed > time.time_ns()})
 
     def _save(self) -> None:
@@ -66,12 +66,12 @@ class Applied:
 
 
 def stamps_of(paths: Iterable[str]) -> dict[str, int]:
-    """Return when each file changed, of those that are there."""
+    """Return the time of change of each existing file."""
     return {path: changed for path in paths if (changed := _changed_at(path))}
 
 
 def _changed_at(path: str) -> int:
-    """Return when a file changed, in nanoseconds since 1970; 0 when it is not there."""
+    """Return when a file changed, in nanoseconds since 1970; 0 if it does not exist."""
     try:
         return Path(path).stat().st_ctime_ns
     except OSError:

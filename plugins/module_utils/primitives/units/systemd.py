@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring the systemd units of this machine to the wanted state: one read for all of them, one call for each kind of change."""
+"""Change the systemd units of this machine to the desired state: one read for all, one call for each kind of change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Run = Callable[[list[str], float], Outcome]
 
 
 class UnitsError(Exception):
-    """Units that are not as wanted; the text is whole."""
+    """Units that are not in the desired state; the text is complete."""
 
 
 class Systemd:
@@ -57,9 +57,9 @@ class Systemd:
         self.settle = settle
         self.timeout = timeout
         self.run = run
-        # Files that this run changes; in check mode they are as old as ever.
+        # Files that this run changes; in check mode they still have their old times.
         self.touched = touched
-        # Is given the plan of drop-ins before they are written.
+        # Called with the plan of drop-ins before they are written.
         self.keep = keep
         self.proof_timeout = 30.0
         self.began = time.time()
@@ -69,13 +69,13 @@ class Systemd:
     def apply(
         self, units: Sequence[Unit], state_directory: Path, unit_directory: str = UNIT_DIRECTORY
     ) -> dict[str, Any]:
-        """Bring the units to the wanted state, and return the result of an Ansible module."""
+        """Change the units to the desired state, and return the result of an Ansible module."""
         units = [unit.where(_text_of(unit)) for unit in units]
         names = [unit.name for unit in units]
         before = seen = self._show(names)
         first = decide_files(units, seen, self.check)
         if first.problems and not self.check:
-            # A unit file that came since systemd last read its directories.
+            # A unit file may be newer than systemd's last read of its directories.
             self._systemctl("daemon-reload", [])
             before = seen = self._show(names)
             first = decide_files(units, seen, self.check)
@@ -104,7 +104,7 @@ class Systemd:
                 decision.verbs["start"].remove(name)
         if not self.check:
             failed = [name for name in decision.of("start", "restart") if seen[name].active == "failed"]
-            if failed:  # or systemd may refuse: started too often
+            if failed:  # otherwise systemd may refuse: started too often
                 self._systemctl("reset-failed", failed)
         said = self._do(decision, "stop", "restart", "reload", "start")
         if not self.check:
@@ -113,7 +113,7 @@ class Systemd:
                 applied.remember_start(name, by_name[name].restart_after)
 
     def _reload(self, units: Sequence[Unit], seen: dict[str, UnitState], applied: Applied) -> None:
-        """Have units that run read again what changed since they were last told to."""
+        """Reload running units whose files changed since their last reload."""
         started = {name for verb in ("start", "restart") for name in self.verbs.get(verb, ())}
         for unit in units:
             if not (seen[unit.name].running or unit.name in started):
@@ -138,7 +138,7 @@ class Systemd:
             raise UnitsError(f"{unit.name}: {' '.join(words)}: {said}{self._evidence(unit.name)}")
 
     def _prove_work(self, units: Sequence[Unit]) -> None:
-        """Prove units that were brought up or reloaded."""
+        """Prove units that were started or reloaded."""
         if self.check:
             return
         done = {name for verb in ("start", "restart", "reload") for name in self.verbs.get(verb, ())}
@@ -167,28 +167,28 @@ class Systemd:
             time.sleep(min(1.0, self.settle))
 
     def read(self, names: Sequence[str]) -> dict[str, UnitState]:
-        """Return units as systemd sees them."""
+        """Return the state of units from systemd."""
         return self._show(names)
 
     def put_down(self, name: str, disable: bool) -> None:
-        """Stop a unit, and disable it if asked to; one that is absent is down."""
+        """Stop a unit, and disable it if requested; a unit that does not exist counts as stopped."""
         if self._show([name])[name].absent:
             return
         outcomes = [self._systemctl("stop", [name]), self._systemctl("reset-failed", [name])]
         if disable:
             outcomes.append(self._systemctl("disable", [name]))
-        # A unit that never failed cannot be reset, and that is as good.
+        # A unit that never failed cannot be reset; that is no error.
         wrong = [outcome.text for index, outcome in enumerate(outcomes) if outcome.code != 0 and index != 1]
         _refuse([f"{name}: cannot be stopped or disabled: {text}" for text in wrong])
 
     def force_restart(self, names: Sequence[str]) -> None:
-        """Restart units that run but do not answer, whatever their files say."""
+        """Restart units that run but do not answer, even if their files have not changed."""
         if names:
             for verb in ("reset-failed", "restart"):
                 self._systemctl(verb, names)
 
     def _outdated(self, units: Sequence[Unit], seen: dict[str, UnitState], applied: Applied) -> dict[str, list[str]]:
-        """Return the units that run with files which changed after they were started, with these files."""
+        """Return the running units with files that changed after the unit was started, and these files."""
         found = {}
         for unit in units:
             changed = applied.changed(unit.name, seen[unit.name].started, unit.restart_after)
@@ -204,7 +204,7 @@ class Systemd:
         return [text for text in said if text]
 
     def _change(self, verb: str, names: list[str]) -> str:
-        """Do it to all of them in one call, and return what systemctl said if it failed."""
+        """Run one systemctl call for all units, and return its error text if it failed."""
         self.verbs[verb] = names
         if self.check:
             return ""
@@ -213,7 +213,7 @@ class Systemd:
             return ""
         text = f"systemctl {verb} {' '.join(names)}: {outcome.text or f'ended with {outcome.code}'}"
         if verb in ("stop", "start", "restart", "reload"):
-            return text  # the units themselves tell more
+            return text  # the state of the units is reported in more detail
         raise UnitsError(text)
 
     def _systemctl(self, verb: str, names: Sequence[str]) -> Outcome:
@@ -229,7 +229,7 @@ class Systemd:
             raise ValueError(outcome.text)
         except ValueError as error:
             raise UnitsError(
-                f"systemd on this machine cannot be asked: {error}. Is it running? Look: systemctl is-system-running"
+                f"systemd on this machine does not answer: {error}. Check: systemctl is-system-running"
             ) from error
 
     def _drop_ins(self, units: Sequence[Unit], state_directory: Path, unit_directory: str) -> dict[str, Any]:
@@ -246,7 +246,7 @@ class Systemd:
         return total
 
     def _unmet(self, name: str, now: UnitState) -> str:
-        """Return the condition of a unit that does not hold now; systemd can tell without starting it."""
+        """Return the condition of a unit that is not met now; systemd can evaluate it without a start."""
         outcome = self.run(["systemd-analyze", "condition", f"--unit={name}"], 30.0)
         found = _UNMET.findall(outcome.text) if outcome.code == 1 else []
         return ", ".join(found) or ("a condition of its unit" if now.unmet else "")
@@ -267,7 +267,7 @@ class Systemd:
             else:
                 text = failing(unit, first[name], now, "" if now.running else self._unmet(name, now))
             if text:
-                wrong.append(f"{name}: is to be {unit.state}, but {text}{self._evidence(name)}")
+                wrong.append(f"{name}: must be {unit.state}, but {text}{self._evidence(name)}")
         if wrong or said:
             raise UnitsError("\n\n".join([*wrong, *said]))
 
@@ -286,7 +286,10 @@ class Systemd:
             "changed_files": files["changed_files"],
             "removed": files["removed"],
             "notes": notes
-            + [f"{name}: has not read these as they are: {', '.join(paths)}" for name, paths in self.outdated.items()],
+            + [
+                f"{name}: has not read the present content of: {', '.join(paths)}"
+                for name, paths in self.outdated.items()
+            ],
             "problems": files["problems"],
         }
         if self.diff:
@@ -303,7 +306,7 @@ class Systemd:
 
 
 def _text_of(unit: Unit) -> str | None:
-    """Return what is in the file that says whether a unit's state holds here."""
+    """Return the text of the file that decides whether a unit's desired state applies here."""
     try:
         return Path(unit.state_where["path"]).read_text(errors="replace") if unit.state_where else None
     except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The end of a unit's journal, in short: what it repeats does not hide what it died of."""
+"""Return the end of a unit's journal in short form: repeated lines must not hide the cause of a failure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from ...common.command import Outcome
 
 LINES = 30
-# slurmctld can write a line for each limit of each job while it ends.
+# While it stops, slurmctld can write a line for each limit of each job.
 _READ = 1000
 _ALIKE = 3
 _MESSAGE = re.compile(r"^\S+ \S+ (?P<name>[^\s:\[]+)(?:\[\d+\])?: (?:(?P=name): )?(?P<text>.*)$")
@@ -18,8 +18,8 @@ _NUMBER = re.compile(r"\d+")
 
 
 def last_lines(run: Callable[[list[str], float], Outcome], unit: str, since: float) -> str:
-    """Return the end of a unit's journal since a time (seconds since 1970), or of all of it if there is nothing since."""
-    # A daemon that dies in its first second is gone before journald has written what it said.
+    """Return the end of a unit's journal since a time (seconds since 1970), or its whole end if it is empty since then."""
+    # If a daemon dies in its first second, journald writes its messages only afterwards.
     run(["journalctl", "--sync"], 30.0)
     shown = ["--no-pager", "--output=short-iso", "--quiet"]
     recent = ["journalctl", f"--unit={unit}", f"--since=@{int(since)}", f"--lines={_READ}", *shown]
@@ -30,7 +30,7 @@ def last_lines(run: Callable[[list[str], float], Outcome], unit: str, since: flo
 
 
 def shorten(lines: Sequence[str], most: int = LINES) -> list[str]:
-    """Return the last lines, of those alike the last three: alike are lines of one function, or with other numbers."""
+    """Return the last lines, at most three of each kind: lines of one function, or that differ only in numbers, are of one kind."""
     seen: Counter[str] = Counter()
     kept = []
     for line in reversed(lines):
@@ -39,12 +39,12 @@ def shorten(lines: Sequence[str], most: int = LINES) -> list[str]:
         if seen[shape] <= _ALIKE:
             kept.append(line)
     left_out = len(lines) - len(kept)
-    note = [f"({left_out} lines like these are left out)"] if left_out else []
+    note = [f"({left_out} similar lines omitted)"] if left_out else []
     return [*note, *reversed(kept[:most])]
 
 
 def _shape(line: str) -> str:
-    """Return what lines share that say the same of something else: severity and function, and the text without numbers."""
+    """Return the common part of similar lines: severity and function, and the text without numbers."""
     message = _MESSAGE.match(line)
     text = message["text"] if message else line
     return _NUMBER.sub("0", ":".join(text.split(":")[:2]))

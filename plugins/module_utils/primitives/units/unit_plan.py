@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide what to do to the systemd units of this machine. Does no I/O; `systemd` reads the state of the units and carries the plan out."""
+"""Decide what to do to the systemd units of this machine, without I/O; `systemd` reads and changes the units."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ PROPERTIES = (
     "InvocationID",
     "NRestarts",
     "CanReload",
-    # Not when its main process started: a daemon that replaces itself, as slurmctld does to reconfigure, moves that.
+    # Not the start of its main process: that moves when a daemon replaces itself, as slurmctld does to reconfigure.
     "ActiveEnterTimestampMonotonic",
 )
 
 
 @dataclass(frozen=True)
 class Unit:
-    """One unit as it is to be. None: as it happens to be."""
+    """Desired state of one unit. None: not managed."""
 
     name: str
     enabled: bool | None = None
@@ -61,31 +61,31 @@ class Unit:
     restart_after: Sequence[str] = ()
     reload_after: Sequence[str] = ()
     reload_command: Sequence[str] = ()
-    # A command that succeeds when the unit does its work, not only runs.
+    # A command that succeeds only if the unit does its work.
     proof: Sequence[str] = ()
     state_where: Mapping[str, str] | None = None
 
     def where(self, text: str | None) -> Unit:
-        """Return it as it is to be on a machine where the file of `state_where` has a text; None: there is no such file."""
+        """Return its desired state on a machine where the file of `state_where` has this text; None: no such file."""
         if self.state_where is None or (text or "").strip() == self.state_where["content"]:
             return self
         return replace(self, state=None, restart_after=(), reload_after=(), reload_command=())
 
     @property
     def to_run(self) -> bool:
-        """Whether the unit is to be running afterwards."""
+        """Return whether the unit must run afterwards."""
         return self.state in ("started", "restarted", "reloaded")
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether a machine without this unit is as wanted: nothing of it runs there, and nothing starts it."""
+        """Return whether a machine without this unit is in the desired state: the unit must neither run nor start there."""
         unwanted = self.masked is not None or self.enabled is False or self.state == "stopped"
         return unwanted and not (self.enabled or self.to_run or self.drop_ins)
 
 
 @dataclass(frozen=True)
 class UnitState:
-    """One unit as systemd sees it."""
+    """State of one unit in systemd."""
 
     id: str = ""
     load: str = "not-found"
@@ -99,32 +99,32 @@ class UnitState:
     invocation: str = ""
     restarts: str = "0"
     can_reload: bool = False
-    # Seconds of the monotonic clock; 0 when it was not started since boot.
+    # Seconds of the monotonic clock; 0 if it was not started since boot.
     started: float = 0.0
 
     @property
     def absent(self) -> bool:
-        """Whether this machine has no such unit."""
+        """Return whether this machine has no such unit."""
         return self.load == "not-found"
 
     @property
     def masked(self) -> bool:
-        """Whether the unit is masked."""
+        """Return whether the unit is masked."""
         return self.load == "masked" or self.file.startswith("masked")
 
     @property
     def running(self) -> bool:
-        """Whether the unit is up. One that waits for its next automatic restart is not."""
+        """Return whether the unit is running. A unit that waits for its next automatic restart is not."""
         return self.active in ("active", "reloading", "refreshing")
 
     @property
     def done(self) -> bool:
-        """Whether the unit has done its work and ended, as one of type oneshot does."""
+        """Return whether the unit has done its work and ended, as one of type oneshot does."""
         return self.type == "oneshot" and self.active == "inactive" and self.result == "success"
 
     @property
     def text(self) -> str:
-        """Return it in a few words."""
+        """Return the state in a few words."""
         return (
             "absent"
             if self.absent
@@ -134,29 +134,29 @@ class UnitState:
 
 @dataclass
 class Decision:
-    """What to do, each verb with the names of its units, and what stands in the way."""
+    """Changes to make, each verb with the names of its units, and the problems that prevent them."""
 
     verbs: dict[str, list[str]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def add(self, verb: str, name: str) -> None:
-        """Have this done to that unit."""
+        """Add a verb for a unit."""
         self.verbs.setdefault(verb, []).append(name)
 
     def of(self, *verbs: str) -> list[str]:
-        """Return the units to which one of these is done."""
+        """Return the units that have one of these verbs."""
         return [name for verb in verbs for name in self.verbs.get(verb, [])]
 
 
 def parse_show(text: str, names: Sequence[str]) -> dict[str, UnitState]:
-    """Read the output of `systemctl show` for these names; it comes in their order."""
+    """Parse the output of `systemctl show` for these names, in their order."""
     blocks = [
         dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
         for block in text.strip("\n").split("\n\n")
     ]
     if len(blocks) != len(names):
-        raise ValueError(f"systemctl show told of {len(blocks)} units when asked for {len(names)}: {' '.join(names)}")
+        raise ValueError(f"systemctl show returned {len(blocks)} units instead of {len(names)}: {' '.join(names)}")
     return {name: _seen(block) for name, block in zip(names, blocks)}
 
 
@@ -168,7 +168,7 @@ def _seen(block: Mapping[str, str]) -> UnitState:
         sub=block.get("SubState", ""),
         file=block.get("UnitFileState", ""),
         stale=block.get("NeedDaemonReload") == "yes",
-        # Systemd forgets a unit that is down and wanted by nobody, and then says no without having looked.
+        # systemd unloads a unit that is inactive and not needed; it then answers ConditionResult=no without a check.
         unmet=block.get("ConditionResult") == "no" and block.get("ConditionTimestampMonotonic", "0") != "0",
         result=block.get("Result", ""),
         type=block.get("Type", ""),
@@ -180,7 +180,7 @@ def _seen(block: Mapping[str, str]) -> UnitState:
 
 
 def read_units(entries: Sequence[Mapping[str, Any]]) -> tuple[list[Unit], list[str]]:
-    """Return the units of a task and everything that is wrong with them."""
+    """Return the units of a task and every mistake in them."""
     found = []
     for number, entry in enumerate(entries):
         named = f"units[{number}] {entry.get('name') or ''}".rstrip()
@@ -199,7 +199,7 @@ def read_units(entries: Sequence[Mapping[str, Any]]) -> tuple[list[Unit], list[s
 def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
     for key in entry:
         if key not in _KEYS:
-            yield f"unknown key {key!r}{did_you_mean(str(key), _KEYS, lead=', did')}; allowed: {', '.join(_KEYS)}"
+            yield f"unknown key {key!r}{did_you_mean(str(key), _KEYS, lead=', did')}. Allowed: {', '.join(_KEYS)}"
     name = entry.get("name")
     if not isinstance(name, str) or not _NAME.match(name):
         yield f"name {name!r}; allowed: the full name of a unit with its type, as munge.service"
@@ -212,19 +212,19 @@ def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
     if entry.get("condition") is not None and entry["condition"] not in _CONDITIONS:
         yield f"condition {entry['condition']!r}; allowed: {', '.join(_CONDITIONS)}"
     if entry.get("masked") is True and (entry.get("enabled") is True or state in ("started", "restarted", "reloaded")):
-        yield "a masked unit can be neither enabled nor running; give it masked: false, or leave out the rest"
+        yield "a masked unit can be neither enabled nor running. Set masked: false, or remove enabled and state"
     for key in ("restart_after", "reload_after"):
         yield from _after_mistakes(key, entry.get(key), state)
     command = entry.get("reload_command")
     if (command is None) != (entry.get("reload_after") is None):
-        yield "reload_after and reload_command go together: which files, and the command that has them read again"
+        yield "reload_after and reload_command go together: the files, and the command that makes the unit read them again"
     elif command is not None and not _is_command(command):
         yield f"reload_command {command!r}; allowed: a list of words, as [scontrol, reconfigure]"
     if entry.get("proof") is not None and not _is_command(entry["proof"]):
         yield f"proof {entry['proof']!r}; allowed: a list of words, as [scontrol, ping]"
     where = entry.get("state_where")
     if where is not None and state is None:
-        yield "state_where without a state; allowed: beside one"
+        yield "state_where without a state. Allowed: together with state"
     if where is not None and not _is_where(where):
         yield f"state_where {where!r}; allowed: the path of a file and its content, as {{path: /sys/module/nvidia/version, content: ...}}"
     yield from _drop_in_mistakes(entry.get("drop_ins"))
@@ -246,7 +246,7 @@ def _after_mistakes(key: str, paths: Any, state: Any) -> Iterable[str]:
     if not isinstance(paths, list) or not all(isinstance(path, str) and path.startswith("/") for path in paths):
         yield f"{key} {paths!r}; allowed: a list of absolute paths"
     elif state != "started":
-        yield f"{key} beside state {state!r}; allowed: beside state: started"
+        yield f"{key} together with state {state!r}. Allowed: together with state: started"
 
 
 def _drop_in_mistakes(drop_ins: Any) -> Iterable[str]:
@@ -259,11 +259,11 @@ def _drop_in_mistakes(drop_ins: Any) -> Iterable[str]:
         if not isinstance(name, str) or not _DROP_IN.match(name):
             yield f"drop_ins {name!r}; allowed: a file name that ends in .conf, as bedplate.conf"
         if not isinstance(content, str):
-            yield f"drop_ins {name}: the content is no text"
+            yield f"drop_ins {name}: the content is not text"
 
 
 def decide_files(units: Sequence[Unit], seen: Mapping[str, UnitState], check: bool) -> Decision:
-    """Decide what comes before anything else: masks, and with them which units exist at all."""
+    """Decide what must happen first: masks, since they change which units exist."""
     decision = Decision()
     for unit in units:
         now = seen[unit.name]
@@ -273,18 +273,18 @@ def decide_files(units: Sequence[Unit], seen: Mapping[str, UnitState], check: bo
             _absent(unit, decision, check)
         elif now.masked and unit.masked is None and (unit.to_run or unit.enabled):
             decision.problems.append(
-                f"{unit.name}: is masked, so it can be neither started nor enabled; add masked: false"
+                f"{unit.name}: is masked, so it can be neither started nor enabled. Add masked: false"
             )
     return decision
 
 
 def _absent(unit: Unit, decision: Decision, check: bool) -> None:
     if check:
-        decision.notes.append(f"{unit.name}: does not exist yet; predicted as if a package brings it")
+        decision.notes.append(f"{unit.name}: does not exist yet; the prediction assumes that a package installs it")
     else:
         decision.problems.append(
-            f"{unit.name}: there is no such unit on this machine. Is its package installed, is its name spelt right? "
-            f"Look: systemctl list-unit-files '{unit.name.split('.')[0][:4]}*'"
+            f"{unit.name}: unit not found on this machine. Install its package, or correct its name. "
+            f"Units with similar names: systemctl list-unit-files '{unit.name.split('.')[0][:4]}*'"
         )
 
 
@@ -321,19 +321,19 @@ def _is_enabled(unit: Unit, now: UnitState, decision: Decision) -> bool:
 
 
 def decide_running(units: Sequence[Unit], seen: Mapping[str, UnitState], outdated: Collection[str] = ()) -> Decision:
-    """Decide which units to start, stop, restart and reload; `outdated` ones run on files that changed since."""
+    """Decide which units to start, stop, restart and reload; `outdated` units run on files that changed after their start."""
     decision = Decision()
     for unit in units:
         now = seen[unit.name]
         if unit.state == "restarted" or (unit.name in outdated and now.running):
             decision.add("restart", unit.name)
         elif unit.state == "reloaded" and now.running:
-            # What comes with a drop-in, or is not read yet, may add an ExecReload; then systemd itself will say.
+            # A drop-in, or a file that systemd has not read yet, may add an ExecReload; then systemd itself reports a problem.
             if now.can_reload or unit.drop_ins or now.stale:
                 decision.add("reload", unit.name)
             else:
                 decision.problems.append(
-                    f"{unit.name}: cannot reload (its unit has no ExecReload); use state: restarted"
+                    f"{unit.name}: cannot be reloaded: its unit has no ExecReload. Use state: restarted"
                 )
         elif unit.to_run and not now.running:
             decision.add("start", unit.name)
@@ -343,18 +343,16 @@ def decide_running(units: Sequence[Unit], seen: Mapping[str, UnitState], outdate
 
 
 def failing(unit: Unit, first: UnitState, last: UnitState, unmet: str) -> str:
-    """Say what is wrong with a unit that was brought up, seen at once and again after it had time to settle.
+    """Describe the failure of a unit from its state right after its start and after a pause; "" if there is none.
 
-    `unmet` is the condition of the unit that does not hold, if any.
+    `unmet` is the unmet condition of the unit, if any.
     """
     if last.running:
         if first.invocation != last.invocation or first.restarts != last.restarts:
-            return "comes up and dies again and again"
+            return "starts and fails repeatedly"
         return ""
     if unmet:
-        text = (
-            f"was not started, since {unmet} does not hold. Make it hold, or if that is meant to be: condition: allowed"
-        )
+        text = f"was not started, since {unmet} is not met. Meet the condition, or set condition: allowed if that is intended"
         return "" if unit.condition == "allowed" else text
     if last.done:
         return ""
@@ -374,7 +372,7 @@ _DONE = {
 
 
 def changes(units: Sequence[Unit], verbs: Mapping[str, Sequence[str]], files: Sequence[str]) -> list[str]:
-    """Return what was done, or is to be done, one line a unit: `munge.service: enabled, started`."""
+    """Return the changes, done or predicted, one line per unit: `munge.service: enabled, started`."""
     lines = []
     for unit in units:
         done = [word for verb, word in _DONE.items() if unit.name in verbs.get(verb, ())]
@@ -386,7 +384,7 @@ def changes(units: Sequence[Unit], verbs: Mapping[str, Sequence[str]], files: Se
 
 
 def predicted(unit: Unit, now: UnitState, verbs: Mapping[str, Sequence[str]]) -> str:
-    """Return a unit in a few words as it will be."""
+    """Return the predicted state of a unit in a few words."""
     done = {verb for verb, names in verbs.items() if unit.name in names}
     if not done:
         return now.text

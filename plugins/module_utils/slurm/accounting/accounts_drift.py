@@ -39,7 +39,7 @@ def findings(
 
 
 def compare(cluster: str, wanted: DesiredAccounts, state: ListedAccounts, squeue: str) -> Iterator[Finding]:
-    """Compare what the database has; `squeue` is the output of SQUEUE."""
+    """Compare the objects in the database; `squeue` is the output of SQUEUE."""
     for call in calls(cluster, wanted, state):
         what = f"{call[1]} {call[2]}"
         text = "not in Slurm's database" if call[0] == "add" else f"needs: sacctmgr {' '.join(call)}"
@@ -49,7 +49,7 @@ def compare(cluster: str, wanted: DesiredAccounts, state: ListedAccounts, squeue
             "slurm-account-unlisted",
             str(one),
             "in slurm.accounts of the cluster file, or not in Slurm",
-            "in Slurm alone, with access to the cluster",
-            "add it to slurm.accounts, or run playbooks/scheduler.yml with -e slurm_accounts_remove=true, which keeps what has jobs",
+            "only in Slurm, with access to the cluster",
+            "add it to slurm.accounts, or run playbooks/scheduler.yml with -e slurm_accounts_remove=true, which keeps those with jobs",
             WARNING,
         )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm's accounting objects: what is wanted against what sacctmgr lists, as the sacctmgr calls that close the gap.
+"""Plan the sacctmgr calls that change the listed accounting objects into the desired ones.
 
-Objects that are not named are left alone: history hangs on them, and users are often managed by other means. sacctmgr stores
-the names of accounts and QOS in small letters, and those of users too unless slurmdbd has PreserveCaseUser; so capitals make
-no difference here.
+Objects that the cluster file does not name are not changed: accounting records refer to them, and users are often managed by other means.
+sacctmgr stores the names of accounts and QOS in lower case, and those of users too unless slurmdbd has PreserveCaseUser; so case is ignored
+here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from ...common.text import did_you_mean
 
-# sacctmgr(1), SPECIFICATIONS FOR QOS, with the short forms it takes.
+# sacctmgr(1), SPECIFICATIONS FOR QOS, with the accepted abbreviations.
 _QOS = [
     "Description",
     "Flags",
@@ -74,19 +74,19 @@ _QOS = [
 
 @dataclass
 class DesiredAccounts:
-    """The wanted objects: `qos` name -> options; `accounts` name -> description, organization, parent, users, qos, default_qos."""
+    """Desired objects: `qos` name -> options; `accounts` name -> description, organization, parent, users, qos, default_qos."""
 
     qos: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     accounts: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     def qos_options(self) -> list[str]:
-        """Return the options that any QOS sets, in small letters."""
+        """Return the options that any QOS sets, in lower case."""
         return list(dict.fromkeys(key.lower() for options in self.qos.values() for key in options))
 
     def problems(self) -> list[str]:
-        """Return what Slurm takes for one thing although it is wanted twice."""
+        """Return desired names that are different here and the same for Slurm."""
         return [
-            f"{kind} {one} and {other} are one for Slurm, which knows no capitals: keep one of them"
+            f"{kind} {one} and {other} are the same for Slurm, which ignores case. Keep one of them"
             for kind, names in (("accounts", self.accounts), ("QOS", self.qos))
             for one, other in _twice(names)
         ]
@@ -99,7 +99,7 @@ def _twice(names: Iterable[str]) -> list[tuple[str, str]]:
 
 @dataclass
 class ListedAccounts:
-    """What sacctmgr lists, all names in small letters: `qos` name -> option -> value; `accounts` and `users` -> their columns."""
+    """Objects that sacctmgr lists, all names in lower case: `qos` name -> option -> value; `accounts` and `users` -> their columns."""
 
     qos: dict[str, dict[str, str]] = field(default_factory=dict)
     accounts: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -120,9 +120,9 @@ def rows(text: str, columns: Sequence[str] = ()) -> list[dict[str, str]]:
 
 
 def found(qos: str, associations: str, options: Sequence[str] = ()) -> ListedAccounts:
-    """Read `sacctmgr list qos format=Name,<options>` and `sacctmgr list associations`.
+    """Parse `sacctmgr list qos format=Name,<options>` and `sacctmgr list associations`.
 
-    The options count as asked: sacctmgr heads some of their columns with other names, MaxTRESPerUser with MaxTRESPU.
+    Columns are named by the requested options: sacctmgr uses other headings for some, such as MaxTRESPU for MaxTRESPerUser.
     """
     columns = ["name", *options] if options else []
     state = ListedAccounts(qos={row["name"].lower(): row for row in rows(qos, columns)})
@@ -136,7 +136,7 @@ def found(qos: str, associations: str, options: Sequence[str] = ()) -> ListedAcc
 
 
 def calls(cluster: str, wanted: DesiredAccounts, state: ListedAccounts) -> list[list[str]]:
-    """Return the sacctmgr calls, in order, that bring `state` to `wanted`; empty when nothing is to do."""
+    """Return the sacctmgr calls, in order, that change `state` into `wanted`; empty if there is nothing to do."""
     todo: list[list[str]] = []
     for name, options in wanted.qos.items():
         todo += _qos(name, options, state)
@@ -146,21 +146,21 @@ def calls(cluster: str, wanted: DesiredAccounts, state: ListedAccounts) -> list[
 
 
 def qos_problems(options: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Yield each option of a QOS that sacctmgr would refuse, with what is wrong.
+    """Yield each option of a QOS that sacctmgr would refuse, with the reason.
 
     >>> list(qos_problems({"Prioritty": 5}))
-    [('Prioritty', "sacctmgr knows no option 'Prioritty' of a QOS. Did you mean Priority?")]
+    [('Prioritty', "sacctmgr has no QOS option 'Prioritty'. Did you mean Priority?")]
     """
     known = {name.lower() for name in _QOS}
     for key, value in options.items():
         if str(key).lower() not in known:
             manual = "sacctmgr(1) lists them: SPECIFICATIONS FOR QOS."
             hint = did_you_mean(str(key), _QOS, lead="Did", quoted=False, fold=True, otherwise=manual)
-            yield key, f"sacctmgr knows no option {str(key)!r} of a QOS. {hint}"
+            yield key, f"sacctmgr has no QOS option {str(key)!r}. {hint}"
         elif value is None or isinstance(value, Mapping):
             yield (
                 key,
-                f"{key} is {'empty' if value is None else 'a mapping'}; allowed: text, a number, a list; -1 for no limit.",
+                f"{key} is {'empty' if value is None else 'a mapping'}. Allowed: text, a number, a list; -1 for no limit.",
             )
 
 
@@ -169,7 +169,7 @@ def _text(value: object) -> str:
 
 
 def _same(one: object, other: object) -> bool:
-    """Compare as sacctmgr does: no capitals, and in a list no order."""
+    """Compare as sacctmgr does: ignore case, and the order of a list."""
     return set(_text(one).lower().split(",")) == set(_text(other).lower().split(","))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read back the settings of MariaDB that slurmdbd depends on."""
+"""Compare the settings of MariaDB that slurmdbd depends on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OWN = "/etc/mysql/mariadb.conf.d/60-bedplate-slurm.cnf"
 
 
 def findings(root: str, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
-    """Yield variables of the running server that are not as expected, name -> value. Skip those it does not know."""
+    """Yield the variables of the running server that differ from `expected`, name -> value. Skip unknown variables."""
     variables: Mapping[str, str] = expected["variables"]
     names = ", ".join(f"'{name}'" for name in variables)
     query = f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})"

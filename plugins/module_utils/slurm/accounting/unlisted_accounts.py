@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Accounts and users that Slurm has and the cluster file lacks: who they are, and the sacctmgr calls that remove them.
+"""Find accounts and users that Slurm has and the cluster file lacks, and plan the sacctmgr calls that remove them.
 
-They keep the access that they had. Jobs outrank edits: what has jobs, waiting ones too, is not removed, and neither is an account above it.
-Slurm's own root is never one of them.
+They keep their access until they are removed. An account or user with running or waiting jobs is not removed, and neither is an account
+above it. Slurm's own root is never removed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from .accounts_plan import DesiredAccounts, ListedAccounts, rows
 
 ROOT = "root"
-# A job that waits or runs counts for its account and its user.
+# Running and waiting jobs count for their account and their user.
 SQUEUE = ["squeue", "--all", "--noheader", "--format=%a|%u"]
 
 
 @dataclass(frozen=True)
 class Unlisted:
-    """One account, or with `user` one user of an account; `has_jobs` says whether jobs of it wait or run."""
+    """One account, or with `user` one user of an account; `has_jobs` is true if it has running or waiting jobs."""
 
     account: str
     user: str = ""
@@ -31,7 +31,7 @@ class Unlisted:
 
 
 def jobs(squeue: str) -> set[tuple[str, str]]:
-    """Return (account, user) of every job, in small letters.
+    """Return (account, user) of every job, in lower case.
 
     >>> jobs("research|bob")
     {('research', 'bob')}
@@ -41,9 +41,9 @@ def jobs(squeue: str) -> set[tuple[str, str]]:
 
 
 def unlisted(wanted: DesiredAccounts, state: ListedAccounts, busy: Iterable[tuple[str, str]] = ()) -> list[Unlisted]:
-    """Return what the cluster file lacks, users before accounts and accounts before those above them.
+    """Return accounts and users that the cluster file lacks: users before accounts, and accounts before their parents.
 
-    A cluster file without accounts leaves them to somebody else.
+    Return nothing if the cluster file has no accounts: then bedplate does not manage them.
     """
     if not wanted.accounts:
         return []
@@ -62,13 +62,13 @@ def unlisted(wanted: DesiredAccounts, state: ListedAccounts, busy: Iterable[tupl
 
 
 def removals(cluster: str, wanted: DesiredAccounts, found: Iterable[Unlisted]) -> list[list[str]]:
-    """Return the sacctmgr calls that remove what has no jobs, in the order in which `unlisted` found it."""
+    """Return the sacctmgr calls that remove the entries without jobs, in the order of `unlisted`."""
     gone = [one for one in found if not one.has_jobs]
     listed = {name.lower(): (name, _users(account)) for name, account in wanted.accounts.items()}
     todo: list[list[str]] = []
     for one in gone:
         if one.user:
-            # Slurm keeps a user's default account, so that has to be another one first.
+            # Slurm keeps a user's default account, so another one must become the default first.
             others = [name for name, users in listed.values() if one.user in users]
             if others:
                 where = ["where", f"cluster={cluster}", "set", f"defaultaccount={others[0]}"]
@@ -85,7 +85,7 @@ def _users(account: Mapping[str, object]) -> list[str]:
 
 
 def _above(accounts: Iterable[str], state: ListedAccounts) -> set[str]:
-    """Return accounts and all that are above them."""
+    """Return accounts and all accounts above them."""
     found: set[str] = set()
     todo = list(accounts)
     while todo:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the configuration that a machine has for Slurm with the rendered one, option by option."""
+"""Compare Slurm's configuration on a machine with the rendered one, option by option."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from typing import Any
 from ...common.finding import WARNING, Finding
 from .conf_reader import Conf, Pairs, line_of, parse, read
 
-# What slurmd and sackd were given by a controller that serves its configuration.
+# Directory in which slurmd and sackd store the configuration that a controller serves.
 CACHE = "run/slurm/conf"
 _RECORDS = (
     *("NodeName", "NodeSet", "PartitionName", "DownNodes", "SlurmctldHost"),
     *("SwitchName", "BlockName", "BlockSizes", "Name", "AutoDetect"),
 )
-_AGAIN = "run playbooks/scheduler.yml, which puts it back and has slurmctld read it"
-_OF_CACHE = "compare slurm.conf on the controllers, then `scontrol reconfigure`; where that does not help, restart slurmd or sackd"
+_AGAIN = "run playbooks/scheduler.yml, which restores it and makes slurmctld read it"
+_OF_CACHE = (
+    "compare slurm.conf on the controllers, then `scontrol reconfigure`; if that does not help, restart slurmd or sackd"
+)
 
 
 def findings(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
-    """Yield every difference. `expected`: `files` name -> rendered text; `directory` of a controller, "" for what others were given.
+    """Yield every difference. `expected`: `files` name -> rendered text; `directory` of a controller, "" for the cache of other hosts.
 
     `records` false leaves out the lines of nodes, partitions and the like: the controllers keep some of them for jobs.
     """
@@ -38,7 +40,7 @@ def findings(root: str, expected: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def compare(path: str, wanted: Conf, found: Conf, records: bool, remedy: str) -> Iterator[Finding]:
-    """Compare one file, option by option, then line by line where it holds records."""
+    """Compare one file option by option, then its records line by line."""
     yield from (Finding("slurm-conf", path, "a file that can be read", problem, remedy) for problem in found.unread)
     want, have = _options(wanted), _options(found)
     for key in dict.fromkeys([*want, *have]):

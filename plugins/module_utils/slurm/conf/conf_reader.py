@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a slurm.conf or gres.conf that anybody may have written, by the rules of Slurm's own parse_config.c.
+"""Parse any slurm.conf or gres.conf by the rules of Slurm's own parse_config.c.
 
-Keys mind no case; only double quotes quote; `#` starts a comment unless written `\\#`; a backslash at the end of a line
+Keys ignore case; only double quotes quote; `#` starts a comment unless written `\\#`; a backslash at the end of a line
 continues it; `Include` reads another file; NodeName=DEFAULT and PartitionName=DEFAULT stand for the lines after them.
 """
 
@@ -14,12 +14,12 @@ from pathlib import Path
 
 from ...common.hostlist import HostlistError, expand
 
-# Slurm's own pattern. In text, a blank may stand on either side of the equals sign.
+# Slurm's own pattern. In a file, blanks may surround the equals sign.
 _PAIR = re.compile(r'\s*([A-Za-z0-9_.]+)\s*[-*+/]?=\s*(?:"([^"]*)"|(\S+))(?=\s|\Z)')
 _COMMENT = re.compile(r"(?<!\\)((?:\\\\)*)#.*", re.DOTALL)
 _CONTINUED = re.compile(r"(?<!\\)((?:\\\\)*)\\\s*\Z")
 _INCLUDE = re.compile(r"\s*include\s+(\S+)", re.IGNORECASE)
-# The keys that bedplate looks at, in one spelling whatever the file's; all others stay as they are.
+# The keys that bedplate reads, each in one spelling; all other keys keep the file's spelling.
 _SPELLING = {
     name.lower(): name
     for name in (
@@ -27,7 +27,7 @@ _SPELLING = {
         *("PartitionName", "Nodes", "Default", "Hidden", "Name"),
     )
 } | {"features": "Feature"}
-# What Slurm pairs with the names of a NodeName line, one by one or one for all.
+# Options whose values Slurm pairs with the names of a NodeName line, one by one or one value for all.
 _PER_NODE = ("NodeAddr", "NodeHostname", "BcastAddr", "Port")
 
 Pairs = dict[str, str]
@@ -35,7 +35,7 @@ Pairs = dict[str, str]
 
 @dataclass
 class Conf:
-    """The lines of a file and all it includes, each as its pairs; `unread` says which includes are missing, and why."""
+    """Lines of a file and its includes, each as its pairs; `unread` lists the missing includes with the reason."""
 
     lines: list[Pairs] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Conf:
         return None
 
     def records(self, key: str) -> Iterator[Pairs]:
-        """Yield the lines that begin with a key, such as NodeName, the DEFAULT lines before them filled in."""
+        """Yield the lines that begin with a key, such as NodeName, completed from the DEFAULT lines before them."""
         default: Pairs = {}
         for pairs in self.lines:
             if next(iter(pairs), "") != key:
@@ -62,7 +62,7 @@ class Conf:
 
 
 def overlay(base: Mapping[str, str], changes: Mapping[str, str]) -> Pairs:
-    """Lay `changes` over `base`; keys compare without case.
+    """Return `base` updated with `changes`; keys ignore case.
 
     >>> overlay({"realmemory": "1", "CPUs": "2"}, {"RealMemory": "3"})
     {'realmemory': '3', 'CPUs': '2'}
@@ -72,7 +72,7 @@ def overlay(base: Mapping[str, str], changes: Mapping[str, str]) -> Pairs:
 
 
 def tokens(line: str) -> Pairs:
-    """Split one whole line, comments gone, into its pairs, up to the first word that is none, as Slurm does.
+    """Split one whole line without comments into its pairs, up to the first word that is not a pair, as Slurm does.
 
     >>> tokens('nodename = n1 Reason="the fan\\'s loud"')
     {'NodeName': 'n1', 'Reason': "the fan's loud"}
@@ -87,7 +87,7 @@ def tokens(line: str) -> Pairs:
 
 
 def whole_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a file as Slurm puts them together: without comments, continued ones joined, escapes gone."""
+    """Yield the lines of a file as Slurm joins them: without comments and escapes, with continued lines joined."""
     begun = ""
     for line in text.split("\n"):
         line = begun + _COMMENT.sub(r"\1", line)
@@ -101,7 +101,7 @@ def whole_lines(text: str) -> Iterator[str]:
 
 
 def parse(text: str, directory: Path | None = None, opened: tuple[Path, ...] = ()) -> Conf:
-    """Parse the text of a file; what it includes is looked for in `directory`. `opened` are the files that lead here."""
+    """Parse the text of a file; its includes are searched in `directory`. `opened` are the files that include this one."""
     conf = Conf()
     for line in whole_lines(text):
         include = _INCLUDE.match(line)
@@ -127,12 +127,12 @@ def _include(conf: Conf, name: str, directory: Path, opened: tuple[Path, ...]) -
 
 
 def _text(path: Path) -> str:
-    # A site's comments may be in any encoding; no name of Slurm's needs more than ASCII.
+    # A site's comments may be in any encoding; Slurm's names need only ASCII.
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 def read(path: Path) -> Conf:
-    """Read a file and all it includes; a file that is not there is empty."""
+    """Read a file and its includes; a missing file counts as empty."""
     try:
         return parse(_text(path), path.parent, (path,))
     except FileNotFoundError:
@@ -140,7 +140,7 @@ def read(path: Path) -> Conf:
 
 
 def nodes_of(conf: Conf) -> dict[str, Pairs]:
-    """Return every node with the pairs of its line; what the line has for several nodes is cut down to this one's."""
+    """Return every node with the pairs of its line; values for several nodes are reduced to this node's."""
     nodes: dict[str, Pairs] = {}
     for pairs in conf.records("NodeName"):
         names = expand(pairs["NodeName"])
@@ -166,7 +166,7 @@ def partitions_of(conf: Conf) -> dict[str, Pairs]:
 
 
 def line_of(pairs: Mapping[str, str]) -> str:
-    r"""Write pairs as a line that Slurm reads as these pairs again.
+    r"""Return pairs as a line that Slurm parses to the same pairs.
 
     >>> line_of({"NodeName": "n1", "Comment": "rack #3"})
     'NodeName=n1 Comment="rack \\#3"'

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask the real slurmctld whether it accepts a configuration, without touching the one that runs.
+"""Test with the real slurmctld whether it accepts a configuration, without a change to the running one.
 
-The candidate goes to a scratch directory and is started there, in a network namespace of its own, so that it reaches
-neither a node nor the database. For that it is rewritten: see DROPPED. What depends on the dropped options, above all
-accounting (QOS, accounts, TRES, multifactor priority), is not tested.
+slurmctld is started on a rewritten copy in a scratch directory, in a network namespace of its own, so that it reaches neither a node nor
+the database. DROPPED lists the options that are left out. Everything that depends on them, above all accounting (QOS, accounts, TRES,
+multifactor priority), is not tested.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .gres_check import check_gres
 from .network_namespace import NetworkNamespace
 from .plugin_check import client_errors, missing_plugins
 
-# A package may lack a plugin; the first that loads will do, since none of them is under test.
+# A package may lack a plugin; use the first one that loads, since none of them is under test.
 AUTHENTICATION = (("auth/none", "cred/none"), ("auth/none", "cred/munge"), ("auth/munge", "cred/munge"))
 _NO_PLUGIN = re.compile(
     r"\b(?:auth|cred)/\w+\b.*looking at all files|cannot find (?:auth|cred) plugin|find plugin for (?:auth|cred)/"
 )
 
-# Lines of slurm.conf that describe one thing with many options; all other options stand for themselves.
+# Lines of slurm.conf that describe one object with many options; every other option is a line of its own.
 _LINES = ("nodename", "partitionname", "nodeset", "downnodes", "frontendname", "poweraction", "include")
 
-# Left out of the candidate's slurm.conf, by reason.
+# Options that are left out of the candidate's slurm.conf, by reason.
 DROPPED: dict[str, str] = {
     "belongs to this host and this run": (
         "SlurmctldHost ControlMachine ControlAddr BackupController BackupAddr SlurmctldAddr SlurmctldPort SlurmUser "
@@ -62,17 +62,17 @@ _PREEMPTION = ("preempttype", "preemptmode")
 _BY_QOS = re.compile(r"^\s*PreemptType\s*=\s*[\"']?preempt/qos\b", re.IGNORECASE | re.MULTILINE)
 _DROPPED_FROM_PARTITIONS = ("QOS", "AllowQos", "DenyQos", "AllowAccounts", "DenyAccounts", "TRESBillingWeights")
 
-# Names cannot be resolved in a network of its own, and slurmctld tries each for ten seconds.
+# Names cannot be resolved in the network namespace, and slurmctld tries each for ten seconds.
 _NUMERIC_ADDRESS = re.compile(r"\sNodeAddr\s*=\s*[0-9\[][0-9.,:\[\]-]*(\s|$)|\sNodeAddr\s*=\s*[0-9a-f:]+(\s|$)", re.I)
 
-# Where Slurm looks for its files.
+# Directory in which Slurm expects its files.
 _IN_FORCE = Path("/etc/slurm")
 
-# How the daemon says that the configuration is in force.
+# Message of the daemon when the configuration is in force.
 _RUNNING = "Running as primary controller"
 _MISSING = re.compile(r"cannot stat file (\S+): .*retrying")
 _SAYS = re.compile(r"^(?:slurmctld: |\[[^\]]*\] )?(?P<text>(?:fatal|error): .*)$", re.MULTILINE)
-# What the rewriting or the empty scratch directory makes it say, of no interest to the user.
+# Messages caused by the rewriting or by the empty scratch directory; they do not concern the user.
 _OURS = re.compile(
     r"Configured MailProg is invalid"
     r"|Could not open .* state file|No .* state file|Cannot recover|state file .* to recover"
@@ -86,7 +86,7 @@ _OURS = re.compile(
 
 @dataclass
 class Result:
-    """What the daemon said."""
+    """Result of the test, from the daemon's messages."""
 
     tested: bool
     accepted: bool = False
@@ -103,10 +103,7 @@ class Result:
 
 
 def rewrite(text: str, settings: Mapping[str, str], loopback_nodes: bool = False) -> str:
-    """Return slurm.conf for the scratch directory: without DROPPED, with the settings.
-
-    With `loopback_nodes`, no node has an address but this machine's own.
-    """
+    """Return slurm.conf for the scratch directory: without the options in DROPPED, and with the settings."""
     dropped = {name.lower() for names in DROPPED.values() for name in names.split()} | {
         name.lower() for name in settings
     }
@@ -128,7 +125,7 @@ def rewrite(text: str, settings: Mapping[str, str], loopback_nodes: bool = False
 
 
 def _without(line: str, names: set[str]) -> str:
-    """Take options out of a line."""
+    """Remove options from a line."""
 
     def keep(match: re.Match[str]) -> str:
         return "" if match[1].lower() in names else match[0]
@@ -138,14 +135,17 @@ def _without(line: str, names: set[str]) -> str:
 
 
 def run(files: Mapping[str, str], slurmctld: str | None = None, deadline: float = 60.0) -> Result:
-    """Start slurmctld on a candidate configuration and report what it says."""
+    """Start slurmctld on a candidate configuration and return the result."""
     daemon = slurmctld or shutil.which("slurmctld", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
     if not daemon:
         return Result(tested=False, message="not tested: slurmctld is not installed")
     bad = [name for name in files if "/" in name or name.startswith(".") or not name or name == "slurmdbd.conf"]
     if bad or "slurm.conf" not in files:
         what = f"{', '.join(map(repr, bad))}: not a file name of slurmctld" if bad else "no slurm.conf"
-        return Result(tested=True, message=f"{what}; allowed: slurm.conf and what slurmctld reads beside it, by name")
+        return Result(
+            tested=True,
+            message=f"{what}. Allowed: slurm.conf and the names of the files that slurmctld reads beside it",
+        )
     until = time.monotonic() + deadline
     result = Result(tested=False)
     for auth, cred in AUTHENTICATION:
@@ -161,7 +161,7 @@ def run(files: Mapping[str, str], slurmctld: str | None = None, deadline: float 
 
 
 def _attempt(files: Mapping[str, str], daemon: str, auth: str, cred: str, until: float) -> Result:
-    """Run the daemon once, in a scratch directory that is gone afterwards."""
+    """Run the daemon once, in a temporary scratch directory."""
     isolation = NetworkNamespace()
     scratch = Path(tempfile.mkdtemp(prefix="bedplate-slurm-"))
     try:
@@ -195,12 +195,12 @@ def _attempt(files: Mapping[str, str], daemon: str, auth: str, cred: str, until:
 
 
 def _beside(conf: Path) -> list[Path]:
-    """Return the scripts that the site keeps beside slurm.conf, job_submit.lua above all: slurmctld does not start without."""
+    """Return the site's scripts beside slurm.conf, above all job_submit.lua: slurmctld does not start without them."""
     return [path for path in _IN_FORCE.glob("*.lua") if path.is_file() and not (conf / path.name).exists()]
 
 
 def _slurm_user(conf: str) -> pwd.struct_passwd:
-    """Return the user of the candidate, if this process may become it and it exists."""
+    """Return the user of the candidate, if it exists and this process may change to it."""
     names = re.findall(r"^\s*SlurmUser\s*=\s*(\S+)", conf, re.MULTILINE | re.IGNORECASE)
     if names and os.geteuid() == 0:
         with contextlib.suppress(KeyError):  # the user may be created later
@@ -226,27 +226,27 @@ class _Controller:
         )
 
     def log(self) -> str:
-        """Return what it has said; the daemon writes to the log file what it also writes to the terminal."""
+        """Return its output so far; the daemon writes to the log file what it also writes to the terminal."""
         return (self.scratch / "output").read_text(encoding="utf-8", errors="replace")
 
     def ask(self, *arguments: str, until: float) -> str | None:
-        """Run scontrol beside it, and return what it prints; None when it fails."""
+        """Run scontrol on it and return the output; None if it fails."""
         done = self.call("scontrol", *arguments, until=until)
         return done.stdout if done.code == 0 else None
 
     def call(self, *words: str, until: float) -> Outcome:
-        """Run one of Slurm's commands beside it."""
+        """Run one of Slurm's commands on it."""
         seconds, pid = max(1.0, until - time.monotonic()), self.daemon.process.pid
         return command.run(words, seconds, environment=self.environment, enter=lambda: self.isolation.join(pid))
 
     def version(self) -> str:
-        """Return its version, which it does not say itself when it stops early."""
+        """Return its version, which it does not report if it stops early."""
         words = command.run([self.program, "-V"], 10.0).stdout.split()
         return words[-1] if words else ""
 
 
 def _observe(controller: _Controller, auth: str, until: float) -> Result:
-    """Wait until the daemon runs or gives up; ask it what it understood."""
+    """Wait until the daemon runs or gives up, and query the configuration that it read."""
     result = Result(tested=True, isolated=controller.isolation.network, auth=auth)
     up = False
     try:
@@ -271,7 +271,7 @@ def _observe(controller: _Controller, auth: str, until: float) -> Result:
     result.version = controller.version()
     missing = _MISSING.search(result.log)
     if missing:
-        result.fatal = [f"{missing[1]} is wanted by slurm.conf and not there"]
+        result.fatal = [f"{missing[1]} does not exist, but slurm.conf names it"]
         result.errors = [line for line in result.errors if not _MISSING.search(line)]
     result.accepted = result.accepted and not result.fatal
     if result.accepted:
@@ -280,14 +280,18 @@ def _observe(controller: _Controller, auth: str, until: float) -> Result:
         result.message = f"slurmctld {result.version} refuses it: {'; '.join([*result.errors, *result.fatal])}"
     elif controller.daemon.process.returncode is not None and time.monotonic() < until:
         last = " / ".join(result.log.strip().splitlines()[-5:])
-        result.message = f"slurmctld ended with status {controller.daemon.process.returncode} and no word why: {last}"
+        result.message = (
+            f"slurmctld ended with status {controller.daemon.process.returncode} and no error message: {last}"
+        )
     else:
-        result.message = "slurmctld was not up before the deadline: " + " / ".join(result.log.strip().splitlines()[-5:])
+        result.message = "slurmctld did not start before the deadline: " + " / ".join(
+            result.log.strip().splitlines()[-5:]
+        )
     return result
 
 
 def _understood(result: Result, controller: _Controller, until: float) -> None:
-    """Fill in what scontrol reports."""
+    """Fill in the reports of scontrol."""
     result.topology = (controller.ask("show", "topology", until=until) or "").splitlines()
     for kind, key in (("nodes", "NodeName="), ("partitions", "PartitionName=")):
         listing = controller.ask("-o", "show", kind[:-1], until=until) or ""

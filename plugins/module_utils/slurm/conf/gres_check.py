@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What slurmctld does not say about GRES: it takes these mistakes and every node they concern stays out of service."""
+"""Find mistakes in GRES that slurmctld accepts without an error and that keep the nodes out of service."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def _names(text: str) -> list[str]:
     try:
         return expand(text)
     except HostlistError:
-        return []  # slurmctld says so itself
+        return []  # slurmctld reports this itself
 
 
 def _wanted(gres: str) -> tuple[dict[tuple[str, str], int], list[str]]:
-    """Read gpu:h100:8,shard:4 and say what cannot be read."""
+    """Parse a Gres value such as gpu:h100:8,shard:4; return the counts, and the parts that cannot be parsed."""
     wanted: dict[tuple[str, str], int] = {}
     wrong = []
     for item in re.sub(r"\([^)]*\)", "", gres).split(","):
         name, *rest = [part for part in item.split(":") if part != "no_consume"]
         count = rest.pop() if rest and _COUNT.match(rest[-1]) else ""
         if len(rest) > 1 or (rest and not count):
-            wrong.append(f"{item!r} has no count; allowed: name, name:count or name:type:count")
+            wrong.append(f"{item!r} has no count. Allowed: name, name:count or name:type:count")
         elif not name:
-            wrong.append("a name is missing; allowed: name:type:count")
+            wrong.append("a name is missing. Allowed: name:type:count")
         elif count.isdigit() or not count:
             key = (name, rest[0] if rest else "")
             wanted[key] = wanted.get(key, 0) + int(count or 1)
@@ -80,7 +80,7 @@ def _compare(nodes: Mapping[str, Mapping[tuple[str, str], int]], text: str | Non
             if have < count:
                 short.setdefault((name, type_, count, have), []).append(node)
     return [
-        f"gres.conf has {have} {':'.join(filter(None, (name, type_)))} for {fold(names)}, slurm.conf wants {count}: "
+        f"gres.conf has {have} {':'.join(filter(None, (name, type_)))} for {fold(names)}, slurm.conf has {count}: "
         "slurmd would not register"
         for (name, type_, count, have), names in short.items()
     ]

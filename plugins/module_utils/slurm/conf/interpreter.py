@@ -21,7 +21,7 @@ _BLANKS = " \t"
 
 
 def flaw(start: bytes) -> str:
-    """Return why Linux cannot run a file that begins with these bytes, whatever is installed; empty if it may.
+    """Return why Linux cannot run a file that begins with these bytes on any machine; empty if it can.
 
     EMPTY: no content. TEXT: text without `#!`. CR_LF: a first line with a carriage return at its end. NO_PATH: `#!` without an absolute
     path. ENV_ARGUMENT: `#!/usr/bin/env NAME ARGUMENT`, which env(1) reads as one name.
@@ -46,7 +46,7 @@ def flaw(start: bytes) -> str:
 
 
 def missing(start: bytes, search: Sequence[str]) -> str:
-    """Return the program of the first line that this machine lacks, or nothing.
+    """Return the program of the first line if this machine lacks it, else "".
 
     `search`: directories in which env(1) looks for a name; with none, a name is not looked for.
     """
@@ -78,7 +78,7 @@ def _is_env(interpreter: str) -> bool:
 
 
 def _name_of_env(argument: str) -> str:
-    """Return the program that env(1) runs; empty if its options say more than a name.
+    """Return the program that env(1) runs; empty if it has further options.
 
     >>> _name_of_env("python3"), _name_of_env("-S A=1 python3 -u"), _name_of_env("-i python3")
     ('python3', 'python3', '')

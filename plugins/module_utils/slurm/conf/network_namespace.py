@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A network of its own for a process: only the loopback interface."""
+"""Run a process in a network namespace with only the loopback interface."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ _CLONE_NEWNET = 0x40000000
 _SIOCSIFADDR = 0x8916
 _SIOCSIFFLAGS = 0x8914
 _IFF_UP_RUNNING = 0x1 | 0x40
-# From the block for documentation: the resolver finds no address, not even 127.0.0.1, on a machine that has only
-# loopback addresses.
+# An address from the documentation block: with loopback addresses only, the resolver would find no address, not even 127.0.0.1.
 _ADDRESS = "192.0.2.1"
 
 
 class NetworkNamespace:
-    """Whether this process may make a network namespace, and how to enter it."""
+    """Network namespace, if this process may create one, and the functions that enter it."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
         self.network = self._possible()
 
     def _possible(self) -> bool:
-        """Try in a child, because there is no way back."""
+        """Return whether a namespace can be created. A child process tries it, since a process cannot return."""
         child = os.fork()
         if child == 0:
             try:
@@ -37,7 +36,7 @@ class NetworkNamespace:
         return os.waitpid(child, 0)[1] == 0
 
     def port(self) -> int:
-        """Return a port that is free: any in a network of its own."""
+        """Return a free port: any port in a namespace of its own."""
         if self.network:
             return 6817
         with socket.socket() as free:
@@ -46,12 +45,12 @@ class NetworkNamespace:
             return port
 
     def enter(self) -> None:
-        """Move the calling process, between fork and exec, into a new network."""
+        """Move the calling process, between fork and exec, into a new network namespace."""
         if self.network:
             self._unshare()
 
     def join(self, pid: int) -> None:
-        """Move the calling process, between fork and exec, into the network of another one."""
+        """Move the calling process, between fork and exec, into the network namespace of another process."""
         if self.network:
             handle = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
             if self._libc.setns(handle, _CLONE_NEWNET):

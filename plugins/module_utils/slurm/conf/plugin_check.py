@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check what slurmctld does not load itself: plugins of slurmd, and the cli_filter and SPANK plugins of Slurm's commands."""
+"""Check plugins that slurmctld does not load itself: those of slurmd, and the cli_filter and SPANK plugins of Slurm's commands."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from .conf_reader import read
 
 _PLUGIN_OPTION = re.compile(r"(?:Type|Types|Plugin|Plugins)\Z", re.IGNORECASE)
 _PLUGIN = re.compile(r"(?P<type>[a-z_]+)/(?P<name>[A-Za-z0-9_]+)\Z")
-# Names that stand for no plugin, or for a choice between some.
+# Names that mean no plugin, or a choice between plugins.
 _NO_FILE = ("none", "autodetect")
 _SAYS = re.compile(r"^\w+: (?:error|fatal): (?P<text>.*)$", re.MULTILINE)
 _PATIENCE = 20.0
 
 
 class Controller(Protocol):
-    """A slurmctld that runs on a candidate."""
+    """A running slurmctld with the candidate configuration."""
 
     conf: Path
 
     def ask(self, *arguments: str, until: float) -> str | None:
-        """Run scontrol beside it."""
+        """Run scontrol on it."""
 
     def call(self, *words: str, until: float) -> Outcome:
-        """Run one of Slurm's commands beside it."""
+        """Run one of Slurm's commands on it."""
 
 
 def missing_plugins(controller: Controller) -> list[str]:
-    """Return the options whose plugin is not installed on this machine, which has those of slurmd as well."""
+    """Return the options whose plugin is not installed on this machine, which has slurmd's plugins as well."""
     found = []
     shown = controller.ask("show", "config", until=time.monotonic() + _PATIENCE) or ""
     directory = re.search(r"^PluginDir\s*=\s*(\S+)", shown, re.MULTILINE)
     if not directory:
         return []
     places = [Path(one) for one in directory[1].split(":")]
-    # Authentication and what needs slurmdbd was rewritten or left out: it is not in this file.
+    # Authentication and options that need slurmdbd were rewritten or left out, so they are not in this file.
     for pairs in [*read(controller.conf).lines, *read(controller.conf.with_name("cgroup.conf")).lines]:
         for key, value in pairs.items():
             if _PLUGIN_OPTION.search(key):
@@ -52,7 +52,7 @@ def missing_plugins(controller: Controller) -> list[str]:
 
 
 def _file(word: str) -> str:
-    """Return the name of a plugin's file, or nothing."""
+    """Return the file name of a plugin, or nothing."""
     match = _PLUGIN.match(word.strip())
     return f"{match['type']}_{match['name']}.so" if match and match["name"] not in _NO_FILE else ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check that this machine can run the scripts which Slurm's options name.
+"""Check that this machine can run the scripts that Slurm's options name.
 
 Sources: execve(2) and env(1) for the first line, slurm.conf(5) for the user that each option runs as, and slurmctld's power saving
 (src/slurmctld/power_save.c, Slurm 22.05 to 26.05), which switches itself off if group or others may write its programs.
@@ -18,11 +18,11 @@ from . import interpreter
 from .conf_reader import Conf
 
 _EXECUTABLE = "an executable regular file"
-_INSTALL = "Install it there, or name it in slurm.scripts"
+_INSTALL = "Install it there, or add it to slurm.scripts"
 _INTERPRETER = "Install the interpreter there, or correct the first line of the script"
 _NOT_FOUND = "no such file"
 
-# Found, and what to do.
+# The finding and its remedy.
 Problem = tuple[str, str]
 
 _FLAWS: dict[str, Problem] = {
@@ -41,10 +41,10 @@ _FLAWS: dict[str, Problem] = {
 
 
 def findings_of(scripts: Iterable[Mapping[str, Any]], directory: Path) -> list[Finding]:
-    """Return a finding for each script that cannot be run here; relative names lie in `directory`, Slurm's own.
+    """Return a finding for each script that cannot be run here; relative names are in `directory`, Slurm's own.
 
     A script: option, path, glob; user (root, slurm, job), search (directories of env), by_shell, strict_mode as in plugin_utils/slurm/
-    script_table.py; first_line if bedplate installs the script, so that only its interpreter is looked for.
+    script_table.py; first_line if bedplate installs the script, so that only its interpreter is checked.
     """
     return [finding for script in scripts for finding in _findings(script, directory)]
 
@@ -63,7 +63,7 @@ def _findings(script: Mapping[str, Any], directory: Path) -> Iterator[Finding]:
         return
     path = str(directory / script["path"])
     paths = _matches(path) if script["glob"] and glob.has_magic(path) else [path]
-    # Slurm runs what matches; where nothing does, slurmd fails every job.
+    # Slurm runs all matching files; if none matches, slurmd fails every job.
     problems = [problem for each in paths if (problem := _problem(each, script))] if paths else [(_NOT_FOUND, _INSTALL)]
     for found, remedy in dict.fromkeys(problems):
         yield Finding("slurm-script", script["option"], f"{path} to be {_EXECUTABLE}", found, remedy)
@@ -97,15 +97,15 @@ def _lacks(start: bytes, script: Mapping[str, Any]) -> Problem | None:
 
 
 def _permissions(path: Path, mode: int, start: bytes, script: Mapping[str, Any]) -> Problem | None:
-    """Return what stops Slurm from running a script that root may run."""
+    """Return the reason why Slurm does not run a script that root may run."""
     if script.get("strict_mode") and mode & 0o022:
         return (
-            f"writable by group or others (mode {stat.S_IMODE(mode):04o}), so that slurmctld does not run it",
+            f"writable by group or others (mode {stat.S_IMODE(mode):04o}): slurmctld does not run it",
             f"chmod go-w {path}",
         )
     if script.get("user", "root") == "root":
         return None
-    # Group bits are the mask of an access list, too: without them nobody but the owner gets in.
+    # Group bits are also the mask of an access list: without them only the owner has access.
     needed = [(path, bit) for bit in ((0o011, 0o044) if start.startswith(b"#!") else (0o011,))]
     needed += [(folder, 0o011) for folder in path.resolve().parents]
     for one, bits in needed:
@@ -113,7 +113,7 @@ def _permissions(path: Path, mode: int, start: bytes, script: Mapping[str, Any])
         if status.st_uid == 0 and not status.st_mode & bits:
             who = "the job's user" if script["user"] == "job" else f"user {script['user']}"
             return (
-                f"{one} of root alone (mode {stat.S_IMODE(status.st_mode):04o}), but {script['option']} runs as {who}",
+                f"{one} accessible to root only (mode {stat.S_IMODE(status.st_mode):04o}), but {script['option']} runs as {who}",
                 f"chmod a+rx {one}" if one == path else "Move the script to a directory that all users may enter",
             )
     return None

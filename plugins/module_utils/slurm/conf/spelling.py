@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values as slurm.conf and scontrol spell them, in one form that compares."""
+"""Normalise values of slurm.conf and scontrol, so that they can be compared."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<fields>\d+(?::\d+){0,2})\Z")
 
 
 def folded(text: str) -> str:
-    """Return a word without its case; nothing is "".
+    """Return a word in lower case; values for "nothing" become "".
 
     >>> folded("N/A"), folded("Up")
     ('', 'up')
@@ -46,7 +46,7 @@ def boolean(text: str) -> str:
 
 
 def time(text: str) -> str:
-    """Return a time as minutes, as Slurm rounds it: up.
+    """Return a time in minutes, rounded up as Slurm does.
 
     >>> time("1-00:00:00"), time("90"), time("1-2"), time("00:00:30"), time("infinite"), time("NONE")
     ('1440', '90', '1560', '1', 'unlimited', '')
@@ -69,7 +69,7 @@ def time(text: str) -> str:
 
 
 def folded_list(text: str) -> str:
-    """Return a list without its order and case.
+    """Return a list sorted and in lower case.
 
     >>> folded_list("b,A"), folded_list("(null)")
     ('a,b', '')
@@ -84,4 +84,4 @@ FORMS: dict[str, Callable[[str], str]] = {
     "time": time,
     "list": folded_list,
 }
-"""Type -> what brings a value to the form that compares."""
+"""Type -> function that normalises a value."""

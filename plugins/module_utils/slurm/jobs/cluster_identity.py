@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Would slurmctld still find its jobs after the change? They belong to a cluster name and lie in a state directory.
+"""Check that slurmctld still finds its jobs after a change: they belong to a cluster name and a state directory.
 
-A slurmctld that starts on another StateSaveLocation starts without a job, and the nodes kill what it does not know. One
-that starts under another ClusterName refuses, for the directory says whose it is. Two that write one directory spoil it. And
-a slurmd that starts with another SlurmdSpoolDir knows none of the jobs on its node.
+A slurmctld that starts on another StateSaveLocation starts without jobs, and the nodes kill the jobs that it does not know. A slurmctld
+with another ClusterName refuses to start, since the directory records its cluster. Two that write one directory corrupt it. A slurmd with
+another SlurmdSpoolDir does not know the jobs on its node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _EMPTY = "let no new job in (`scontrol update partitionname=NAME state=drain`), 
 
 @dataclass(frozen=True)
 class Identity:
-    """A cluster's name, the directory with its state, that of its nodes, and its controllers; empty: not to be compared."""
+    """Cluster name, state directory, spool directory of the nodes, and controllers; an empty one is not compared."""
 
     cluster: str
     state: str
@@ -36,9 +36,9 @@ class Identity:
 
 
 def find_problems(wanted: Identity, conf: Conf, live: Live | None, unasked: bool) -> list[str]:
-    """Return why slurmctld would lose its jobs or not start, each with what to do; empty when all is well.
+    """Return the reasons why slurmctld would lose its jobs or not start, each with a remedy; empty if there are none.
 
-    `live` is None when slurmctld does not answer; with `unasked` nobody minds.
+    `live` is None if slurmctld does not answer; with `unasked`, that is accepted.
     """
     cluster = _differing("ClusterName", conf, live, wanted.cluster, str.lower)
     state = _differing("StateSaveLocation", conf, live, wanted.state, os.path.realpath)
@@ -62,34 +62,34 @@ def find_problems(wanted: Identity, conf: Conf, live: Live | None, unasked: bool
 
 
 def _controllers(conf: Conf) -> list[str]:
-    """Return the controllers of a file: of `SlurmctldHost=ctl1(10.0.0.1)` the name."""
+    """Return the names of a file's controllers: `ctl1` for `SlurmctldHost=ctl1(10.0.0.1)`."""
     values = [value for line in conf.lines for key, value in line.items() if key.lower() == "slurmctldhost"]
     return [value.partition("(")[0] for value in values]
 
 
 def _differing(option: str, conf: Conf, live: Live | None, wanted: str, form: Callable[[str], str]) -> str | None:
-    """Return the value in force, in the file or in slurmctld, that is another than the wanted one."""
+    """Return the value in force, from the file or from slurmctld, if it differs from the desired one."""
     default = _DEFAULTS.get(option) if conf.lines else None
     in_force = [conf.option(option) or default, live.config.get(option) if live else None]
     return next((value for value in in_force if value and form(value) != form(wanted)), None)
 
 
 def owner_of(state: str) -> str | None:
-    """Return the cluster that a state directory says it belongs to, None when it says nothing."""
+    """Return the cluster that a state directory records, None if it records none."""
     try:
         # From 24.11 on an id follows the name: lab|4021.
         return (Path(state) / "clustername").read_text(errors="replace").partition("|")[0].strip() or None
     except OSError:
-        return None  # slurmctld says so itself when it cannot read its own directory
+        return None  # slurmctld reports this itself if it cannot read its own directory
 
 
 def _moved(old: str, new: str) -> bool:
-    """Tell whether the state is where it is wanted and no longer where it was."""
+    """Return whether the state exists in the new directory and no longer in the old one."""
     return (Path(new) / "job_state").exists() and not (Path(old) / "job_state").exists()
 
 
 def _known(live: Live | None) -> str:
-    return f"Slurm knows {len(live.jobs)} jobs" if live else "slurmctld does not answer, so nobody knows its jobs"
+    return f"Slurm has {len(live.jobs)} jobs" if live else "slurmctld does not answer, so its jobs are unknown"
 
 
 def _renamed(old: str, state: str, wanted: Identity, live: Live | None) -> str:
@@ -112,9 +112,9 @@ def _elsewhere(old: str, wanted: Identity, live: Live | None) -> str:
 
 
 def _other_spool(old: str, wanted: Identity, running: list[str]) -> str:
-    known = f"jobs {', '.join(running[:10])} run" if running else "slurmctld does not answer, so nobody knows what runs"
+    known = f"jobs {', '.join(running[:10])} run" if running else "slurmctld does not answer, so its jobs are unknown"
     return (
-        f"SlurmdSpoolDir would become {wanted.spool}, the nodes have {old}, and {known}: a slurmd that starts there knows none of "
+        f"SlurmdSpoolDir would become {wanted.spool}, the nodes have {old}, and {known}: a slurmd that starts there does not find "
         f"its jobs. Write `SlurmdSpoolDir: {old}` under slurm.options of the cluster file. Or {_EMPTY} and run again"
         f"{'' if running else f'; or, {OVERRIDE}'}."
     )
@@ -122,15 +122,15 @@ def _other_spool(old: str, wanted: Identity, running: list[str]) -> str:
 
 def _two_controllers(still: list[str], wanted: Identity) -> str:
     return (
-        f"{', '.join(still)} left services.controllers, and slurmctld still runs there: two would write the same state, or one would "
-        f"start without its jobs. There: `systemctl disable --now slurmctld`. Jobs go on meanwhile. See that {wanted.state} is on "
+        f"{', '.join(still)} removed from services.controllers, but slurmctld still runs there: two would write the same state, or one "
+        f"would start without its jobs. There: `systemctl disable --now slurmctld`. Jobs go on meanwhile. Make {wanted.state} available on "
         f"{', '.join(wanted.controllers)}, then run again."
     )
 
 
 def _owned(owner: str, wanted: Identity) -> str:
     return (
-        f"{wanted.state}/clustername says that this state is of the cluster {owner}, the cluster file says "
+        f"{wanted.state}/clustername says that this state belongs to the cluster {owner}, but the cluster file says "
         f"`cluster: {wanted.cluster}`: slurmctld would refuse to start. If {owner} still uses that directory, set another "
         f"StateSaveLocation under slurm.options. If {owner} was renamed to {wanted.cluster} and has no job left, remove "
         f"{wanted.state}/clustername and run again."

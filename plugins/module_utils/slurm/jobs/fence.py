@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Keep new jobs off nodes and partitions in the seconds between the last list of jobs and the reconfigure that changes them.
 
-A free node whose line changes, or that leaves, is drained with a reason of bedplate's own. A partition that leaves takes no new job. Then
-the list of jobs is read again: what got a job meanwhile keeps its line and is given back at once, all else once the change is in force
-or was taken back. A run that was killed in between leaves the reason of the nodes and the record of the partitions. Only their age tells
-such a run from one that goes on: what is older than ten minutes is given back by the next run, and what is younger stays.
+A free node whose line changes or is removed is drained with a reason of bedplate's own. A partition that is removed is closed for new jobs.
+Then the list of jobs is read again: a node or partition that got a job meanwhile keeps its line and is reopened at once, all others after
+the change is in force or undone. A killed run leaves the reason of the nodes and the record of the partitions. Only their age shows that
+the run was killed: the next run reopens those older than ten minutes, and keeps younger ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ..conf.conf_reader import Conf, partitions_of
 from ..live import slurm_commands
 from ..live.slurmctld_report import Live
 
-# A reason that does not begin so is somebody else's.
+# A reason with another beginning is not bedplate's.
 OWNER = "bedplate:edit:"
 # No run keeps nodes free of jobs for longer: the proof ends after a minute, and daemons have two to start or to read their files.
 LONGEST = timedelta(minutes=10)
@@ -33,13 +33,13 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass
 class Fence:
-    """Nodes that are drained, and partitions that take no new job, by bedplate."""
+    """Nodes drained by bedplate, and partitions closed by bedplate for new jobs."""
 
     nodes: list[str] = field(default_factory=list)
     partitions: list[str] = field(default_factory=list)
 
     def overlaps(self, other: Fence) -> bool:
-        """Return whether a node or a partition is in both."""
+        """Return whether both fences have a node or a partition in common."""
         return not (set(self.nodes).isdisjoint(other.nodes) and set(self.partitions).isdisjoint(other.partitions))
 
     def facts(self) -> dict[str, object]:
@@ -48,7 +48,7 @@ class Fence:
 
 
 class Closed:
-    """Record on the controller of the partitions that bedplate has closed: Slurm keeps no reason for a partition.
+    """Record, on the controller, of the partitions that bedplate has closed: Slurm stores no reason for a partition.
 
     A partition is on record from before it is closed until after it is open again.
     """
@@ -58,7 +58,7 @@ class Closed:
         self.path = directory / "slurm_fence.json"
 
     def origin(self) -> tuple[str, datetime | None]:
-        """Return the run that closed them, and when; nothing without a record, or with one of an earlier bedplate."""
+        """Return the run that closed them, and its time; empty without a record, or with one of an earlier bedplate."""
         document = self._read()
         try:
             since = datetime.strptime(document["since"], _TIME).replace(tzinfo=timezone.utc)
@@ -67,7 +67,7 @@ class Closed:
         return str(document.get("run", "")), since
 
     def names(self) -> list[str]:
-        """Return the partitions. OSError: the record cannot be read."""
+        """Return the partitions. Raises OSError if the record cannot be read."""
         names: list[str] = self._read()["partitions"]
         return names
 
@@ -82,11 +82,11 @@ class Closed:
             raise OSError(f"{self.path} is not a record of closed partitions: {error}. {remedy}.") from error
 
     def add(self, partitions: Iterable[str], run: str, now: datetime) -> None:
-        """Put partitions on record for a run. OSError: they are not."""
+        """Record partitions for a run. Raises OSError if they cannot be recorded."""
         self._write([*self.names(), *partitions], {"run": run, "since": now.strftime(_TIME)})
 
     def remove(self, partitions: Collection[str]) -> None:
-        """Take partitions off the record."""
+        """Remove partitions from the record."""
         before = self.names()
         after = [name for name in before if name not in partitions]
         if after != before:
@@ -103,10 +103,10 @@ class Closed:
 
 
 def active(live: Live, conf: Conf, closed: Iterable[str]) -> Fence:
-    """Return what bedplate has taken out of service and not given back; `closed` are the partitions on record.
+    """Return the nodes and partitions that bedplate still keeps out of service; `closed` are the recorded partitions.
 
-    A partition that a person has opened, or given another state, is not bedplate's any more. One that the file closes or no longer has
-    stays closed.
+    A partition that a person has opened or set to another state is no longer bedplate's. A partition that the file closes, or no longer
+    has, stays closed.
     """
     nodes = [name for name, pairs in live.nodes.items() if pairs.get("Reason", "").startswith(OWNER)]
     stated = partitions_of(conf)
@@ -115,16 +115,16 @@ def active(live: Live, conf: Conf, closed: Iterable[str]) -> Fence:
 
 
 def raised_by_others(live: Live, found: Fence, run: str, record: tuple[str, datetime | None], now: datetime) -> Fence:
-    """Return what of a fence another run has put up, so lately that it may go on.
+    """Return the part of a fence that another run has set so recently that it may still be running.
 
-    `run` is this run, `record` the run and the time of the partitions' record. A reason without a time is of an earlier bedplate.
+    `run` is this run, `record` the run and the time of the partitions' record. A reason without a time comes from an earlier bedplate.
     """
     nodes = [name for name in found.nodes if _may_go_on(*_origin(live.nodes[name].get("Reason", "")), run, now)]
     return Fence(nodes, found.partitions if _may_go_on(*record, run, now) else [])
 
 
 def without_others(found: Fence, others: Fence) -> Fence:
-    """Return a fence without what is another run's."""
+    """Return a fence without the parts of another run."""
     return Fence(
         [name for name in found.nodes if name not in others.nodes],
         [name for name in found.partitions if name not in others.partitions],
@@ -132,7 +132,7 @@ def without_others(found: Fence, others: Fence) -> Fence:
 
 
 def reason(run: str, now: datetime) -> str:
-    """Return the reason for which a run drains a node.
+    """Return the reason with which a run drains a node.
 
     >>> reason("3f2a9c1b", datetime(2026, 11, 22, 22, 18, 50, tzinfo=timezone.utc))
     'bedplate:edit:3f2a9c1b:2026-11-22T22:18:50Z the line of this node is about to change'
@@ -150,12 +150,12 @@ def _origin(word: str) -> tuple[str, datetime | None]:
 
 
 def _may_go_on(run: str, since: datetime | None, own: str, now: datetime) -> bool:
-    # A clock that was set back makes a time of the future: that run may go on, too, for as long.
+    # A clock that was set back makes the time lie in the future: that run may still be running, too.
     return run != own and since is not None and abs(now - since) < LONGEST
 
 
 def settled(live: Live, conf: Conf, closed: Iterable[str]) -> list[str]:
-    """Return the partitions on record that are not bedplate's to open any more."""
+    """Return the recorded partitions that bedplate must no longer open."""
     stated = partitions_of(conf)
     return [name for name in closed if _state(live, name) != _CLOSED or (name in stated and not _is_open(stated[name]))]
 
@@ -169,7 +169,7 @@ def _is_open(pairs: dict[str, str]) -> bool:
 
 
 def targets(live: Live, nodes: Iterable[str], partitions: Iterable[str]) -> Fence:
-    """Return what of these may get a job at any moment: no job is there now, and nobody has taken it out of service."""
+    """Return the nodes and partitions that may get a job at any moment: they have no job and are not out of service."""
     busy = live.jobs_by_node()
     used = used_partitions(live)
     return Fence(
@@ -184,9 +184,7 @@ def used_partitions(live: Live) -> set[str]:
 
 
 def _takes_jobs(state: str) -> bool:
-    """Return whether a node may get a job; one that a person has marked FAIL, or that reboots, is left as it is.
-
-    A node that power saving has switched off may: slurmctld allocates it and then resumes it.
+    """Return whether a node may get a job; not one that a person has marked FAIL, or that reboots.
 
     >>> [_takes_jobs(state) for state in ("IDLE+POWERED_DOWN", "DOWN+POWERED_DOWN", "DOWN*", "IDLE+POWERING_DOWN")]
     [True, False, False, False]
@@ -197,14 +195,14 @@ def _takes_jobs(state: str) -> bool:
 
 
 def raise_commands(fence: Fence, run: str, now: datetime) -> list[list[str]]:
-    """Return the commands with which a run puts a fence up."""
+    """Return the commands with which a run sets a fence."""
     drain = [["scontrol", "update", f"NodeName={fold(fence.nodes)}", "State=DRAIN", f"Reason={reason(run, now)}"]]
     close = [["scontrol", "update", f"PartitionName={name}", f"State={_CLOSED}"] for name in fence.partitions]
     return (drain if fence.nodes else []) + close
 
 
 def lift_commands(live: Live, conf: Conf, fence: Fence) -> list[list[str]]:
-    """Return the commands that give back what is still fenced: a reason or a state that a person has set since is theirs."""
+    """Return the commands that reopen fenced nodes and partitions, unless a person has set another reason or state since."""
     still, asked = active(live, conf, fence.partitions), set(fence.nodes)
     own = [name for name in still.nodes if name in asked]
     resume = [["scontrol", "update", f"NodeName={fold(own)}", "State=RESUME"]]
@@ -214,7 +212,7 @@ def lift_commands(live: Live, conf: Conf, fence: Fence) -> list[list[str]]:
 
 
 def lift(slurm_conf: Path, live: Live, conf: Conf, fence: Fence, closed: Closed) -> list[str]:
-    """Give back what is still fenced; return what could not be given back."""
+    """Reopen fenced nodes and partitions; return the failures."""
     failed = {}
     for command in lift_commands(live, conf, fence):
         error = slurm_commands.change(command, slurm_conf)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare the hardware of nodes in force (NodeName and gres.conf lines) with the wanted lines, and keep the lines of nodes with jobs.
 
-Slurm ends the jobs of a node whose sockets, cores, threads or GPUs change, or whose line says DOWN. A node with jobs keeps its hardware as
-it is in force, in lines of its own, until the jobs have ended; features, reason and any other state are the wanted ones, so that it stays
-in its partitions: a real 24.11 leaves jobs alone when the features and so the partitions of their node change.
+Slurm ends the jobs of a node whose sockets, cores, threads or GPUs change, or whose line says DOWN. A node with jobs keeps its present
+hardware, in lines of its own, until the jobs have ended. Features, reason and any other state take their new values at once, so that the
+node stays in its partitions: Slurm 24.11 keeps jobs running when the features, and with them the partitions, of their node change.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from ..conf.conf_reader import Conf, Pairs, line_of, nodes_of, overlay
 from ..live.slurmctld_report import Live
 from .removed_records import GresConf, gres_count_lines, reported
 
-# At the end of a kept NodeName line. It names no job, so that a second run writes the same.
+# Appended to a kept NodeName line. It names no job, so that a second run writes the same line.
 KEPT = "# kept by bedplate until its jobs end"
 _KEPT_NAME = re.compile(rf"^NodeName=(\S+) .*{KEPT}$", re.MULTILINE)
 
 JOBS, UNCOUNTED = "jobs", "uncounted"
-# A value that Slurm takes for a key that is not stated.
+# Slurm's default for a key that is not stated.
 _DEFAULTS = {"Sockets": "1", "CoresPerSocket": "1", "ThreadsPerCore": "1", "RealMemory": "1", "Port": "6818"}
-# Where the node is reached: nothing to count there.
+# Addresses of the node: they need no count.
 _ADDRESS = ("NodeAddr", "NodeHostname", "Port")
 _HARDWARE = (
     *("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory"),
     *("CPUSpecList", "CoreSpecCount", "MemSpecLimit", "Gres"),
 )
-# With these in its line a node loses its jobs at the next reconfigure, whatever state it has: seen with 24.11.5.
+# A node with one of these states in its line loses its jobs at the next reconfigure, in any state: seen with 24.11.5.
 _ENDING = ("DOWN", "FUTURE", "FAIL")
-# What a kept line takes over from the wanted line.
+# Values that a kept line takes from the new line.
 _TAKEN = ("Feature", "State", "Reason")
 _SPELLING = {key.lower(): key for key in (*_HARDWARE, *_ADDRESS, "CPUs", "Boards", "SocketsPerBoard")}
 
 
 @dataclass(frozen=True)
 class HardwareChange:
-    """The difference of one node: texts such as `CoresPerSocket 2 -> 4`, and whether it is one of hardware, which can be counted."""
+    """Difference of one node: texts such as `CoresPerSocket 2 -> 4`, and whether it is one of countable hardware."""
 
     texts: tuple[str, ...]
     of_hardware: bool
@@ -47,7 +47,7 @@ class HardwareChange:
 
 @dataclass
 class HardwarePlan:
-    """The nodes whose lines change, and the wanted nodes that are not in force yet."""
+    """Nodes whose lines change, and new nodes that are not in force yet."""
 
     in_force: dict[str, Pairs] = field(default_factory=dict)
     wanted: dict[str, Pairs] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class HardwarePlan:
 
 
 def marked(text: str) -> set[str]:
-    """Return the nodes whose line in a slurm.conf says that an earlier run kept it.
+    """Return the nodes whose line in a slurm.conf was kept by an earlier run.
 
     >>> sorted(marked("NodeName=n1 CPUs=2 # kept by bedplate until its jobs end\\nNodeName=n2 CPUs=2\\n"))
     ['n1']
@@ -71,13 +71,13 @@ def marked(text: str) -> set[str]:
 def compare(conf: Conf, gres: Conf, live: Live | None, wanted: Conf, wanted_gres: Conf) -> HardwarePlan:
     """Compare the files in force with the wanted lines, node by node.
 
-    Where slurmctld runs another file than the one on disk, what it reports outranks the file.
+    If slurmctld runs another file than the one on disk, its report takes precedence over the file.
     """
     current = live is None or live.has_loaded_file
     lines = _lines(wanted)
     ending = any(pairs.get("State", "").upper() in _ENDING for pairs in lines)
     if current and not ending and _lines(conf) == lines and gres.lines == wanted_gres.lines:
-        return HardwarePlan()  # the usual run: nothing is expanded
+        return HardwarePlan()  # the usual case: no hostlist is expanded
     plan = HardwarePlan(nodes_of(conf), nodes_of(wanted))
     for name, pairs in live.nodes.items() if live else ():
         if name not in plan.in_force:
@@ -116,7 +116,7 @@ def _lines(conf: Conf) -> list[Pairs]:
 
 
 def _overlaid(file: Pairs, live: Pairs) -> Pairs:
-    """Return the pairs of the file with the hardware that slurmctld reports."""
+    """Return the pairs of the file, updated with the hardware that slurmctld reports."""
     dropped = {"cpus", "procs", "boards", "socketsperboard", *(key.lower() for key in _HARDWARE)}
     return overlay({key: value for key, value in file.items() if key.lower() not in dropped}, live)
 
@@ -126,7 +126,7 @@ def _spelled(pairs: Mapping[str, str]) -> Pairs:
 
 
 def _shape(pairs: Mapping[str, str]) -> Pairs:
-    """Return the hardware of a NodeName line with what Slurm makes of keys that are not stated."""
+    """Return the hardware of a NodeName line, with Slurm's defaults for keys that are not stated."""
     given = _spelled(pairs)
     shape = {key: given.get(key, _DEFAULTS.get(key, "")) for key in _HARDWARE}
     shape["Gres"] = ",".join(sorted(filter(None, re.sub(r"\([^)]*\)", "", shape["Gres"]).split(","))))
@@ -152,13 +152,13 @@ def _differences(old: Mapping[str, str], new: Mapping[str, str], keys: Iterable[
 
 
 class _Devices:
-    """The devices of lines of gres.conf, one by one and in order, computed once for lines that many nodes share."""
+    """Devices of gres.conf lines, one by one and in order; computed once for lines that many nodes share."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, str], ...], tuple[Pairs, ...]] = {}
 
     def of(self, lines: list[Pairs]) -> list[Pairs]:
-        """Return a record a device file, or a line where there is no file; those of one name keep their order."""
+        """Return one record per device file, or one per line without a file; those of one name keep their order."""
         records: list[Pairs] = []
         for line in lines:
             key = tuple(line.items())
@@ -205,7 +205,7 @@ def _in_order(files: list[str]) -> str:
 
 
 def kept_lines(plan: HardwarePlan, gres: Conf, names: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Return the lines of slurm.conf and of gres.conf that keep these nodes as they are in force."""
+    """Return the lines of slurm.conf and gres.conf that keep these nodes unchanged."""
     devices = GresConf(gres)
     node_lines, gres_lines = [], []
     for name in names:
@@ -224,7 +224,7 @@ def kept_lines(plan: HardwarePlan, gres: Conf, names: Iterable[str]) -> tuple[li
 
 @dataclass
 class Group:
-    """Like nodes whose lines change: how, what holds them back (`jobs`, `uncounted` or nothing), and what they have in force."""
+    """Nodes with the same change: the change, the reason to wait (`jobs`, `uncounted` or none), and the lines in force."""
 
     nodes: str
     changes: list[str]
@@ -236,7 +236,7 @@ class Group:
 
 
 def grouped(plan: HardwarePlan, waits: Mapping[str, str], jobs: Mapping[str, list[str]]) -> list[Group]:
-    """Return the changing nodes in groups of like ones."""
+    """Return the changing nodes, grouped by equal change."""
     many = len(plan.changes) > 10  # addresses differ from node to node
     groups: dict[tuple[tuple[str, ...], str, str, int, int], list[str]] = {}
     for name, change in plan.changes.items():

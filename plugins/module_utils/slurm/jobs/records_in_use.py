@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the nodes and partitions in force on a controller with the wanted ones: what must stay because jobs still use it."""
+"""Compare the nodes and partitions in force on a controller with the desired ones, and find those that jobs still use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .removed_records import leaving, retain
 
 
 class Module(Protocol):
-    """What is used of an AnsibleModule; its parameters are those of bedplate.cluster.slurm_in_use."""
+    """The part of an AnsibleModule that is used here; its parameters are those of bedplate.cluster.slurm_in_use."""
 
     params: dict[str, Any]
     check_mode: bool
@@ -51,22 +51,22 @@ class Module(Protocol):
 
 
 def _digests(directory: Path) -> dict[str, str]:
-    """Return the digest of each file of Slurm in a directory; keys are not read."""
+    """Return the digest of each Slurm file in a directory; keys are not read."""
     found = sorted(path for path in directory.iterdir() if path.suffix in (".conf", ".lua") and path.is_file())
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
 class InForce:
-    """What is in force on this controller, compared with what is wanted."""
+    """Configuration in force on this controller, compared with the desired one."""
 
     def __init__(self, module: Module, slurm_conf: Path) -> None:
-        """Read the files, and ask slurmctld. HostlistError, OSError: they cannot be read."""
+        """Read the files, and query slurmctld. Raises HostlistError or OSError if they cannot be read."""
         self.module, self.params, self.slurm_conf = module, module.params, slurm_conf
         self.read_back, self.unasked = self.params["read_back"], self.params["unasked"]
-        # A preview, and who only reads back, gives nothing back and closes nothing.
+        # Check mode and verify neither reopen nor close anything.
         self.may_write = not (module.check_mode or self.read_back)
         self.nodes = _nodes(module)
-        # Before they are read: what is written in between differs from these, and is not overwritten.
+        # Computed before the files are read: a file written in between differs from its digest and is not overwritten.
         self.files = _digests(slurm_conf.parent)
         self.conf, self.gres = read(slurm_conf), read(slurm_conf.with_name("gres.conf"))
         self.live = slurm_commands.query(slurm_conf)
@@ -75,9 +75,9 @@ class InForce:
         self.closed = Closed(Path(self.params["state_directory"]))
 
     def find(self) -> tuple[Answer, list[str]]:
-        """Return what must stay, and what stands against the change."""
+        """Return the lines to keep, and the problems that prevent the change."""
         answer = self._counts()
-        problems = [] if self.read_back else self._problems()  # who reads back changes nothing
+        problems = [] if self.read_back else self._problems()  # verify changes nothing
         if self.live is None:
             return answer, problems
         answer.up, answer.loaded = self.live.up, self.live.has_loaded_file
@@ -98,7 +98,7 @@ class InForce:
         return hardware_in_use.compare(self.conf, self.gres, self.live, nodes, gres)
 
     def _counts(self) -> Answer:
-        """Return the answer with the nodes that have to be asked first."""
+        """Return the answer with the nodes whose hardware must be counted first."""
         answer = Answer(count=self.plan.to_count(), new=self.plan.new, files=self.files)
         answer.has_state = self.live is not None or self.unasked or _has_state(self.module)
         if not (answer.has_state or self.read_back):
@@ -106,7 +106,7 @@ class InForce:
         return answer
 
     def _problems(self) -> list[str]:
-        """Return what stands against the change."""
+        """Return the problems that prevent the change."""
         problems = find_problems(_identity(self.module), self.conf, self.live, self.unasked)
         if self.live is None and not self.unasked:
             problems += unasked_problems(self.conf, *self.gone, list(self.plan.changes))
@@ -115,7 +115,7 @@ class InForce:
         return problems
 
     def _take_over(self, answer: Answer, live: Live) -> Fence:
-        """Put into the answer what a run that was killed has drained and closed; return what is of a run that may go on."""
+        """Add to the answer the nodes and partitions that a killed run has fenced; return the fence of a run that may still be running."""
         on_record = [] if self.read_back else self.closed.names()
         found = active(live, self.conf, on_record)
         others = raised_by_others(live, found, self.params["run"], self.closed.origin(), datetime.now(timezone.utc))
@@ -125,12 +125,12 @@ class InForce:
         return others
 
     def _fenced(self, answer: Answer, live: Live, others: Fence) -> tuple[Live | None, list[str]]:
-        """Put a fence up where it is wanted; return what slurmctld knows behind it, and what stands against the change."""
+        """Set a fence if requested; return slurmctld's report after that, and the problems that prevent the change."""
         changing, fence = self._changing(live), self.params["fence"]
         exposed = targets(live, changing.nodes, changing.partitions)
         answer.exposed = bool(exposed.nodes or exposed.partitions)
         if others.nodes or others.partitions:
-            # What the other run keeps free gets jobs again when that one ends, which may be before this one writes.
+            # The other run reopens its nodes and partitions when it ends, possibly before this run writes.
             if fence and (answer.exposed or changing.overlaps(others)):
                 return live, [other_run_notes(others)]
             if not self.read_back:
@@ -147,7 +147,7 @@ class InForce:
         return behind, []
 
     def _changing(self, live: Live) -> Fence:
-        """Return what changes or leaves; what stays as it is needs no fence, whatever happens to its jobs."""
+        """Return the nodes and partitions that change or are removed; unchanged ones need no fence, with or without jobs."""
         kept = retain(self.conf, self.gres, *self.gone, live)
         held = holding_reasons(self.plan, live.jobs_by_node(), self.params["counted"])
         nodes, partitions = self.gone
@@ -155,14 +155,14 @@ class InForce:
         return Fence([*free, *(name for name in self.plan.changes if name not in held)], list(partitions))
 
     def _raise(self, fence: Fence) -> tuple[Live | None, list[str]]:
-        """Put the fence up; return what slurmctld knows behind it, and what went wrong. What got a job meanwhile is given back."""
+        """Set the fence; return slurmctld's report after that, and the failures. Reopen nodes and partitions that got a job meanwhile."""
         now = datetime.now(timezone.utc)
         try:
             if fence.partitions:
                 self.closed.add(fence.partitions, self.params["run"], now)
         except OSError as error:
             return None, [
-                f"partitions {', '.join(fence.partitions)} are not closed, because {self.closed.path} cannot be written: {error}"
+                f"partitions {', '.join(fence.partitions)} cannot be closed, because {self.closed.path} cannot be written: {error}"
             ]
         failed = self._drain(fence, now)
         behind = slurm_commands.query(self.slurm_conf)
@@ -182,17 +182,17 @@ class InForce:
         return behind, []
 
     def _drain(self, fence: Fence, now: datetime) -> str:
-        """Drain nodes and close partitions; return why that failed, or nothing."""
+        """Drain nodes and close partitions; return the failure, or ""."""
         for command in raise_commands(fence, self.params["run"], now):
             if refusal := slurm_commands.change(command, self.slurm_conf):
-                return f"`{' '.join(command)}` failed, so a job could start on a node that changes: {refusal}"
+                return f"`{' '.join(command)}` failed, so a job could start on a node whose line changes: {refusal}"
         return ""
 
     def _lift(self, live: Live, fence: Fence) -> list[str]:
         return lift(self.slurm_conf, live, self.conf, fence, self.closed)
 
     def _keep(self, answer: Answer, live: Live) -> None:
-        """Put into the answer the lines that jobs need, and what changes."""
+        """Add to the answer the lines that jobs need, and the changes."""
         answer.kept = retain(self.conf, self.gres, *self.gone, live)
         jobs = live.jobs_by_node()
         waits = holding_reasons(self.plan, jobs, self.params["counted"])
@@ -217,25 +217,25 @@ def _identity(module: Module) -> Identity:
 
 
 def _has_state(module: Module) -> bool:
-    """Return whether the wanted StateSaveLocation holds jobs."""
+    """Return whether the desired StateSaveLocation holds jobs."""
     return (Path(module.params["state_save_location"]) / "job_state").exists()
 
 
 def _unanswered(fence: Fence, failed: str) -> str:
-    """Return what to say where slurmctld does not answer behind a fence; `failed` is what went wrong before."""
+    """Return the message for a slurmctld that does not answer after a fence was set; `failed` is an earlier failure."""
     nodes = f" Nodes {fold(fence.nodes)} may be drained with the reason `{OWNER}`." if fence.nodes else ""
     partitions = f" Partitions {', '.join(fence.partitions)} may be closed." if fence.partitions else ""
-    text = failed or "slurmctld no longer answers. See that it runs, then run again."
+    text = failed or "slurmctld no longer answers. Start it, then run again."
     return (
         text
         + nodes
         + partitions
-        + (" A run more than ten minutes from now gives them back." if nodes or partitions else "")
+        + (" A run more than ten minutes from now reopens them." if nodes or partitions else "")
     )
 
 
 def find(module: Module) -> tuple[Answer, list[str]]:
-    """Return what must stay, and what stands against the change."""
+    """Return the lines to keep, and the problems that prevent the change."""
     slurm_conf = Path(module.params["directory"]) / "slurm.conf"
     if slurm_conf.exists():
         return InForce(module, slurm_conf).find()

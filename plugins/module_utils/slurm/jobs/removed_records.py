@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What must stay in slurm.conf although the cluster file no longer has it, because jobs still use it.
+"""Keep nodes and partitions in slurm.conf that the cluster file no longer has, while jobs still use them.
 
-Slurm kills the running jobs of a partition that disappears, and fails its pending ones; it kills the jobs of a node that
-disappears, and fails those that wait for it by name. A job outranks any change: such a partition stays, draining and
-hidden, and such a node stays, in no partition, so that nothing new lands there. The first run after the last job has
-ended drops them.
+Slurm kills the running jobs of a partition that disappears, and fails its pending ones; it kills the jobs of a node that disappears, and
+fails those that wait for it by name. So a removed partition with jobs is kept, draining and hidden, and a removed node with jobs is kept
+outside all partitions, so that no new job starts there. The first run after their last job removes them.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ...common.hostlist import expand, fold, natural_key
 from ..conf.conf_reader import Conf, Pairs, line_of, nodes_of, partitions_of
 from ..live.slurmctld_report import NOTHING, Live, SlurmJob, listed, names_in
 
-# What scontrol reports of a node or partition in the words of slurm.conf, for one that has no line of its own there.
+# Keys that scontrol reports, with their names in slurm.conf, for a node or partition without a line of its own there.
 _NODE_KEYS = (
     *("NodeName", "NodeAddr", "NodeHostName", "Port"),
     *(
@@ -37,7 +36,7 @@ _PARTITION_KEYS = ("PartitionName", "MaxTime", "OverSubscribe", "PriorityTier", 
 
 @dataclass
 class Retained:
-    """Lines to add to the new files, and what they are for: name -> ids of the jobs."""
+    """Lines to add to the new files, and the reason: name -> ids of the jobs."""
 
     slurm: list[str] = field(default_factory=list)
     gres: list[str] = field(default_factory=list)
@@ -48,7 +47,7 @@ class Retained:
 def leaving(
     conf: Conf, live: Live | None, nodes: Iterable[str], partitions: Iterable[str]
 ) -> tuple[list[str], list[str]]:
-    """Return the nodes and the partitions that are in force, in the file or in slurmctld, and not wanted."""
+    """Return the nodes and the partitions that are in force, in the file or in slurmctld, and no longer desired."""
     live = live or Live()
     wanted_nodes, wanted_partitions = set(nodes), set(partitions)
     return (
@@ -60,7 +59,7 @@ def leaving(
 def retain(
     conf: Conf, gres_conf: Conf, gone_nodes: Iterable[str], gone_partitions: Iterable[str], live: Live
 ) -> Retained:
-    """Return the lines that keep the jobs of leaving nodes and partitions alive."""
+    """Return the lines that keep the jobs of removed nodes and partitions alive."""
     kept = Retained()
     by_node, by_partition = _users(live.jobs)
     nodes = {**{name: reported(pairs) for name, pairs in live.nodes.items()}, **nodes_of(conf)}
@@ -98,22 +97,22 @@ def _users(jobs: Iterable[SlurmJob]) -> tuple[dict[str, list[str]], dict[str, li
 
 
 def reported(pairs: Mapping[str, str], keys: Iterable[str] = _NODE_KEYS) -> Pairs:
-    """Return what scontrol reports, of a node where nothing else is said, as pairs of slurm.conf."""
+    """Return scontrol's report as pairs of slurm.conf, by default those of a node."""
     found = {key: pairs[key] for key in keys if pairs.get(key, "") not in NOTHING}
     if found.get("NodeHostName") == found.get("NodeName"):
         found.pop("NodeHostName", None)
-    if "Gres" in found:  # scontrol adds where the GPUs sit: gpu:h100:8(S:0-1)
+    if "Gres" in found:  # scontrol adds the sockets of the GPUs: gpu:h100:8(S:0-1)
         found["Gres"] = re.sub(r"\(S:[^)]*\)", "", found["Gres"])
     return found
 
 
 def _node_line(pairs: Mapping[str, str]) -> str:
-    # Without its features the node is in no node set, so in no partition: nothing new starts there.
+    # Without its features the node is in no node set, so in no partition: no new job starts there.
     return line_of({name: value for name, value in pairs.items() if name not in ("Feature", "State", "Reason")})
 
 
 def _partition_line(pairs: Mapping[str, str], members: list[str]) -> str:
-    # Jobs may wait in a partition whose nodes have all left: Slurm takes no empty Nodes=. No release minds a plain hostlist.
+    # Jobs may wait in a partition whose nodes are all removed. Slurm refuses an empty Nodes=; every release accepts a plain hostlist.
     nodes = {"Nodes": fold(members, suffixes=False)} if members else {}
     kept = {name: value for name, value in pairs.items() if name != "Nodes"}
     order = {"PartitionName": kept.pop("PartitionName"), **nodes}
@@ -131,7 +130,7 @@ def gres_types(gres: str) -> list[str]:
 
 
 class GresConf:
-    """The lines of a gres.conf by node; a line without nodes is for all that have such a device."""
+    """Lines of a gres.conf by node; a line without nodes applies to all nodes that have such a device."""
 
     def __init__(self, conf: Conf) -> None:
         self._lines = [{key: value for key, value in pairs.items() if key != "NodeName"} for pairs in conf.lines]
@@ -156,7 +155,7 @@ class GresConf:
 def gres_count_lines(node: str, gres: str, lines: Iterable[Pairs]) -> list[str]:
     """Return lines of gres.conf for the devices of a Gres that no other line has.
 
-    The node has its own gres.conf then; slurmctld still wants to hear of as many devices as the node line has.
+    Such a node has its own gres.conf; slurmctld still expects as many devices as the node line has.
     """
     names = [pairs.get("Name", "") for pairs in lines]
     found = set(gres_types(gres)) if "" in names else set(names)
@@ -174,7 +173,7 @@ def merged(results: Iterable[Mapping[str, Any]]) -> Retained:
     """Merge the answers of several controllers, so that all write the same: the union, in one order.
 
     An answer is what the module slurm_in_use returned; one of a controller that was not reached has no lines.
-    Where two controllers have different lines for one thing, the first counts.
+    If two controllers have different lines for one object, the first line counts.
     """
     kept = Retained()
     lines: dict[tuple[str, str], str] = {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find jobs that the wanted controllers do not know, from a node that runs them.
+"""Find jobs, on a node that runs them, that the new controllers do not know.
 
-A slurmctld that starts without the StateSaveLocation of the jobs asks the nodes what runs there and ends each job that it does not know.
-So does one on another machine, one on a machine that was installed anew, under the same address, and one whose StateSaveLocation is not
-mounted. Nothing on such a machine says that there are jobs; the nodes do.
+A slurmctld that starts without the StateSaveLocation of the jobs queries the nodes and ends each job that it does not know. So does a
+slurmctld on another machine, on a reinstalled machine with the same address, or with a StateSaveLocation that is not mounted. Only the
+nodes show that there are jobs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SERVERS = re.compile(r"--conf-server[ =]([^\s\"']+)")
 
 @dataclass(frozen=True)
 class Served:
-    """What the wanted controllers would lose on a node, and whether its own do not answer: then each node speaks only for itself."""
+    """Jobs that the new controllers would lose on a node, and whether its own controllers answer (else each node reports on itself)."""
 
     others: tuple[Finding, ...] = ()
     silent: bool = False
@@ -47,11 +47,11 @@ def jobs_of_others(
     new: bool = False,
     first_start: bool = False,
 ) -> Served:
-    """Compare the controllers that this node's slurmd asks with the wanted ones, both as `address:port`.
+    """Compare the controllers of this node's slurmd with the new ones, both as `address:port`.
 
-    One finding where they have no address in common and the old ones know jobs, or do not answer while a job's step runs here. With
-    `first_start`, the wanted controllers have no jobs in StateSaveLocation, so that an address in common proves nothing. With `new`, the
-    wanted controllers do not have this node, so that they do not know a step here.
+    Return one finding if they have no address in common and the old ones know jobs, or do not answer while a job's step runs here. With
+    `first_start`, the new controllers have no jobs in StateSaveLocation, so a common address proves nothing. With `new`, the new
+    controllers do not have this node, so they do not know a step here.
     """
     old = _servers(root / "etc/default/slurmd")
     if not old:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask a running Slurm for its state and compare it with the cluster file."""
+"""Query a running Slurm and compare its state with the cluster file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import live_state as state
 from .slurmctld_report import pairs_of
 
 SLURM = state.SLURM
-# The kind of the finding on a controller where Slurm does not answer.
+# Kind of the finding on a controller where Slurm does not answer.
 SILENT = "slurm-silent"
 _SECONDS = 30.0
 _QUESTIONS = (
@@ -30,16 +30,16 @@ Ask = Callable[[Sequence[Sequence[str]]], "list[Outcome]"]
 
 
 def query(questions: Sequence[Sequence[str]]) -> list[Outcome]:
-    """Run commands of Slurm side by side; none is waited for longer than 30 s."""
+    """Run Slurm commands in parallel, each for at most 30 s."""
     for name in [name for name in os.environ if name.startswith(("SINFO_", "SLURM_")) and name != "SLURM_CONF"]:
-        del os.environ[name]  # a login's habits, such as SLURM_CLUSTERS, would give another answer
+        del os.environ[name]  # a user's settings, such as SLURM_CLUSTERS, would change the answer
     return run_together(questions, _SECONDS)
 
 
 def findings(_root: str, expected: Mapping[str, Any], ask: Ask = query) -> Iterator[Finding]:
     """Yield every difference. `expected` is that of plugin_utils/verify/slurm_expected.py.
 
-    Right after a restart nodes need a moment to register: as long as one may still do so, Slurm is asked again, `wait` seconds at most.
+    After a restart, nodes need a moment to register: while one may still do so, the queries are repeated, for at most `wait` seconds.
     """
     deadline = time.monotonic() + expected["wait"]
     found = list(_once(expected, ask))
@@ -50,7 +50,7 @@ def findings(_root: str, expected: Mapping[str, Any], ask: Ask = query) -> Itera
 
 
 def _may_pass(one: Finding) -> bool:
-    """Whether a difference may be gone in a moment: a node that has not registered yet, or a slurmctld that starts."""
+    """Return whether a difference may disappear in a moment: a node that has not registered yet, or a slurmctld that starts."""
     state = one.found.partition(" ")[0]
     return (one.kind == SILENT and "No such file" not in one.found) or (
         one.kind == "node-state" and (state.startswith("unk") or (state.endswith("*") and not state.startswith("down")))
@@ -70,7 +70,7 @@ def _once(expected: Mapping[str, Any], ask: Ask) -> Iterable[Finding]:
 def compare(
     expected: Mapping[str, Any], config: str, sinfo: str, partitions: str, nodes: str, topology: str
 ) -> Iterator[Finding]:
-    """Compare the answers to all questions."""
+    """Compare the answers to all queries."""
     options = state.parse_config(config)
     yield from state.compare_config(expected["version"], options)
     yield from live_options.compare_options(expected["options"], options)

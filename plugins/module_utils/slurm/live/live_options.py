@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What `scontrol` changes in a running slurmctld, beside its files: debug levels, partitions and nodes."""
+"""Compare values that `scontrol` changes in a running slurmctld without its files: debug levels, partitions and nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OPTIONS = {
     "SlurmSchedLogLevel": ("number", "0", "scontrol schedloglevel"),
 }
 _LEVELS = ("quiet", "fatal", "error", "info", "verbose", "debug", "debug2", "debug3", "debug4", "debug5")
-_UNKNOWN = "Slurm does not record by whom"
+_UNKNOWN = "Slurm does not record the user"
 
 
 def compare_options(expected: Mapping[str, str], config: Mapping[str, str]) -> Iterator[Finding]:
@@ -36,7 +36,7 @@ def compare_options(expected: Mapping[str, str], config: Mapping[str, str]) -> I
                 *("slurm-option", where, want or "none", found, remedy, WARNING, SLURM), f"`{command}`, {_UNKNOWN}"
             )
     if "HASH_VAL" not in config:
-        why = "slurmctld does not say what file it runs (DebugFlags=NO_CONF_HASH)"
+        why = "slurmctld does not report the hash of its file (DebugFlags=NO_CONF_HASH)"
         yield Finding("not-checked", "slurm.conf in force", "to be compared", why, severity=NOTICE, machine=SLURM)
 
 
@@ -63,7 +63,7 @@ def compare_partitions(
 def compare_node_options(
     expected: Iterable[Mapping[str, Any]], live: Mapping[str, Mapping[str, str]]
 ) -> Iterator[Finding]:
-    """Compare features and weights of nodes, groups of like nodes in `expected`, with the records of `scontrol show node`."""
+    """Compare features and weights of nodes, groups of equal nodes in `expected`, with the records of `scontrol show node`."""
     differences: dict[tuple[str, str, str], list[str]] = {}
     for group in expected:
         wanted = (("Features", "AvailableFeatures", group["features"], "list"), ("Weight", "Weight", "1", "number"))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare what Slurm reports of its release, nodes, partitions and switches with the cluster file.
 
-What an operator chose, such as a drained node, is a notice.
+A state that an operator set, such as a drained node, is a notice.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ...common.finding import ERROR, NOTICE, Finding
 from ...common.hostlist import HostlistError, expand, fold
 from .slurmctld_report import pairs_of
 
-# The machine of findings about Slurm as a whole, which every controller reports alike.
+# The machine of findings about Slurm as a whole, which every controller reports equally.
 SLURM = "Slurm"
 _AGAIN = "run playbooks/scheduler.yml"
 
-# One line a node; the reason is last, for it alone may hold `|`.
+# One line per node; the reason is last, since only the reason may contain `|`.
 NODE_FORMAT = "%N|%G|%c|%m|%t|%v|%U|%H|%E"
 # Compact states of `sinfo --format=%t` that mean a node can run jobs, is running them, or is about to return.
 HEALTHY = {"idle", "alloc", "mix", "comp", "resv", "maint", "plnd", "boot", "block"}
 _OUT = {"drain", "drng", "down", "fail", "failg"}
-# What a planned state allows beside healthy states. `inval`: a node out for broken hardware may register with less of it.
+# States allowed besides healthy ones, by planned state. `inval`: a node that is out for broken hardware may register with less of it.
 _PLANNED = {"drain": {"drain", "drng", "inval"}, "down": {"drain", "drng", "inval", "down"}}
 _UNKNOWN = ("", "N/A", "(null)", "Unknown", "none")
-# Reasons from Slurm's sources. slurmd and slurmstepd send theirs as root, so that the user alone does not tell.
+# Reasons from Slurm's sources. slurmd and slurmstepd set theirs as root, so the user alone does not identify them.
 _SLURMS_REASONS = re.compile(
     r"Not responding|Low (socket|CPUs|RealMemory|TmpDisk)|CoreSpec differ|\w+(/\w+)?(:\S+)? (count|type) |Invalid GRES|"
     r"Could not unpack|Reported active features|RestrictedCores|Node unexpectedly|NO NETWORK|Bad core count|Duplicate jobid|"
@@ -37,7 +37,7 @@ _SLURMS_REASONS = re.compile(
 
 @dataclass(frozen=True)
 class LiveNode:
-    """A node as `sinfo --Node` reports it; memory in MiB; who set the reason as name(uid)."""
+    """A node as `sinfo --Node` reports it; memory in MiB; the user who set the reason as name(uid)."""
 
     gres: str
     cpus: int
@@ -50,12 +50,12 @@ class LiveNode:
 
     @property
     def base(self) -> str:
-        """The state without what follows it: `down*` does not answer, `idle~` is switched off to save power."""
+        """Return the state without its suffix: `down*` does not answer, `idle~` is switched off to save power."""
         return self.state.rstrip("*~#!%$@^-+")
 
     @property
     def answers(self) -> bool:
-        """Whether its slurmd answers, as far as slurmctld knows."""
+        """Return whether its slurmd answers, as far as slurmctld knows."""
         return self.base != "down" and not self.state.endswith("*")
 
 
@@ -98,7 +98,7 @@ def parse_nodes(text: str) -> tuple[dict[str, LiveNode], list[str]]:
         try:
             name, gres, cpus, memory, *texts = line.split("|", 8)
             state, version, who, since, reason = ("" if one in _UNKNOWN else one for one in map(str.strip, texts))
-            # Slurm 22.05 says root(0) where nobody has set a reason; the time is unknown then.
+            # Slurm 22.05 reports root(0) if nobody has set a reason; then the time is unknown.
             who = who if since else ""
             nodes[name.strip()] = LiveNode(
                 _plain_gres(gres), _count(cpus), _count(memory), state, version, who, since, reason
@@ -109,7 +109,7 @@ def parse_nodes(text: str) -> tuple[dict[str, LiveNode], list[str]]:
 
 
 def _plain_gres(gres: str) -> str:
-    """Return the devices in one order, without where they sit: gpu:h100:8(S:0-1),shard:4(S:0,1) is gpu:h100:8,shard:4."""
+    """Return the devices sorted and without their sockets: gpu:h100:8(S:0-1),shard:4(S:0,1) is gpu:h100:8,shard:4."""
     plain = re.sub(r"\([^)]*\)", "", gres.strip())
     return ",".join(sorted(filter(None, plain.split(",")))) if plain not in _UNKNOWN else ""
 
@@ -132,7 +132,7 @@ def parse_partitions(text: str) -> dict[str, str]:
 
 
 def parse_topology(text: str) -> dict[str, dict[str, str]]:
-    """Parse `scontrol show topology` to switch -> level, folded nodes and folded switches below; a block is on the level `block`."""
+    """Parse `scontrol show topology` to switch -> level, folded nodes and folded switches below; a block has the level `block`."""
     switches = {}
     for line in text.splitlines():
         pairs = pairs_of(line)
@@ -148,7 +148,7 @@ def parse_topology(text: str) -> dict[str, dict[str, str]]:
 
 
 def _refold(hostlist: str) -> str:
-    """Return a hostlist as bedplate folds it, or as it is where it cannot be read: then it differs, and is shown."""
+    """Return a hostlist as bedplate folds it; unchanged if it cannot be parsed, so that it is shown as a difference."""
     try:
         return "" if hostlist in ("", "(null)") else fold(expand(hostlist))
     except HostlistError:
@@ -156,7 +156,7 @@ def _refold(hostlist: str) -> str:
 
 
 def compare_config(release: str, config: Mapping[str, str]) -> list[Finding]:
-    """Compare the running slurmctld, from `scontrol show config`, with the wanted release and with this host's slurm.conf."""
+    """Compare the running slurmctld, from `scontrol show config`, with the desired release and with this host's slurm.conf."""
     findings = []
     running = config.get("SLURM_VERSION", "unknown")
     if _release(running) != _release(release):
@@ -169,7 +169,7 @@ def compare_config(release: str, config: Mapping[str, str]) -> list[Finding]:
         where = f"{config.get('SLURM_CONF', 'slurm.conf')} of this host"
         fix = "`scontrol reconfigure`, or run playbooks/scheduler.yml"
         found = f"HASH_VAL {config['HASH_VAL']}"
-        findings.append(Finding("slurm-conf-hash", where, "what slurmctld runs", found, fix))
+        findings.append(Finding("slurm-conf-hash", where, "the file that slurmctld runs", found, fix))
     return findings
 
 
@@ -179,14 +179,14 @@ def _release(version: str) -> list[str]:
 
 def unread_findings(lines: Iterable[str]) -> list[Finding]:
     """Return a finding for each line of sinfo that cannot be read."""
-    fix = f"look at `sinfo --all --Node --format='{NODE_FORMAT}'`; a reason with a line break is mended by setting it anew"
+    fix = f"run `sinfo --all --Node --format='{NODE_FORMAT}'`; if a reason has a line break, set the reason again"
     return [Finding("unread", "sinfo", "a line per node", repr(line), fix, machine=SLURM) for line in lines]
 
 
 def compare_nodes(
     wanted: Iterable[Mapping[str, object]], live: Mapping[str, LiveNode], config: Mapping[str, str]
 ) -> list[Finding]:
-    """Compare groups of like nodes (`names` folded, `gres`, `cpus`, `memory`, planned `state` or "") with the live ones."""
+    """Compare groups of equal nodes (`names` folded, `gres`, `cpus`, `memory`, planned `state` or "") with the live ones."""
     differences = _Differences()
     for group in wanted:
         for name in expand(str(group["names"])):
@@ -213,7 +213,7 @@ def _compare_hardware(name: str, wanted: Mapping[str, object], live: LiveNode, d
 
 def _compare_version(name: str, live: LiveNode, config: Mapping[str, str], differences: _Differences) -> None:
     running = config.get("SLURM_VERSION", "")
-    # A node that does not answer shows what it ran once: nobody can mend that before it is back.
+    # A node that does not answer shows its last release: an operator can correct that only after it is back.
     if running and live.version and live.answers and _release(live.version) != _release(running):
         fix = "restart slurmd on NODE, or install the planned packages there"
         differences.add(name, "node-release", f"the release of slurmctld, {running}", f"slurmd {live.version}", fix)
@@ -237,7 +237,7 @@ def _compare_state(
     reason = f" ({live.reason}; set by {live.who or 'unknown'})" if live.reason else ""
     if planned in _PLANNED:
         wanted = f"{planned}, as planned"
-        fix = f"Slurm keeps the state of a node it knows: `scontrol update nodename=NODE state={planned} reason=...`"
+        fix = f"Slurm keeps the state of a known node: `scontrol update nodename=NODE state={planned} reason=...`"
     else:
         wanted = "able to run jobs"
         fix = "`journalctl -u slurmd` on NODE; then `scontrol update nodename=NODE state=resume`"
@@ -251,11 +251,11 @@ def _compare_state(
 
 
 def _operator(live: LiveNode, slurm_user: str) -> str:
-    """Return who took a node out of service, or "" where it was Slurm or where nobody can tell."""
+    """Return the user who took a node out of service; "" if it was Slurm itself, or if that is unknown."""
     who, own = _uid(live.who), _uid(slurm_user)
     if live.base not in _OUT or not who or not own:
         return ""
-    # Since 23.02 Slurm adds this to an operator's reason, in its own name, when the drained node is switched off.
+    # Since 23.02 Slurm appends this to an operator's reason, in its own name, when the drained node is switched off.
     before = re.sub(r"( : Not responding)+$", "", live.reason)
     if _SLURMS_REASONS.match(before) and who in (own, "0"):
         return ""
@@ -273,7 +273,7 @@ def _uid(user: str) -> str:
 def compare_maps(
     kind: str, wanted: Mapping[str, object], live: Mapping[str, object], spared: Iterable[str] = ()
 ) -> list[Finding]:
-    """Compare partitions or switches, name by name; `spared` names may be there beside the wanted ones."""
+    """Compare partitions or switches, name by name; `spared` names may exist besides the desired ones."""
     findings = []
     for name in dict.fromkeys([*wanted, *live]):
         if name in wanted or name not in spared:
@@ -284,7 +284,7 @@ def compare_maps(
 
 
 def _text(value: object) -> str:
-    """Return what is compared for people: a switch as `level 0, nodes gpu[01-02]`."""
+    """Return the text for the operator: a switch as `level 0, nodes gpu[01-02]`."""
     if isinstance(value, Mapping):
         return ", ".join(f"{key} {one}" for key, one in value.items() if one) or "nothing"
     return str(value) or "none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ask slurmctld what it knows of nodes, partitions and jobs."""
+"""Query slurmctld for nodes, partitions and jobs."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def run(argv: Sequence[str], slurm_conf: Path) -> command.Outcome:
 
 
 def change(argv: Sequence[str], slurm_conf: Path) -> str:
-    """Run a command that changes what slurmctld knows; return why it failed, or nothing."""
+    """Run a command that changes slurmctld's state; return why it failed, or ""."""
     outcome = run(argv, slurm_conf)
     return "" if outcome.code == 0 else outcome.error_line
 
 
 def drop_login_variables() -> None:
-    """Remove a login's variables for Slurm's commands from this process: SQUEUE_STATES, for one, would hide jobs."""
+    """Remove the user's environment variables for Slurm's commands from this process: SQUEUE_STATES, for example, would hide jobs."""
     for name in [name for name in os.environ if name.startswith(("SQUEUE_", "SLURM_"))]:
         del os.environ[name]
 
 
 def query(slurm_conf: Path) -> Live | None:
-    """Ask slurmctld everything; None when it does not answer, for half an answer would hide jobs."""
+    """Run all queries; return None if slurmctld does not answer one of them, since a partial answer would hide jobs."""
     drop_login_variables()
     answers = []
     for question in _QUESTIONS:

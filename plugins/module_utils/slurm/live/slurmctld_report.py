@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What slurmctld reports: its options, nodes, partitions and jobs, parsed from scontrol and squeue."""
+"""Parse slurmctld's options, nodes, partitions and jobs from scontrol and squeue."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..conf.conf_reader import Pairs
 
 JOB_FORMAT = "%i|%P|%N|%n"
 NOTHING = ("", "(null)", "N/A", "NONE")
-"""Values that mean none."""
+"""Values that mean "nothing"."""
 
 
 @dataclass(frozen=True)
 class SlurmJob:
-    """One job: its id, its partitions (several while it waits), its nodes (none while it waits), those it asks for."""
+    """One job: its id, its partitions (several while it waits), its nodes (none while it waits), and the nodes that it requests."""
 
     id: str
     partitions: tuple[str, ...]
@@ -27,7 +27,7 @@ class SlurmJob:
 
 @dataclass
 class Live:
-    """What slurmctld reports: its options, nodes and partitions with their pairs, and all jobs that wait or run."""
+    """Report of slurmctld: its options, nodes and partitions with their pairs, and all jobs that wait or run."""
 
     config: Pairs = field(default_factory=dict)
     nodes: dict[str, Pairs] = field(default_factory=dict)
@@ -38,11 +38,11 @@ class Live:
 
     @property
     def has_loaded_file(self) -> bool:
-        """Whether slurmctld runs slurm.conf as it is on disk."""
+        """Return whether slurmctld runs slurm.conf as it is on disk."""
         return self.config.get("HASH_VAL", "").startswith("Match")
 
     def jobs_by_node(self) -> dict[str, list[str]]:
-        """Return the ids of the jobs that hold each node: those that run, are suspended, or have not quite ended."""
+        """Return the ids of the jobs that hold each node: running, suspended or completing jobs."""
         found: dict[str, dict[str, None]] = {}
         for job in self.jobs:
             for name in job.nodes:
@@ -88,7 +88,7 @@ def parse_live(config: str, nodes: str, partitions: str, jobs: str) -> Live:
     lines = map(pairs_of, partitions.splitlines())
     return Live(
         dict(options),
-        # A dynamic node is in no file, so no file can take it away.
+        # A dynamic node is in no file, so no file can remove it.
         {name: pairs for name, pairs in by_node.items() if "DYNAMIC" not in pairs.get("State", "")},
         {pairs["PartitionName"]: pairs for pairs in lines if "PartitionName" in pairs},
         parse_jobs(jobs),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tokens in boot loader entries and the files beside them: what a text becomes, and what it was before."""
+"""Edit tokens in boot loader entries and related files, and compute the original text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import cmdline_tokens
 from .cmdline_tokens import CmdlineError, Token
 
 ENTRY, CMDLINE, GRUBENV = "entry", "cmdline", "grubenv"
-# What comes before a command line in its own line, and the line's rest with the blanks that part them.
+# The beginning of a line with a command line, and the rest of the line with its separating blanks.
 _FORMS = {
     ENTRY: re.compile(r"^([ \t]*options)((?:[ \t].*)?)$", re.MULTILINE),
     CMDLINE: re.compile(r"^()([ \t]*[^#\s].*)$", re.MULTILINE),
@@ -23,7 +23,7 @@ _BLOCK = re.compile(rf"(?:\A|\n){_BEGIN}.*?^{_END}", re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class CommandLines:
-    """What a file's command lines were before, and what they became; `back` are words that gave way."""
+    """Command lines of a file before and after the change; `back` are the words that were replaced."""
 
     before: list[str]
     after: list[str]
@@ -32,7 +32,7 @@ class CommandLines:
 
 @dataclass(frozen=True)
 class FileLines:
-    """The command lines of one file. With `elsewhere`, ours come from another file: only others' of our keys go."""
+    """The command lines of one file. With `elsewhere`, our tokens come from another file: only other tokens with our keys are removed."""
 
     kind: str
     text: str
@@ -41,14 +41,14 @@ class FileLines:
 
     @property
     def values(self) -> list[str]:
-        """Return its command lines: all `options` of an entry, the lines of a cmdline file, kernelopts of an environment."""
+        """Return the command lines: all `options` of an entry, the lines of a cmdline file, kernelopts of an environment."""
         if self.kind == GRUBENV:
             found = _KERNELOPTS.search(self.text)
             return [re.sub(r"\\(.)", r"\1", found[1], flags=re.DOTALL)] if found else []
         return [match[2] for match in _FORMS[self.kind].finditer(self.text)]
 
     def with_values(self, values: Sequence[str]) -> str:
-        """Return the text with other command lines, all else as it is."""
+        """Return the text with other command lines, and everything else unchanged."""
         if list(values) == self.values:
             return self.text
         if self.kind == GRUBENV:
@@ -78,19 +78,19 @@ class FileLines:
 
 
 def original_lines(lines: FileLines, seen: CommandLines | None, own: Sequence[Token]) -> list[str]:
-    """Return the command lines of a file without ours, byte for byte where nobody else changed them since."""
+    """Return the command lines of a file without our tokens, byte for byte unless somebody else changed them."""
     values = lines.values
     if seen and values == seen.after:
         return list(seen.before)
     if (seen and values == seen.before) or not values:
         return values
-    # Somebody changed it, or a new kernel's entry was made from the command line that runs, with ours in it.
+    # Somebody changed it, or a new kernel's entry was created from the running command line, with our tokens.
     last = cmdline_tokens.without_tokens(values[-1], own, seen.back if seen else [], lines.grub)
     return [*values[:-1], last]
 
 
 def planned_lines(lines: FileLines, base: Sequence[str], tokens: Sequence[Token]) -> tuple[list[str], list[str]]:
-    """Return the command lines that a file is to have, and the words that give way in them."""
+    """Return the desired command lines of a file, and the words in them that are replaced."""
     if not tokens:
         return list(base), []
     back = [word for value in base for word in cmdline_tokens.displaced(value, tokens, lines.grub)]
@@ -103,14 +103,14 @@ def planned_lines(lines: FileLines, base: Sequence[str], tokens: Sequence[Token]
 
 
 def has_tokens(lines: FileLines, tokens: Sequence[Token]) -> bool:
-    """Say whether exactly these tokens of their families are there, wherever in the line."""
+    """Return whether exactly these tokens of their families are in the lines, at any place."""
     found = [token for value in lines.values for token in cmdline_tokens.tokens(value, lines.grub)]
     there = [token.same for token in cmdline_tokens.of_families(found, cmdline_tokens.owned(tokens))]
     return there == ([] if lines.elsewhere else [token.same for token in tokens])
 
 
 def with_block(text: str, shell: str) -> str:
-    """Return the settings of GRUB with our shell text at their end; ``""`` takes it out, to the byte."""
+    """Return GRUB's settings with our shell text at their end; ``""`` removes it, to the byte."""
     found = _BLOCK.search(text)
     if found:
         head, rest = text[: found.start()], text[found.end() :]

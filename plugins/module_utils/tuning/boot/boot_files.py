@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files of a boot loader: read and written as a whole, put back when something fails, and what bedplate remembers of them."""
+"""Read and write boot loader files as a whole, restore them after a failure, and keep bedplate's record of them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class BootRecord:
-    """What bedplate has on the command line of this machine, what it had and may still run, and the files as they were."""
+    """Record of a machine: bedplate's tokens on the command line, its former tokens that may still run, and the original files."""
 
     own: list[str] = field(default_factory=list)
     past: list[str] = field(default_factory=list)
     files: dict[str, CommandLines] = field(default_factory=dict)
 
     def text(self) -> str | None:
-        """Return it for the file; None when there is nothing to remember."""
+        """Return the text of the record; None if there is nothing to record."""
         if not (self.own or self.past or self.files):
             return None
         return json.dumps({"version": _VERSION, **asdict(self)}, indent=1, sort_keys=True) + "\n"
 
 
 def load(path: Path) -> BootRecord:
-    """Return the record of this machine, an empty one where there is none."""
+    """Return the record of this machine, an empty one if there is none."""
     text = read(path)
     if text is None:
         return BootRecord()
@@ -46,14 +46,14 @@ def load(path: Path) -> BootRecord:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CmdlineError(
             [
-                f"{path}, which says what bedplate has on the kernel command line, cannot be read: {error}. Restore it from a "
-                f"backup, or move it away (mv {path} {path}.broken) and look through the boot loader's files for tokens of ours"
+                f"{path}, the record of bedplate's tokens on the kernel command line, cannot be read: {error}. Restore it from a "
+                f"backup, or move it away (mv {path} {path}.broken) and check the boot loader's files for tokens of bedplate"
             ]
         ) from error
 
 
 def read(path: Path) -> str | None:
-    """Return a text with every byte in it, or None where there is no file."""
+    """Return the text with every byte of a file, or None if it does not exist."""
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except (FileNotFoundError, NotADirectoryError):
@@ -63,7 +63,7 @@ def read(path: Path) -> str | None:
 
 
 def inside(sysroot: Path, path: Path) -> Path:
-    """Return where a file of another root really is, its links followed as they would be there."""
+    """Return the real path of a file under another root, with links resolved inside that root."""
     for _turn in range(8):
         if not path.is_symlink():
             break
@@ -73,13 +73,13 @@ def inside(sysroot: Path, path: Path) -> Path:
 
 
 class Writer:
-    """Writes files one after the other, each as a whole, and can put back what was there."""
+    """Write files one after the other, each as a whole, and restore the old files on failure."""
 
     def __init__(self) -> None:
         self._before: list[tuple[Path, str | None]] = []
 
     def write(self, texts: Mapping[Path, str | None]) -> None:
-        """Write texts; None removes. Raises CmdlineError, with everything put back."""
+        """Write texts; None removes a file. Raises CmdlineError after restoring everything."""
         for path, text in texts.items():
             try:
                 before = read(path)
@@ -91,7 +91,7 @@ class Writer:
                 raise CmdlineError([f"{path}: cannot be written: {error.strerror}; nothing was changed"]) from error
 
     def undo(self) -> None:
-        """Put back what was there, as far as that can be done."""
+        """Restore the old files, as far as possible."""
         for path, before in reversed(self._before):
             with contextlib.suppress(OSError):
                 _put(path, before)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The boot loader of a machine: which one it is, and what it would change for wanted tokens."""
+"""Detect the boot loader of a machine, and plan its changes for the desired tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DROP_IN = "etc/default/grub.d/60-bedplate.cfg"
 
 @dataclass
 class BootPlan:
-    """What is to be done: texts of files (None: no file), a command after them, and what the next boot gets."""
+    """Plan of a change: texts of files (None: no file), a command after them, and the next boot's command lines."""
 
     loader: str
     texts: dict[Path, str | None] = field(default_factory=dict)
@@ -33,15 +33,15 @@ class BootPlan:
     lines: list[str] = field(default_factory=list)
     grub: bool = True
     command: list[str] = field(default_factory=list)
-    # Tokens of ours that must no longer be in what the command makes.
+    # Our tokens that must no longer be in the result of the command.
     unwanted: list[Token] = field(default_factory=list)
     config: Path | None = None
 
 
 def find(sysroot: Path) -> str:
-    """Return `grub` or `entries`, or ``""`` where there is no boot loader at all, as in a container.
+    """Return `grub` or `entries`, or ``""`` if there is no boot loader, as in a container.
 
-    Raises CmdlineError for a boot loader that is not supported.
+    Raises CmdlineError for an unsupported boot loader.
     """
     entries = _entries(sysroot)
     debian = (sysroot / "boot/grub").is_dir() and bool(_program(sysroot, "update-grub", "grub-mkconfig"))
@@ -51,13 +51,11 @@ def find(sysroot: Path) -> str:
         where = entries[0].parent.relative_to(sysroot)
         raise _unsupported(
             sysroot,
-            f"both GRUB (/boot/grub) and boot loader entries (/{where}), and so not which one boots this machine",
+            f"both GRUB (/boot/grub) and boot loader entries (/{where}), so it is unknown which one boots this machine",
         )
     configs = _grub_configs(sysroot)
     if entries and configs and not any("blscfg" in (read(path) or "") for path in configs):
-        raise _unsupported(
-            sysroot, f"a GRUB that does not read boot loader entries: there is no blscfg in {configs[0]}"
-        )
+        raise _unsupported(sysroot, f"a GRUB that does not read boot loader entries: blscfg not found in {configs[0]}")
     if entries:
         return "entries"
     if debian:
@@ -73,13 +71,13 @@ def find(sysroot: Path) -> str:
 def _unsupported(sysroot: Path, found: str) -> CmdlineError:
     return CmdlineError(
         [
-            f"the boot loader of {sysroot} is not one whose kernel command line bedplate can change: found {found}; {SUPPORTED}"
+            f"the boot loader of {sysroot} is not supported for changes of the kernel command line: found {found}; {SUPPORTED}"
         ]
     )
 
 
 def plan(sysroot: Path, loader: str, wanted: Sequence[Token], record: BootRecord) -> BootPlan:
-    """Return what is to be done for exactly these tokens; everything that stands in the way in one CmdlineError."""
+    """Return the plan for exactly these tokens. Raises one CmdlineError with all problems."""
     return _grub(sysroot, wanted, record) if loader == "grub" else _with_entries(sysroot, wanted, record)
 
 
@@ -143,7 +141,7 @@ def _planned(
     base = boot_entries.original_lines(lines, seen, own)
     after, back = boot_entries.planned_lines(lines, base, wanted)
     if list(wanted) == list(own) and boot_entries.has_tokens(lines, wanted):
-        # Somebody put other tokens after ours, or a new kernel came with ours: nothing to be put right.
+        # Somebody put other tokens after ours, or a new kernel got ours: nothing to correct.
         after, back = lines.values, seen.back if seen else []
     text = lines.with_values(after)
     if text != lines.text:
@@ -156,7 +154,7 @@ def _planned(
 
 
 def _settings(sysroot: Path, decided: BootPlan, wanted: Sequence[Token]) -> None:
-    """Plan the settings of GRUB, from which grub2-mkconfig makes command lines anew."""
+    """Plan the settings of GRUB, from which grub2-mkconfig generates command lines."""
     path = inside(sysroot, sysroot / "etc/default/grub")
     text = read(path)
     if text is None or not decided.grub:
@@ -168,7 +166,7 @@ def _settings(sysroot: Path, decided: BootPlan, wanted: Sequence[Token]) -> None
 
 
 def _files(sysroot: Path, grub: bool) -> list[tuple[Path, FileLines]]:
-    """Return what has command lines; of what later kernels get, /etc/kernel/cmdline only where there is one."""
+    """Return the files with command lines; of those for later kernels, /etc/kernel/cmdline only if it exists."""
     entries = [(path, read(path) or "") for path in _entries(sysroot)]
     environment = inside(sysroot, sysroot / "boot/grub2/grubenv")
     common = FileLines(GRUBENV, read(environment) or "", grub) if grub else None
@@ -193,7 +191,7 @@ def _entries(sysroot: Path) -> list[Path]:
 
 
 def _grub_configs(sysroot: Path) -> list[Path]:
-    """Return what EL's grub2-mkconfig made; Debian's and newer EL's files on the EFI partition only point to another."""
+    """Return the files that EL's grub2-mkconfig generated; Debian's and newer EL's files on the EFI partition only point to another."""
     efi = [path for path in sorted(sysroot.glob("boot/efi/EFI/*/grub.cfg")) if "10_linux" in (read(path) or "")]
     return [path for path in [sysroot / "boot/grub2/grub.cfg"] if path.exists()] + efi
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring wanted tokens to the kernel command line of a machine, or take them away."""
+"""Add tokens to the kernel command line of a machine, or remove them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _patiently(argv: list[str]) -> node_command.Outcome:
 def apply_tokens(
     sysroot: Path, texts: Iterable[str], state: Path, check: bool, run: Run = _patiently
 ) -> dict[str, Any]:
-    """Bring the command line to exactly these tokens of ours, and return the result of the module.
+    """Change the command line to exactly these tokens of ours, and return the result of the module.
 
-    `state` is the directory of bedplate's records. Raises CmdlineError; then nothing is changed that was not put back.
+    `state` is the directory of bedplate's records. Raises CmdlineError after restoring every change.
     """
     wanted = cmdline_tokens.parse(texts)
     if refused := cmdline_pages.refusals(Root(str(sysroot)), wanted):
@@ -40,8 +40,8 @@ def apply_tokens(
     if not loader and wanted:
         raise CmdlineError(
             [
-                f"no boot loader was found below {sysroot}, so the kernel command line cannot be changed: {bootloader.SUPPORTED}. "
-                "A container has its host's kernel, and a machine that boots from the network has its command line there"
+                f"no boot loader found below {sysroot}, so the kernel command line cannot be changed: {bootloader.SUPPORTED}. "
+                "A container has its host's kernel, and a machine that boots from the network gets its command line from its boot server"
                 + ("" if os.geteuid() == 0 else ". This was not run as root, and only root can look into /boot/loader")
             ]
         )
@@ -73,11 +73,11 @@ def apply_tokens(
 
 
 def running_tokens(sysroot: Path) -> list[Token]:
-    """Return what the running kernel was started with; none where there is no /proc."""
+    """Return the tokens that the running kernel was started with; empty without /proc."""
     text = boot_files.read(sysroot / "proc/cmdline") or ""
     try:
         return cmdline_tokens.tokens(text)
-    except CmdlineError:  # cut off in the midst of a value
+    except CmdlineError:  # cut in the middle of a value
         return cmdline_tokens.tokens(text.replace('"', ""))
 
 
@@ -94,7 +94,7 @@ def _carry_out(
     old = [str(token) for token in cmdline_tokens.others(before.own, wanted)]
     made = boot_files.read(decided.config) if decided.config else None
     writer = Writer()
-    # Ahead of the files, so that a run which is cut short leaves nothing that nobody remembers.
+    # Write the record before the files, so that an interrupted run leaves no unrecorded token.
     ahead = replace(before, own=[*after.own, *old], files=decided.seen or before.files)
     writer.write({path: ahead.text(), **decided.texts})
     said = _make(decided, wanted, run) if decided.command else ""
@@ -105,11 +105,11 @@ def _carry_out(
     if decided.config and boot_files.read(decided.config) != made:
         again = run(decided.command)
         said += "" if again.code == 0 else f", and again without our tokens: {again.text}"
-    raise CmdlineError([f"{said}. What bedplate wrote was put back"])
+    raise CmdlineError([f"{said}. The old files were restored"])
 
 
 def _keep_in_step(sysroot: Path) -> Callable[[], None]:
-    """Return what gives /etc/kernel/cmdline its age back: where it is older than GRUB's settings, it is made anew from them."""
+    """Return the function that restores the age of /etc/kernel/cmdline: if it is older than GRUB's settings, it is generated from them."""
     settings, later = sysroot / "etc/default/grub", sysroot / "etc/kernel/cmdline"
     if not (settings.exists() and later.exists()):
         return lambda: None
@@ -123,7 +123,7 @@ def _keep_in_step(sysroot: Path) -> Callable[[], None]:
 
 
 def _make(decided: BootPlan, wanted: Sequence[Token], run: Run) -> str:
-    """Have grub.cfg made, read it back, and return what is wrong with it."""
+    """Generate grub.cfg, read it back, and return what is wrong with it."""
     outcome = run(decided.command)
     command = " ".join(decided.command)
     if outcome.code != 0:
@@ -133,12 +133,12 @@ def _make(decided: BootPlan, wanted: Sequence[Token], run: Run) -> str:
         raise AssertionError("a command that writes grub.cfg has its path")
     lines = grub_scripts.kernel_lines(boot_files.read(decided.config) or "")
     if not lines and wanted:
-        return f"{command} made {decided.config}, which does not have an entry for a kernel in its part of 10_linux"
+        return f"{command} generated {decided.config} without an entry for a kernel in its part of 10_linux"
     bad = grub_scripts.mismatched_line(lines, wanted, decided.unwanted)
     if not bad:
         return ""
     tokens = " ".join(map(str, wanted)) or f"no {' '.join(map(str, decided.unwanted))}"
-    return f"{command} made {decided.config}, which does not have {tokens} in this line: {bad}"
+    return f"{command} generated {decided.config} without {tokens} in this line: {bad}"
 
 
 def _diff(decided: BootPlan, was: dict[Path, str | None]) -> list[dict[str, str]]:
@@ -154,7 +154,7 @@ def _diff(decided: BootPlan, was: dict[Path, str | None]) -> list[dict[str, str]
             }
         )
     if decided.command and not found:
-        found.append({"prepared": f"{decided.config} is not what its settings say: {' '.join(decided.command)}\n"})
+        found.append({"prepared": f"{decided.config} does not match its settings: {' '.join(decided.command)}\n"})
     return found
 
 

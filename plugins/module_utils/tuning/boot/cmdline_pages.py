@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Huge pages that tokens of a kernel command line take: refused where a NUMA node would keep less than its floor."""
+"""Refuse huge pages on a kernel command line that would leave a NUMA node less than its floor."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _ALL = -1
 
 
 def refusals(root: Root, tokens: Sequence[Token]) -> list[Finding]:
-    """Return a finding for each NUMA node that the next boot would leave less than its floor.
+    """Return a finding for each NUMA node that would have less than its floor after the next boot.
 
-    A number without a NUMA node is compared with the memory of all. A container, and a tree without a running kernel, as an image has,
-    are not compared. Neither are tokens that the running kernel was given: it has booted with them, and another may count some MiB less.
+    A number without a NUMA node is compared with the memory of all nodes. A container, and a file tree without a running kernel, such as an
+    image, are not compared. Neither are tokens of the running kernel: it has booted with them, and another kernel may count some MiB less.
     """
     given = (root.text("proc/cmdline", needed=False) or "").split()
     if {str(token) for token in tokens if _is_of_pages(token)} <= set(given):
@@ -48,15 +48,15 @@ def _compared(memory: dict[int, int], node: int, asked: float) -> Iterator[Findi
         )
         return
     has = sum(memory.values()) if node == _ALL else memory[node]
-    # All pages may be on any of the nodes, of which each has its floor.
+    # All pages may be on any of the nodes, each of which has its floor.
     kept = sum(map(floor_mib, memory.values())) if node == _ALL else floor_mib(has)
     if asked > has - kept:
-        most = f"at most {has - kept} MiB, for {has} MiB are there and {kept} MiB must stay without huge pages"
-        yield Finding("huge-pages-floor", where, most, f"{asked:.0f} MiB asked", "lower the number of huge pages")
+        most = f"at most {has - kept} MiB: the node has {has} MiB, and {kept} MiB must stay without huge pages"
+        yield Finding("huge-pages-floor", where, most, f"{asked:.0f} MiB requested", "lower the number of huge pages")
 
 
 def _asked(tokens: Sequence[Token]) -> Iterator[tuple[int, float]]:
-    """Yield NUMA node and MiB for each number of `hugepages`, whose size is that of the hugepagesz before it."""
+    """Yield NUMA node and MiB for each `hugepages` number, with the size of the hugepagesz before it."""
     mib = 0.0
     for token in tokens:
         name, value = token.key, token.value or ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tokens of a kernel command line: read, put in and taken out, with all others left as they are, byte for byte."""
+"""Parse, add and remove tokens of a kernel command line; all other tokens stay unchanged, byte for byte."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_BLANKS = " \t\n\v\f\r"  # what the kernel takes for the end of a token
-_END = "--"  # what follows is for init, not for the kernel
+_BLANKS = " \t\n\v\f\r"  # the kernel's separators
+_END = "--"  # everything after it is for init, not for the kernel
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
-# Characters that mean nothing to a shell, to GRUB and to the kernel's own parser.
+# Characters without a meaning to a shell, to GRUB and to the kernel's own parser.
 _SAFE = re.compile(r"[A-Za-z0-9_.,:=/+@%~!^-]*\Z")
-# A size is in force for the number after it, so one cannot be ours and the other somebody else's.
+# A size applies to the number after it, so both must have the same owner.
 _FAMILIES = {"hugepagesz": "hugepages"}
 _QUOTED = re.compile(r'(?:[^"]*|[^"=]*="[^"]*"|"[^"]*")\Z')
 _BOOT_LOADERS = frozenset(["root", "ro", "rw", "init", "rdinit", "initrd", "BOOT_IMAGE"])
 
 
 class CmdlineError(Exception):
-    """What stands in the way; `problems` are whole sentences."""
+    """Problems that prevent a change; `problems` are whole sentences."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         """Keep every problem, so that one run reports them all."""
@@ -29,24 +29,24 @@ class CmdlineError(Exception):
 
 @dataclass(frozen=True)
 class Token:
-    """One token: `value` is None where there is no equals sign, and has no quotes."""
+    """One token without quotes; `value` is None if there is no equals sign."""
 
     key: str
     value: str | None = None
 
     @property
     def family(self) -> str:
-        """Return what tokens are owned by. To the kernel, dashes in a key are underscores."""
+        """Return the key by which tokens are owned. The kernel reads dashes in a key as underscores."""
         name = self.key.replace("-", "_")
         return _FAMILIES.get(name, name)
 
     @property
     def same(self) -> tuple[str, str | None]:
-        """Return what two tokens have in common that mean the same."""
+        """Return a value that is equal for two tokens with the same meaning."""
         return self.key.replace("-", "_"), self.value
 
     def __str__(self) -> str:
-        """Return it as the kernel reads it."""
+        """Return the token as the kernel reads it."""
         if self.value is None:
             return self.key
         quoted = any(blank in self.value for blank in _BLANKS)
@@ -54,7 +54,7 @@ class Token:
 
     @property
     def for_grub(self) -> str:
-        """Return it as a word of a GRUB script, which the text of a `linux` line is."""
+        """Return the token as a word of a GRUB script, as in the text of a `linux` line."""
         if self.value is None or _SAFE.match(self.value):
             return str(self)
         if any(blank in self.value for blank in _BLANKS):
@@ -64,13 +64,13 @@ class Token:
 
     @property
     def plain(self) -> bool:
-        """Say whether it has only characters that mean the same to every boot loader; blanks in quotes are among them."""
+        """Return whether all characters mean the same to every boot loader, including blanks in quotes."""
         return self.value is None or bool(_SAFE.match(re.sub("[ \t]", "", self.value)))
 
 
 @dataclass(frozen=True)
 class PlacedToken:
-    """One token as it stands in a text: the blanks before it, its bytes, and what is left without quotes."""
+    """A token in a text: the blanks before it, its bytes, and its text without quotes."""
 
     gap: str
     raw: str
@@ -78,7 +78,7 @@ class PlacedToken:
 
     @property
     def token(self) -> Token:
-        """Return what it says."""
+        """Return the parsed token."""
         key, equals, value = self.bare.partition("=")
         return Token(key, value if equals else None)
 
@@ -119,7 +119,7 @@ def split(text: str, grub: bool = False) -> list[PlacedToken]:
 
 
 def tokens(text: str, grub: bool = False) -> list[Token]:
-    """Return the tokens that are for the kernel."""
+    """Return the tokens for the kernel."""
     found = []
     for word in split(text, grub):
         if word.bare == _END:
@@ -129,7 +129,7 @@ def tokens(text: str, grub: bool = False) -> list[Token]:
 
 
 def parse(texts: Iterable[str]) -> list[Token]:
-    """Return tokens that somebody wants, or raise CmdlineError with everything that is wrong with them."""
+    """Return the desired tokens. Raises CmdlineError with all mistakes in them."""
     found: list[Token] = []
     problems: list[str] = []
     for text in texts:
@@ -141,7 +141,7 @@ def parse(texts: Iterable[str]) -> list[Token]:
     for token in found:
         sized = sized or token.same[0] == "hugepagesz"
         if token.same[0] == "hugepages" and not sized:
-            problems.append(f"{token}: which size? Put hugepagesz=2M or hugepagesz=1G before it")
+            problems.append(f"{token}: the page size is missing. Write hugepagesz=2M or hugepagesz=1G before it")
             break
     if problems:
         raise CmdlineError(problems)
@@ -149,25 +149,25 @@ def parse(texts: Iterable[str]) -> list[Token]:
 
 
 def known(texts: Iterable[str]) -> list[Token]:
-    """Return tokens that were written as `str` of a token."""
+    """Return tokens from texts that `str` of a token wrote."""
     return [word.token for text in texts for word in split(text)]
 
 
 def others(texts: Iterable[str], wanted: Sequence[Token]) -> list[Token]:
-    """Return the tokens, written as `str` of a token, that are not among the wanted ones."""
+    """Return the tokens, as texts from `str`, that are not among the desired ones."""
     own = {token.same for token in wanted}
     return [token for token in known(texts) if token.same not in own]
 
 
 def _parsed(text: str) -> Token:
     if not text.isascii() or not text.isprintable() or not text:
-        raise CmdlineError([f"{text!r} is no token: allowed are printable ASCII characters in one line"])
+        raise CmdlineError([f"{text!r} is not a token. Allowed: printable ASCII characters in one line"])
     words = split(text)
     if len(words) != 1 or words[0].gap or words[0].raw != text:
-        raise CmdlineError([f'{text!r} is not one token; blanks are allowed in double quotes: key="a b"'])
+        raise CmdlineError([f'{text!r} is not one token. Blanks are allowed in double quotes: key="a b"'])
     token = words[0].token
     if not _KEY.match(token.key):
-        raise CmdlineError([f"{text!r}: {token.key!r} is no key; allowed: letters, digits, _ . and -"])
+        raise CmdlineError([f"{text!r}: {token.key!r} is not a key. Allowed: letters, digits, _ . and -"])
     if token.key in _BOOT_LOADERS:
         raise CmdlineError([f"{text!r}: {token.key} belongs to the boot loader and to the installation"])
     if not _QUOTED.match(text):
@@ -178,12 +178,12 @@ def _parsed(text: str) -> Token:
 
 
 def owned(wanted: Iterable[Token]) -> set[str]:
-    """Return the families that belong to whoever wants these tokens."""
+    """Return the families that the owner of these tokens owns."""
     return {token.family for token in wanted}
 
 
 def of_families(found: Iterable[Token], families: set[str]) -> list[Token]:
-    """Return the tokens of some families, in their order."""
+    """Return the tokens of these families, in their order."""
     return [token for token in found if token.family in families]
 
 
@@ -210,18 +210,18 @@ def cleared(text: str, families: set[str], grub: bool = False) -> str:
 
 
 def displaced(text: str, wanted: Sequence[Token], grub: bool = False) -> list[str]:
-    """Return the words of a command line that `placed` takes out, other than those that are wanted themselves."""
+    """Return the words of a command line that `placed` removes, except desired ones."""
     families, own = owned(wanted), {token.same for token in wanted}
     kept = _halves(text, grub)[0]
     return [word.raw for word in kept if word.token.family in families and word.token.same not in own]
 
 
 def without_tokens(text: str, own: Sequence[Token], back: Sequence[str], grub: bool = False) -> str:
-    """Return a command line that somebody changed since `placed`, without our tokens and with those that gave way."""
+    """Return a command line that somebody changed after `placed`, without our tokens and with the replaced ones restored."""
     ours = [token.same for token in own]
     kept, rest = _halves(text, grub)
     left: list[PlacedToken] = []
-    for word in reversed(kept):  # ours came last
+    for word in reversed(kept):  # our tokens came last
         if word.token.same in ours:
             ours.remove(word.token.same)
         else:

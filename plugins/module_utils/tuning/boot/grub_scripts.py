@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tokens for GRUB's own scripts: shell that grub-mkconfig reads, and what it made of it in grub.cfg."""
+"""Write tokens for GRUB's own scripts (shell that grub-mkconfig reads), and parse the resulting grub.cfg."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ unset -f bedplate_word bedplate_read
 unset bedplate_own bedplate_rest bedplate_kept bedplate_end bedplate_gap bedplate_raw bedplate_bare bedplate_quote
 unset bedplate_run bedplate_char
 """
-_NOTE = """# bedplate's tokens of the kernel command line. Whatever else sets the same keys gives way, and comes back when this is gone.
+_NOTE = """# bedplate's tokens of the kernel command line. Other settings of the same keys are replaced; they return without this file.
 """
-# Both lines of a machine: what it would boot without us, and with us.
+# Both lines of a machine: what it would boot without our tokens, and with them.
 _EVALUATE = """for bedplate_file do if [ -e "$bedplate_file" ]; then . "$bedplate_file" >&2; fi; done
 printf '%s\\n%s\\n' "$GRUB_CMDLINE_LINUX" "$GRUB_CMDLINE_LINUX_DEFAULT"
 """
@@ -79,7 +79,7 @@ _LINUX = re.compile(r"^\s*linux(?:16|efi)?[ \t]+\S+(.*)$", re.MULTILINE)
 
 
 def shell(wanted: Sequence[Token]) -> str:
-    """Return the shell text that puts tokens into GRUB_CMDLINE_LINUX and takes those that give way out of both variables."""
+    """Return the shell text that adds tokens to GRUB_CMDLINE_LINUX and removes the replaced ones from both variables."""
     names: dict[str, None] = {}
     for family in sorted(owned(wanted)):
         names.update(dict.fromkeys([family, "hugepagesz"] if family == "hugepages" else [family]))
@@ -90,9 +90,9 @@ def shell(wanted: Sequence[Token]) -> str:
 
 
 def evaluated(files: Sequence[Path]) -> str:
-    """Return what grub-mkconfig would give kernels, in GRUB's words, from its settings in this order.
+    """Return the command line that grub-mkconfig would write, in GRUB's syntax, from settings files in this order.
 
-    Raises CmdlineError with what the shell said when it cannot read them, or with what GRUB could not read.
+    Raises CmdlineError with the shell's error if it cannot read them, or with the text that GRUB could not read.
     """
     outcome = command.run(["sh", "-ec", _EVALUATE, "sh", *map(str, files)], 60.0)
     if outcome.code != 0:
@@ -103,15 +103,15 @@ def evaluated(files: Sequence[Path]) -> str:
     except CmdlineError as error:
         where = "; ".join(places(files, set())) or ", ".join(map(str, files))
         raise CmdlineError(
-            [f"the settings of GRUB give kernels what it could not read: {error}. They are set here: {where}"]
+            [f"GRUB could not read the command line in its settings: {error}. It is set here: {where}"]
         ) from error
     return line
 
 
 def judged(sysroot: Path, path: Path, text: str | None, wanted: Sequence[Token]) -> str:
-    """Return what GRUB's settings would give kernels with this text at a path; None stands for no file there.
+    """Return the command line from GRUB's settings with this text at a path; None means no file.
 
-    Raises CmdlineError where the wanted tokens would not come out of it, naming file and line of what is in the way.
+    Raises CmdlineError if the result lacks a desired token, with file and line of the setting that removes it.
     """
     order = settings(sysroot, path)
     with tempfile.TemporaryDirectory(prefix="bedplate-") as scratch:
@@ -127,20 +127,20 @@ def judged(sysroot: Path, path: Path, text: str | None, wanted: Sequence[Token])
         found = places(later, owned(wanted)) or [str(one) for one in order]
         raise CmdlineError(
             [
-                f"{path} would not bring {' '.join(map(str, wanted))}: kernels would get {line.strip()!r}. What is read after it "
-                f"has the last word: {'; '.join(found)}. Take that out; nothing was changed"
+                f"{path} would not set {' '.join(map(str, wanted))}: kernels would get {line.strip()!r}. A file that is read later "
+                f"overrides it: {'; '.join(found)}. Remove that setting. Nothing was changed"
             ]
         )
     return line
 
 
 def kernel_lines(text: str) -> list[str]:
-    """Return what the kernels of this system get in a grub.cfg: each line in GRUB's words, without the kernel's path."""
+    """Return the kernel command lines in a grub.cfg, in GRUB's syntax, without the kernel's path."""
     return [line for section in _SECTION.findall(text) for line in _LINUX.findall(section)]
 
 
 def mismatched_line(lines: Iterable[str], wanted: Sequence[Token], unwanted: Iterable[Token] = ()) -> str:
-    """Return the first line that has not exactly the wanted tokens of their families, or has unwanted ones; else ``""``."""
+    """Return the first line that has not exactly the desired tokens of their families, or has unwanted ones; else ``""``."""
     families, own = owned(wanted), [token.same for token in wanted]
     gone = {token.same for token in unwanted}
     for line in lines:
@@ -154,15 +154,15 @@ def mismatched_line(lines: Iterable[str], wanted: Sequence[Token], unwanted: Ite
 
 
 def settings(sysroot: Path, own: Path) -> list[Path]:
-    """Return the files that grub-mkconfig reads, in its order, with ours among them whether it is there or not."""
+    """Return the files that grub-mkconfig reads, in its order, including ours even if it does not exist."""
     directory = sysroot / "etc/default"
-    # A shell's * sorts by the locale, but what a name begins with decides nearly always.
+    # A shell's * sorts by the locale, but the beginning of a name is nearly always decisive.
     drop_ins = set((directory / "grub.d").glob("*.cfg")) | ({own} - {directory / "grub"})
     return [directory / "grub", *sorted(drop_ins)]
 
 
 def places(files: Iterable[Path], families: set[str]) -> list[str]:
-    """Return where settings name keys of some families or set the variables: ``file:line: the line``."""
+    """Return the lines that name keys of these families or set the variables: ``file:line: the line``."""
     found = []
     for path in files:
         try:

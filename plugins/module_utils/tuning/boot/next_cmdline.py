@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare what the next boot, and the next update-grub, would start the kernel with; files of others may have the last word."""
+"""Compare the command line of the next boot, and of the next update-grub; other files may override bedplate's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UPDATE = "update-grub"
 
 
 def drift_of_loader(root: Root, tokens: Sequence[str]) -> Iterator[Finding]:
-    """Compare what the boot loader will start the kernel with: its entries, or grub.cfg and the file that bedplate wrote."""
+    """Compare the boot loader's command line: its entries, or grub.cfg and bedplate's file."""
     fix = f"{run_role_again('node_tuning')}; who changed it?"
     try:
         result = cmdline_change.apply_tokens(root.top, tokens, Path(root.top, STATE_DIRECTORY.lstrip("/")), check=True)
@@ -28,7 +28,7 @@ def drift_of_loader(root: Root, tokens: Sequence[str]) -> Iterator[Finding]:
             "boot loader",
             " ".join(tokens),
             "; ".join(error.problems),
-            "mend that; then " + run_role_again("node_tuning"),
+            "correct that; then " + run_role_again("node_tuning"),
         )
         return
     if result["changed"]:
@@ -44,29 +44,31 @@ def drift_of_loader(root: Root, tokens: Sequence[str]) -> Iterator[Finding]:
 
 
 def findings(root: Root, wanted: Sequence[str]) -> Iterator[Finding]:
-    """Evaluate GRUB's settings as grub-mkconfig does, and compare; nothing where another boot loader or none is there."""
+    """Evaluate GRUB's settings as grub-mkconfig does, and compare; yield nothing for another boot loader or none."""
     try:
         if bootloader.find(root.top) != "grub":
             return
         files = grub_scripts.settings(root.top, root.top / _DROP_IN)
         given = tokens(grub_scripts.evaluated(files), grub=True)
     except CmdlineError as error:
-        where = "what update-grub would write"
-        yield Finding("boot-settings", where, " ".join(wanted), "; ".join(error.problems), "mend the settings of GRUB")
+        where = "result of update-grub"
+        yield Finding(
+            "boot-settings", where, " ".join(wanted), "; ".join(error.problems), "correct the settings of GRUB"
+        )
         return
     own = known(wanted)
     for family in dict.fromkeys(token.family for token in own):
         want, there = of_families(own, {family}), of_families(given, {family})
         if _same(want) != _same(there):
             yield Finding(
-                "boot-settings", f"what update-grub would write, {family}", _text(want), _text(there) or "nothing",
-                "take it out there; no update-grub before that", overridden_by=_who(root, files, want, family),
+                "boot-settings", f"result of update-grub, {family}", _text(want), _text(there) or "nothing",
+                "remove it there before you run update-grub", overridden_by=_who(root, files, want, family),
             )  # fmt: skip
     yield from _stale(root, files, given, own)
 
 
 def _who(root: Root, files: Sequence[Path], want: Sequence[Token], family: str) -> str:
-    """Return the first file after ours, with its line, after which the tokens of a family are no longer as wanted."""
+    """Return the first file after ours, with its line, after which the tokens of a family differ from the desired ones."""
     start = files.index(root.top / _DROP_IN) + 1
 
     def is_overridden(given: Sequence[Token]) -> bool:
@@ -78,7 +80,7 @@ def _who(root: Root, files: Sequence[Path], want: Sequence[Token], family: str) 
 def _first(
     root: Root, files: Sequence[Path], start: int, has_happened: Callable[[Sequence[Token]], bool], family: str
 ) -> str:
-    """Return the file, with its line, that brings something about; files before `start` are evaluated with the first one."""
+    """Return the file, with its line, that causes an effect; files before `start` are evaluated with the first one."""
     for end in range(start, len(files) + 1):
         if has_happened(tokens(grub_scripts.evaluated(files[:end]), grub=True)):
             path = files[end - 1]
@@ -92,13 +94,13 @@ def _first(
 
 
 def _place(root: Root, place: str) -> str:
-    """Return FILE:LINE, as the machine has it, of `FILE:LINE: text`."""
+    """Return FILE:LINE, as a path of the machine, from `FILE:LINE: text`."""
     bare = place.removeprefix(str(root.top).rstrip("/"))
     return ":".join(part.strip() for part in bare.split(":")[:2])
 
 
 def _stale(root: Root, files: Sequence[Path], given: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
-    """Yield what others' settings say and grub.cfg does not have: it comes with the next kernel, and nobody expects it then."""
+    """Yield tokens that other settings add and grub.cfg does not have yet: they would come unexpectedly with the next kernel."""
     lines = grub_scripts.kernel_lines(boot_files.read(root.top / "boot/grub/grub.cfg") or "")
     if not lines:
         return
@@ -111,8 +113,8 @@ def _stale(root: Root, files: Sequence[Path], given: Sequence[Token], own: Seque
     if late:
         place = _first(root, files, 1, lambda there: late[0].same in _same(there), late[0].family)
         yield Finding(
-            "boot-stale", "/boot/grub/grub.cfg", f"made of its settings, with {_text(late)}", "made before they changed",
-            f"{_UPDATE}, or take it out there", severity=WARNING, overridden_by=place,
+            "boot-stale", "/boot/grub/grub.cfg", f"generated from its settings, with {_text(late)}", "generated before they changed",
+            f"{_UPDATE}, or remove it there", severity=WARNING, overridden_by=place,
         )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether the running kernel was started with the wanted tokens."""
+"""Compare the running kernel's command line with the desired tokens."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from .cmdline_tokens import Token, of_families, owned
 
 
 def reboot_reason(running: Sequence[Token], wanted: Sequence[Token], past: Iterable[Token]) -> str:
-    """Return why a reboot is wanted, as one sentence that names tokens; ``""`` when none is.
+    """Return the reason for a reboot, as one sentence that names tokens; ``""`` if none is needed.
 
-    Each wanted family has to be as wanted: all its tokens, in their order, and no others. Order between families means
-    nothing. `past` are tokens that were ours and that the next boot will not bring.
+    Each desired family must match: all its tokens, in their order, and no others. The order of families does not matter. `past` are former
+    tokens of ours that the next boot will not have.
     """
     lacks: list[str] = []
     other: list[str] = []
@@ -32,7 +32,7 @@ def reboot_reason(running: Sequence[Token], wanted: Sequence[Token], past: Itera
     if other:
         parts.append(f"has {', '.join(other)}")
     if still:
-        parts.append(f"still has {' '.join(still)}, which is no longer wanted")
+        parts.append(f"still has {' '.join(still)}, which is no longer configured")
     return f"the running kernel {', and '.join(parts)}" if parts else ""
 
 

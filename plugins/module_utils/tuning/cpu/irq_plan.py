@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which CPU each interrupt of a NIC goes to: at the NIC's NUMA node, spread over cores, off the cores of jobs where some are kept.
+"""Plan the CPU of each interrupt of a NIC: at the NIC's NUMA node, spread over cores, on the cores reserved from jobs if there are any.
 
-Whether the kernel lets an interrupt go elsewhere is seen only when it is tried: one that a driver asked for as "managed" refuses
-with EIO, and sysfs does not tell which those are.
+Only an attempt shows whether an interrupt can be moved: the kernel refuses with EIO for one that the driver requested as "managed", and
+sysfs does not show these.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _LINE = re.compile(r"\s*(\d+):")
 
 @dataclass(frozen=True)
 class IrqPlan:
-    """Where interrupts are to go.
+    """Planned CPUs of interrupts.
 
-    `wanted` has a list of CPUs, which is one CPU, by the number of the interrupt; `nics` whose it is; `skipped` the NICs that are
-    not planned, with the reason.
+    `wanted` maps the number of an interrupt to a list of one CPU; `nics` maps it to its NIC; `skipped` has the NICs that are not planned,
+    with the reason.
     """
 
     wanted: dict[int, str]
@@ -36,7 +36,7 @@ class IrqPlan:
 
 @dataclass(frozen=True)
 class Moved:
-    """What became of an attempt: interrupts that were moved, that are managed, and that failed, with the reason."""
+    """Result of an attempt: interrupts that were moved, that are managed, and that failed, with the reason."""
 
     moved: tuple[int, ...]
     managed: tuple[int, ...]
@@ -44,7 +44,7 @@ class Moved:
 
 
 def interrupts(root: Root, nic: NicTopology) -> tuple[int, ...]:
-    """Return the interrupts of a NIC: those of sysfs, or the lines of /proc/interrupts that name it where sysfs has none."""
+    """Return the interrupts of a NIC: those in sysfs, or else the lines of /proc/interrupts that name it."""
     found = [int(name) for name in root.names(f"{PCI}/{nic.address}/msi_irqs") if name.isdecimal()]
     if found:
         return tuple(sorted(found))
@@ -58,11 +58,11 @@ def interrupts(root: Root, nic: NicTopology) -> tuple[int, ...]:
 def plan(
     machine: Machine, irqs: Mapping[str, Iterable[int]], spec_cpus: Collection[int] = (), names: Collection[str] = ()
 ) -> IrqPlan:
-    """Return where the interrupts of NICs go; `irqs` has those of each by its PCI address.
+    """Return the planned CPUs of NICs' interrupts; `irqs` has the interrupts by PCI address.
 
-    `spec_cpus` are the CPUs that Slurm keeps from jobs (CpuSpecList); interrupts go to those of the NIC's node, where it has any.
+    `spec_cpus` are the CPUs that Slurm keeps from jobs (CpuSpecList); interrupts go to those of the NIC's node, if it has any.
     `names` are the NICs to plan; without, all that have RDMA. First all cores of a node are used once, then their other threads;
-    a second NIC at the same node goes on where the first ended.
+    a second NIC at the same node continues after the first one.
     """
     wanted: dict[int, str] = {}
     whose: dict[int, str] = {}
@@ -73,7 +73,7 @@ def plan(
             continue
         name, home = nic.names[0], machine.home(nic)
         if home is None:
-            skipped[name] = f"{nic.address}: its NUMA node is unknown (-1), so no CPU is nearer than another"
+            skipped[name] = f"{nic.address}: its NUMA node is unknown (-1), so its nearest CPUs are unknown"
             continue
         order = _order(machine, home, spec_cpus)
         if not order:
@@ -87,7 +87,7 @@ def plan(
 
 
 def _order(machine: Machine, home: NumaNode, spec_cpus: Collection[int]) -> list[int]:
-    """Return the CPUs of a node in the order of their use: the first thread of every core, then the second ones."""
+    """Return the CPUs of a node in order of use: the first thread of every core, then the second ones."""
     near = set(home.cpus)
     kept = near.intersection(spec_cpus) or near
     threads = [
@@ -97,7 +97,7 @@ def _order(machine: Machine, home: NumaNode, spec_cpus: Collection[int]) -> list
 
 
 def move(root: Root, irq_plan: IrqPlan) -> Moved:
-    """Send each interrupt where it is planned, if it is not there already."""
+    """Move each interrupt to its planned CPU, unless it is there already."""
     moved, managed, failed = [], [], {}
     for irq, cpus in sorted(irq_plan.wanted.items()):
         if _settled(root, irq, cpus):
@@ -118,7 +118,7 @@ def _settled(root: Root, irq: int, cpus: str) -> bool:
 
 
 def compare(root: Root, irq_plan: IrqPlan, managed: Collection[int] = ()) -> list[Finding]:
-    """Return the interrupts that go elsewhere than planned; those known as managed are left out, for nobody can move them."""
+    """Return the interrupts on other CPUs than planned, without managed ones, which cannot be moved."""
     rows = []
     for irq, cpus in sorted(irq_plan.wanted.items()):
         found = root.text(f"proc/irq/{irq}/effective_affinity_list", needed=False)
@@ -126,16 +126,16 @@ def compare(root: Root, irq_plan: IrqPlan, managed: Collection[int] = ()) -> lis
             continue
         setting = f"interrupt {irq} of {irq_plan.nics[irq]}"
         if found is None:
-            fix = "it is gone, as after a reload of the driver: run again, so that the new ones are found"
+            fix = "it disappeared, as after a reload of the driver: run again, so that the new ones are found"
             rows.append(Finding("interrupt", setting, f"CPU {cpus}", "no such interrupt", fix))
         else:
-            fix = f"echo {cpus} >/proc/irq/{irq}/smp_affinity_list; if that says EIO it is managed. irqbalance may have moved it"
+            fix = f"echo {cpus} >/proc/irq/{irq}/smp_affinity_list; if that fails with EIO, it is managed. irqbalance may have moved it"
             rows.append(Finding("interrupt", setting, f"CPU {cpus}", f"CPU {found or 'none'}", fix))
     return rows
 
 
 def _within(found: str | None, wanted: str) -> bool:
-    """Tell whether an interrupt goes to wanted CPUs alone."""
+    """Return whether an interrupt goes only to planned CPUs."""
     try:
         have = set(parse(found or ""))
     except CpulistError:

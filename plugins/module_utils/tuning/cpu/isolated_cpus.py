@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What only the kernel's command line can set, as the kernel that runs shows it: isolated CPUs, and what the IOMMU does."""
+"""Compare settings of the kernel command line with the running kernel: isolated CPUs, and the mode of the IOMMU."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ...common.cpulists import parse
 from ...common.finding import Finding
 from ...common.sysfs import Root
 
-_BOOT = "the kernel's command line says it: see kernel_cmdline's row, and reboot"
+_BOOT = "the kernel command line sets it: see the finding of kernel_cmdline, and reboot"
 _GROUPS = "sys/kernel/iommu_groups"
 
 
 def drift_of_cpus(root: Root, wanted: str) -> Iterator[Finding]:
-    """Compare the CPUs that the scheduler leaves alone; "" is none."""
+    """Compare the CPUs that the scheduler does not use; "" means none."""
     for name in ("isolated", "nohz_full"):
         text = root.text(f"sys/devices/system/cpu/{name}", needed=False) or ""
         there = "" if text == "(null)" else text
@@ -25,7 +25,7 @@ def drift_of_cpus(root: Root, wanted: str) -> Iterator[Finding]:
 
 
 def drift_of_iommu(root: Root) -> Iterator[Finding]:
-    """Compare what the IOMMU does with devices: it is to let them pass. Without an IOMMU there are no groups."""
+    """Check that the IOMMU passes devices through. Without an IOMMU there are no groups."""
     kinds = {name: root.text(f"{_GROUPS}/{name}/type", needed=False) or "" for name in root.names(_GROUPS)}
     wrong = {name: kind for name, kind in kinds.items() if kind not in ("identity", "")}
     if wrong:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Huge pages of each NUMA node and size: refused, taken, given back, and compared.
+"""Check, allocate, free and compare huge pages of each NUMA node and size.
 
 Pages are taken only while no job runs on the machine, and never below the floor. The kernel gives what it has and says nothing of the rest.
 """
@@ -19,12 +19,12 @@ from .memory_floor import MEBIBYTES, Pages, excesses, pages_from
 
 _GLOBAL = "sys/kernel/mm/hugepages"
 Jobs = Callable[[], Sequence[str]]
-"""Returns what runs on the machine, as `reboot_notes.jobs` does."""
+"""Function that returns the work on the machine, as `reboot_notes.jobs` does."""
 
 
 @dataclass
 class PoolChange:
-    """What became of the pages: (pages, count before, count after) of those changed, what waits, and why all of it was refused."""
+    """Result of a change: (pages, count before, count after) of the changed ones, what waits, and why everything was refused."""
 
     changed: list[tuple[Pages, int, int]] = field(default_factory=list)
     waiting: list[Finding] = field(default_factory=list)
@@ -41,24 +41,24 @@ def _number(root: Root, path: str) -> int | None:
 
 
 def count(root: Root, one: Pages) -> int | None:
-    """Return how many there are; None: there is no such node, or it has no such size."""
+    """Return the number of pages; None if there is no such node or no such size."""
     return _number(root, f"{_directory(one)}/nr_hugepages")
 
 
 def used(root: Root, one: Pages) -> int:
-    """Return how many a process has, or has been promised; all, where the kernel does not tell which are free."""
+    """Return the number of used or reserved pages; all of them if the kernel does not show which are free."""
     there, free = count(root, one) or 0, _number(root, f"{_directory(one)}/free_hugepages")
-    # A promise is not made by a NUMA node, so each may have to keep all of them.
+    # A reservation belongs to no NUMA node, so each node may have to keep all of them.
     promised = _number(root, f"{_GLOBAL}/hugepages-{MEBIBYTES[one.size] * 1024}kB/resv_hugepages") or 0
     return there if free is None else min(there, there - free + promised)
 
 
 def refusals(root: Root, wanted: Sequence[Pages], reserve_mib: int, now: bool = True) -> list[Finding]:
-    """Return why a machine cannot have these pages: no such NUMA node, no such size, or less left than the floor.
+    """Return the findings for pages that a machine cannot have: no such NUMA node, no such size, or less memory left than the floor.
 
-    Pages that the kernel has already are not refused: another kernel may count some MiB less memory than the one before, and a machine
-    that has booted with its pages goes on with them. `reserve_mib` is the profile's. `now` counts pages of other sizes, too, that the
-    running kernel has; the next boot has none of them.
+    Existing pages are not refused: a new kernel may count some MiB less memory than the old one, and a machine that has booted with its
+    pages keeps them. `reserve_mib` is the profile's. `now` also counts the running kernel's pages of other sizes, which the next boot will
+    not have.
     """
     nodes = {node.number: node for node in read_nodes(root) if node.cpus}
     found, memory = [], {number: node.memory_mib for number, node in nodes.items() if node.memory_mib}
@@ -82,7 +82,7 @@ def _impossible(one: Pages, found: str, key: str) -> Finding:
 
 
 def _others(root: Root, wanted: Sequence[Pages]) -> list[Pages]:
-    """Return the pages that are there and of which nobody says anything."""
+    """Return the existing pages that the settings do not mention."""
     named = {(one.node, one.size) for one in wanted}
     return [
         Pages(node.number, size, there)
@@ -93,12 +93,12 @@ def _others(root: Root, wanted: Sequence[Pages]) -> list[Pages]:
 
 
 def boots_with(root: Root, tokens: Sequence[str]) -> bool:
-    """Return whether the kernel that runs was given these tokens."""
+    """Return whether the running kernel was started with these tokens."""
     return set(tokens) <= set((root.text("proc/cmdline") or "").split())
 
 
 def apply_settings(root: Root, settings: Mapping[str, Any], jobs: Jobs, check: bool = False) -> PoolChange:
-    """Bring the pages of bedplate-tuning's settings, or leave them to the next boot. A container has no huge pages of its own."""
+    """Apply the huge pages of bedplate-tuning's settings, or leave them to the next boot. A container has no huge pages of its own."""
     if is_container(root):
         return PoolChange()
     at_boot = settings["pages_at"] == "boot" and not boots_with(root, settings["pending"])
@@ -113,13 +113,13 @@ def apply(
     at_boot: bool = False,
     check: bool = False,
 ) -> PoolChange:
-    """Bring each NUMA node to its pages, or predict that.
+    """Change each NUMA node to its number of pages, or predict that.
 
-    `jobs` returns what runs on the machine; while it returns something, no pages are taken. `at_boot` leaves the taking of pages to the
-    next boot. Pages that are in use are not given back. If the kernel gives too few, all are put back as they were.
+    `jobs` returns the work on the machine; while there is any, no pages are allocated. `at_boot` leaves the allocation to the next boot.
+    Pages in use are not freed. If the kernel allocates too few, all counts are restored.
     """
     outcome = PoolChange(refused=refusals(root, wanted, reserve_mib, now=not at_boot))
-    # What one size gives back is what another one may need.
+    # Memory freed from one size may be needed by another one.
     for one in () if outcome.refused else sorted(wanted, key=lambda one: _growth(root, one)):
         before = count(root, one) or 0
         target = max(one.count, min(before, used(root, one)))
@@ -144,7 +144,7 @@ def apply(
 
 
 def _fits(root: Root, one: Pages, changed: Sequence[tuple[Pages, int, int]], reserve_mib: int) -> bool:
-    """Return whether the floor of a NUMA node holds with these pages and those of other sizes that could not be given back."""
+    """Return whether the floor of a NUMA node holds with these pages and those of other sizes that could not be freed."""
     nodes = [node for node in read_nodes(root) if node.cpus]
     after = {(pages.node, pages.size): target for pages, _before, target in changed}
     others = [
@@ -163,34 +163,34 @@ def _growth(root: Root, one: Pages) -> int:
 def _reason_to_wait(one: Pages, before: int, target: int, jobs: Jobs, at_boot: bool) -> str:
     """Return what a change waits for; "" if it waits for nothing."""
     if target > one.count:
-        return f"{target - one.count} more are given back when no process uses them; run node_tuning again then"
+        return f"{target - one.count} more can be freed when no process uses them; run node_tuning again then"
     if one.count <= before:
         return ""
     if at_boot:
-        return "the next boot takes them"
+        return "the next boot allocates them"
     running = "; ".join(jobs())
     return (
-        f"they are taken when no job runs here; run node_tuning again then, or drain and reboot: {running}"
+        f"they can be allocated when no job runs here; run node_tuning again then, or drain and reboot: {running}"
         if running
         else ""
     )
 
 
 def _shortfall(one: Pages, got: int) -> Finding:
-    what = f"the kernel gave {got}: its memory is in use or in pieces; all pages were put back as they were"
+    what = f"the kernel allocated {got}: its memory is in use or fragmented; all pages were restored to their former number"
     fix = "stop what uses the memory, or lower `hugepages`, or set node_tuning_hugepages: boot and reboot the node"
     return Finding("huge-pages-short", one.name, str(one.count), what, fix)
 
 
 def _write(root: Root, one: Pages, number: int) -> int:
-    """Have the kernel bring a NUMA node to so many pages, and return how many it has then."""
-    with suppress(OSError):  # what it does not take is seen below
+    """Set the number of pages of a NUMA node, and return the resulting number."""
+    with suppress(OSError):  # the result is checked below
         root.find(f"{_directory(one)}/nr_hugepages").write_text(f"{number}\n")
     return count(root, one) or 0
 
 
 def _take(root: Root, one: Pages, target: int) -> int:
-    """Write a number of pages; where the kernel gives fewer, once more after it dropped its caches and joined free memory."""
+    """Write a number of pages; if the kernel allocates fewer, drop caches, compact memory and write it once more."""
     got = _write(root, one, target)
     if got < target:
         for path, value in (("proc/sys/vm/drop_caches", "3"), ("proc/sys/vm/compact_memory", "1")):
@@ -201,7 +201,7 @@ def _take(root: Root, one: Pages, target: int) -> int:
 
 
 def drift(root: Root, wanted: Sequence[Pages], jobs: Jobs = list) -> Iterator[Finding]:
-    """Compare what is there, and yield what nobody wants as well: memory that jobs do not get.
+    """Compare the pages, and also yield unrequested ones: jobs lose their memory.
 
     Pages that wait for the end of jobs are a notice.
     """
@@ -213,9 +213,9 @@ def drift(root: Root, wanted: Sequence[Pages], jobs: Jobs = list) -> Iterator[Fi
         if reason and there is not None:
             yield Finding("huge-pages-waiting", one.name, str(one.count), str(there), reason, NOTICE)
             continue
-        fix = f"{run_role_again('node_tuning')}; where the kernel has too little free memory, drain the node and reboot it"
+        fix = f"{run_role_again('node_tuning')}; if the kernel has too little free memory, drain the node and reboot it"
         found = "none of this size" if there is None else str(there)
         yield Finding("huge-pages", one.name, str(one.count), found, fix, reboot=True)
     for other in _others(root, wanted):
-        fix = "who reserves them? grep -r hugepages /etc/sysctl.d /etc/default/grub*, then run node_tuning again"
+        fix = "find what reserves them: grep -r hugepages /etc/sysctl.d /etc/default/grub*, then run node_tuning again"
         yield Finding("huge-pages", other.name, "0", str(other.count), fix)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The memory of a NUMA node that huge pages may not take: without it the kernel does not boot, or kills what runs."""
+"""Compute the memory of a NUMA node that huge pages must not use: without it the kernel does not boot, or kills processes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL_MIB = 512
 
 @dataclass(frozen=True)
 class Pages:
-    """How many pages of a size (2M, 1G) a NUMA node is to have."""
+    """Desired number of pages of one size (2M, 1G) on a NUMA node."""
 
     node: int
     size: str
@@ -27,25 +27,25 @@ class Pages:
 
     @property
     def mebibytes(self) -> int:
-        """The memory that they take."""
+        """Return the memory that they use."""
         return self.count * MEBIBYTES[self.size]
 
     @property
     def name(self) -> str:
-        """What a person calls them."""
+        """Return their name for the operator."""
         return f"huge pages of {self.size} on NUMA node {self.node}"
 
 
 def pages_from(data: Sequence[Mapping[str, object]]) -> list[Pages]:
-    """Return what is wanted, of JSON's objects."""
+    """Return the pages from JSON objects."""
     return [Pages(int(str(one["node"])), str(one["size"]), int(str(one["count"]))) for one in data]
 
 
 def floor_mib(memory_mib: int, reserve_mib: int = 0) -> int:
-    """Return the MiB of a NUMA node that stay without huge pages.
+    """Return the MiB of a NUMA node that must stay without huge pages.
 
-    It is the largest of the node's share of the profile's reserve, 5 % of the node, and 2 GiB. On a node of less than 8 GiB 25 % of it
-    stand for the 2 GiB, and at least 512 MiB.
+    It is the largest of the node's share of the profile's reserve, 5 % of the node, and 2 GiB. On a node of less than 8 GiB, 25 % of it
+    replace the 2 GiB, but at least 512 MiB.
 
     >>> floor_mib(1024), floor_mib(4096), floor_mib(16384), floor_mib(262144), floor_mib(262144, 32768)
     (512, 1024, 2048, 13108, 32768)
@@ -85,14 +85,14 @@ class Excess:
         return Finding(
             kind="huge-pages-floor",
             where=self.pages.name,
-            expected=f"at most {self.most}, for the NUMA node has {self.memory} MiB and must keep {self.floor} MiB",
-            found=f"{self.pages.count} asked ({self.asked} MiB in huge pages of all sizes)",
+            expected=f"at most {self.most}: the NUMA node has {self.memory} MiB and must keep {self.floor} MiB",
+            found=f"{self.pages.count} requested ({self.asked} MiB in huge pages of all sizes)",
             remedy="lower `hugepages` or `reserved_memory_mib` of the profile in the cluster file",
         )
 
 
 def excesses(memory: Mapping[int, int], wanted: Sequence[Pages], reserve_mib: int = 0) -> list[Excess]:
-    """Return what would leave less than the floor.
+    """Return the pages that would leave less than the floor.
 
     `memory` is NUMA node -> MiB, of all nodes that have CPUs; pages on other nodes are not compared. `reserve_mib` is the profile's,
     for the whole machine.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a machine as its kernel shows it in sysfs."""
+"""Read the topology of a machine from sysfs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEMORY = re.compile(r"MemTotal:\s+(\d+) kB")
 
 
 def read_machine(sysroot: str = "/") -> Machine:
-    """Read the machine whose root is `sysroot`; what is not known is None or empty, and `problems` says why."""
+    """Read the machine whose root is `sysroot`; an unknown value is None or empty, and `problems` has the reason."""
     root = Root(sysroot)
     nodes = read_nodes(root)
     gpus, _switches = read_devices(root)
@@ -34,7 +34,7 @@ def read_machine(sysroot: str = "/") -> Machine:
 
 
 def size_name(kib: int) -> str:
-    """Return the name of a page size in KiB, as boot parameters have it.
+    """Return the name of a page size in KiB, as in boot parameters.
 
     >>> size_name(2048), size_name(1048576), size_name(64)
     ('2M', '1G', '64K')
@@ -65,7 +65,7 @@ def _numbered(root: Root, path: str, prefix: str) -> list[str]:
 
 
 def is_container(root: Root) -> bool:
-    """Return whether systemd runs in a container here, whose kernel and memory are another machine's."""
+    """Return whether systemd runs in a container here, which shows the kernel and memory of its host."""
     return root.exists("run/systemd/container")
 
 
@@ -96,7 +96,7 @@ def _hugepages(root: Root, base: str) -> list[tuple[str, int]]:
 
 
 def _cores(root: Root, nodes: tuple[NumaNode, ...]) -> tuple[Core, ...]:
-    """Return the cores that are online: what is asked of the first CPU of a core or a cache goes for the others."""
+    """Return the online cores; the values of the first CPU of a core or a cache apply to its other CPUs."""
     numa = {cpu: node.cpus[0] for node in nodes for cpu in node.cpus}
     cores: dict[int, tuple[int, ...]] = {}
     caches: dict[int, int] = {}
@@ -110,7 +110,7 @@ def _cores(root: Root, nodes: tuple[NumaNode, ...]) -> tuple[Core, ...]:
         cores.update(dict.fromkeys(threads, threads))
         packages.update(dict.fromkeys(threads, package))
         if cpu not in caches:
-            # Without an L3, and on machines that show none, cores follow each other in their own order.
+            # Without an L3, and on machines that do not show it, cores follow each other in their own order.
             shared = _cpus(root, f"{base}/cache/index3/shared_cpu_list", needed=False) or threads
             caches.update(dict.fromkeys(shared, shared[0]))
     first: dict[str, int] = {}
@@ -136,13 +136,13 @@ def _device(root: Root, address: str, numa_node: int | None) -> PciDevice:
 
 
 def _path(root: Root, address: str) -> tuple[str, ...]:
-    """Return the PCI addresses on the way to a device, itself the last."""
+    """Return the PCI addresses on the path to a device, including itself at the end."""
     parts = root.name(root.find(f"{PCI}/{address}")).split("/")
     return tuple(part for part in parts if address_of(part))
 
 
 def _link(root: Root, ends: tuple[str, ...]) -> PcieLink:
-    """Return the most that a device and the port it is plugged into can both do."""
+    """Return the maximum that a device and its port can both do."""
     speeds = [root.text(f"{PCI}/{end}/max_link_speed", needed=False) or "" for end in ends]
     known = [speed for speed in speeds if re.match(r"\d+(\.\d+)? GT/s", speed)]
     widths = [root.text(f"{PCI}/{end}/max_link_width", needed=False) or "" for end in ends]
@@ -171,7 +171,7 @@ def _nic(root: Root, address: str, rdma: tuple[str, ...], interfaces: tuple[str,
 
 
 def _processor(root: Root) -> Processor:
-    """Return the kind of the first CPU; the words of /proc/cpuinfo are those of x86 and of arm64."""
+    """Return the type of the first CPU; /proc/cpuinfo has different keys on x86 and arm64."""
     told: dict[str, str] = {}
     for line in (root.text("proc/cpuinfo", needed=False) or "").split("\n\n")[0].splitlines():
         key, colon, value = line.partition(":")

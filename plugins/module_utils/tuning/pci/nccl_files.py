@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What NCCL is told of a machine: its topology file and its settings.
+"""Write NCCL's topology file and settings for a machine.
 
-The format of the topology file is what NCCL's own parser takes (src/graph/xml.cc of NCCL 2.x): elements of one `system` of
-version 1, attributes in quotes without entities, values below 255 characters, and no XML declaration, at which it fails. A `cpu`
-needs numaid, a `pci` busid and class; NCCL asks the machine that it runs on for what else is absent. What is below a GPU or a NIC
-(`gpu`, `nic`, `net`) is absent always: rank, dev and sm come from the driver, and a `net` by name would keep NCCL from looking where
-that one is. The files of cloud vendors are of the same kind.
+The format of the topology file is what NCCL's own parser accepts (src/graph/xml.cc of NCCL 2.x): elements of one `system` of version 1,
+attributes in quotes without entities, values below 255 characters, and no XML declaration, which makes it fail. A `cpu` needs numaid, a
+`pci` busid and class; NCCL reads other missing attributes from the machine on which it runs. What is below a GPU or a NIC (`gpu`, `nic`,
+`net`) is always absent: rank, dev and sm come from the driver, and a `net` by name would prevent NCCL from reading its place. The files of
+cloud vendors are of the same kind.
 
-A device whose NUMA node is unknown is left out, and NCCL asks sysfs.
+A device whose NUMA node is unknown is left out; NCCL then reads sysfs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Port:
     link: PcieLink
 
     def attributes(self) -> dict[str, object]:
-        """Return the attributes by the names that NCCL knows."""
+        """Return the attributes by NCCL's names."""
         return {
             "busid": self.busid,
             "class": self.pci_class,
@@ -45,9 +45,9 @@ class Port:
 
 
 def topology(machine: Machine, nics: Collection[str] = ()) -> str:
-    """Return the text of the file that NCCL_TOPO_FILE names; "" where nothing is known that NCCL would need.
+    """Return the text of the file that NCCL_TOPO_FILE names; "" if there is nothing for NCCL.
 
-    `nics` are the names of the NICs that are in it; without, all that have RDMA.
+    `nics` are the names of its NICs; by default, all that have RDMA.
     """
     named = [nic for nic in machine.nics if (set(nics).intersection(nic.names) if nics else nic.rdma)]
     placed = [(machine.home(device), device) for device in (*machine.gpus, *named)]
@@ -64,7 +64,7 @@ def topology(machine: Machine, nics: Collection[str] = ()) -> str:
 
 
 def _attributes(pairs: Mapping[str, object]) -> str:
-    """Return the attributes that are known; NCCL reads no entities, so what would need one is left out."""
+    """Return the known attributes; NCCL cannot read entities, so a value that needs one is left out."""
     known = {key: str(value) for key, value in pairs.items() if value not in (None, "")}
     return " ".join(
         f'{key}="{value}"'
@@ -74,7 +74,7 @@ def _attributes(pairs: Mapping[str, object]) -> str:
 
 
 def _cpu(machine: Machine, node: NumaNode) -> dict[str, object]:
-    """Return the attributes of a node; NCCL reads a vendor on x86 alone, and with it wants family and model."""
+    """Return the attributes of a node; NCCL reads the vendor only on x86, and then needs family and model."""
     kind = machine.processor
     width = max((cpu for one in machine.nodes for cpu in one.cpus), default=0) + 1
     attributes: dict[str, object] = {"numaid": node.number, "affinity": mask(node.cpus, width), "arch": kind.arch}
@@ -86,8 +86,8 @@ def _cpu(machine: Machine, node: NumaNode) -> dict[str, object]:
 def _pci(devices: Sequence[PciDevice]) -> Iterator[str]:
     """Return the lines of the PCI tree with these devices at its ends.
 
-    NCCL goes up two levels at a time, so that of a switch its upstream port alone is in the tree: it takes the ports below for part
-    of the switch, and the root port for part of the CPU.
+    NCCL goes up two levels at a time, so the tree contains only the upstream port of a switch: for NCCL, the ports below are part of the
+    switch, and the root port is part of the CPU.
     """
     ports: dict[str, Port] = {}
     tree: Tree = {}
@@ -119,10 +119,10 @@ def settings(
     socket_interfaces: Sequence[str] = (),
     extra: Mapping[str, object] | None = None,
 ) -> dict[str, str]:
-    """Return NCCL's settings; what is not known is left out.
+    """Return NCCL's settings; unknown ones are left out.
 
-    `rails` are the RDMA devices of the compute fabric in the order of rails. "=" before them, and before interfaces, has NCCL take the
-    names whole: without it mlx5_1 is also mlx5_10. `traffic_class` is the ToS of lossless RoCE, 106 for DSCP 26.
+    `rails` are the RDMA devices of the compute fabric in the order of rails. "=" before them, and before interfaces, makes NCCL match whole
+    names: without it, mlx5_1 also matches mlx5_10. `traffic_class` is the ToS of lossless RoCE, 106 for DSCP 26.
     """
     found: dict[str, object] = {
         "NCCL_IB_HCA": "=" + ",".join(rails) if rails else None,
@@ -135,9 +135,9 @@ def settings(
 
 
 def checked(values: Mapping[str, str]) -> dict[str, str]:
-    """Return settings of /etc/nccl.conf, where each is a line that NCCL takes to its end, quotes and blanks included.
+    """Return settings for /etc/nccl.conf, where NCCL reads each line to its end, including quotes and blanks.
 
-    Raises ValueError for what NCCL could not read back: a line has at most 4094 characters, a value 1023.
+    Raises ValueError for a value that NCCL could not read: a line has at most 4094 characters, a value 1023.
     """
     for key, value in values.items():
         if "\n" in value or "=" in key or len(value) > 1023:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which GPUs, NICs and cores are at which NUMA node: planned against found, and found as a plan."""
+"""Compare the NUMA nodes of GPUs, NICs and cores with the profile, and write a profile from a machine."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ...common.finding import Finding
 from .topology_model import Machine, PciDevice
 
 _UNKNOWN = (
-    "the firmware does not tell where the device is: look for a BIOS update or an ACPI SRAT or _PXM problem in dmesg; "
+    "the firmware does not report where the device is: check for a BIOS update, or an ACPI SRAT or _PXM problem in dmesg; "
     "in a virtual machine let the hypervisor pass the NUMA topology"
 )
-_MOVED = "correct `numa` of the profile, as every node of it has it so, or put the card where the other nodes have it"
+_MOVED = "correct `numa` of the profile if all its nodes are like this, or put the card into the slot that the other nodes use"
 
 
 @dataclass(frozen=True)
 class PlannedNode:
-    """A NUMA node with CPUs as the profile has it: Slurm's core ids, indices of GPUs by PCI address, names of NICs."""
+    """NUMA node with CPUs in the profile: Slurm's core ids, indices of GPUs by PCI address, names of NICs."""
 
     cores: str
     gpus: tuple[int, ...] = ()
@@ -29,9 +29,9 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class ProfileTopology:
-    """What a profile says of a node. `nics` are all names; `rails` those of the compute fabric, in the order of rails.
+    """Topology in a profile. `nics` are all names; `rails` those of the compute fabric, in the order of rails.
 
-    `gpus` is None where the profile has no GPUs; `numa` is empty where it has no map.
+    `gpus` is None if the profile has no GPUs; `numa` is empty if it has no map.
     """
 
     sockets: int
@@ -49,7 +49,7 @@ class ProfileTopology:
 
 
 def plan_from(data: Mapping[str, Any]) -> ProfileTopology:
-    """Return the plan that plugin_utils/tuning/numa_plan.py made a dictionary of."""
+    """Return the plan from a dictionary of plugin_utils/tuning/numa_plan.py."""
     nodes = tuple(PlannedNode(node["cores"], tuple(node["gpus"]), tuple(node["nics"])) for node in data["numa"])
     return ProfileTopology(
         **{key: data[key] for key in ("sockets", "cores_per_socket", "threads_per_core", "gpus")},
@@ -60,10 +60,10 @@ def plan_from(data: Mapping[str, Any]) -> ProfileTopology:
 
 
 def compare(plan: ProfileTopology, machine: Machine) -> list[Finding]:
-    """Return what a machine has otherwise than planned; an empty list when it is as planned.
+    """Return the differences of a machine from its plan; an empty list if there are none.
 
-    GPUs are compared one by one only when there are as many as planned, and devices only when there are as many NUMA nodes as
-    planned: each would differ otherwise, and none of that would be the cause.
+    GPUs are compared one by one only if their number is as planned, and devices only if the number of NUMA nodes is as planned: otherwise
+    each would differ without being the cause.
     """
     rows = [*_processors(plan, machine), *_gpu_count(plan, machine), *_nodes(plan, machine)]
     comparable = len(plan.numa) == len(machine.cpu_nodes)
@@ -75,7 +75,7 @@ def compare(plan: ProfileTopology, machine: Machine) -> list[Finding]:
 
 
 def _processors(plan: ProfileTopology, machine: Machine) -> Iterator[Finding]:
-    """Compare sockets, cores and threads; a NUMA node or a cache may be a socket to Slurm, so sockets may be divided."""
+    """Compare sockets, cores and threads; Slurm may treat a NUMA node or a cache as a socket, so sockets may be divided."""
     threads = max((len(core.cpus) for core in machine.cores), default=0)
     divided = machine.sockets and plan.sockets % machine.sockets == 0
     if plan.cores == len(machine.cores) and divided and plan.threads_per_core == threads:
@@ -90,7 +90,7 @@ def _gpu_count(plan: ProfileTopology, machine: Machine) -> Iterator[Finding]:
     if plan.gpus in (None, len(machine.gpus)):
         return
     addresses = ", ".join(gpu.address for gpu in machine.gpus)
-    fix = "a GPU that is missing is not on the PCI bus: power the node off and on, then look at dmesg and the BMC's log"
+    fix = "a missing GPU is not on the PCI bus: power the node off and on, then check dmesg and the BMC's log"
     if len(machine.gpus) > (plan.gpus or 0):
         fix = "correct `gpus.count` of the profile, or give the node another profile"
     yield Finding(
@@ -104,7 +104,7 @@ def _gpu_count(plan: ProfileTopology, machine: Machine) -> Iterator[Finding]:
 
 
 def _nodes(plan: ProfileTopology, machine: Machine) -> Iterator[Finding]:
-    """Compare the nodes that have CPUs, those planned in their order with those found in theirs."""
+    """Compare the nodes that have CPUs: planned and found ones, each in their order."""
     nodes = machine.cpu_nodes
     if not plan.numa:
         return
@@ -137,14 +137,14 @@ def _nics(plan: ProfileTopology, machine: Machine, comparable: bool) -> Iterator
 def _missing(name: str, others: str) -> Finding:
     found = f"no such name; not in the profile: {others}" if others else "no such name"
     fix = (
-        "load its driver (mlx5_core, mlx5_ib) and look at dmesg; where udev gave it another name, keep the names by "
+        "load its driver (mlx5_core, mlx5_ib) and check dmesg; if udev gave it another name, keep the names by "
         "persistent-naming rules or correct the profile"
     )
     return Finding("nic", f"NIC {name}", "present", found, fix)
 
 
 def _place(machine: Machine, what: str, wanted: int | None, device: PciDevice) -> Iterator[Finding]:
-    """Compare where a device is; `wanted` counts the nodes that have CPUs, None wants nothing."""
+    """Compare the place of a device; `wanted` counts the nodes that have CPUs, None is not compared."""
     if wanted is None:
         return
     home = machine.home(device)
@@ -155,12 +155,12 @@ def _place(machine: Machine, what: str, wanted: int | None, device: PciDevice) -
 
 
 def record(machine: Machine, nics: Collection[str] = ()) -> tuple[dict[str, Any], list[str]]:
-    """Return a machine as keys of a profile, ready for YAML, and what of it is not known.
+    """Return a machine as keys of a profile, ready for YAML, and the list of unknown values.
 
-    Of NICs those with any of the names `nics` are recorded, under that name; without names, all that have RDMA.
+    NICs with a name in `nics` are recorded under that name; without names, all that have RDMA.
 
-    The keys are sockets, cores_per_socket, threads_per_core and numa. A cluster file has all GPUs in `numa` or none, so one whose
-    place is unknown leaves out the others.
+    The keys are sockets, cores_per_socket, threads_per_core and numa. A cluster file has all GPUs in `numa` or none, so if one place is
+    unknown, all are left out.
     """
     unknown = [f"GPU {index} at {gpu.address}" for index, gpu in enumerate(machine.gpus) if machine.home(gpu) is None]
     nodes: list[dict[str, Any]] = []
@@ -178,7 +178,7 @@ def record(machine: Machine, nics: Collection[str] = ()) -> tuple[dict[str, Any]
     threads = max((len(core.cpus) for core in machine.cores), default=1)
     per_socket = len(machine.cores) // max(machine.sockets, 1)
     if per_socket * machine.sockets != len(machine.cores):
-        problems.append(f"{len(machine.cores)} cores are not the same number at each of {machine.sockets} sockets")
+        problems.append(f"{len(machine.cores)} cores are not equally divided among {machine.sockets} sockets")
     shape = {"sockets": machine.sockets, "cores_per_socket": per_socket, "threads_per_core": threads}
     return {**shape, "numa": nodes}, problems
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two settings of PCI Express that decide how GPUs and NICs reach each other, in the configuration space of each function.
+"""Read and write two PCI Express settings of the traffic between GPUs and NICs, in each function's configuration space.
 
-ACS makes switches and root ports send what one device writes to another up to the root complex first; NICs read more at once when their
-largest read request allows it. A reset of the device and every boot bring the firmware's values back.
+ACS makes switches and root ports send traffic between two devices through the root complex; a larger read request lets NICs read more at
+once. A reset of the device, and every boot, restores the firmware's values.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import PCI
 
 BRIDGE, ETHERNET, INFINIBAND = "0x0604", "0x0200", "0x0207"
-# The capability of PCI Express, its control word, and the bits there of the read request; ACS among the extended ones.
+# The capability of PCI Express, its control word and the bits of the read request in it; ACS among the extended ones.
 _EXPRESS, _CONTROL, _REQUEST = 0x10, 8, 12
 _ACS, _ACS_CONTROL = 0x000D, 6
 _FIX = "systemctl restart bedplate-tuning"
@@ -32,7 +32,7 @@ class Function:
         return int.from_bytes(self._config[at : at + 2], "little")
 
     def _capability(self, wanted: int) -> int:
-        """Return where a capability is, 0 for nowhere. As many steps as there is room for: a broken chain may be a circle."""
+        """Return the offset of a capability, 0 if it is absent. The number of steps is limited: a broken chain may be a circle."""
         at = self._config[0x34] & ~3 if len(self._config) > 0x40 and self._word(6) & 0x10 else 0
         for _unused in range(48):
             if not at or at + 2 > len(self._config) or self._config[at] == 0xFF:
@@ -55,13 +55,13 @@ class Function:
 
     @property
     def acs(self) -> int | None:
-        """The control word of ACS, 0 where it does nothing; None: the function has no ACS."""
+        """Return the control word of ACS, 0 if it is inactive; None if the function has no ACS."""
         at = self._extended(_ACS)
         return self._word(at + _ACS_CONTROL) if at else None
 
     @property
     def read_request(self) -> int | None:
-        """The largest read request in bytes; None: the function is not of PCI Express."""
+        """Return the largest read request in bytes; None if the function is not PCI Express."""
         at = self._capability(_EXPRESS)
         return 128 << (self._word(at + _CONTROL) >> _REQUEST & 7) if at else None
 
@@ -83,7 +83,7 @@ class Function:
 
 
 def is_virtual(root: Root) -> bool:
-    """Return whether this is a virtual machine, of whose PCI the hypervisor decides."""
+    """Return whether this is a virtual machine, whose hypervisor controls PCI."""
     lines = (root.text("proc/cpuinfo", needed=False) or "").splitlines()
     return any("hypervisor" in line.split() for line in lines if line.startswith("flags"))
 
@@ -106,14 +106,14 @@ def nics(root: Root) -> list[Function]:
 
 
 def apply(root: Root, acs_off: bool, read_request: int) -> list[str]:
-    """Switch ACS off, and set the read requests (0: as they are); return what did not work. Nothing in a virtual machine."""
+    """Disable ACS, and set the read requests (0: unchanged); return the failures. Change nothing in a virtual machine."""
     if is_virtual(root):
         return []
     failed: list[str] = []
     if acs_off:
         failed += _mend(bridges(root), lambda one: one.acs == 0, Function.switch_acs_off, "ACS stays on")
     if read_request:
-        text = f"does not take a read request of {read_request} bytes"
+        text = f"refused a read request of {read_request} bytes"
         failed += _mend(
             nics(root), lambda one: one.read_request == read_request, lambda one: one.request(read_request), text
         )
@@ -131,7 +131,7 @@ def _mend(
 
 
 def drift(root: Root, acs_off: bool, read_request: int) -> Iterator[Finding]:
-    """Compare what the functions have."""
+    """Compare the settings of the functions."""
     if is_virtual(root):
         return
     for one in bridges(root) if acs_off else ():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of a machine: NUMA nodes, cores, GPUs, NICs, and what is near what."""
+"""Model the topology of a machine: NUMA nodes, cores, GPUs, NICs, and their distances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...common.cpulists import Core
 
 @dataclass(frozen=True)
 class NumaNode:
-    """A NUMA node. `cpus` is empty for a node of memory alone, as a GPU's on Grace; `memory_mib` is None when it is not told.
+    """A NUMA node. `cpus` is empty for a node with memory only, such as a GPU's on Grace; `memory_mib` is None if unknown.
 
     `hugepages` has the pages that are reserved by their size, such as 2M; `distances` those to all nodes, in their order.
     """
@@ -24,7 +24,7 @@ class NumaNode:
 
 @dataclass(frozen=True)
 class PcieLink:
-    """The most that a PCIe link can do, both ends considered: speed as sysfs writes it, lanes; "" and None: not told."""
+    """Maximum of a PCIe link, both ends considered: speed as in sysfs, and lanes; "" and None if unknown."""
 
     speed: str
     width: int | None
@@ -55,13 +55,13 @@ class NicTopology(PciDevice):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return all names that it goes by, that of the RDMA device first."""
+        """Return all its names, that of the RDMA device first."""
         return (*self.rdma, *self.interfaces)
 
 
 @dataclass(frozen=True)
 class Processor:
-    """The kind of the CPUs as /proc/cpuinfo has it; "" and None where it does not."""
+    """Type of the CPUs in /proc/cpuinfo; "" and None if it is missing."""
 
     arch: str = ""
     vendor: str = ""
@@ -91,11 +91,11 @@ class Machine:
         return len({core.socket for core in self.cores})
 
     def node(self, number: int | None) -> NumaNode | None:
-        """Return a NUMA node by its number; None for None and for a node that is not there."""
+        """Return a NUMA node by its number; None for None and for an unknown number."""
         return next((node for node in self.nodes if node.number == number), None)
 
     def home(self, device: PciDevice) -> NumaNode | None:
-        """Return the node with CPUs that a device is at: its own, or the nearest to it where that has none. None: unknown."""
+        """Return the node with CPUs that a device is at: its own, or the nearest to it if that has none. None if unknown."""
         own = self.node(device.numa_node)
         if own is None or own.cpus:
             return own

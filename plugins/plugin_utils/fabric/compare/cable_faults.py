@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What was done to cables that are not as planned.
+"""Classify the faults of cables that are not as planned.
 
-Ports are joined by planned cables that are not there and by cables that are there and not planned. A port has at most one of each, so
-all that is wrong falls into chains and circles in which the two take turns: a circle of two planned cables is a swap, a longer one a
-rotation; a chain of one planned and one found cable is a cable in a wrong port, of several a shift; a lone planned cable is missing.
+Ports are joined by missing planned cables and by unplanned found cables. A port has at most one of each, so all faults form chains and
+circles in which the two alternate: a circle of two planned cables is a swap, a longer one a rotation; a chain of one planned and one found
+cable is a cable in a wrong port, of several a shift; a lone planned cable is missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from ..core.places import End, describe, place
 
 @dataclass
 class Chain:
-    """Ports in a row, every two neighbours joined in turn by a planned and by a found cable; `planned` if the first is a planned one."""
+    """Ports in a row; each pair of neighbours is joined alternately by a planned and a found cable.
+
+    `planned` if the first one is planned.
+    """
 
     ends: list[End]
     planned: bool
@@ -29,7 +32,7 @@ class Chain:
 
 
 def chains(planned: Mapping[End, End], found: Mapping[End, End]) -> list[Chain]:
-    """Return all chains and circles; both maps hold every cable both ways, and no cable is in both."""
+    """Return all chains and circles; both maps hold every cable in both directions, and no cable is in both."""
     done: set[End] = set()
     result = []
     for start in (*planned, *found):
@@ -59,13 +62,13 @@ def _walk(start: End, planned: Mapping[End, End], found: Mapping[End, End], by_p
 
 
 class FaultClassifier:
-    """Says what a chain is, and what to do."""
+    """Classifier of chains, with the remedy for each."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
 
     def classify(self, chain: Chain) -> tuple[list[Finding], list[tuple[End, End]], list[tuple[End, End]]]:
-        """Return findings, and the planned cables that are missing and the found ones that are extra beside them."""
+        """Return findings, and besides them the missing planned cables and the extra found ones."""
         ends = chain.ends
         if chain.circle:
             return [self._circle(ends if chain.planned else [*ends[1:], ends[0]])], [], []
@@ -73,22 +76,22 @@ class FaultClassifier:
             return ([], [(ends[0], ends[1])], []) if chain.planned else ([], [], [(ends[0], ends[1])])
         if len(ends) % 2:
             return [self._moved(ends if chain.planned else ends[::-1])], [], []
-        # One cable more of one sort than of the other: either end of the row can be the odd one.
+        # There is one more planned cable than found ones, or the reverse: it can be at either end of the row.
         row = min((ends, ends[::-1]), key=lambda row: self._cost(row[:-1] if chain.planned else row[1:]))
         if chain.planned:
             return [self._moved(row[:-1])], [(row[-2], row[-1])], []
         return [self._moved(row[1:])], [], [(row[0], row[1])]
 
     def _cost(self, row: list[End]) -> tuple[int, int, list[End]]:
-        """Rate a chain: plugs are moved at switches rather than at hosts, and within a switch rather than to another."""
+        """Rate a chain: prefer to move plugs at switches rather than at hosts, and within a switch rather than to another one."""
         plugs = row[::2]
         hosts = sum(end[0] in self.plan.hcas for end in plugs)
         return hosts, sum(plugs[n][0] != plugs[n - 1][0] for n in range(1, len(plugs))), row
 
     def _circle(self, row: list[End]) -> Finding:
-        """Tell of a circle: the cable in port n of the row goes to port n+1, and belongs to where the plan has that one's cable."""
+        """Report a circle: the cable in port n of the row goes to port n+1, and belongs to the planned peer of that port."""
         odd, even = row[1::2], row[0::2]
-        # Either all plugs of one side are moved or all of the other.
+        # Either all plugs of one side are moved, or all of the other side.
         if self._side(even) < self._side(odd):
             row = row[::-1]
             odd = row[1::2]
@@ -106,7 +109,7 @@ class FaultClassifier:
         return Finding("rotated", where, expected, found, f"move the cable of {moves}", ports=tuple(row))
 
     def _at_host(self, plugs: list[End], hcas: list[End]) -> str:
-        """Return how to swap two cables at a host, where they are in two switches: adapters are side by side, and leaves are not."""
+        """Return how to swap two cables at a host if they are in two switches: its adapters are side by side, leaves are not."""
         known = [self.plan.hcas[name] for name, _unused in hcas if name in self.plan.hcas]
         if len(known) < 2 or known[0].host != known[1].host or plugs[0][0] == plugs[1][0]:
             return ""
@@ -121,7 +124,7 @@ class FaultClassifier:
         return hosts, len({name for name, _unused in listed}), tiers, sorted(listed)
 
     def _moved(self, row: list[End]) -> Finding:
-        """Tell of a chain that begins with a planned cable and ends with a found one: each plug belongs two ports before."""
+        """Report a chain that begins with a planned cable and ends with a found one: each plug belongs two ports earlier."""
         plugs = row[::2]
         planned, now = plugs[0], plugs[1]
         holds = describe(row[1], self.plan)
@@ -138,18 +141,18 @@ class FaultClassifier:
         return Finding("shifted", place(planned, self.plan), "", text, remedy, ports=tuple(row))
 
     def missing(self, link: tuple[End, End], taken: Mapping[End, End]) -> Finding:
-        """Tell of a planned cable of which nothing is seen."""
+        """Report a planned cable that was not discovered."""
         low, high = link if link[0][0] in self.plan.hcas or link[1][0] not in self.plan.hcas else link[::-1]
         found = "missing or dead"
         for end in link:
             if end in taken:
                 found += f"; {describe(end, self.plan)} holds another"
-        remedy = "see that it is plugged in at both ends; if it is, replace it"
+        remedy = "check that it is plugged in at both ends; if it is, replace it"
         expected = f"the cable to {place(low, self.plan)}"
         return Finding("missing", place(high, self.plan), expected, found, remedy, ports=link)
 
     def dead_host(self, host: str, links: list[tuple[End, End]]) -> Finding:
-        """Tell of a host of which no cable is seen."""
+        """Report a host of which no cable was discovered."""
         places = few(describe(end, self.plan) for link in links for end in link if end[0] in self.plan.switches)
         hca = next(end[0] for link in links for end in link if end[0] in self.plan.hcas)
         rack = self.plan.hcas[hca].rack
@@ -160,12 +163,12 @@ class FaultClassifier:
         )
 
     def extra(self, one: End, other: End, spare: bool) -> Finding:
-        """Tell of a cable that the plan does not have; between two planes, it joins them."""
+        """Report a cable that is not in the plan; one between two planes joins them."""
         text = f"a cable to {place(other, self.plan)} that the plan {'leaves out' if spare else 'does not have'}"
         if planes := self.joins(one, other):
             text += f"; it joins the planes {' and '.join(planes)}"
-            return Finding("joined", place(one, self.plan), "", text, "take it out at once", ports=(one, other))
-        remedy = "take it out, or add it to the plan"
+            return Finding("joined", place(one, self.plan), "", text, "remove it at once", ports=(one, other))
+        remedy = "remove it, or add it to the plan"
         return Finding("extra", place(one, self.plan), "", text, remedy, ports=(one, other))
 
     def joins(self, one: End, other: End) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a cluster against what was discovered, as an operator gets it: a table, files, a verdict and the GUIDs that were learned."""
+"""Compare the plan of a cluster with discoveries, and write the table, files, verdict and learned GUIDs for the operator."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from .fabric_drift import Comparison, comparison
 from .identify import with_learned_guids
 from .lldp_discovery import read_discoveries, short
 
-# What `fail_on` can be, and what is worse.
+# Values of `fail_on`, by severity.
 FATAL = {ERROR: (ERROR,), WARNING: (ERROR, WARNING), NOTICE: (ERROR, WARNING, NOTICE), "never": ()}
-# Kinds of findings that say that a name is not surely that of the node that has it.
+# Kinds of findings after which the name of a node is in doubt.
 _DOUBTFUL = ("duplicate-guid", "duplicate-name")
 
-# What to do with nodes of the cluster of which no adapter was discovered; there may be no plan.
-_ASK_AGAIN = "see that it is on, that its cable is in, and that its adapter is named after it; then discover again"
+# Remedy for nodes without a discovered adapter; there may be no plan.
+_ASK_AGAIN = "check that the host is on, that its cable is plugged in, and that its adapter is named after it; then discover again"
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ComparisonReport:
 def comparison_report(
     cluster: Cluster, outputs: Sequence[ToolOutput], fail_on: str = ERROR, step: int = 1
 ) -> ComparisonReport:
-    """Return the comparison of the plan with the outputs of discovery tools; raises what `planned` raises, and SavedError."""
+    """Return the comparison of the plan with the outputs of discovery tools. Raises the errors of `planned`, and SavedError."""
     plan = planned(cluster).plan
     queried, not_reported = _lldp_part(plan, outputs)
     result = comparison(queried, read_discoveries(outputs, plan, step))
@@ -85,7 +85,7 @@ def comparison_report(
 
 
 def _lldp_part(plan: Plan, outputs: Sequence[ToolOutput]) -> tuple[Plan, list[Finding]]:
-    """Return the part of a plan that LLDP can tell of, and what it cannot: a cable between boxes of which neither was queried."""
+    """Return the part of a plan that LLDP can show, and findings about the rest: cables between devices that were not queried."""
     if not outputs or any(one.kind != LLDP for one in outputs):
         return plan, []
     queried = {short(name) for one in outputs for name in _lldp_boxes(one)}
@@ -96,10 +96,10 @@ def _lldp_part(plan: Plan, outputs: Sequence[ToolOutput]) -> tuple[Plan, list[Fi
     kept = {name for link in links for name in (link.a, link.b)}
     silent = [name for name in dict.fromkeys(box.values()) if name not in queried]
     silent = [name for name in silent if any(box[hca] == name for hca in box.keys() - kept)]
-    text = f"of {len(plan.links) - len(links)} cables nothing is known, since neither end was asked"
+    text = f"{len(plan.links) - len(links)} cables were not compared, since neither end was queried"
     text += f"; of hosts: {few(silent)}" if silent else "; all of them are between switches"
     finding = Finding(
-        "partial", plan.name, "", text, "ask the switches with lldpctl, too", WARNING if silent else NOTICE
+        "partial", plan.name, "", text, "query the switches with lldpctl, too", WARNING if silent else NOTICE
     )
     part = replace(
         plan,
@@ -114,19 +114,19 @@ def _lldp_boxes(output: ToolOutput) -> list[str]:
     try:
         return list(output.answers())
     except SavedError:
-        return []  # `read_discoveries` says what is wrong
+        return []  # `read_discoveries` reports the mistake
 
 
 def _summary(plan: Plan, result: Comparison, findings: Sequence[Finding]) -> str:
     counts = [f"{count} {kind}" for kind, count in Counter(one.kind for one in findings).items()]
-    words = f"; findings: {', '.join(counts)}" if counts else ", and nothing else was found"
+    words = f"; findings: {', '.join(counts)}" if counts else ", no findings"
     return f"{plan.name}: {len(result.ok)} of {result.planned} planned cables are as planned{words}"
 
 
 def _guids(plan: Plan, result: Comparison, old: guid_record.Record) -> guid_record.Record:
-    """Return the record with what was seen laid over it; names in doubt keep what they have, and a GUID stays with one name.
+    """Return the record updated with the discovered GUIDs; names in doubt keep theirs, and a GUID stays with one name.
 
-    Names that left the plan keep theirs, too: they may come back, and nobody else knows them.
+    Names that left the plan keep theirs, too: they may return, and only the record knows their GUIDs.
     """
     if result.seen is None or plan.technology != INFINIBAND:
         return old
@@ -146,10 +146,10 @@ def _guids(plan: Plan, result: Comparison, old: guid_record.Record) -> guid_reco
 
 
 def discovery_sources(cluster: Cluster) -> list[dict[str, Any]]:
-    """Return from which hosts to discover: `name`, and the options of the module fabric_facts.
+    """Return the hosts on which to run the discovery: `name`, and the options of the module fabric_facts.
 
-    InfiniBand is discovered from one host: the first subnet manager with an adapter in the plan, else a node with one; where planes are
-    several, the one with adapters in most of them. RoCE is queried for on every node.
+    InfiniBand is discovered from one host: the first subnet manager with an adapter in the plan, else a node with one; with several planes,
+    the one with adapters in most of them. RoCE is queried for on every node.
     """
     if cluster.fabric and cluster.fabric.technology != INFINIBAND:
         names = [node.name for node in cluster.nodes if node.profile.nics]
@@ -170,7 +170,7 @@ def discovery_sources(cluster: Cluster) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class DiscoveredTopology:
-    """Slurm's files of what was discovered, and what could not be told; `partial` says why they are not of the whole fabric."""
+    """Slurm's files for a discovered fabric, and findings; `partial` is the reason why they do not cover the whole fabric."""
 
     summary: str
     table: str
@@ -181,7 +181,7 @@ class DiscoveredTopology:
 def discovered_topology(
     cluster: Cluster, outputs: Sequence[ToolOutput], version: str | None = None, **patterns: str
 ) -> DiscoveredTopology:
-    """Return Slurm's topology of what was discovered, whatever the plan; `patterns` are those of `plan_of_discovery.plan_of`."""
+    """Return Slurm's topology of a discovery, independent of the plan; `patterns` are those of `plan_of_discovery.plan_of`."""
     names = [node.name for node in cluster.nodes]
     plan, findings = plan_of_discovery.plan_of(read_discoveries(outputs), name=cluster.name, hosts=names, **patterns)
     topology = tree_of(cluster, plan, advice=_ASK_AGAIN)

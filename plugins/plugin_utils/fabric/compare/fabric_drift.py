@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The planned fabric against the one that was discovered: every difference once, classified, with where to go and what to do.
+"""Compare the planned fabric with the discovered one: each difference once, with its kind, place and remedy.
 
-Both sides are maps of ports, in the plan's names: `(name, port) -> (name, port)`; `identify` says what is which, `reachability` what is not
-there at all, and `cable_faults` what was done to the cables that are there.
+Both sides are maps of ports, in the plan's names: `(name, port) -> (name, port)`; `identify` names the nodes, `reachability` finds
+unreached parts, and `cable_faults` classifies the faults of the other cables.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Cabled = tuple[Link, End, End]
 
 @dataclass
 class Comparison:
-    """All differences, the gravest first, and the planned cables that are there as planned."""
+    """All differences, sorted by severity, and the planned cables that are correct."""
 
     findings: list[Finding]
     ok: list[Link] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Comparison:
 
 @suspend_collection
 def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
-    """Compare, and return also what is right. A plane may be discovered from several nodes, under any names."""
+    """Return the differences and the correct cables. A plane may be discovered from several nodes, under any names."""
     seen = identify_nodes(plan, discoveries)
     work = _Comparer(plan, seen)
     work.run()
@@ -48,7 +48,7 @@ def comparison(plan: Plan, discoveries: Mapping[str, Discovery]) -> Comparison:
 
 
 class _Comparer:
-    """`explained` are the ports of which all is said, so that nothing is said twice."""
+    """Comparison in progress. `explained` are the ports that findings cover already, so that nothing is reported twice."""
 
     def __init__(self, plan: Plan, seen: IdentifiedFabric) -> None:
         self.plan, self.seen = plan, seen
@@ -83,12 +83,12 @@ class _Comparer:
         self._missing(missing, reached.dark)
 
     def _doubles(self, ports: dict[End, End]) -> None:
-        """Report GUIDs that two nodes have, and take the cables at both for what the plan has there."""
+        """Report GUIDs that two nodes share, and assume that the cables at both are as planned."""
         unseen = {*self.plan.switches, *self.plan.hcas} - self.seen.reported - self.seen.silent
         for guid, places in self.seen.merged.duplicate_guids.items():
             ends = sorted({(self.seen.names[at], port) for at, port in places if at in self.seen.names})
             own = self.seen.names.get(guid, guid)
-            # The tool may have met one of the two at its own place, and tell of the other's only.
+            # The tool may have found one of the two at its own place, and report the cables of the other one only.
             if own in self.plan.hcas and (own, 1) in self.planned and self.planned[own, 1] not in self.seen.ports:
                 ends = sorted({*ends, self.planned[own, 1]})
             nodes = {own: None}
@@ -101,21 +101,19 @@ class _Comparer:
             self.explained.update(ends)
             self.seen.reported.update(nodes)
             text = f"the GUID {guid} is at {few(place(end, self.plan) for end in ends)}: {' and '.join(nodes)} have the same"
-            remedy = (
-                "OpenSM stops at that: replace one of the two; if a cable was moved while discovering, discover again"
-            )
+            remedy = "OpenSM stops because of it: replace one of the two; if a cable was moved during the discovery, discover again"
             self._add("duplicate-guid", ERROR, place(ends[0], self.plan) if ends else own, "", text, remedy,
                       *((name, 0) for name in nodes))  # fmt: skip
 
     def _right(self) -> None:
-        """Go through cables that are where they belong."""
+        """Check cables that are in their planned ports."""
         ports = self.seen.ports
         right = [cable for cable in self.cables if ports.get(cable[1]) == cable[2]]
         faulty = self._halves(right) | self._rates(right)
         self.ok = [link for link, low, _high in right if low not in faulty]
 
     def _halves(self, right: Iterable[Cabled]) -> set[End]:
-        """Tell of cables of which one end alone tells, and return their lower ends."""
+        """Report cables that only one end reports, and return their lower ends."""
         half = {}
         for (teller, port), (silent, far) in self.seen.merged.half:
             if teller in self.seen.names and silent in self.seen.names:
@@ -125,14 +123,14 @@ class _Comparer:
         for _link, low, high in right if half else ():
             if low in half:
                 one, other = half[low]
-                text = f"{describe(one, self.plan)} tells of the cable between the two, and this end does not"
-                remedy = "discover again; a port that keeps silent has trouble"
+                text = f"{describe(one, self.plan)} reports the cable between the two, and this end does not"
+                remedy = "discover again; a port that does not report has a fault"
                 self._add("half-seen", WARNING, place(other, self.plan), "", text, remedy, low, high)
                 found.add(low)
         return found
 
     def _rates(self, right: Sequence[Cabled]) -> set[End]:
-        """Tell of cables that are not as fast as planned, and return their lower ends."""
+        """Report cables that are slower than planned, and return their lower ends."""
         wanted, seen = (self.plan.width, self.plan.speed), self.seen.rates
         unread: list[tuple[End, Rate]] = []
         slow: dict[Link, Rate] = {}
@@ -149,12 +147,12 @@ class _Comparer:
         return found
 
     def _slow(self, slow: Mapping[Link, Rate], links: int) -> set[End]:
-        """Tell of links below the planned speed, and return their lower ends; a speed that nearly all have is no fault of theirs."""
+        """Report links below the planned speed, and return their lower ends; a speed of nearly all links is not a fault of their cables."""
         usual, wanted = common_lower_rate(slow.values(), links), f"{self.plan.width}{self.plan.speed}"
         if usual:
             count = sum(rate == usual for rate in slow.values())
             which = f"all {links}" if count == links else f"{count} of {links}"
-            remedy = "is fabric.speed right, or are the switches set lower? No cable is to be touched for this"
+            remedy = "check fabric.speed, and the speed set on the switches. The cables are not the cause"
             self._add("slow", ERROR, self.plan.name, wanted, f"{''.join(usual)} on {which} links", remedy)
         told = {link: rate for link, rate in slow.items() if rate != usual}
         for link, rate in told.items():
@@ -165,15 +163,15 @@ class _Comparer:
         return {link.ends[0] for link in told}
 
     def _unread_rates(self, unread: Sequence[tuple[End, Rate]]) -> None:
-        """Say at how many cables nothing was compared, so that silence is no proof of their speed."""
+        """Report how many cables have an unreadable rate, so that a missing finding is not taken as a proof."""
         if unread:
             end, rate = unread[0]
             text = f"the rate of {counted(len(unread), 'cable')} could not be read, such as {''.join(rate)} at {place(end, self.plan)}"
-            remedy = f"planned is {self.plan.width}{self.plan.speed}: discover with newer tools (rdma-core), or ask the switches"
+            remedy = f"planned is {self.plan.width}{self.plan.speed}: discover with newer tools (rdma-core), or query the switches"
             self._add("unread", WARNING, self.plan.name, "", text, remedy)
 
     def _strangers(self) -> set[End]:
-        """Report what the plan does not have, strangers that are joined with each other as one; return the ports of their cables."""
+        """Report nodes that are not in the plan, connected ones together; return the ports of their cables."""
         strange: set[End] = set()
         groups: dict[str, list[str]] = {name: [name] for name in self.seen.strangers}
         cables: dict[str, list[End]] = {name: [] for name in self.seen.strangers}
@@ -193,7 +191,7 @@ class _Comparer:
     def _stranger(self, group: list[str], ends: list[End], strange: set[End]) -> None:
         first = min(group, key=lambda name: (self.seen.strangers[name] != SWITCH, name))
         kind = _WHAT.get(self.seen.strangers[first], "a router")
-        more = f" with {len(group) - 1} more behind" if len(group) > 1 else ""
+        more = f" with {len(group) - 1} more connected to it" if len(group) > 1 else ""
         instead = [end for end in ends if end in self.planned and end not in self.explained]
         expected = describe(self.planned[instead[0]], self.plan) if instead else ""
         text = f"{kind}{'' if instead else ' is here'} that the plan does not have, {first}{more}"
@@ -207,14 +205,12 @@ class _Comparer:
         )
         where = place((instead or ends)[0], self.plan) if ends else first
         remedy = (
-            "follow the cable, and put the planned one there"
-            if instead
-            else "add it to the plan, or take it off the fabric"
+            "follow the cable, and put the planned one there" if instead else "add it to the plan, or disconnect it"
         )
         self._add("unknown", ERROR if instead or joined else WARNING, where, expected, text, remedy, *ends)
 
     def _cables(self, broken: Mapping[End, End], wrong: Mapping[End, End]) -> list[tuple[End, End]]:
-        """Report what was done to cables, and return those that are missing."""
+        """Report the faults of cables, and return the missing ones."""
         missing: list[tuple[End, End]] = []
         loops = {end for end, far in wrong.items() if end == far}
         extras = [(end, end) for end in loops]
@@ -227,14 +223,14 @@ class _Comparer:
         return missing
 
     def _with_joined_planes(self, finding: Finding, ends: Sequence[End], wrong: Mapping[End, End]) -> Finding:
-        """Add which planes the cables that are there join."""
+        """Add the planes that the found cables join."""
         for end in ends:
             if end in wrong and (planes := self.faults.joins(end, wrong[end])):
                 return replace(finding, found=f"{finding.found}; this joins the planes {' and '.join(planes)}")
         return finding
 
     def _missing(self, missing: Sequence[tuple[End, End]], dark: set[str]) -> None:
-        """Report cables of which nothing is seen, unless it is known why, or nothing can be known; a host without any at once."""
+        """Report missing cables, unless the reason is known or they cannot be discovered; a host without any cable gets one finding."""
         known = self.seen.reported
         told: list[tuple[End, End]] = []
         for one, other in missing:

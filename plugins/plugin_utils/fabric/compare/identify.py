@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which node of the subnet is which of the plan: by name, by GUID, by the order of a host's devices, else by its place.
+"""Match the nodes of the subnet with those of the plan: by name, by GUID, by the order of a host's devices, else by place.
 
-A name that the plan has counts for more than a GUID, since GUIDs go with an adapter into another host. What has no usable name is what
-the plan has at the other end of its cables, so a plan without GUIDs binds a fabric in which a tier, or all switches, have no names.
+A planned name takes precedence over a GUID, since a GUID moves with an adapter to another host. A node without a usable name is matched by
+the planned peers of its cables, so a plan without GUIDs fits a fabric in which a tier, or all switches, have no names.
 """
 
 from __future__ import annotations
@@ -22,43 +22,43 @@ from ..core.places import End, place
 from .merge import MergedDiscovery, MergedNode, Port, merge
 
 NAME, GUID, ORDER, PLACE, REST = "name", "GUID", "order", "place", "being the only one left"
-# More switches without a name than this are told of in one finding.
+# Above this number, switches without a name are reported in one finding.
 _MANY = 3
 
 
 @dataclass
 class IdentifiedFabric:
-    """What was discovered, in the plan's names where it has one; a stranger is `description [GUID]`."""
+    """Discovered fabric with the plan's names where they match; an unknown node is `description [GUID]`."""
 
     merged: MergedDiscovery
-    # GUID of the node -> name, and how that is known.
+    # GUID of the node -> name, and how it was matched.
     names: dict[str, str] = field(default_factory=dict)
     how: dict[str, str] = field(default_factory=dict)
     ports: dict[End, End] = field(default_factory=dict)
-    # Those that are not as planned.
+    # Matches that differ from the plan.
     rates: dict[End, tuple[str, str]] = field(default_factory=dict)
     # Name -> GUID of the node, and of an HCA's port.
     guids: dict[str, str] = field(default_factory=dict)
     port_guids: dict[str, str] = field(default_factory=dict)
-    # Names that told of themselves, and names that others told of only.
+    # Names that reported themselves, and names that only others reported.
     reported: set[str] = field(default_factory=set)
     silent: set[str] = field(default_factory=set)
-    # Name of a stranger -> its kind.
+    # Name of an unknown node -> its kind.
     strangers: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
-    # GUIDs of nodes that have no part in the comparison, such as SHARP's.
+    # GUIDs of nodes that are not compared, such as SHARP's.
     ignored: set[str] = field(default_factory=set)
 
 
 def identify_nodes(plan: Plan, discoveries: Mapping[str, Discovery]) -> IdentifiedFabric:
-    """Return what was discovered in the plan's names."""
+    """Return the discovered fabric with the plan's names."""
     binder = _Binder(plan, merge(discoveries))
     binder.bind()
     return binder.seen
 
 
 def with_learned_guids(plan: Plan, seen: IdentifiedFabric) -> Plan:
-    """Return the plan with the GUIDs of what was seen, so that a later comparison notices a replaced adapter."""
+    """Return the plan with the discovered GUIDs, so that a later comparison notices a replaced adapter."""
     full = replace(plan, switches=dict(plan.switches), hcas=dict(plan.hcas))
     for name, guid in seen.guids.items():
         if name in full.switches:
@@ -76,10 +76,10 @@ class _Binder:
         things: list[Switch | Hca] = [*plan.switches.values(), *plan.hcas.values()]
         self.on_record = {guid_of(thing.guid): thing.name for thing in things if thing.guid}
         self.taken: set[str] = set()
-        # Nodes with the name of another, which cannot be taken at their word.
+        # Nodes that share their name with another one, so the name is not trusted.
         self.again: dict[str, str] = {}
 
-    # Only nodes that are not known by their names are asked for their cables.
+    # Only nodes without a match by name are matched by their cables.
     @cached_property
     def planned(self) -> dict[str, dict[int, End]]:
         """Return name -> port -> the other end, as planned."""
@@ -87,7 +87,7 @@ class _Binder:
 
     @cached_property
     def cables(self) -> dict[str, dict[int, Port]]:
-        """Return GUID -> port -> the other end, as it was seen."""
+        """Return GUID -> port -> the other end, as discovered."""
         found: dict[str, dict[int, Port]] = {guid: {} for guid in self.merged.nodes}
         for (guid, port), far in self.merged.cables.items():
             found[guid][port] = far
@@ -132,7 +132,7 @@ class _Binder:
         return name if name in self.plan.hcas else ""
 
     def _fits(self, node: MergedNode, name: str) -> int:
-        """Return how many cables of a node are where the plan has those of `name`, as far as the other ends are known."""
+        """Return how many cables of a node match the planned ones of `name`, as far as the other ends are known."""
         planned = self.planned.get(name, {})
         far = ((port, (self.seen.names.get(guid, ""), far)) for port, (guid, far) in self.cables[node.guid].items())
         return sum(planned.get(port) == end for port, end in far)
@@ -144,7 +144,7 @@ class _Binder:
                 self._bind(node, name, GUID)
 
     def _by_order(self, nodes: Iterable[MergedNode]) -> None:
-        """Take the devices of a host in their order, where it has as many as planned and all are named otherwise (HCA-1 for mlx5_0)."""
+        """Match the devices of a host by their order, if their number is as planned and all have other names (HCA-1 for mlx5_0)."""
         others: dict[str, list[MergedNode]] = {}
         for node in nodes:
             host, blank, _device = plain_name(node.description).partition(" ")
@@ -164,13 +164,11 @@ class _Binder:
                     self._bind(node, name, ORDER)
                 renamed.append(host)
         if renamed:
-            text = (
-                f"{len(renamed)} hosts name their HCAs otherwise than the plan; their order was taken: {few(renamed)}"
-            )
+            text = f"{len(renamed)} hosts name their HCAs differently from the plan; they were matched by their order: {few(renamed)}"
             self._add("unnamed", NOTICE, self.plan.name, "", text, "name the devices in the plan as the hosts do")
 
     def _by_place(self, nodes: Iterable[MergedNode]) -> None:
-        """Name what the plan has at the other end of known nodes' cables, until nothing new is found."""
+        """Match nodes by the planned peers of known nodes' cables, until no new match is found."""
         left = list(nodes)
         while left:
             found: dict[str, list[MergedNode]] = {}
@@ -193,7 +191,7 @@ class _Binder:
             known += 1
             name, planned_port = self.planned.get(far, {}).get(far_port, ("", 0))
             if name and name not in self.taken:
-                # The right port tells two switches apart that both have cables to the same ones.
+                # The port distinguishes two switches that both have cables to the same switches.
                 votes[name] += 2 if planned_port == port else 1
         if node.kind != SWITCH:
             usable = not is_unnamed(node.description) and node.guid not in self.again
@@ -230,35 +228,35 @@ class _Binder:
         switches = [name for node, name in nameless if node.kind == SWITCH]
         if many := len(switches) > _MANY:
             text = (
-                f"{len(switches)} switches carry no name of the plan, and were known by their cables: {few(switches)}"
+                f"{len(switches)} switches have no name of the plan, and were matched by their cables: {few(switches)}"
             )
-            remedy = "give ibnetdiscover and OpenSM the node-name map of the plan"
+            remedy = "use the node-name map of the plan with ibnetdiscover and OpenSM"
             self._add("unnamed", WARNING, self.plan.name, "", text, remedy, *((name, 0) for name in switches))
         for node, name in nameless:
             if not (many and node.kind == SWITCH):
                 what, remedy = ("switch", "name it") if node.kind == SWITCH else ("HCA", "set its NodeDescription (rdma-ndd)")  # fmt: skip
                 how = self.seen.how[name]
-                text = f"the {what} there calls itself {node.description!r}; by {'its ' if how in (GUID, PLACE) else ''}{how} it is {name}"
+                text = f"the {what} has the description {node.description!r}; by {'its ' if how in (GUID, PLACE) else ''}{how} it is {name}"
                 self._add("unnamed", WARNING, self._where(node, name), "", text, remedy, (name, 1))
 
     def _add_again(self, node: MergedNode, name: str) -> None:
         same = self.again[node.guid]
         known = "" if name in self.seen.strangers else f"; by its place it is {name}"
-        text = f"the node there calls itself {node.description!r}, as does the one that is {same}{known}"
+        text = f"the node has the description {node.description!r}, which {same} has as well{known}"
         ports = ((same, 1),) if name in self.seen.strangers else ((same, 1), (name, 1))
-        self._add("duplicate-name", ERROR, self._where(node, name), "", text, "give it a name of its own", *ports)
+        self._add("duplicate-name", ERROR, self._where(node, name), "", text, "set a unique name", *ports)
 
     def _check_guid(self, node: MergedNode, name: str) -> None:
         thing = self.plan.switches.get(name) or self.plan.hcas[name]
         if thing.guid and guid_of(thing.guid) != node.guid and node.guid not in self.merged.duplicate_guids:
             owner = self.on_record.get(node.guid)
-            of_whom = f", which is on record for {owner}" if owner else ""
-            expected, found = f"the GUID {guid_of(thing.guid)} on record", f"{node.guid}{of_whom}: it was replaced"
-            remedy = "record the new GUID, or put the old one back"
+            of_whom = f", which is recorded for {owner}" if owner else ""
+            expected, found = f"the recorded GUID {guid_of(thing.guid)}", f"{node.guid}{of_whom}: it was replaced"
+            remedy = "record the new GUID, or reinstall the old adapter"
             self._add("replaced", WARNING, self.plan.where(name), expected, found, remedy, (name, 1))
 
     def _where(self, node: MergedNode, name: str) -> str:
-        """Return where a node is: the switch's port it is at, for an HCA."""
+        """Return where a node is: for an HCA, the port of the switch that it is connected to."""
         if node.kind != SWITCH and (cables := self.cables[node.guid]):
             guid, port = next(iter(cables.values()))
             far = self.seen.names.get(guid, "")
@@ -267,7 +265,7 @@ class _Binder:
         return self.plan.where(name)
 
     def _translate(self) -> None:
-        """Turn GUIDs into names in all that is compared."""
+        """Replace GUIDs by names in everything that is compared."""
         seen, names = self.seen, self.seen.names
         for guid, name in names.items():
             node = self.merged.nodes[guid]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The neighbours of LLDP as one discovery, for RoCE. Only a plan tells switches from hosts.
+"""Build one discovery from the LLDP neighbours of a RoCE fabric. Only a plan distinguishes switches from hosts.
 
-A host's interface is an HCA `host interface` with one port, as in a plan. A box that was not queried is taken to see what others see of
-it; one that was, and does not see a neighbour that sees it, is half-seen to `compare`. LLDP has no active speed, so none is compared.
+A host's interface is an HCA `host interface` with one port, as in a plan. For a device that was not queried, the reports of its neighbours
+are mirrored; a queried device that does not report a neighbour that reports it is half-seen to `compare`. LLDP has no active speed, so none
+is compared.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _OF_SWITCH = re.compile(r"swp\d|Ethernet\d|etp\d|Eth\d+/")
 
 
 def read_discoveries(outputs: Iterable[ToolOutput], plan: Plan | None = None, step: int = 1) -> dict[str, Discovery]:
-    """Return name -> discovery, all of LLDP as one; SavedError names all texts that are of no use.
+    """Return name -> discovery, with all of LLDP as one. Raises SavedError with all unusable texts.
 
-    LLDP needs a plan: only that tells switches from hosts. `step` is by how much the numbers of SONiC's ports grow.
+    LLDP needs a plan, which distinguishes switches from hosts. `step` is the difference of consecutive port numbers of SONiC.
     """
     found: dict[str, Discovery] = {}
     answers: Answers = {}
@@ -51,7 +52,9 @@ def read_discoveries(outputs: Iterable[ToolOutput], plan: Plan | None = None, st
         except SavedError as error:
             wrong.append(str(error))
     if answers and plan is None:
-        wrong.append("LLDP tells no switch from a host, so a plan is needed: a section `fabric` in the cluster file")
+        wrong.append(
+            "LLDP does not distinguish switches from hosts, so a plan is needed: a section `fabric` in the cluster file"
+        )
     if not found and not answers and not wrong:
         wrong.append("nothing was discovered: no text was given")
     if wrong:
@@ -62,7 +65,7 @@ def read_discoveries(outputs: Iterable[ToolOutput], plan: Plan | None = None, st
 
 
 def port_number(name: str, lanes: int = 1, step: int = 1) -> int:
-    """Return the number of a switch's port by its name, 0 if it has none; `step` is by how much SONiC's Ethernet0, 4, 8 grow.
+    """Return the number of a switch's port by its name, 0 if it has none; `step` is the difference of SONiC's Ethernet0, 4, 8.
 
     >>> port_number("swp7"), port_number("swp4s1", lanes=2), port_number("Ethernet1/4/2", lanes=2), port_number("Ethernet12", step=4)
     (7, 8, 8, 4)
@@ -88,10 +91,10 @@ def discovery_of(
     step: int = 1,
     device: Callable[[str, str], str] = lambda _host, interface: interface,
 ) -> Discovery:
-    """Return what boxes see of each other: name of the box that was asked -> its answer.
+    """Return the discovery from answers: name of the queried device -> its answer.
 
-    What the plan has as a switch is one; all else is a host, if the plan has it, and a stranger if not. `device` gives the plan's
-    name of an interface (`mlx5_0` of `ens1f0np0`). Interfaces that go out of the fabric are to be left out by the caller.
+    A switch of the plan is a switch; any other device is a host if it is in the plan, else unknown. `device` gives the plan's
+    name of an interface (`mlx5_0` of `ens1f0np0`). The caller leaves out interfaces that lead outside the fabric.
     """
     reader = _NeighbourReader(plan, step, device)
     for name, answer in answers.items():
@@ -104,7 +107,7 @@ def discovery_of(
 
 
 def short(name: str) -> str:
-    """Return a box's name without its domain."""
+    """Return a device's name without its domain."""
     return name.split(".")[0]
 
 
@@ -126,7 +129,7 @@ class _NeighbourReader:
                 self.found.unread.append((0, f"{name} {interface} to {far or mac} {far_port}: {wrong}"))
 
     def _cable(self, name: str, interface: str, far: str, far_port: str) -> str:
-        """Take a neighbour; return why it cannot be taken."""
+        """Add a neighbour; return why it cannot be added."""
         if not far:
             return "no neighbour is named"
         node, port = self._node(name, interface)
@@ -137,13 +140,13 @@ class _NeighbourReader:
         known = node.cables.setdefault(port, cable)
         if known == cable:
             return ""
-        # An adapter's firmware may speak beside its host, with a MAC for a name.
+        # An adapter's firmware may send LLDP besides its host, with a MAC as its name.
         kept, left = sorted((known, cable), key=lambda one: one.description not in self.planned)
         node.cables[port] = kept
-        return f"the port has two neighbours, and {kept.description} was taken, not {left.description}; let one agent only speak there"
+        return f"the port has two neighbours, {kept.description} was used, not {left.description}; enable only one LLDP agent there"
 
     def _node(self, name: str, interface: str) -> tuple[DiscoveredNode, int]:
-        """Return a box and the number of its port; an interface of a host is a box of its own."""
+        """Return a device and the number of its port; an interface of a host is a device of its own."""
         switch = self.plan.switches.get(name)
         if switch or (name not in self.hosts and _OF_SWITCH.match(interface) and name not in self.queried):
             lanes, ports = (switch.lanes, switch.ports) if switch else (1, 0)
@@ -153,7 +156,7 @@ class _NeighbourReader:
         return self.found.nodes.setdefault(description, DiscoveredNode(description, CA, 1, description, 0)), 1
 
     def mirror(self) -> None:
-        """Give boxes that were not asked the other side of what is seen of them."""
+        """Add to devices that were not queried the other side of their neighbours' reports."""
         for node in list(self.found.nodes.values()):
             for port, cable in list(node.cables.items()):
                 far = self.found.nodes[cable.guid]

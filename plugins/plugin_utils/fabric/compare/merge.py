@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What several discoveries saw, as one: nodes by GUID, and cables as both of their ends tell of them."""
+"""Merge several discoveries: nodes by GUID, and cables from the reports of both ends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Port = tuple[str, int]
 
 @dataclass
 class MergedNode:
-    """A node that was seen. `reported` is False for one that others name, and that did not report itself, or not in full."""
+    """A discovered node. `reported` is False if only others report it, or if its own report is incomplete."""
 
     guid: str
     kind: str
@@ -36,26 +36,26 @@ class MergedDiscovery:
     """All discoveries together."""
 
     nodes: dict[str, MergedNode] = field(default_factory=dict)
-    # Both ways, each port once.
+    # Both directions, each port once.
     cables: dict[Port, Port] = field(default_factory=dict)
-    # Width and speed -> the ports whose own node tells of it.
+    # Width and speed -> the ports whose own node reports it.
     rates: defaultdict[tuple[str, str], list[Port]] = field(default_factory=lambda: defaultdict(list))
-    # (port that tells of a cable, port of a node that told of itself and not of this cable)
+    # (port that reports a cable, port of a node that reported itself without this cable)
     half: list[tuple[Port, Port]] = field(default_factory=list)
-    # GUID that two nodes have -> ports at which one of them is; none of these is among `cables`.
+    # GUID that two nodes share -> ports at which one of them is; none of these is among `cables`.
     duplicate_guids: dict[str, list[Port]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
 
 def merge(discoveries: Mapping[str, Discovery]) -> MergedDiscovery:
-    """Return what was seen from all sides; one plane may have been discovered from several nodes, or several planes be joined."""
+    """Return the merged discovery; one plane may have been discovered from several nodes, or several planes may be joined."""
     merged = MergedDiscovery()
     nodes, rates = merged.nodes, merged.rates
     claims: dict[Port, Port] = {}
     duplicates: set[str] = set()
     for name, discovery in discoveries.items():
         for node in (*discovery.nodes.values(), *discovery.twins):
-            # A line that was not read may have been of this node; others may tell it in full.
+            # An unread line may have belonged to this node; another discovery may have it in full.
             if _node(merged, node) is None:
                 duplicates.add(node.guid)
                 continue
@@ -97,7 +97,7 @@ def _named_by_others(cable: Cable) -> MergedNode:
 
 
 def _pair(merged: MergedDiscovery, claims: dict[Port, Port], duplicates: set[str]) -> None:
-    """Make cables of what the ends claim: those of which both tell, then those of which one tells and the other is silent."""
+    """Pair the ends' claims into cables: first those that both ends report, then those that only one reports."""
     apart = {near: far for near, far in claims.items() if claims.get(far) != near}
     if not apart and not duplicates:
         merged.cables = claims
@@ -123,20 +123,20 @@ def _pair(merged: MergedDiscovery, claims: dict[Port, Port], duplicates: set[str
 
 def _lost(name: str, guid: str, number: int) -> Finding:
     where = f"the discovery of plane {name}" if name else "the discovery"
-    text = f"two nodes have the GUID {guid} (line {number}), and neither is told of"
+    text = f"two nodes have the GUID {guid} (line {number}), and neither is compared"
     return Finding("partial", where, "", text, "discover again, from another node", WARNING)
 
 
 def _complaints(name: str, discovery: Discovery) -> Iterable[Finding]:
-    """Report what the discovery itself says of being incomplete."""
+    """Report the tool's own messages about an incomplete discovery."""
     where = f"the discovery of plane {name}" if name else "the discovery"
     if discovery.troubles:
         number, text = discovery.troubles[0]
-        text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
-        remedy = "what did not answer is reported as missing; discover again"
+        text = f"the tool reported {len(discovery.troubles)} errors, first in line {number}: {text!r}"
+        remedy = "nodes that did not answer are reported as missing; discover again"
         yield Finding("partial", where, "", text, remedy, WARNING)
     if discovery.unread:
         number, text = discovery.unread[0]
         numbers = few((str(number) for number, _unused in discovery.unread), 3)
-        text = f"{len(discovery.unread)} lines were not understood (line {numbers}), first: {text!r}"
+        text = f"{len(discovery.unread)} lines could not be parsed (line {numbers}), first: {text!r}"
         yield Finding("unread", where, "", text, "if the file was cut off, discover again", WARNING)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A plan of what was discovered, for sites without a plan of their own: what is cabled is taken for what is wanted."""
+"""Make a plan from a discovery, for sites without their own plan: the present cables count as planned."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def plan_of(
     storage: str = "",
     group: str = "",
 ) -> tuple[Plan, list[Finding]]:
-    """Return what was discovered (plane -> discovery) as a plan, and what could not be used.
+    """Return discoveries (plane -> discovery) as a plan, and findings about unused parts.
 
-    `host` is the pattern of an HCA's whole description, with the host as group `host`; `hosts`, if they are given, are all there are.
-    HCAs whose description has `storage` in it (a pattern) are of that purpose. `group` is the pattern of the dragonfly group in a
-    switch's name: no cabling tells the groups of two routers from a ring.
+    `host` is the pattern of an HCA's whole description, with the host as group `host`; `hosts`, if given, are all hosts.
+    HCAs whose description matches the pattern `storage` have that purpose. `group` is the pattern of the dragonfly group in a
+    switch's name: cabling cannot distinguish groups of two routers from a ring.
     """
     reader = _PlanBuilder(name, None if hosts is None else set(hosts), re.compile(host), storage, group)
     for plane, discovery in discoveries.items():
@@ -66,7 +66,7 @@ class _PlanBuilder:
         self.findings: list[Finding] = []
 
     def names(self, plane: str, discovery: Discovery) -> None:
-        """Take all nodes of a plane, by GUID, so that the order of discovery does not matter."""
+        """Add all nodes of a plane, sorted by GUID, so that the order of discovery does not matter."""
         nodes = sorted(discovery.nodes.values(), key=lambda node: node.guid)
         count = Counter(plain_name(node.description) for node in nodes if node.kind == SWITCH)
         for node in nodes:
@@ -78,14 +78,14 @@ class _PlanBuilder:
                 self._hca(plane, node)
         if discovery.troubles:
             number, text = discovery.troubles[0]
-            text = f"{len(discovery.troubles)} times the tool met trouble, first in line {number}: {text!r}"
+            text = f"the tool reported {len(discovery.troubles)} errors, first in line {number}: {text!r}"
             self.findings.append(Finding("partial", self._plane(plane), "", text, "discover again", WARNING))
         for number, text in discovery.unread:
-            found = f"was not understood: {text!r}"
+            found = f"could not be parsed: {text!r}"
             self.findings.append(Finding("unread", f"line {number}", "", found, severity=WARNING))
 
     def silent(self, discoveries: Iterable[Discovery]) -> None:
-        """Take note of switches that others name, and that did not tell of themselves, or not in full: their cables are not known."""
+        """Report switches that others name and whose own report is missing or incomplete: their cables are unknown."""
         nodes = [node for discovery in discoveries for node in discovery.nodes.values()]
         reported = {node.guid for node in nodes if not node.cut}
         named = {node.guid: node.description for node in nodes if node.kind == SWITCH}
@@ -94,7 +94,7 @@ class _PlanBuilder:
         if missing := {guid: text for guid, text in named.items() if guid not in reported}:
             names = few(sorted(plain_name(text) or guid for guid, text in missing.items()))
             text = (
-                f"{len(missing)} switches are named by others and did not tell of themselves, or not in full: {names}"
+                f"{len(missing)} switches are named by others, and their own report is missing or incomplete: {names}"
             )
             remedy = "the discovery was cut off, or they do not answer: discover again"
             self.findings.append(Finding("partial", self.plan.name, "", text, remedy))
@@ -132,7 +132,7 @@ class _PlanBuilder:
         self.plan.add(hca)
 
     def cables(self, discovery: Discovery) -> None:
-        """Take every cable once, HCAs and lower names first."""
+        """Add every cable once, HCAs and lower names first."""
         done = {end for link in self.plan.links for end in link.ends}
         for node in discovery.nodes.values():
             one = self.by_guid.get(node.guid, "")
@@ -147,26 +147,26 @@ class _PlanBuilder:
         self.plan.links.sort(key=lambda link: (link.kind, link.ends))
 
     def report(self) -> list[Finding]:
-        """Return what was not used, and why."""
+        """Return findings about unused parts, with the reason."""
         for node, _plane in self.unnamed:
             cable = next(iter(node.cables.values()), None)
             leaf = self.by_guid.get(cable.guid, cable.guid) if cable else f"GUID {node.guid}"
             where = f"{leaf} port {cable.port}" if cable else leaf
-            text = f"the HCA there calls itself {node.description!r}, which names no host"
-            remedy = "set its NodeDescription (rdma-ndd), or give the pattern of your names"
+            text = f"the HCA has the description {node.description!r}, which names no host"
+            remedy = "set its NodeDescription (rdma-ndd), or set the pattern of your names"
             self.findings.append(Finding("unnamed", where, "", text, remedy, WARNING))
         if self.strangers:
             names = fold(sorted(set(self.strangers)))
-            text = f"{len(self.strangers)} HCAs are of no host of the cluster and were left out: {names}"
+            text = f"{len(self.strangers)} HCAs do not belong to a host of the cluster and were left out: {names}"
             self.findings.append(Finding("unknown", self.plan.name, "", text, severity=NOTICE))
         if self.aggregation:
-            text = f"{self.aggregation} aggregation nodes (SHARP) are no hosts"
+            text = f"{self.aggregation} aggregation nodes (SHARP) are not hosts and were left out"
             self.findings.append(Finding("aggregation", self.plan.name, "", text, severity=NOTICE))
         return self.findings
 
 
 def _tiers(plan: Plan) -> dict[str, int]:
-    """Return the tier of each switch: 1 for those with hosts, above that the steps to the next leaf."""
+    """Return the tier of each switch: 1 for those with hosts, otherwise the distance to the nearest leaf plus 1."""
     near: dict[str, set[str]] = {name: set() for name in plan.switches}
     hosts: Counter[str] = Counter()
     for link in plan.links:
@@ -185,7 +185,7 @@ def _tiers(plan: Plan) -> dict[str, int]:
 
 
 def _above(name: str, near: Mapping[str, set[str]], hosts: Mapping[str, int]) -> bool:
-    """Tell whether a switch with few hosts stands above leaves: one without hosts stands above mostly the same, which do hold hosts."""
+    """Return whether a switch with few hosts is above leaves: most neighbours without hosts of their own connect to the same leaves."""
     mine = near[name]
     below = {other for other in mine if hosts[other]}
     if len(below) < 2 or 2 * len(below) <= len(mine) or hosts[name] > min(hosts[other] for other in below):

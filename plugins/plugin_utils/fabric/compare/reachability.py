@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a plan is not reached: islands, switches that are off with all behind them, and what was not discovered at all."""
+"""Find planned parts that are not reached: islands, switches that are off with the nodes behind them, and undiscovered parts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .identify import IdentifiedFabric
 
 @dataclass
 class UnreachedParts:
-    """Planned names of which nothing is known but what `findings` say."""
+    """Planned names that were not reached, described by `findings`."""
 
     dark: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
 
 
 def unreached_parts(plan: Plan, seen: IdentifiedFabric, ports: Mapping[End, End]) -> UnreachedParts:
-    """Return what of the plan is not reached; `ports` are the cables that are there."""
+    """Return the unreached parts of the plan; `ports` are the discovered cables."""
     return _ReachabilityCheck(plan, seen, ports).run()
 
 
@@ -38,14 +38,14 @@ class _ReachabilityCheck:
             if name in plan.switches and name not in self.part_of:
                 self.part_of[name] = len(self.parts)
                 self.parts.append([name])
-        # Switches that only silent nodes could have told of.
+        # Switches whose only neighbours did not respond.
         self.unknown: set[str] = set()
         self.found = UnreachedParts()
 
-    # Where all is reached, nobody asks for these two.
+    # Computed only if something is not reached.
     @cached_property
     def near(self) -> dict[str, set[str]]:
-        """Return switch -> the switches that its planned cables go to."""
+        """Return switch -> switches that its planned cables go to."""
         found: dict[str, set[str]] = {name: set() for name in self.plan.switches}
         for link in self.plan.present:
             if link.a in found and link.b in found:
@@ -55,7 +55,7 @@ class _ReachabilityCheck:
 
     @cached_property
     def behind(self) -> dict[str, list[str]]:
-        """Return switch -> the HCAs that are planned below it."""
+        """Return switch -> HCAs that are planned below it."""
         found: dict[str, list[str]] = {name: [] for name in self.plan.switches}
         for link in self.plan.present:
             if link.a in self.plan.hcas and link.b in found:
@@ -88,28 +88,28 @@ class _ReachabilityCheck:
         self._darken(names)
         of_plane = f"of plane {plane} " if plane else ""
         text = f"nothing {of_plane}was discovered: none of {len(names)} switches, {few(names)}"
-        remedy = "ask from an HCA there whose port is up (ibnetdiscover -C, -P)"
+        remedy = "discover from an HCA there whose port is up (ibnetdiscover -C, -P)"
         where = f"plane {plane}" if plane else self.plan.name
         self._add("partial", where, text, remedy, names)
 
     def _island(self, names: Iterable[str]) -> None:
-        """A part with switches of its own; a lone HCA is told of as a missing cable."""
+        """Report a part with switches of its own; a lone HCA is reported as a missing cable."""
         known = [name for name in names if name in self.plan.switches]
         if not known:
             return
         self.found.dark.update(known)
         inside, told = set(names), self.seen.reported
         if not any(name in told or other in told for name in known for other in self.near[name] - inside):
-            # Who could tell of the cables that leave it kept silent.
+            # The nodes that could report the cables out of the island did not respond.
             return
         hosts = sum(name in self.plan.hcas for name in names)
-        text = f"{self._and_hcas(known, hosts)} reach each other, and nothing else of the fabric"
+        text = f"{self._and_hcas(known, hosts)} reach each other, but not the rest of the fabric"
         self._add("isolated", self.plan.where(known[0]), text, "check the cables that leave the island", known)
 
     def _absent(self, absent: list[str]) -> None:
-        """Switches that nobody sees. One that is behind others only is told of with those."""
+        """Report switches that were not discovered. A switch that is only behind others is reported with those."""
         hidden = {name for name in absent if not any(other in self.part_of for other in self.near[name])}
-        # Behind nodes that did not answer, nothing can be known.
+        # Behind nodes that did not respond, nothing can be known.
         unknown = self.unknown = self._behind_mute(absent)
         self._darken(unknown)
         left = dict.fromkeys(name for name in absent if name not in unknown)
@@ -127,12 +127,12 @@ class _ReachabilityCheck:
             self._darken(group)
             front = next((name for name in group if name not in hidden), group[0])
             hosts = sum(not self._seen(hca) for name in group for hca in self.behind[name])
-            text = f"{self._and_hcas(group, hosts)}: nothing is seen of {'it' if len(group) == 1 else 'them'}"
+            text = f"{self._and_hcas(group, hosts)}: {'it was' if len(group) == 1 else 'they were'} not discovered"
             remedy = "check power and management of the switch, then all its cables"
             self._add("isolated", self.plan.where(front), text, remedy, group)
 
     def _behind_mute(self, absent: Iterable[str]) -> set[str]:
-        """Return the switches that only nodes could have told of which kept silent, or which are themselves behind such."""
+        """Return switches whose only neighbours did not respond, directly or transitively."""
         around = {name: {*self.near[name], *self.behind[name]} for name in absent}
         left = {name for name, others in around.items() if not others & self.seen.reported}
         found: set[str] = set()
@@ -145,14 +145,14 @@ class _ReachabilityCheck:
     def _mute(self) -> None:
         names = [name for name in (*self.plan.switches, *self.plan.hcas) if name in self.seen.silent]
         if names:
-            text = f"{len(names)} nodes are named by others and did not tell of themselves: {few(names)}; "
+            text = f"{len(names)} nodes are named by others and did not report themselves: {few(names)}; "
             lost = self._unknown_cables()
-            text += f"of {lost} planned cables nothing is known" if lost else "what is behind them is not known"
+            text += f"{lost} planned cables are unknown" if lost else "everything behind them is unknown"
             remedy = "the discovery was cut off, or they do not answer: discover again"
             self._add("partial", self.plan.where(names[0]), text, remedy, names, ERROR if lost else WARNING)
 
     def _unknown_cables(self) -> int:
-        """Return of how many planned cables nobody told, since both ends kept silent, or are behind who did."""
+        """Return the number of planned cables that no node reported, since both ends, or the nodes before them, did not respond."""
         silent, told, ports = self.seen.silent | self.unknown, self.seen.reported, self.seen.ports
         return sum(
             1
@@ -177,8 +177,8 @@ class _ReachabilityCheck:
 
 
 def components(ports: Mapping[End, End]) -> list[list[str]]:
-    """Return the sets of nodes that reach each other, in the same order each time; `ports` has each cable both ways."""
-    # Sets would have another order in each run, and so would what is said of an island.
+    """Return the sets of connected nodes, always in the same order; `ports` has each cable in both directions."""
+    # Sets would have another order in each run, and so would the text about an island.
     near: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for (one, _unused), (other, _unused) in ports.items():
         near[one][other] = None

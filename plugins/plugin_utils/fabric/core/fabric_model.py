@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fabric as it is planned: switches, HCAs and the links between them.
+"""Model a planned fabric: switches, HCAs and the links between them.
 
-Names are the identity of everything, since GUIDs are unknown before delivery; a GUID is a property that may come later.
+Names identify everything, since GUIDs are unknown before delivery; a GUID is a property that may be added later.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from itertools import filterfalse
 from operator import attrgetter
 
 COMPUTE, STORAGE, MANAGEMENT = "compute", "storage", "management"
-# Of `Plan.technology`, the one that has subnet managers.
+# Value of `Plan.technology` that has subnet managers.
 INFINIBAND = "infiniband"
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch. Tier 1 holds hosts (leaf), 2 is above it (spine), 3 above that (core); 0 is not known."""
+    """A switch. Tier 1 holds hosts (leaf), 2 is above it (spine), 3 above that (core); 0 is unknown."""
 
     name: str
     ports: int
@@ -58,7 +58,7 @@ class Hca:
     guid: str = ""
     port_guid: str = ""
 
-    # It is asked for some twenty times, and what it is made of does not change.
+    # Cached: it is read some twenty times, and its parts do not change.
     @cached_property
     def name(self) -> str:
         """Return the name in the subnet."""
@@ -75,7 +75,7 @@ class Link:
     b_port: int
     # host, leaf-spine, spine-core, local (inside a dragonfly group), global (between groups)
     kind: str
-    # A cable of the plan that is not there, on purpose.
+    # A planned cable that is missing on purpose.
     missing: bool = False
 
     @property
@@ -104,7 +104,7 @@ class SubnetManager:
 
 @dataclass(frozen=True)
 class Domain:
-    """Hosts that one NVLink fabric joins; `expected` is how many that are to be. UUID and clique are known after delivery."""
+    """Hosts that one NVLink fabric joins; `expected` is their planned number. UUID and clique are known after delivery."""
 
     name: str
     hosts: tuple[str, ...]
@@ -124,7 +124,7 @@ class Plan:
     technology: str = "infiniband"
     speed: str = "HDR"
     width: str = "4x"
-    # Hosts' ports to uplinks that a leaf may have at most.
+    # Maximum ratio of hosts' ports to uplinks of a leaf.
     oversubscription: float = 1.0
     switches: dict[str, Switch] = field(default_factory=dict)
     hcas: dict[str, Hca] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Plan:
     domains: list[Domain] = field(default_factory=list)
     # Switch -> ports that are kept free on purpose.
     spare: dict[str, list[int]] = field(default_factory=dict)
-    # Switch or HCA -> highest port that `join` took; cables further up have a switch's last ports, and do not count.
+    # Switch or HCA -> highest port that `join` used; cables upwards use a switch's last ports, and do not count.
     used: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
 
     def join(self, a: str, b: str, kind: str) -> None:
@@ -146,7 +146,7 @@ class Plan:
         self.links.append(Link(a, self.used[a], b, self.used[b], kind))
 
     def add(self, *things: Switch | Hca) -> None:
-        """Add switches and HCAs; two of one name are the caller's mistake, which `checks` reports before."""
+        """Add switches and HCAs; their names must be unique, which `checks` verifies before."""
         for thing in things:
             if isinstance(thing, Switch):
                 self.switches[thing.name] = thing
@@ -160,7 +160,7 @@ class Plan:
 
     @property
     def present(self) -> Iterator[Link]:
-        """Yield the links whose cable is to be there."""
+        """Yield the links whose cable must be present."""
         return filterfalse(attrgetter("missing"), self.links)
 
     @property
@@ -187,7 +187,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class PlanProblem:
-    """What is wrong with a plan: the invariant (P1 to P6, P9 to P12), where, and what; `error` or `warning`."""
+    """A mistake in a plan: the invariant (P1 to P6, P9 to P12), place and text; `error` or `warning`."""
 
     rule: str
     where: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""GUIDs that files of OpenSM need, and files that are lists of GUIDs."""
+"""Write files that are lists of GUIDs, and report missing GUIDs that OpenSM's files need."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _MOST = 1 << 64
 
 
 class GuidError(ValueError):
-    """GUIDs that the plan does not have, and how they get there."""
+    """GUIDs that are missing in the plan, and how to record them."""
 
 
 @dataclass(frozen=True)
 class NeededGuids:
-    """A file, and the GUIDs it needs: `node` or `port`."""
+    """A file, and the kind of GUID that it needs: `node` or `port`."""
 
     file: str
     sort: str
 
 
 def missing_guids(needed: NeededGuids, plan: Plan, nodes: Sequence[Switch | Hca]) -> str:
-    """Return what to say of nodes without the GUID that is wanted; "" when all have it."""
+    """Return the message about nodes without the required GUID; "" if all have it."""
     if all(_guid(node, needed.sort) for node in nodes):
         return ""
     listed = list({node.name: node for node in nodes}.values())
@@ -46,7 +46,7 @@ def _guid(node: Switch | Hca, sort: str) -> str:
 
 
 def guid_list(needed: NeededGuids, plan: Plan, nodes: Sequence[Switch | Hca], head: str) -> str:
-    """Return a file with a GUID and, as a comment, a name on each line; GuidError when one is missing."""
+    """Return a file with a GUID and, as a comment, a name on each line. Raises GuidError if one is missing."""
     if missing := missing_guids(needed, plan, nodes):
         raise GuidError(missing)
     lines = [f"# {head}", *(f"0x{guid_of(_guid(node, needed.sort))} # {node.name}" for node in nodes)]
@@ -54,7 +54,7 @@ def guid_list(needed: NeededGuids, plan: Plan, nodes: Sequence[Switch | Hca], he
 
 
 def is_guid(guid: str) -> bool:
-    """Tell whether text is a GUID: at most 16 hexadecimal digits, not 0 and not all ones.
+    """Return whether a text is a GUID: at most 16 hexadecimal digits, not 0 and not all ones.
 
     >>> is_guid("0x2c903000a0b0c"), is_guid("0"), is_guid("2c9:1")
     (True, False, False)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The record of GUIDs, `<cluster file>.guids.json` beside the cluster file: what a discovery has learned of a plan's switches and HCAs.
+"""The record of GUIDs, `<cluster file>.guids.json` beside the cluster file: the GUIDs of a plan's switches and HCAs, from a discovery.
 
     {
       "leaf-a01": {"node": "0x2c9030000000100"},
       "gpu001 mlx5_0": {"node": "0x2c9030000000200", "port": "0x2c9030000000201"}
     }
 
-Names stay the identity. A name that has left the plan is no mistake, since nodes leave; all else is read strictly.
+Names remain the identity. A name that left the plan is not a mistake, since nodes are removed; everything else is checked strictly.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RecordError(ValueError):
 
 
 class _Twice(dict[str, Any]):
-    """A JSON object that remembers which keys came twice."""
+    """A JSON object that keeps its duplicate keys."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
@@ -46,7 +46,7 @@ class _Twice(dict[str, Any]):
 
 
 def path_of(cluster_file: str) -> Path:
-    """Return where the record of a cluster file is.
+    """Return the path of a cluster file's record.
 
     >>> str(path_of("/site/pod.bedplate.yml"))
     '/site/pod.guids.json'
@@ -61,7 +61,7 @@ def path_of(cluster_file: str) -> Path:
 
 
 def read(path: Path) -> Record:
-    """Return the record, empty where there is no file; RecordError names all mistakes with line and name."""
+    """Return the record, empty if the file does not exist. Raises RecordError with all mistakes by line and name."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -72,7 +72,7 @@ def read(path: Path) -> Record:
         data = json.loads(text, object_pairs_hook=_Twice)
     except (json.JSONDecodeError, RecursionError) as error:
         line = getattr(error, "lineno", 1)
-        raise RecordError(f"{path}:{line}: is not JSON: {getattr(error, 'msg', error)}; {_REPAIR}") from error
+        raise RecordError(f"{path}:{line}: is not valid JSON: {getattr(error, 'msg', error)}; {_REPAIR}") from error
     if not isinstance(data, _Twice):
         raise RecordError(f"{path}:1: is {_type(data)}; allowed: an object, name -> {{node, port}}; {_REPAIR}")
     wrong = [f"{path}:{_line(text, name)}: {json.dumps(name)}: {what}" for name, what in _mistakes(data)]
@@ -83,12 +83,12 @@ def read(path: Path) -> Record:
 
 def _mistakes(data: _Twice) -> Iterator[tuple[str, str]]:
     owner: dict[str, str] = {}
-    yield from ((name, "comes twice; allowed: each name once") for name in data.twice)
+    yield from ((name, "is a duplicate; allowed: each name once") for name in data.twice)
     for name, guids in data.items():
         if not isinstance(guids, _Twice):
             yield name, f'is {_type(guids)}; allowed: {{"node": GUID, "port": GUID}}'
             continue
-        yield from ((name, f"{sort} comes twice; allowed: once") for sort in guids.twice)
+        yield from ((name, f"{sort} is a duplicate; allowed: once") for sort in guids.twice)
         if "node" not in guids:
             yield name, "has no node; allowed: node, and port for an HCA"
         for sort, guid in guids.items():
@@ -97,11 +97,11 @@ def _mistakes(data: _Twice) -> Iterator[tuple[str, str]]:
             elif not isinstance(guid, str) or not is_guid(guid):
                 yield name, f"{sort} is {json.dumps(guid)}; allowed: text, {_ALLOWED}"
             elif owner.setdefault(guid_of(guid), name) != name:
-                yield name, f"{sort} is {guid}, which is that of {json.dumps(owner[guid_of(guid)])} already"
+                yield name, f"{sort} is {guid}, which {json.dumps(owner[guid_of(guid)])} has already"
 
 
 def _line(text: str, name: str) -> int:
-    """Return the line of a key; JSON may write it with escapes, so the first line where it cannot be found."""
+    """Return the line of a key; JSON may write it with escapes, so return 1 if it cannot be found."""
     for spelling in (json.dumps(name), json.dumps(name, ensure_ascii=False)):
         if (place := text.find(spelling)) >= 0:
             return text.count("\n", 0, place) + 1
@@ -130,7 +130,7 @@ def text_of(record: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def with_record(plan: Plan, record: Mapping[str, Mapping[str, str]]) -> Plan:
-    """Return the plan with the GUIDs that are on record."""
+    """Return the plan with the recorded GUIDs."""
     full = replace(plan, switches=dict(plan.switches), hcas=dict(plan.hcas))
     for name, guids in record.items():
         if name in full.switches:
@@ -141,7 +141,7 @@ def with_record(plan: Plan, record: Mapping[str, Mapping[str, str]]) -> Plan:
 
 
 def record_of(plan: Plan) -> Record:
-    """Return the GUIDs of a plan as a record; what has none is left out."""
+    """Return the GUIDs of a plan as a record, without nodes that have none."""
     things: list[Switch | Hca] = [*plan.switches.values(), *plan.hcas.values()]
     found: Record = {}
     for thing in things:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fabric as a tree of hosts: what a scheduler may know of it.
+"""Reduce a fabric to a tree of hosts for a scheduler.
 
-Leaves that hold the same hosts (the rails of a scalable unit, the planes of a host) are one, and so are the switches of a tier that stand
-above the same things. A cable in a wrong place must not change the tree, so things are alike when most of what they hold is.
+Leaves that hold the same hosts (the rails of a scalable unit, the planes of a host) count as one, and so do the switches of a tier above
+the same branches. A misplaced cable must not change the tree, so two of them are equal if most of their contents are.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(eq=False)
 class Branch:
-    """A leaf (with hosts) or what joins branches; `switches` are those of the fabric that it stands for."""
+    """A leaf (with hosts) or a node that joins branches; `switches` are the switches of the fabric that it represents."""
 
     switches: list[str]
     hosts: list[str] = field(default_factory=list)
     below: list[Branch] = field(default_factory=list)
-    # A root that joins all there is of one connected fabric.
+    # True for a root that joins one whole connected fabric.
     top: bool = False
 
     @property
@@ -39,15 +39,15 @@ class Branch:
 
 
 class DisjointSets:
-    """Sets of things that are one."""
+    """Disjoint sets of equivalent items."""
 
     def __init__(self) -> None:
         self._parent: dict[Hashable, Hashable] = {}
 
     def find(self, thing: Hashable) -> Hashable:
-        """Return what stands for the set of a thing."""
+        """Return the representative of an item's set."""
         parent = self._parent
-        if thing not in parent:  # most are asked for often, and stand for themselves
+        if thing not in parent:  # most are looked up often, and represent themselves
             return thing
         root = parent[thing]
         while root in parent:
@@ -57,7 +57,7 @@ class DisjointSets:
         return root
 
     def join(self, one: Hashable, other: Hashable) -> None:
-        """Make two sets one."""
+        """Merge two sets."""
         parent = self._parent
         root = self.find(one) if one in parent else one
         below = self.find(other) if other in parent else other
@@ -65,7 +65,7 @@ class DisjointSets:
             parent[below] = root
 
     def sets(self, things: Iterable[T]) -> list[list[T]]:
-        """Return the things by set, in their order."""
+        """Return the items by set, in their order."""
         found: dict[Hashable, list[T]] = {}
         for thing in things:
             found.setdefault(self.find(thing), []).append(thing)
@@ -73,9 +73,9 @@ class DisjointSets:
 
 
 def roots(plan: Plan, nodes: Iterable[str] | None = None) -> tuple[list[Branch], list[Finding]]:
-    """Return a root for each connected fabric of a plan, and what no tree can tell; of `nodes`, if they are given, alone.
+    """Return a root for each connected fabric of a plan, and findings about what a tree cannot express; only for `nodes`, if given.
 
-    Missing cables count as if they were there: they are planned, or to be repaired. HCAs for storage and management do not.
+    Missing cables count as present: they are planned, or will be repaired. HCAs for storage and management do not.
     """
     return _Builder(plan, None if nodes is None else set(nodes)).build()
 
@@ -84,21 +84,21 @@ class _Builder:
     def __init__(self, plan: Plan, nodes: set[str] | None) -> None:
         self.plan = plan
         self.findings: list[Finding] = []
-        # Switch -> host -> how many of its HCAs are there; hosts and switches in the order of the plan.
+        # Switch -> host -> number of its HCAs on the switch; hosts and switches in the order of the plan.
         self.held: dict[str, Counter[str]] = {}
         self.near: dict[str, Counter[str]] = {name: Counter() for name in plan.switches}
         self.order = {hca.host: None for hca in plan.hcas.values() if hca.purpose == COMPUTE}
         if nodes is not None:
             self.order = {host: None for host in self.order if host in nodes}
-        # Switch -> the branch it is part of; branch -> the one that took it in.
+        # Switch -> its branch; branch -> the one that contains it.
         self.part_of: dict[str, Branch] = {}
         self.inside: dict[Branch, Branch] = {}
-        # Switch above leaves -> the leaf of the hosts that stand on it.
+        # Switch above leaves -> the leaf of the hosts that are connected to it.
         self.own: dict[str, Branch] = {}
         self._count()
 
     def _count(self) -> None:
-        """Count cables between switches, and of each host to its leaves."""
+        """Count the cables between switches, and from each host to its leaves."""
         near, held = self.near, self.held
         host_of = {
             name: hca.host for name, hca in self.plan.hcas.items() if hca.purpose == COMPUTE and hca.host in self.order
@@ -107,7 +107,7 @@ class _Builder:
             one, other = link.a, link.b
             if one in near and other in near:
                 above, below = near[one], near[other]
-                # Most are the first of their kind, for which a Counter takes its time.
+                # Most are the first of their kind, for which a Counter is slow.
                 above[other] = above.get(other, 0) + 1
                 below[one] = below.get(one, 0) + 1
             elif one in host_of and other in near:
@@ -119,7 +119,7 @@ class _Builder:
         current = self._leaves()
         fabric = DisjointSets()
         for one, others in self.near.items():
-            # Both are near each other.
+            # Both are at the same distance.
             for other in others:
                 if one < other:
                     fabric.join(one, other)
@@ -140,7 +140,7 @@ class _Builder:
         return found, self.findings
 
     def _leaves(self) -> list[Branch]:
-        """Return the leaves, each host in one; those that hold none have their place in the fabric too."""
+        """Return the leaves, with each host in one; those without hosts have their place in the fabric, too."""
         units = [sorted(unit, key=natural_key) for unit in self._units()]
         unit_of = {switch: number for number, unit in enumerate(units) for switch in unit}
         counts: dict[str, Counter[int]] = {host: Counter() for host in self.order}
@@ -152,7 +152,12 @@ class _Builder:
         strays: dict[int, list[str]] = {}
         for host, found in counts.items():
             if not found:
-                self._add(ERROR, host, "no switch holds it, so Slurm starts no job on it and others", "cable it")
+                self._add(
+                    ERROR,
+                    host,
+                    "it is connected to no switch, so Slurm starts no job on it together with others",
+                    "cable it",
+                )
                 continue
             best = min(found, key=lambda number: (-found[number], sizes[number], number))
             leaves[best].hosts.append(host)
@@ -163,8 +168,12 @@ class _Builder:
             if leaves[number].hosts:
                 self._split(units[number][0], elsewhere, counts, number)
             else:
-                text = f"{fold(elsewhere)} are on other leaves too: taken for a rail of storage, and not told to Slurm"
-                self._add(WARNING, self.plan.where(units[number][0]), text, "give the purpose of that rail in the plan")
+                text = (
+                    f"{fold(elsewhere)} are on other leaves too: treated as a storage rail, and not written for Slurm"
+                )
+                self._add(
+                    WARNING, self.plan.where(units[number][0]), text, "state the purpose of that rail in the plan"
+                )
         self._place(leaves)
         empty = [Branch([name]) for name in self.near if self.plan.switches[name].tier == 1 and name not in unit_of]
         self.part_of |= {branch.switches[0]: branch for branch in empty}
@@ -175,11 +184,11 @@ class _Builder:
             found = counts[host]
             tie = found[number] == max(found.values())
             text = f"{host} has {found[number]} of its {sum(found.values())} HCAs here, the others on another leaf"
-            what = "the rails or planes do not agree on its leaf" if tie else "Slurm is told the other leaf"
+            what = "the rails or planes do not agree on its leaf" if tie else "Slurm gets the other leaf"
             self._add(ERROR if tie else WARNING, self.plan.where(leaf), f"{text}: {what}", "check its cables")
 
     def _place(self, leaves: Iterable[Branch]) -> None:
-        """Note which branch a leaf is; hosts on a switch above leaves have a leaf of their own below it."""
+        """Record the branch of each leaf; hosts on a switch above leaves get a leaf of their own below it."""
         for leaf in leaves:
             for name in leaf.switches:
                 if self.plan.switches[name].tier < 2:
@@ -187,18 +196,18 @@ class _Builder:
                     continue
                 self.own[name] = leaf
                 if leaf.hosts:
-                    text = f"holds the hosts {fold(leaf.hosts)} and stands above leaves: they get a leaf of their own"
+                    text = f"has the hosts {fold(leaf.hosts)} but is above leaves: they get a leaf of their own"
                     self._add(WARNING, self.plan.where(name), text, "move them to a leaf")
 
     def _units(self) -> list[list[str]]:
-        """Return the leaves that hold mostly the same hosts, as sets."""
+        """Return the leaves with mostly the same hosts, as sets."""
         on: dict[str, list[str]] = {}
         for switch, hosts in self.held.items():
             if self.plan.switches[switch].tier < 2:
                 for host in hosts:
                     on.setdefault(host, []).append(switch)
         shared: dict[str, Counter[str]] = {switch: Counter() for switch in self.held}
-        # Hosts on the same leaves are many.
+        # Many hosts are on the same leaves.
         for together, count in Counter(map(tuple, on.values())).items():
             for switch in together:
                 for other in together:
@@ -220,7 +229,7 @@ class _Builder:
         return union.sets(self.held)
 
     def _spans(self, switch: str, others: Sequence[str], shared: dict[str, Counter[str]]) -> bool:
-        """Tell whether a switch holds the hosts of two leaves that have none in common, as a storage switch does."""
+        """Return whether a switch holds the hosts of two leaves that have none in common, as a storage switch does."""
         smaller = [other for other in others if len(self.held[other]) < len(self.held[switch])]
         return any(not shared[one][other] for number, one in enumerate(smaller) for other in smaller[:number])
 
@@ -240,7 +249,7 @@ class _Builder:
         ]
 
     def _tier(self, tier: int, current: Sequence[Branch]) -> list[Branch]:
-        """Join the branches that stand below the same switches of a tier."""
+        """Join the branches below the same switches of a tier."""
         below: dict[str, Counter[Branch]] = {}
         for name, switch in self.plan.switches.items():
             if switch.tier == tier:
@@ -270,10 +279,10 @@ class _Builder:
     def _homes(
         self, cables: dict[Branch, Counter[int]], groups: Sequence[Sequence[str]]
     ) -> list[tuple[list[Branch], list[int]]]:
-        """Return which branches are joined, and by which groups of switches: those to which most of their cables go."""
+        """Return the sets of branches to join, each with the groups of switches to which most of their cables go."""
         same = DisjointSets()
         for to in cables.values():
-            # A few cables of many are in the wrong place; a third of them is how it was built.
+            # A few of many cables may be misplaced; a third of them is intended.
             ours = [number for number, count in to.items() if 3 * count > max(to.values())]
             for number in ours:
                 same.join(ours[0], number)
@@ -288,7 +297,7 @@ class _Builder:
         ]
 
     def _now(self, switch: str) -> Branch:
-        """Return the largest branch that a switch is part of so far."""
+        """Return the largest branch that contains a switch so far."""
         branch = self.part_of[switch]
         while branch in self.inside:
             branch = self.inside[branch]
@@ -297,11 +306,11 @@ class _Builder:
     def _crossing(self, branch: Branch, groups: Sequence[int], names: Sequence[Sequence[str]]) -> None:
         for number in groups:
             one = branch.switches[0]
-            text = f"a few of its cables go to {names[number][0]}, which stands above others: not told to Slurm"
+            text = f"a few of its cables go to {names[number][0]}, which is above others: not written for Slurm"
             self._add(WARNING, self.plan.where(one), text, "check its uplinks")
 
     def _root(self, branches: list[Branch], members: Sequence[str]) -> Branch:
-        """Return what joins all branches of a connected fabric; a leaf by itself needs nothing above."""
+        """Return the root of all branches of a connected fabric; a single leaf needs no switch above it."""
         tiers = max(self.plan.switches[name].tier for name in members)
         above = [name for name in members if tiers > 1 and self.plan.switches[name].tier == tiers]
         if len(branches) == 1 and (branches[0].below or not above):
@@ -314,7 +323,7 @@ class _Builder:
 
 
 def _alike(sets: dict[str, frozenset[Branch]]) -> list[list[str]]:
-    """Return the names whose sets are mostly the same."""
+    """Return the names whose sets are mostly equal."""
     names: dict[frozenset[Branch], list[str]] = {}
     for name, found in sets.items():
         if found:
@@ -329,7 +338,7 @@ def _alike(sets: dict[str, frozenset[Branch]]) -> list[list[str]]:
 
 
 def _pruned(branch: Branch) -> Branch | None:
-    """Leave out what holds no host, and what joins but one branch."""
+    """Remove branches without hosts, and branches that join only one branch."""
     if branch.hosts:
         return branch
     branch.below = [kept for below in branch.below if (kept := _pruned(below))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Widths and speeds of links: which is below the planned one, and whether so many have one and the same that it is no matter of cables."""
+"""Compare widths and speeds of links with the planned ones, and recognise a lower rate that is common to nearly all."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 # Width and speed of a lane, such as ("4x", "NDR").
 Rate = tuple[str, str]
 
-# In Gbit/s a lane; what is not here is not compared.
+# In Gbit/s per lane; an unknown name is not compared.
 SPEEDS = {"SDR": 2.5, "DDR": 5, "QDR": 10, "FDR10": 10.3, "FDR": 14, "EDR": 25, "HDR": 50, "NDR": 100, "XDR": 200}
-# So many links, and so much of all, that no cable is the reason.
+# Number and share of links with one rate above which cables are not the reason.
 _MANY, _NEARLY_ALL = 8, 0.9
 
 
 def is_slower(rate: Rate, wanted: Rate) -> bool:
-    """Tell whether a width and speed are below the planned ones; what is not known is not."""
+    """Return whether a width and speed are below the planned ones; unknown ones are not."""
     if rate == wanted:
         return False
     lanes, speed = rate[0].rstrip("x"), SPEEDS.get(rate[1])
@@ -26,12 +26,12 @@ def is_slower(rate: Rate, wanted: Rate) -> bool:
 
 
 def is_unreadable(rate: Rate) -> bool:
-    """Tell whether a rate was told and says nothing, as `4x???` of a tool that is older than the speed; LLDP tells none."""
+    """Return whether a rate is unreadable, such as `4x???` from a tool that is older than the speed; LLDP reports none."""
     return rate != ("", "") and (not rate[0].rstrip("x").isdigit() or rate[1] not in SPEEDS)
 
 
 def common_lower_rate(slow: Iterable[Rate], links: int) -> Rate | None:
-    """Return the rate below the planned one that nearly all of the links have; None where there is none.
+    """Return the rate below the planned one that nearly all links have, or None.
 
     >>> common_lower_rate([("4x", "HDR")] * 9, 10), common_lower_rate([("4x", "HDR")] * 9, 11), common_lower_rate([("4x", "HDR")] * 7, 7)
     (('4x', 'HDR'), None, None)

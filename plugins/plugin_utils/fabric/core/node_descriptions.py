@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NodeDescriptions: which names they hold, and which hold none."""
+"""Parse the names in NodeDescriptions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def plain_name(description: str) -> str:
 
 
 def switch_names(description: str) -> list[str]:
-    """Return the names that a plan may have for a switch of this description, the likeliest first.
+    """Return the possible names in the plan for a switch with this description, the likeliest first.
 
     >>> switch_names("MF0;core-1:MQM9701/U2"), switch_names("leaf-3.example.com")
     (['core-1/U2', 'core-1-U2', 'core-1'], ['leaf-3.example.com', 'leaf-3'])
@@ -37,12 +37,12 @@ def switch_names(description: str) -> list[str]:
 
 
 def is_unnamed(description: str) -> bool:
-    """Tell whether a description is what a node has before somebody named it."""
+    """Return whether a description is the default of a node that was not named."""
     return bool(_UNNAMED.match(description.strip()))
 
 
 def is_aggregation(description: str) -> bool:
-    """Tell whether this is SHARP's node inside a switch, which is no host."""
+    """Return whether this is SHARP's node inside a switch, which is not a host."""
     return _AGGREGATION in description
 
 

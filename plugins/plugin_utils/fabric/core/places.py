@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Findings of a fabric: their kinds and order, and places in the words of who walks to them."""
+"""Describe the findings of a fabric: their kinds and order, and places as a technician needs them."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ End = tuple[str, int]
 
 _ORDER = {ERROR: 0, WARNING: 1, NOTICE: 2}
 
-# What `Finding.kind` can be where a plan is compared with what was discovered, and what it means.
+# Values of `Finding.kind` in a comparison of a plan with a discovery, and their meanings.
 KINDS = {
-    "missing": "a planned cable is not there, or dead",
-    "extra": "a cable is there that the plan does not have",
+    "missing": "a planned cable is missing, or dead",
+    "extra": "a cable is not in the plan",
     "swapped": "two cables are in each other's place",
     "rotated": "three or more cables are in each other's places, in a circle",
     "shifted": "cables are each in the next one's place, and the last in a spare port",
     "wrong-port": "the cable goes to the right switch and into a wrong port of it",
     "miswired": "the cable goes to something else of the plan",
-    "unknown": "something that the plan does not have is connected",
-    "half-seen": "only one end tells of the cable",
+    "unknown": "a connected node is not in the plan",
+    "half-seen": "only one end reports the cable",
     "slow": "the cable runs below its planned speed or width",
     "duplicate-guid": "two nodes have one GUID",
     "duplicate-name": "two nodes have one name",
-    "replaced": "the node has another GUID than is on record",
-    "unnamed": "the node has no usable name, and was known otherwise",
-    "isolated": "a switch or a whole host is not reached, with all that is behind it",
-    "joined": "a cable joins planes that are to be separate",
-    "partial": "a part of the fabric was not discovered, so nothing is known of it",
-    "unread": "lines of the discovery, or rates of cables, were not understood",
+    "replaced": "the node has another GUID than the recorded one",
+    "unnamed": "the node has no usable name, and was matched in another way",
+    "isolated": "a switch or a whole host is not reached, with everything behind it",
+    "joined": "a cable joins planes that must be separate",
+    "partial": "a part of the fabric was not discovered, so it was not compared",
+    "unread": "lines of the discovery, or rates of cables, could not be parsed",
 }
 
-# What is told after all cables that go to a wrong place.
+# Findings that are listed after all misplaced cables.
 _LAST = ("slow", "unread")
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings, the gravest first, those of speed after those of cables, places as people count: port 2 before port 10."""
+    """Return findings sorted by severity, speed after cables, and places in natural order: port 2 before port 10."""
     return sorted(
         findings,
         key=lambda one: (
@@ -55,12 +55,12 @@ def ordered(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def worst(findings: Iterable[Finding]) -> str:
-    """Return the gravest severity among findings; "" when there is none."""
+    """Return the highest severity among findings; "" if there are none."""
     return min((one.severity for one in findings), key=lambda level: _ORDER[level], default="")
 
 
 def describe(end: End, plan: Plan) -> str:
-    """Return a port in words: `leaf-03 port 17`, `gpu012 mlx5_4`."""
+    """Return a port as text: `leaf-03 port 17`, `gpu012 mlx5_4`."""
     name, port = end
     if switch := plan.switches.get(name):
         cage = f" (cage {switch.cage(port)})" if switch.lanes > 1 else ""
@@ -69,13 +69,13 @@ def describe(end: End, plan: Plan) -> str:
 
 
 def place(end: End, plan: Plan) -> str:
-    """Return where to go for a port: `rack b04, leaf-03 port 17`."""
+    """Return the place of a port: `rack b04, leaf-03 port 17`."""
     thing = plan.switches.get(end[0]) or plan.hcas.get(end[0])
     return f"rack {thing.rack}, {describe(end, plan)}" if thing and thing.rack else describe(end, plan)
 
 
 def counted(number: int, thing: str) -> str:
-    """Return how many things there are.
+    """Return a number with its noun.
 
     >>> counted(1, "finding"), counted(2, "finding")
     ('1 finding', '2 findings')

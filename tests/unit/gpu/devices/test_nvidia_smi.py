@@ -106,7 +106,7 @@ def test_another_uuid_and_an_odd_switch_are_told_of(tmp_path: Path):
 def test_a_trouble_is_null_and_told_of(word: str):
     told = nvidia_smi.parse(f"00000000:3B:00.0, {word}", (nvidia_smi.BUS_ID, "fabric.state"))
     assert told.rows == {ONE: {nvidia_smi.BUS_ID: "00000000:3B:00.0", "fabric.state": None}}
-    assert told.troubles == [f"{ONE}: nvidia-smi gives fabric.state as {word!r}"]
+    assert told.troubles == [f"{ONE}: nvidia-smi reports fabric.state as {word!r}"]
 
 
 @pytest.mark.parametrize("word", ["[N/A]", "N/A", "[Not Supported]"])

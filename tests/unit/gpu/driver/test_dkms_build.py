@@ -178,7 +178,7 @@ def test_a_record_that_cannot_be_read_proves_nothing_and_is_made_anew(tmp_path: 
         ("a.c:1: warning: x\nfatal error: nv.h: No such file", "fatal error: nv.h: No such file"),
         ("make: *** [all] Error 2", "make: *** [all] Error 2"),
         ("something else\nlast", "last"),
-        ("", "nothing was said"),
+        ("", "no output"),
     ],
 )
 def test_the_line_that_says_most(log: str, expected: str) -> None:

@@ -258,7 +258,7 @@ def test_nothing_is_done_when_a_unit_cannot_be_as_wanted(tmp_path: Path):
     wanted = [{"name": name, "enabled": True} for name in ("a.service", "masked.service")]
     with pytest.raises(UnitsError) as error:
         apply(machine, tmp_path, *wanted, {"name": "plain.service", "state": "reloaded"})
-    for said in ("masked.service: is masked", "plain.service: cannot reload"):
+    for said in ("masked.service: is masked", "plain.service: cannot be reloaded"):
         assert said in str(error.value)
     assert machine.writes == ["daemon-reload"]
 

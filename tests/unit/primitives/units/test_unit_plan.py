@@ -296,7 +296,7 @@ def test_values_of_a_task() -> None:
         ({"name": "a.service", "state": "started", "restart_after": ["a"]}, "restart_after ['a']; "),
         (
             {"name": "a.service", "restart_after": ["/etc/a"]},
-            "restart_after None; state: started",
+            "restart_after None state: started",
         ),
         ({"name": "a.service", "masked": True, "state": "started"}, "masked"),
         ({"name": "a.service", "state_where": {"path": "/x", "content": "1"}}, "state_where state"),
