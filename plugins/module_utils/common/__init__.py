@@ -1,1 +1,1 @@
-"""Run commands, write files and describe findings. Every room may use these modules."""
+"""Run commands, write files and describe findings, for every room."""
