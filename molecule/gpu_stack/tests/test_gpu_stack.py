@@ -193,7 +193,7 @@ FAULTS = [
     ("apt-mark unhold libcuda1", "package libcuda1: expected held, found not held", "apt-mark hold libcuda1"),
     ("mkdir -p /b/DEBIAN; printf 'Package: libnvidia-nscq-570\\nVersion: 570.124.06-1\\nArchitecture: all\\nMaintainer: x\\n"
      "Description: x\\n' > /b/DEBIAN/control; dpkg-deb --build /b /b.deb; dpkg --install /b.deb",
-     "package libnvidia-nscq-570: expected none but of driver 580.65.06, found 570.124.06-1",
+     "package libnvidia-nscq-570: expected only of driver 580.65.06, found 570.124.06-1",
      "dpkg --purge libnvidia-nscq-570; rm -r /b /b.deb"),
     ("systemctl disable nvidia-dcgm", "unit nvidia-dcgm.service: expected enabled, found disabled", "systemctl enable nvidia-dcgm"),
     ("mkdir /m; mv /lib/modules/*/updates/dkms/nvidia.ko* /m/; depmod $(ls /lib/modules)",
