@@ -52,7 +52,7 @@ def modules(names: Sequence[str], kernel: str, run: Run) -> Iterator[Finding]:
             yield Finding(
                 "module",
                 f"module {name} for kernel {kernel}",
-                "there",
+                "present",
                 "none",
                 f"{fix}; the fabric manager waits for it",
             )

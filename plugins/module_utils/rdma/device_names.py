@@ -81,7 +81,7 @@ def _missing(root: Root, devices: Sequence[RdmaDevice], nic: NicSettings) -> Fin
         return Finding(
             "rdma-device",
             setting,
-            "there",
+            "present",
             "no such PCI device",
             "lspci; if the NIC is missing, check slot, riser and firmware",
         )
@@ -94,7 +94,7 @@ def _missing(root: Root, devices: Sequence[RdmaDevice], nic: NicSettings) -> Fin
     return Finding(
         "rdma-device",
         setting,
-        "there",
+        "present",
         f"not found; this machine has {there}",
         "if the NIC was replaced, record its new GUID, or state its `pci`",
     )

@@ -106,7 +106,7 @@ def drift(root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]
                 yield Finding(
                     "interface",
                     f"network interface of {nic.name}",
-                    "there",
+                    "present",
                     "none",
                     "modprobe ib_ipoib on InfiniBand; dmesg",
                 )

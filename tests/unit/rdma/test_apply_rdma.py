@@ -202,11 +202,11 @@ OTHERS: dict[str, tuple[Change, str]] = {
     ),
     "a NIC that is away": (
         lambda machine: [(machine.top / path).unlink() for path in ("sys/class/infiniband/mlx5_2", "sys/bus/pci/devices/0000:86:00.0")],
-        "RDMA device mlx5_2 at 0000:86:00.0: wanted there, found no such PCI device",
+        "RDMA device mlx5_2 at 0000:86:00.0: wanted present, found no such PCI device",
     ),
     "a NIC without RDMA": (
         lambda machine: (machine.top / "sys/class/infiniband/mlx5_2").unlink(),
-        "RDMA device mlx5_2 at 0000:86:00.0: wanted there, found a PCI device with the driver mlx5_core, without RDMA",
+        "RDMA device mlx5_2 at 0000:86:00.0: wanted present, found a PCI device with the driver mlx5_core, without RDMA",
     ),
     "link layer": (
         lambda machine: machine.put("sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"),

@@ -172,7 +172,7 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
     ),
     "sysctl that is to be left alone": (
         put("etc/sysctl.d/99-site.conf", "-vm.swappiness"),
-        "sysctl vm.swappiness: wanted 1, found left alone at boot by /etc/sysctl.d/99-site.conf:1",
+        "sysctl vm.swappiness: wanted 1, found not set at boot by /etc/sysctl.d/99-site.conf:1",
     ),
     "sysctl by a pattern": (
         put("etc/sysctl.d/99-site.conf", "net.core.*mem_max = 212992"),
@@ -283,7 +283,7 @@ def test_pages_below_the_floor_are_refused_by_the_unit_too(node: Node, told: dic
     assert [line.partition(":")[0] for line in failed] == [
         f"huge pages of {size} on NUMA node 1" for size in ("1G", "2M")
     ]
-    assert all(number in failed[1] for number in ("1024 asked", "at most 256", "2048 MiB", "512 MiB"))
+    assert all(number in failed[1] for number in ("1024 requested", "at most 256", "2048 MiB", "512 MiB"))
     assert node.text(f"{NODE1}/hugepages-2048kB/nr_hugepages") == "8"
 
 
@@ -313,7 +313,7 @@ def test_a_setting_that_the_machine_lacks_is_told_of(node: Node, told: dict[str,
         "sysctl vm.swappiness",
         "/sys/kernel/mm/transparent_hugepage/defrag",
     ]
-    assert [value in line for value, line in zip((" 1 ", " madvise "), failed, strict=True)] == [True, True]
+    assert [value in line for value, line in zip((" 1: ", " madvise: "), failed, strict=True)] == [True, True]
     sentences.check(SENTENCES, "settings that a machine lacks", failed)
 
 

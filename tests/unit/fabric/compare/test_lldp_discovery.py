@@ -100,7 +100,7 @@ def test_of_two_neighbours_at_one_port_the_planned_one_is_taken_and_both_are_tol
     discovery = discovery_of(found, plan)
     ((_, text),) = discovery.unread
     assert text.startswith("leaf-a0 swp1 to ")
-    assert text.index("gpu0 ens1f0np0 was taken") < text.index("not b8:3f:d2:00:00:01")
+    assert text.index("gpu0 ens1f0np0 was used") < text.index("not b8:3f:d2:00:00:01")
     check_messages(f"lldp: two neighbours at one port, the planned one {'first' if order > 0 else 'last'}", [text])
     assert {one.kind for one in comparison(plan, {"": discovery}).findings} == {"unread", "unknown"}
 

@@ -53,7 +53,7 @@ def test_whatever_is_pulled_or_moved_each_host_is_in_one_leaf_of_a_tree(name: st
         held = [host for branch in branches for host in branch.hosts]
         cabled = {plan.hcas[link.a].host for link in plan.links if link.a in plan.hcas}
         assert sorted(held) == sorted(cabled)
-        lost = {one.where for one in findings if "no switch holds it" in one.found}
+        lost = {one.where for one in findings if "connected to no switch" in one.found}
         assert lost == {hca.host for hca in plan.hcas.values()} - cabled
 
 

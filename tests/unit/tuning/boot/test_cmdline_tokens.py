@@ -88,7 +88,7 @@ def test_whatever_is_wrong_with_the_tokens_is_said_at_once() -> None:
     assert len(caught.value.problems) == len(wrong) + 1
     for text, problem in zip(wrong, caught.value.problems, strict=False):
         assert repr(text) in problem or "quote" in problem
-    assert "hugepages=3: which size?" in caught.value.problems[-1]
+    assert "hugepages=3: the page size is missing" in caught.value.problems[-1]
 
 
 def test_a_token_in_quotes_as_a_whole_is_the_same_token() -> None:

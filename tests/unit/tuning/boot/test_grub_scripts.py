@@ -120,7 +120,7 @@ def test_a_grub_cfg_without_the_tokens_is_an_error_and_is_made_again_as_it_was(t
     machine = debian(tmp_path)
     before = machine.tree()
     machine.drops = "hugepages=0:16,1:8"
-    with pytest.raises(CmdlineError, match=r"grub\.cfg, .*iommu=pt .*: root=UUID=6f0c") as caught:
+    with pytest.raises(CmdlineError, match=r"grub\.cfg without iommu=pt .*: root=UUID=6f0c") as caught:
         machine.apply(*WANTED)
     sentences.check(SENTENCES, "a grub.cfg without the tokens", machine.said_of(caught.value))
     assert machine.tree() == before

@@ -156,7 +156,7 @@ def test_too_few_pages_on_a_node_without_jobs_are_a_refusal_and_all_are_put_back
     wanted = [Pages(0, "2M", 30), Pages(1, "2M", 600), Pages(1, "1G", 1)]
     told = kernel.apply(*wanted)
     assert kinds(told.refused) == [("huge-pages-short", "2M on NUMA node 1")]
-    assert (told.refused[0].expected, "gave 70" in told.refused[0].found) == ("600", True)
+    assert (told.refused[0].expected, "allocated 70" in told.refused[0].found) == ("600", True)
     assert told.changed == []
     assert [kernel.text(0, "2M"), kernel.text(1, "2M"), kernel.text(1, "1G")] == [20, 20, 1]
     # With a job it is no refusal: nobody asks the kernel.
