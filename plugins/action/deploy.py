@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring packages, files and units of a part of a role to a machine: see `ansible-doc bedplate.cluster.deploy`."""
+"""Deploy packages, files and units of a part of a role on a machine: see `ansible-doc bedplate.cluster.deploy`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "to
 
 
 class ActionModule(Files):
-    """Let apt or dnf install what is missing, then bring files and units with one module."""
+    """Install missing packages with apt or dnf, then deploy files and units with one module."""
 
     _VALID_ARGS = frozenset(
         (
@@ -88,7 +88,7 @@ class ActionModule(Files):
         outdated, unknown = asked.pop("outdated"), asked.pop("unknown")
         if self._task.check_mode and (news or asked.get("changed")):
             # It offers nothing yet, so nobody could tell anything of its packages.
-            done = self._untold(told, f"what {manager} reads is not there yet", lacking)
+            done = self._untold(told, f"the files that {manager} reads do not exist yet", lacking)
         elif self._task.check_mode and unknown:
             done = self._untold(told, f"{manager}'s lists, which a run reads again, do not have all versions", unknown)
         else:
@@ -100,7 +100,7 @@ class ActionModule(Files):
         return done
 
     def _ask(self, told: dict[str, Any], packages: list[str]) -> dict[str, Any]:
-        """Bring what the package manager reads, and return what is lacking."""
+        """Write the files that the package manager reads, and return the missing packages."""
         asked = self._do(self._module, told, packages=packages)
         if not asked.get("first"):
             return asked
@@ -109,7 +109,7 @@ class ActionModule(Files):
         return self._do(self._module, told, packages=packages) if not self._failed() else {}
 
     def _with(self, told: dict[str, Any], packages: list[str], lacking: list[str], outdated: bool) -> dict[str, Any]:
-        """Have apt install, then bring the rest."""
+        """Install packages with apt, then deploy the rest."""
         self._install(packages, outdated)
         if self._failed():
             return self._result()
@@ -119,9 +119,9 @@ class ActionModule(Files):
         return {**self._result(), "installed": lacking}
 
     def _untold(self, told: dict[str, Any], why: str, packages: list[str]) -> dict[str, Any]:
-        """Predict the rest, where nobody can tell in check mode what becomes of packages."""
+        """Predict the rest if check mode cannot predict the packages."""
         self._do(self._module, told)
-        text = f"{why}, so nothing is known of {', '.join(packages)}"
+        text = f"{why}, so no prediction for {', '.join(packages)}"
         result = self._result(warnings=[f"check mode could not check yet: {text}"])
         return {**result, "changed": True, "unchecked": [*result.get("unchecked", []), text]}
 
@@ -205,7 +205,7 @@ def _apt(packages: list[str], fresh: bool) -> dict[str, Any]:
 
 
 def _dnf(packages: list[str]) -> dict[str, Any]:
-    """Return dnf's arguments. A stated version comes in whichever direction, and takes the place of what conflicts with it."""
+    """Return dnf's arguments. A pinned version is installed as an upgrade or a downgrade, and replaces the packages it conflicts with."""
     stated = any("=" in one for one in packages)
     return {
         "name": rpm.specs(packages),
@@ -249,7 +249,7 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
         if key == "units" and not odd:
             found += read_units(wanted[key])[1]
     if (wanted["hold"] or wanted["follow"]) and manifest is None:
-        found.append("hold: needs a manifest, which says who holds them")
+        found.append("hold: needs a manifest, which records the role that holds them")
     found += _of_only(arguments)
     found += _of_state(arguments.get("state", "present"), manifest, wanted)
     found += _of_manager(arguments.get("manager", "apt"), wanted)
@@ -276,24 +276,25 @@ def _of_switch(key: str, value: Any, manifest: Any) -> list[str]:
     except TypeError:
         return [f"{key}: {value!r}; allowed: true, false"]
     if key == "take_back" and is_on and manifest is None:
-        return ["take_back: needs a manifest, which says whose files are restored"]
+        return ["take_back: needs a manifest, which records the role whose files are restored"]
     return []
 
 
 def _of_state(state: Any, manifest: Any, wanted: Mapping[str, Any]) -> list[str]:
-    """Return what does not go with a state."""
+    """Return the arguments that a state excludes."""
     if state not in ("present", "absent"):
         return [f"state: {state!r}; allowed: present, absent"]
     if state == "present":
         return []
-    found = [
-        f"{key}: not with state: absent, which takes them away" for key in _LISTS if key != "units" and wanted[key]
+    found = [f"{key}: not with state: absent, which removes them" for key in _LISTS if key != "units" and wanted[key]]
+    return [
+        *found,
+        *([] if manifest else ["state: absent needs a manifest, which lists the files and units to remove"]),
     ]
-    return [*found, *([] if manifest else ["state: absent needs a manifest, which says what to take away"])]
 
 
 def _of_manager(manager: Any, wanted: Mapping[str, Any]) -> list[str]:
-    """Return what does not go with a package manager."""
+    """Return the arguments that a package manager excludes."""
     if manager not in ("apt", "dnf"):
         return [f"manager: {manager!r}; allowed: apt, dnf"]
     if manager == "apt":

@@ -28,7 +28,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """The action; it runs on the control node alone, where the cluster file and the tools are, and connects to nobody."""
+    """The action; it runs on the control node alone, with the cluster file and the tools, and connects to no machine."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -51,4 +51,4 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if report.findings:
             head = f"{counted(len(report.findings), 'finding')}:"
             return {**result, "failed": True, "msg": "\n".join([head, *map(str, report.findings)])}
-        return {**result, "msg": "; ".join(report.lines) or "nothing was to be simulated"}
+        return {**result, "msg": "; ".join(report.lines) or "no plane to simulate"}

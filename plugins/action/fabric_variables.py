@@ -12,13 +12,13 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_n
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """The action; it runs on the control node alone and connects to nobody."""
+    """The action; it runs on the control node alone and connects to no machine."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Compare what the command line says with the variables there are; an inventory may have others of its own."""
+        """Compare the variables of the command line with the existing ones; an inventory may have others."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         mistakes = unknown_variables(self._task.get_variable_manager().extra_vars)
         result.update(changed=False, failed=bool(mistakes), mistakes=mistakes)

@@ -85,7 +85,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return wanted
 
     def _narrow(self, result: dict[str, Any], listed: list[str]) -> None:
-        """Leave of the task's handlers those whose own files changed; the worker has its own copy of the task."""
+        """Keep the task's handlers for changed files; the worker has its own copy of the task."""
         if result.get("failed"):
             return
         names = result.get("notify") or []
@@ -97,7 +97,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
 
 class _Source:
-    """Where contents come from, for one task on one host."""
+    """Sources of contents, for one task on one host."""
 
     def __init__(self, action: ActionModule, task_vars: dict[str, Any]) -> None:
         self.renderer = Renderer(action._task, action._templar, action._loader, task_vars)

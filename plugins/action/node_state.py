@@ -35,7 +35,7 @@ RECORDS_RELEASE = "__verify_records_release"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """Ask the machine once, with the expectations of all roles."""
+    """Compare the machine once, with the expectations of all roles."""
 
     _VALID_ARGS = frozenset(("roles", "parts", "fail", "record_release", "sysroot"))
     _requires_connection = True
@@ -66,7 +66,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return self._judged(result, [*findings, *compared])
 
     def _roles(self) -> list[str]:
-        """Return the roles to compare: those of the task, else those of the tags of this run, else all."""
+        """Return the roles to compare: of the task, else of the tags of this run, else all."""
         given = self._task.args.get("roles")
         if given is not None:
             if unknown := [role for role in given if role not in (*expected.ROLES, expected.BEFORE_REBOOT)]:
@@ -117,7 +117,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return Contents(self, self._variables, None)  # then secrets are compared by owner and mode alone
 
     def _kept(self, cluster: Cluster) -> dict[str, Any]:
-        """Return what Slurm keeps for jobs beside the cluster file; nothing where it cannot be asked, which is found later."""
+        """Return the lines that Slurm keeps for jobs beside the cluster file; empty if Slurm does not answer, which is found later."""
         told = self._execute_module(
             module_name="bedplate.cluster.slurm_in_use",
             module_args=controller_files.in_use_arguments(cluster, read_back=True),

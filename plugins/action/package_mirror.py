@@ -36,14 +36,14 @@ _T = TypeVar("_T")
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """The action; it runs on the control node alone, where the cluster file and the secrets are, and connects to nobody."""
+    """The action; it runs on the control node alone, with the cluster file and the secrets, and connects to no machine."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
     _VALID_ARGS = frozenset(_OPTIONS)
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """List and mirror; every mistake comes in one error."""
+        """List and mirror; one error has all mistakes."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _unused, arguments = self.validate_argument_spec(_OPTIONS)
         try:
@@ -83,7 +83,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return order
 
     def _signer(self, order: build_mirror.Order, variables: dict[str, Any]) -> Signer | None:
-        """Return the mirror's key, made on first use; None where there is none and nothing is to be signed."""
+        """Return the mirror's key, made on first use; None if it does not exist and the mirror is not signed."""
         store = secrets_of(variables, self._templar, self._loader)
         if order.check or order.list_only:
             return signing.signer(store.text(cluster_mirror.SECRET)) if store.has(cluster_mirror.SECRET) else None

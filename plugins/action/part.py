@@ -57,7 +57,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             raise AnsibleActionFail(f"role {role}: {error.args[0] if error.args else error}") from None
 
     def _parts(self, decided: HostDecision) -> Iterable[tuple[str, Step]]:
-        """Yield the parts of this host among those that the task names."""
+        """Yield the parts of this host that the task names."""
         more = {key: value for key, value in self._task.args.items() if key not in _OWN}
         names = self._task.args.get("name") or []
         for name in [names] if isinstance(names, str) else names:
@@ -69,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 yield name, Step(_DEPLOY, chosen)
 
     def _steps(self, decided: HostDecision, when: str) -> Iterable[tuple[str, Step]]:
-        """Yield the steps of this host among those that the task names, in the order of the task."""
+        """Yield the steps of this host that the task names, in the order of the task."""
         for name in self._task.args.get(when) or ():
             for step in decided.decision.steps.get(name, ()):
                 if phases.runs_step(step, self._phases):
@@ -117,7 +117,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
 
 def _joined(done: Sequence[tuple[str, Step, Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return one result: that of the step that failed, else of the parts; `steps` has those of all others by name."""
+    """Return one result: of the failed step, else of the parts; `steps` has all others by name."""
     results = [one for _name, _step, one in done]
     parts = [one for _name, step, one in done if step.module == _DEPLOY]
     failed = results[-1:] if results and (results[-1].get("failed") or results[-1].get("unreachable")) else []

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Find what is wrong in variables, the fabric's plan and keys of repositories; documented in plugins/modules/role_variables.py."""
+"""Find mistakes in variables, the fabric's plan and keys of repositories; documented in plugins/modules/role_variables.py."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import plai
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
-    "no cluster file was read, so there is no machine to work on: the inventory has no *.bedplate.yml, or the warnings above say "
-    "what is wrong with it. In ansible.cfg, [inventory] any_unparsed_is_failed = true ends the command there"
+    "no cluster file was read, so there is no machine to work on: the inventory has no *.bedplate.yml, or the warnings above list "
+    "its mistakes. In ansible.cfg, [inventory] any_unparsed_is_failed = true ends the command there"
 )
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """The action; it runs on the control node alone and connects to nobody."""
+    """The action; it runs on the control node alone and connects to no machine."""
 
     TRANSFERS_FILES = False
     _requires_connection = False
@@ -195,7 +195,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
     def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the variables of the fabric's playbooks; one that only its own play can template is left out."""
+        """Return the variables of the fabric's playbooks, without a variable that only its own play can template."""
         given = {}
         for name in variable_values.NAMES:
             with suppress(AnsibleError):
@@ -213,7 +213,7 @@ class _Checker:
         self.mistakes: dict[str, list[str]] = {}
 
     def look(self, place: str, name: str, value: Any) -> None:
-        """Note what is wrong with a value."""
+        """Note the mistakes of a value."""
         if name not in self._specified:
             return
         known = (name, repr(value))

@@ -22,7 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import col
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """Judge the results of bedplate.cluster.node_state; it connects to nobody."""
+    """Judge the results of bedplate.cluster.node_state; connects to no machine."""
 
     TRANSFERS_FILES = False
     _VALID_ARGS = frozenset(("registered", "file"))
@@ -63,7 +63,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             raise AnsibleActionFail(f"verify_report: {error}") from None
 
     def _findings(self, cluster: Cluster | None, results: dict[str, Any]) -> tuple[list[Finding], str]:
-        """Return all findings, and what to say of the subnet managers where all is as planned."""
+        """Return all findings, and the line about the subnet managers if they are as planned."""
         services = cluster.services if cluster else Services((), (), (), (), ())
         found = collected.collected(results, services.controllers) + collected.unasked(results, services.controllers)
         managers = {host: results[host] for host in services.subnet_managers if results.get(host)}

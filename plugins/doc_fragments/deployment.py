@@ -30,14 +30,14 @@ options:
     default: []
   prune:
     description:
-      - Whether what this manifest has on record and C(files) lacks is removed. With V(false) it stays, for a task that brings files
+      - Whether files on record in this manifest that C(files) lacks are removed. With V(false) they stay, for a task that writes files
         before a later one with the same C(manifest) and the whole list removes what is out of use.
     type: bool
     default: true
   keep_below:
     description:
       - Absolute paths of directories. What is below them, this manifest has on record and C(files) lacks is not removed, for a run in which
-        something may still use it. A later task without them removes it.
+        a program may still use it. A later task without them removes it.
     type: list
     elements: str
     default: []
@@ -47,9 +47,9 @@ options:
         C(proof), the files, their owners and modes and the records of bedplate are restored, the units that ran before run on
         them again, and the task fails with both. Units that did not run before are stopped, and disabled if they were.
       - What was before is in C(take_back/<manifest>.json) of C(state_directory) until the change is proved. After a run that was
-        killed, the next one goes on from there; if it fails too, the state before the killed run is restored.
-      - A path that is no longer as the killed run wrote it was changed by somebody since. It is not restored, but left as this run found
-        it, and C(left_alone) names it. Units are then brought back to what they were when this run began.
+        killed, the next one continues there; if it fails too, the state before the killed run is restored.
+      - If a path differs from what the killed run wrote, another program or person changed it since. It stays as this run found
+        it, and C(left_alone) names it. Units then return to their state at the start of this run.
       - A run that succeeds with this C(manifest), with C(take_back) or without, ends the journal of a killed run; with C(prune=false) for
         its own C(files) alone.
       - Packages and C(sources) are not part of it. Needs C(manifest).
@@ -58,7 +58,7 @@ options:
   unchanged:
     description:
       - Path of a file -> SHA-256 of the content that C(files) were made from, such as RV(bedplate.cluster.slurm_in_use#module:compared). If
-        one of these files has another content now, or is gone, the task fails before it changes anything.
+        one of these files has other content now, or was removed, the task fails before it changes any file.
       - Tasks with the same C(manifest) wait for each other. So of two runs that have read the same files, one writes and the other fails.
     type: dict
     default: {}

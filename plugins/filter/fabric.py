@@ -27,7 +27,7 @@ Discoveries = Iterable[Mapping[str, Any]]
 
 @contextmanager
 def _filter_error(name: str) -> Iterator[None]:
-    """Turn what is wrong with a plan or with what was discovered into the filter's error."""
+    """Turn the mistakes of a plan or a discovery into the filter's error."""
     try:
         yield
     except (ValueError, re.error) as error:
@@ -48,7 +48,7 @@ def _tool_outputs(discoveries: object) -> list[ToolOutput]:
 
 
 def fabric_artefacts(path: object, directory: str, slurm_version: str | None = None) -> dict[str, Any]:
-    """Return the entries for bedplate.cluster.files, and what is odd in the plan."""
+    """Return the entries for bedplate.cluster.files, and the warnings about the plan."""
     cluster = cluster_of(path, "fabric_artefacts")
     with _filter_error("fabric_artefacts"):
         work = planned(cluster)
@@ -98,7 +98,9 @@ def fabric_discovered(
     cluster = cluster_of(path, "fabric_discovered")
     allowed = ("host", "storage", "group")
     if unknown := sorted(set(patterns) - set(allowed)):
-        raise AnsibleFilterError(f"fabric_discovered: {', '.join(unknown)} is no option; allowed: {', '.join(allowed)}")
+        raise AnsibleFilterError(
+            f"fabric_discovered: unknown option {', '.join(unknown)}; allowed: {', '.join(allowed)}"
+        )
     with _filter_error("fabric_discovered"):
         given = {name: str(pattern) for name, pattern in patterns.items() if pattern}
         found = comparison.discovered_topology(cluster, _tool_outputs(discoveries), slurm_version, **given)

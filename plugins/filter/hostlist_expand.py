@@ -11,7 +11,7 @@ short_description: Expand a Slurm hostlist into names
 description:
   - Returns the names of a hostlist in the order in which C(scontrol show hostnames) of Slurm 23.11 and later prints
     them; the last bracket counts fastest.
-  - A number is padded with zeros to the width of the low bound of its range. A name written twice comes twice.
+  - A number is padded with zeros to the width of the low bound of its range. A duplicate name is returned twice.
   - Unlike Slurm, it refuses unbalanced brackets, and blanks, signs and ranges without an upper bound in brackets;
     Slurm makes up a name there.
 positional: _input

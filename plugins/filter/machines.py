@@ -18,7 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.machine_fac
 
 
 def node(path: object, name: object) -> dict[str, Any]:
-    """Return what the cluster file says of one machine."""
+    """Return the facts of one machine in the cluster file."""
     cluster = cluster_of(path, "node")
     try:
         return machine_facts(cluster, cluster.machine(str(name)))
@@ -27,7 +27,7 @@ def node(path: object, name: object) -> dict[str, Any]:
 
 
 def nodes(path: object) -> list[dict[str, Any]]:
-    """Return what the cluster file says of every rack node."""
+    """Return the facts of every rack node in the cluster file."""
     return nodes_facts(cluster_of(path, "nodes"))
 
 

@@ -21,7 +21,7 @@ Choices = Mapping[str, Any]
 
 @contextmanager
 def _opensm_filter_error(name: str) -> Iterator[None]:
-    """Turn what is wrong with a plan or a choice into the filter's error."""
+    """Turn the mistakes of a plan or a choice into the filter's error."""
     try:
         yield
     except ValueError as error:

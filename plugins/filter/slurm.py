@@ -38,7 +38,7 @@ def slurm_daemons(path: object, in_use: controller_files.InUse = None) -> dict[s
 
 
 def slurm_expected(path: object, topology: str = "", in_use: Mapping[str, Any] | None = None) -> dict[str, object]:
-    """Return what slurmctld should report; `topology` as for `slurm_files`; `in_use` is an answer that was asked to read back."""
+    """Return what slurmctld should report; `topology` as for `slurm_files`; `in_use` is the answer of a controller, to read it back."""
     return role_result(path, "slurm_expected", lambda cluster: controller_files.expected(cluster, topology, in_use))
 
 
@@ -84,7 +84,7 @@ def slurm_topology(path: object, text: str, file: str) -> str:
     found += [f"no place for nodes of the cluster file: {fold(missing)}"] if missing else []
     if found:
         Display().warning(
-            f"{file} (slurm_controller_topology) has {'; '.join(found)}. Write it anew with playbooks/fabric_topology.yml, or edit it."
+            f"{file} (slurm_controller_topology) has {'; '.join(found)}. Write it again with playbooks/fabric_topology.yml, or edit it."
         )
     return told
 
@@ -99,7 +99,7 @@ def slurm_packages(path: object, names: Sequence[str], version: str = "") -> dic
 
 
 def slurm_refused_lines(message: object, path: object, files: Mapping[str, str]) -> str:
-    """Return what slurmctld said of refused files, with the lines that it names."""
+    """Return slurmctld's errors about refused files, with the lines that it names."""
     return refused_lines.explain(str(message), files, cluster_of(path, "slurm_refused_lines").path)
 
 
@@ -121,7 +121,7 @@ def slurm_file_entries(files: Mapping[str, str]) -> list[dict[str, str]]:
 def slurm_unproven(
     path: object, hostvars: Mapping[str, Mapping[str, Any]], in_force: Mapping[str, str] | None = None
 ) -> str:
-    """Return why options that name scripts must not come into force, or nothing.
+    """Return why options that name scripts must not be deployed, or nothing.
 
     A host where the installation failed has proved nothing. Without `in_force`, hosts that were not asked are no reason.
     """

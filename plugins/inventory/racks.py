@@ -9,16 +9,16 @@ name: racks
 short_description: Hosts and groups of a GPU cluster from one cluster file
 version_added: 0.1.0
 description:
-  - Reads a cluster file, C(*.bedplate.yml), and makes of it all hosts with their addresses, and the groups V(bedplate) (all machines),
+  - Reads a cluster file, C(*.bedplate.yml), and adds all hosts with their addresses, and the groups V(bedplate) (all machines),
     V(compute_nodes), V(gpu_nodes), V(gpu_software), V(rdma_nodes), V(model_<gpu model>),
     V(rack_<rack>), V(partition_<partition>), V(slurm_controllers),
     V(slurm_database), V(slurm_login), V(slurm_rest) and V(subnet_managers).
   - Group names are in small letters, and a C(-) in a name becomes C(_).
   - A host has one variable, C(ansible_host). The group V(all) has C(bedplate_cluster_file), C(bedplate_site) and C(bedplate_cluster).
-    What else there is to know of a host is a filter away, P(bedplate.cluster.node#filter), since every variable of every host is paid
+    Further facts of a host are a filter, P(bedplate.cluster.node#filter), since every variable of every host is paid
     for by every command.
   - All mistakes of a cluster file are reported at once, each with its line. They end the command, before another
-    plugin tries the file, unless C(any_unparsed_is_failed) is set to false; for that this plugin comes first in C(enable_plugins), or
+    plugin tries the file, unless C(any_unparsed_is_failed) is set to false; so this plugin is first in C(enable_plugins), or
     none of Ansible's own but V(auto) is before it.
   - All keys below these are in docs/cluster-file.md; docs/schema/cluster-file.schema.json is for editors.
   - Expressions in O(groups), O(keyed_groups) and O(compose) see what P(bedplate.cluster.node#filter) returns for each host.
@@ -49,11 +49,11 @@ options:
     type: dict
     required: true
   racks:
-    description: Racks by name; a hostlist stands for several alike, such as a[01-40].
+    description: Racks by name; a hostlist is several racks alike, such as a[01-40].
     type: dict
     required: true
   hosts:
-    description: "Machines that are no rack nodes: controllers, login nodes."
+    description: "Machines outside the racks: controllers, login nodes."
     type: dict
   services:
     description: Which hosts do what; names or hostlists.
@@ -139,7 +139,7 @@ _HEAD = 1 << 16
 
 
 def _names_this_plugin(path: str) -> bool:
-    """Tell whether a file says that it is for this plugin."""
+    """Return whether a file names this plugin."""
     try:
         with Path(path).open("rb") as file:
             return bool(_OWN.search(file.read(_HEAD)))
@@ -148,7 +148,7 @@ def _names_this_plugin(path: str) -> bool:
 
 
 def _ends_the_command() -> bool:
-    """Return whether a wrong cluster file ends the command: yes, unless somebody has said that no inventory does.
+    """Return whether a wrong cluster file ends the command: yes, unless the configuration excludes it.
 
     Installed as a collection there is no ansible.cfg that says so, and Ansible would go on without a host, with what five other plugins
     have to say of the file before and after its mistakes.
@@ -199,7 +199,7 @@ PRELOAD = Preload()
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Have Python look for no garbage meanwhile, nor afterwards among what is there then.
+    """Turn off Python's garbage collection meanwhile, and for the existing objects also afterwards.
 
     What is made stays to the end: to look for garbage in it again and again is half of the time now, and a tenth of what comes after.
     """
@@ -229,13 +229,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
         if _names_this_plugin(path):
             # What the other plugins say of it, each for itself, is that it is no inventory of theirs.
             self.display.warning(
-                f"{path} names this plugin, {self.NAME}, and is not read, for its name is none of a cluster file. "
+                f"{path} names this plugin, {self.NAME}, and is not read, because its name is not the name of a cluster file. "
                 f"Allowed: names that end in {' or '.join(SUFFIXES)}. Rename it."
             )
         return False
 
     def parse(self, inventory: InventoryData, loader: DataLoader, path: str, cache: bool = True) -> None:
-        """Add the hosts and groups of a cluster file; end the command where a wrong one is to end it."""
+        """Add the hosts and groups of a cluster file; end the command on a wrong file, unless configured otherwise."""
         super().parse(inventory, loader, path, cache)
         try:
             self._parse(path)
@@ -314,7 +314,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
             host.groups.append(group)
 
     def _construct(self, cluster: Cluster) -> None:
-        """Add what the user's own expressions say; they see what the filter node says of a host, and its variables."""
+        """Add the results of the user's own expressions; they see the facts of the filter node, and the host's variables."""
         # Ansible's own reading marks the expressions as templates to trust, with their lines. It is slow: only for these.
         self._read_config_data(cluster.path)
         strict = self.get_option("strict")

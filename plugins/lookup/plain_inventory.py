@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 """Lookup bedplate.cluster.plain_inventory."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: plain_inventory
-author: The bedplate authors
+author: The bedplate authors (!UNKNOWN)
 version_added: 0.2.0
 short_description: The cluster of an inventory without a cluster file
 description:

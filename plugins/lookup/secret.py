@@ -12,10 +12,10 @@ short_description: A secret of the cluster, as text
 description:
   - Returns a secret of the cluster from the control node, for use inside a template. The variable C(bedplate_secrets) gives it,
     or the secrets directory, where it is made when it does not exist yet and C(bedplate_secrets_make) is not false.
-  - In check mode none is made; a placeholder stands in, which is the same every time.
+  - In check mode no secret is made; a placeholder replaces it, the same every time.
   - A template with a secret needs C(sensitive) in M(bedplate.cluster.files), so that its content is shown nowhere.
   - A secret that is a whole file is better written with C(secret) in M(bedplate.cluster.files), the only way for bytes, and
-    the only one that refuses to replace the secrets of a running cluster when the directory was lost.
+    the only lookup that refuses to replace the secrets of a running cluster after the directory was lost.
 options:
   _terms:
     description: Names of secrets.
@@ -23,7 +23,7 @@ options:
     elements: str
     required: true
   length:
-    description: How many characters a new password is to have.
+    description: Number of characters of a new password.
     type: int
     default: 32
   directory:
@@ -50,7 +50,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: The secrets, in the order asked for.
+  description: The secrets, in the order of the names.
   type: list
   elements: str
 """

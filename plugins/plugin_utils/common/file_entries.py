@@ -44,7 +44,8 @@ def text_with_secrets(entry: Mapping[str, Any], secret: Callable[[str], str] | N
     """Return the content of an entry with the secrets that its `secrets` names in place of their marks."""
     text = str(entry["content"])
     for mark, name in (entry.get("secrets") or {}).items():
-        assert secret
+        if secret is None:
+            raise AssertionError("an entry with secrets has a reader of secrets")
         text = text.replace(str(mark), secret(str(name)))
     return text
 

@@ -114,7 +114,7 @@ def test_wrong_options_are_said():
     value = refusal("bedplate_cluster_file | bedplate.cluster.fabric_comparison(found, fail_on='warn')", found=found)
     assert [one for one in ("fail_on", "'warn'", "error", "warning", "notice", "never") if one not in value] == []
     option = refusal("bedplate_cluster_file | bedplate.cluster.fabric_discovered(found, hosts='x')", found=found)
-    assert [one for one in (": hosts ", " host,", "storage", "group") if one not in option] == []
+    assert [one for one in ("option hosts;", " host,", "storage", "group") if one not in option] == []
     version = refusal("bedplate_cluster_file | bedplate.cluster.fabric_artefacts('/srv', 'new')")
     assert re.search(r"'new' .*Slurm", version)
     sentences.check(SENTENCES, "wrong options", [value, option, version])

@@ -310,13 +310,13 @@ CLUSTER_FILE = Field(
             item=Field("a profile", "section", fields=_PROFILE),
         ),
         "racks": Field(
-            "Racks by name; a hostlist stands for several alike, such as a[01-40].",
+            "Racks by name; a hostlist is several racks alike, such as a[01-40].",
             "map",
             required=True,
             item=Field("a rack", "section", fields=_RACK),
         ),
         "hosts": Field(
-            "Machines that are no rack nodes: controllers, login nodes.",
+            "Machines outside the racks: controllers, login nodes.",
             "map",
             keys=Field("host", **HOST_NAME),
             item=Field("a host", "section", fields=_MACHINE),
