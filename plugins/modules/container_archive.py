@@ -10,15 +10,15 @@ module: container_archive
 short_description: Fetch a file by URL and keep it only with its checksum
 version_added: 0.1.0
 description:
-  - A file that is there with its checksum needs no network. Another one is replaced by what comes from the URL, if that has the checksum.
-  - Unlike M(ansible.builtin.get_url) it predicts in check mode without asking the URL, and makes the directory.
+  - A file with this checksum needs no network. Any other file is replaced by the download, if the download has the checksum.
+  - Unlike M(ansible.builtin.get_url) it predicts in check mode without a connection to the URL, and creates the directory.
 options:
   path:
     description: The file on the node.
     type: path
     required: true
   url:
-    description: Where it comes from.
+    description: Its origin.
     type: str
     required: true
   sha256:
@@ -41,7 +41,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-changed_files: {description: 'The file, where it was fetched or is to be.', type: list, elements: str, returned: success}
+changed_files: {description: 'The file, if it was fetched, or would be in check mode.', type: list, elements: str, returned: success}
 """
 
 import shutil

@@ -1,17 +1,17 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Install Debian packages that come as files, each with its checksum, in one transaction."""
+"""Install Debian packages from files, each with its checksum, in one transaction."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: container_debs
-short_description: Install Debian packages that come as files, each with its checksum, in one transaction
+short_description: Install Debian packages from files, each with its checksum, in one transaction
 version_added: 0.1.0
 description:
-  - For packages that are in no repository, such as enroot's releases. Files that depend on one another are installed together, what
-    else they depend on comes from the repositories.
+  - For packages outside all repositories, such as enroot's releases. Files that depend on one another are installed together;
+    their other dependencies are installed from the repositories.
   - No file is installed unless all of them have the checksum that was stated.
 options:
   archives:
@@ -24,7 +24,7 @@ options:
       sha256: {description: Its SHA-256., type: str, required: true}
 author: The bedplate authors (!UNKNOWN)
 attributes:
-  check_mode: {support: full, description: 'A file that is not there yet counts as one to be installed, and RV(unchecked) says so.'}
+  check_mode: {support: full, description: 'A missing file counts as a package to install, and RV(unchecked) has it.'}
   diff_mode: {support: none, description: It has no diff.}
 """
 
@@ -37,7 +37,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-installed: {description: 'What was installed, or is to be.', type: list, elements: str, returned: success}
+installed: {description: 'Packages that were installed, or would be in check mode.', type: list, elements: str, returned: success}
 unchecked: {description: What check mode could not look into yet., type: list, elements: str, returned: success}
 """
 
@@ -63,7 +63,7 @@ def main() -> None:
     files = [(Path(one["path"]), str(one["sha256"])) for one in module.params["archives"]]
     absent = [str(path) for path, _unused in files if not path.exists()]
     if absent and module.check_mode:
-        module.exit_json(changed=True, installed=[], unchecked=[f"{path} is not there yet" for path in absent])
+        module.exit_json(changed=True, installed=[], unchecked=[f"{path} does not exist yet" for path in absent])
     try:
         lacks = missing_packages(files)
         if lacks and not module.check_mode:

@@ -1,18 +1,18 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Build pyxis against the Slurm that is installed, and again when that is another one."""
+"""Build pyxis against the installed Slurm, and again when Slurm is upgraded."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: container_pyxis
-short_description: Build pyxis against the Slurm that is installed, and again when that is another one
+short_description: Build pyxis against the installed Slurm, and again when Slurm is upgraded
 version_added: 0.1.0
 description:
-  - Verifies the checksum of the archive, unpacks it into a directory of its own, compiles it against the installed headers of Slurm
-    and puts the plugin into C(lib/slurm) of O(prefix). Any of this failing leaves the plugin that was there.
-  - On record is of which archive and for which release of Slurm it was built, so that a second run compiles nothing and one after an
+  - Verifies the checksum of the archive, unpacks it into its own directory, compiles it against the installed headers of Slurm
+    and puts the plugin into C(lib/slurm) of O(prefix). If one of these steps fails, the old plugin stays.
+  - The machine records the archive and the release of Slurm of each build. So a second run compiles nothing, and a run after an
     upgrade of Slurm compiles again.
   - Headers of another release than Slurm's are refused, for Slurm would refuse the plugin.
 options:
@@ -50,8 +50,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plugin: {description: The plugin., type: str, returned: success}
-slurm: {description: 'The release of Slurm that is installed, empty where none is.', type: str, returned: success}
-message: {description: 'Why it was built, or is to be; empty where it is as wanted.', type: str, returned: success}
+slurm: {description: 'The release of the installed Slurm, empty without one.', type: str, returned: success}
+message: {description: 'Reason of the build; empty if no build is needed.', type: str, returned: success}
 slurmd: {description: 'Whether slurmd runs here, which loads plugins when it starts.', type: bool, returned: success}
 """
 

@@ -1,20 +1,20 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Set keys in the settings of container engines, and restart those that run nothing."""
+"""Set keys in the settings of container engines, and restart idle engines."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: container_settings
-short_description: Set keys in the settings of container engines, and restart those that run nothing
+short_description: Set keys in the settings of container engines, and restart idle engines
 version_added: 0.1.0
 description:
   - Sets single keys in JSON and TOML files that belong to the site, such as C(/etc/docker/daemon.json). All other keys stay, in TOML
     also comments and order.
   - Each changed text is judged by the engine itself, where it can, before it replaces the file.
-  - An engine whose daemon was started before its settings changed is restarted when it runs no container. One that runs something
-    goes on as it is, and O(note) says so until it has been restarted.
+  - An engine whose daemon was started before its settings changed is restarted if it runs no container. A busy engine
+    keeps running with the old settings, and O(note) names it until it has been restarted.
 options:
   settings:
     description: The files.
@@ -22,14 +22,14 @@ options:
     elements: dict
     required: true
     suboptions:
-      path: {description: The file. It is made where there is none., type: path, required: true}
+      path: {description: The file. It is created if it is missing., type: path, required: true}
       format: {description: How it is written., type: str, choices: [json, toml], required: true}
       values: {description: 'Keys with their values; a mapping is an object or a table, a list has texts.', type: dict, required: true}
       validate: {description: 'Command, word by word, that judges the file in place of C(%s).', type: list, elements: str, default: []}
       unit: {description: Unit of the engine's daemon., type: str}
       engine: {description: The engine., type: str, choices: [docker, containerd, crio]}
   note:
-    description: File that says which daemons still have to be restarted and why; it is there only as long as one has to be.
+    description: File with the daemons that need a restart, and the reasons; removed when no daemon needs one.
     type: path
     default: /run/bedplate/reboot-wanted/container_runtime
   state_directory:
@@ -59,7 +59,7 @@ EXAMPLES = r"""
 RETURN = r"""
 changed_files: {description: Files that were changed., type: list, elements: str, returned: success}
 changes: {description: Daemons that were restarted., type: list, elements: str, returned: success}
-waiting: {description: What goes on with older settings., type: list, elements: str, returned: success}
+waiting: {description: Daemons that still run with older settings., type: list, elements: str, returned: success}
 """
 
 import time
@@ -166,7 +166,7 @@ class ContainerSettings:
             )
 
     def note(self) -> None:
-        """Say for others what waits; the file lies in memory, so that a reboot takes it away."""
+        """Note the waiting daemons; the file is in memory, so a reboot removes it."""
         path = Path(self.module.params["note"])
         before = read(path)
         if reboot_notes.note(path, "\n".join(self.waiting), self.module.check_mode):

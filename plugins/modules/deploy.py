@@ -1,28 +1,28 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Bring packages, files and units of a part of a role to a machine: what runs on the machine of the action plugin of that name."""
+"""Deploy packages, files and units of a part of a role on a machine: the half that runs on the machine."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: deploy
-short_description: Bring the packages, files and systemd units of a part of a role to a machine in one task
+short_description: Deploy packages, files and systemd units of a part of a role on a machine in one task
 version_added: 0.1.0
 description:
   - First the repositories and packages, then the files, then the units, so that nothing runs before its files are there.
-  - When nothing is to be installed it is one connection to the machine and one module, whatever the number of items; each
+  - If no package is installed, it is one connection to the machine and one module for any number of items; each
     repository is a module more, and one for what reads them. Packages are compared with dpkg's or rpm's records; only when one is
     missing there is the list left to M(ansible.builtin.apt) or M(ansible.builtin.dnf), as one transaction.
-  - All mistakes in the arguments are one error, and no connection is made. What is in O(repositories) is judged by its own module.
+  - All mistakes in the arguments are one error, and no connection is made. O(repositories) are checked by their own module.
   - A unit whose C(restart_after) names a file that was written is restarted, in whichever run it was written, so also
     when a run ended between files and units. Handlers are Ansible's, which runs none for a task that failed.
 options:
   manager:
     description:
-      - What installs packages here. The other one is never asked.
-      - With V(dnf), which is dnf 4, versions are those of rpm, C(epoch:version-release); without an epoch that of any is meant. An entry
-        of O(packages) with a version is brought to it in whichever direction, with the signature of every package checked as its
+      - The package manager. The other one is never called.
+      - With V(dnf), which is dnf 4, versions are in rpm's form, C(epoch:version-release); a version without an epoch matches any. An entry
+        of O(packages) with a version is upgraded or downgraded to it, with the signature of every package checked as its
         repository says. Packages are kept there by lines for dnf's versionlock among O(sources), as a block of
         C(/etc/dnf/plugins/versionlock.list); its plugin is installed first where that file is missing. C(dnf versionlock list) shows
         them. O(hold) and O(repositories) are apt's alone.
@@ -34,44 +34,44 @@ options:
     type: str
   state:
     description:
-      - With V(absent) what an earlier task with this O(manifest) brought is taken away, in the opposite order. First O(units) are brought
-        to the state that is told here, such as stopped and not enabled, while their files are still there; then files, sources, holds and
+      - With V(absent) the work of earlier tasks with this O(manifest) is undone, in the opposite order. First O(units) get
+        the state that this task names, such as stopped and not enabled, while their files still exist; then files, sources, holds and
         locks go as if their lists were empty. Packages stay, as do O(repositories).
-      - Where this manifest has nothing on record nothing is done, and nothing to a unit either, which is somebody else's then.
+      - If this manifest has nothing on record, the task changes nothing, not even units, which may belong to another program.
       - Needs O(manifest), and takes neither packages nor files.
     type: str
     choices: [present, absent]
     default: present
   sources:
     description:
-      - Files that the package manager reads, such as repositories, their keys and preferences, or that are there before a package is, as
+      - Files that the package manager reads, such as repositories, their keys and preferences, or that a package needs before it, as
         O(bedplate.cluster.files#module:files). They are written before packages are looked at. Needs O(manifest).
-      - Each costs less than an entry of O(repositories), which is a module of its own.
+      - Each costs less than an entry of O(repositories), which runs a separate module.
     type: list
     elements: dict
     default: []
   packages:
     description:
-      - Packages as M(ansible.builtin.apt) takes them. One that is installed is not upgraded, unless a version is named.
+      - Packages as M(ansible.builtin.apt) takes them. An installed package is not upgraded, unless a version is named.
       - With O(manager=dnf) as C(name) or C(name=version), where a version may end with C(*).
     type: list
     elements: str
     default: []
   hold:
     description:
-      - Names of packages that nothing but this task is to change, as C(apt-mark hold) does it. They are brought to the version in
-        O(packages) in whichever direction. Those that this manifest once held and no longer names are let go.
+      - Names of packages that only this task may change, as with C(apt-mark hold). They are upgraded or downgraded to the version in
+        O(packages). Packages that this manifest once held and no longer names are released.
       - Needs O(manifest).
     type: list
     elements: str
     default: []
   follow:
     description:
-      - Packages that go with O(packages) and come as dependencies of them or of others, as C(name=version), or as C(name) where any
-        version will do. C(name) may be a pattern as in a shell, V(*-12-9) for one. What is installed of them is brought to this version,
-        and held as O(hold) are, also what this very task installed; where nothing is, nothing is done.
-      - With O(manager=dnf) those without a version are locked at the one that is installed, and let go while O(packages) are brought to
-        other versions; those with a version are to be locked by O(sources).
+      - Packages that match O(packages) and are dependencies of them or of others, as C(name=version), or as C(name) for any
+        version. C(name) may be a pattern as in a shell, V(*-12-9) for one. Installed packages of this list are changed to this version,
+        and held as O(hold) are, also if this very task installed them; packages that are not installed stay so.
+      - With O(manager=dnf) packages without a version are locked at the installed version, and released while O(packages) change to
+        other versions; O(sources) must lock packages with a version.
     type: list
     elements: str
     default: []
@@ -86,7 +86,7 @@ options:
     default: [packages, files, services]
   fixed:
     description:
-      - Packages that this task installs, and never brings from one version to another. Where one of them is installed in another version,
+      - Packages that this task installs, and never changes to another version. If one of them is installed in another version,
         the task fails before anything changes, in check mode too. Epochs are not compared.
       - Of apt alone.
     type: dict
@@ -96,8 +96,8 @@ options:
       advice: {description: What to do about another version., type: str, default: ''}
   start_installed:
     description:
-      - Whether packages may start their daemons when they are installed. V(false) where they are to find their files first;
-        O(units) starts them. Those of rpm start none.
+      - Whether packages may start their daemons when they are installed. V(false) if daemons need their files first;
+        O(units) starts them. Packages of rpm start none.
     type: bool
     default: true
   files:
@@ -121,8 +121,8 @@ author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode:
     support: full
-    description: Predicts what a run does, also on a machine that has none of the packages yet. What a repository offers that
-      is not there yet cannot be told, and RV(unchecked) says so; nor can a restart for a program that comes with a new version.
+    description: Predicts a run, also on a machine that lacks the packages. The content of a repository that
+      is not configured yet cannot be predicted, and RV(unchecked) lists it; neither can a restart for a new version of a program.
   diff_mode: {support: full, description: The diffs of packages and files and of the state of the units.}
 """
 
@@ -195,7 +195,7 @@ _PHASES = ["packages", "files", "services"]
 
 
 class _PartError(Exception):
-    """A part failed after files were written, which the result is to show."""
+    """A part failed after files were written; the result shows them."""
 
     def __init__(self, text: str, files: dict[str, Any]) -> None:
         super().__init__(text)
@@ -251,7 +251,7 @@ def main() -> None:
 
 
 def _run(module: AnsibleModule) -> dict[str, Any]:
-    """Return the result of the module, or what the action plugin is to hand to apt or dnf before it comes again."""
+    """Return the result of the module, or the work that the action plugin passes to apt or dnf before it calls again."""
     if module.params["state"] == "absent":
         return _take_away(module)
     _refuse_other_versions(module)
@@ -291,7 +291,7 @@ def _packages(module: AnsibleModule) -> DeployedPackages:
 
 
 def _sources(module: AnsibleModule) -> dict[str, Any]:
-    """Bring what the package manager reads."""
+    """Write the files that the package manager reads."""
     payload = module.params["sources_payload"]
     if payload is None:
         return {"changed": False}
@@ -305,13 +305,13 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
 
 
 def _apply(module: AnsibleModule) -> dict[str, Any]:
-    """Bring files and units, one run after the other, if what the caller has read is still there."""
+    """Deploy files and units, one run after the other, if the files that the caller has read still exist."""
     directory, manifest = Path(module.params["state_directory"]), module.params["manifest"]
     with one_at_a_time(directory, manifest) if manifest and not module.check_mode else nullcontext():
         if found := changed_since(module.params["unchanged"]):
             them = "it" if len(found) == 1 else "them"
-            text = f"{', '.join(found)} changed after this run compared {them} with what is wanted: another run, or a person."
-            module.fail_json(msg=f"{text} Nothing is written. See what changed there, and run again.", **_nothing())
+            text = f"{', '.join(found)} changed after this run compared {them} with the cluster file: another run, or a person."
+            module.fail_json(msg=f"{text} Nothing is written. Look at the change, and run again.", **_nothing())
         return _brought(module, directory)
 
 
@@ -349,7 +349,7 @@ def _settle(module: AnsibleModule, directory: Path, transaction: Transaction | N
 
 
 def _transaction(module: AnsibleModule, directory: Path) -> Transaction | None:
-    """Return the change that can be taken back, where the task asks for one."""
+    """Return the change that can be undone, if the task sets `take_back`."""
     if not module.params["take_back"] or not _chosen(module, "files"):
         return None
     units = read_units(module.params["units"])[0]
@@ -357,7 +357,7 @@ def _transaction(module: AnsibleModule, directory: Path) -> Transaction | None:
 
 
 def _joined(module: AnsibleModule, parts: Sequence[dict[str, Any]], held: Held) -> dict[str, Any]:
-    """Return the result of all parts, of which the last are the units; what stands in nobody's way is a warning."""
+    """Return the result of all parts, units last; a finding that stops no part is a warning."""
     for text in [text for part in parts for text in part.pop("problems")]:
         module.warn(text)
     result = {key: value for part in parts for key, value in part.items()}
@@ -370,12 +370,12 @@ def _joined(module: AnsibleModule, parts: Sequence[dict[str, Any]], held: Held) 
 
 
 def _take_away(module: AnsibleModule) -> dict[str, Any]:
-    """Bring the units, then take away what the manifest has on record. In this order: a unit without its file stays enabled."""
+    """Apply the units, then remove the files on record of the manifest. In this order: a unit without its file stays enabled."""
     directory, manifest = Path(module.params["state_directory"]), module.params["manifest"]
     names = [manifest, f"{manifest}.sources", f"{manifest}.follow"]
     owners = {owner for record in load(directory).values() for owner in record.manifests}
     if not owners & set(names) and not Holds(directory).of(manifest):
-        notes = [f"{manifest} has brought nothing here"]
+        notes = [f"{manifest} has nothing on record here"]
         return _joined(module, [{**_nothing(), "changes": [], "actions": [], "notes": notes}], Held([], []))
     units = _units(module, directory, _nothing())
     files = [_written(module, name, []) for name in names]
@@ -412,7 +412,7 @@ def _held(module: AnsibleModule, files: dict[str, Any]) -> Held:
 
 
 def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
-    """Have dnf keep what follows as it is; with apt a hold does that."""
+    """Lock the following packages with dnf; with apt a hold does that."""
     block = _packages(module).locks(followers)
     return _nothing() if block is None else _written(module, f"{module.params['manifest']}.follow", block)
 

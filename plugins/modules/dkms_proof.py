@@ -1,30 +1,30 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Prove that the kernel module of a DKMS package compiles, before the package replaces the one that works."""
+"""Prove that the kernel module of a DKMS package compiles, before the package replaces a working one."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: dkms_proof
-short_description: Prove that the kernel module of a DKMS package compiles, before the package replaces the one that works
+short_description: Prove that the kernel module of a DKMS package compiles, before the package replaces a working one
 version_added: 0.1.0
 description:
-  - Fetches the package, unpacks it into a directory of its own and has DKMS compile it there for the kernel that boots next. Packages,
+  - Fetches the package, unpacks it into its own directory and compiles it with DKMS for the kernel that boots next. Packages,
     modules and DKMS's own trees of the machine stay as they are, also when the compiler fails.
-  - With O(manager=apt) it installs the headers of that kernel first, where they are missing. DKMS builds nothing then, for it would build
-    the driver that is to be replaced, which need not compile for that kernel, and leave apt's packages half configured.
-  - The package builds it for the kernel that runs as well. Where that is another one with headers, and the package is not installed yet, it
-    has to compile for it, too.
+  - With O(manager=apt) it installs the headers of that kernel first, if they are missing. DKMS builds nothing then, because it would
+    build the old driver, which need not compile for that kernel, and leave apt's packages half configured.
+  - The package builds it for the running kernel as well. If that is another kernel with headers, and the package is not installed yet, the
+    module must compile for it, too.
   - Where the driver is installed already, and DKMS has not built it for that kernel, which is installed as well, it is built and installed
     for it once it is proven.
   - What was proven is on record, by package, kernel and the version of its headers, so that a second run compiles nothing.
-  - When it does not compile, the module fails with the compiler's first error line, and headers are all that has come.
+  - If it does not compile, the module fails with the compiler's first error line, and has installed only headers.
 options:
   manager:
     description:
-      - What fetches the package. With V(dnf) it is C(dnf download), from repositories of the name C(bedplate-*) alone, whose lists are
-        signed; locks and module streams, which are those of the driver that runs, do not count.
+      - Program that fetches the package. With V(dnf) it is C(dnf download), from repositories C(bedplate-*) alone, whose lists are
+        signed; locks and module streams of the running driver do not count.
     type: str
     choices: [apt, dnf]
     default: apt
@@ -45,11 +45,11 @@ options:
     type: str
     required: true
   kernel:
-    description: The kernel, such as V(6.12.117+deb13-amd64), which may be one that is not installed yet. By default the one that boots
-        next, as C(/boot) and GRUB's settings, its menu and what it has saved tell; where they do not, the kernel has to be stated.
+    description: The kernel, such as V(6.12.117+deb13-amd64); it may be missing. By default the kernel that boots
+        next, which C(/boot) and GRUB's settings, menu and environment decide; if they do not, state the kernel.
     type: str
   compile:
-    description: Whether to prove it. V(false) is for who wants headers and module brought for the kernel, and nothing proven.
+    description: Whether to prove it. V(false) only installs headers and module for the kernel.
     type: bool
     default: true
   state_directory:
@@ -58,7 +58,7 @@ options:
     default: /var/lib/bedplate
 author: The bedplate authors (!UNKNOWN)
 attributes:
-  check_mode: {support: full, description: 'Says whether it would have to be compiled, and compiles nothing.'}
+  check_mode: {support: full, description: 'Reports whether a compilation is needed, and compiles nothing.'}
   diff_mode: {support: none, description: It has no diff.}
 notes:
   - DKMS and a compiler must be installed; with O(manager=dnf) the kernel's headers as well.
@@ -112,7 +112,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
         raise
     what = f"{asked['name']} {asked['module_version']}"
-    known = f"{what} is known to compile" if asked["compile"] else f"{what} was not compiled, as asked,"
+    known = f"{what} is known to compile" if asked["compile"] else f"{what} was not compiled (compile: false)"
     module.exit_json(changed=bool(done), kernel=kernel, message=f"{'; '.join(done) or known} for kernel {kernel}")
 
 

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Runs C(ibnetdiscover) on the host, once for each plane, or C(lldpctl), or reads what they printed before. Returns the texts, with
     how much is in each. P(bedplate.cluster.fabric_comparison#filter) compares them with the plan.
-  - Planes that no cable joins are subnets of their own; each needs an adapter of the host in it. Without O(ports), C(ibnetdiscover)
+  - Planes that no cable joins are separate subnets; each needs an adapter of the host in it. Without O(ports), C(ibnetdiscover)
     takes the first active port.
   - What C(ibnetdiscover) complains of is kept with the text, since nodes that did not answer look like cables that are missing.
   - C(ibnetdiscover) needs root. Changes nothing.
@@ -27,7 +27,7 @@ options:
       ca: {description: "The adapter, such as V(mlx5_0).", type: str}
       port: {description: Its port., type: int}
   lldp:
-    description: Ask C(lldpctl) for the host's neighbours, for RoCE, and C(ibnetdiscover) for nothing.
+    description: Read the host's neighbours from C(lldpctl), for RoCE, and run no C(ibnetdiscover).
     type: bool
     default: false
   name:
@@ -35,9 +35,9 @@ options:
     type: str
   path:
     description:
-      - Files to read, and nothing is asked. Each holds what C(ibnetdiscover) printed, in any of its forms, or what
+      - Files to read in place of running commands. Each holds what C(ibnetdiscover) printed, in any of its forms, or what
         C(lldpctl -f json) did. JSON may also be an object, box to answer.
-      - A file of one answer of C(lldpctl) is named after the box that was asked.
+      - A file with one answer of C(lldpctl) is named after its box.
     type: list
     elements: path
   normalised:
@@ -131,7 +131,7 @@ class FabricReader:
         return [ToolOutput(name, f"{outcome.stdout.rstrip()}\n{tail}\n" if tail else outcome.stdout)]
 
     def live(self) -> list[ToolOutput]:
-        """Ask the tools of this host."""
+        """Run the tools of this host."""
         if self.module.params["lldp"]:
             name = self.module.params["name"] or socket.gethostname().split(".")[0]
             return self.run(name, "lldpctl", "-f", "json")
@@ -155,7 +155,7 @@ class FabricReader:
         return found
 
     def described(self, output: ToolOutput) -> dict[str, Any]:
-        """Return a text with what is in it; what is of no use is said."""
+        """Return a text with its content; a text without use is reported."""
         result: dict[str, Any] = {"name": output.name, "kind": output.kind, "text": output.text}
         try:
             if output.kind == INFINIBAND:

@@ -10,12 +10,12 @@ module: fabric_simulation
 short_description: Prove the files of a fabric on a simulated one
 version_added: 0.1.0
 description:
-  - Makes the planned fabric of a cluster file with ibsim, lets real OpenSM route it with the files it is to have, and compares what it
-    does with the plan. That is SUBNET UP, no error in the log, the routing engine asked for in effect, every HCA reached, every link
+  - Builds the planned fabric of a cluster file with ibsim, routes it with real OpenSM and the planned files, and compares the
+    result with the plan. That is SUBNET UP, no error in the log, the requested routing engine in effect, every HCA reached, every link
     used evenly, no credit loop, and P_Keys and virtual lanes read back.
-  - A real slurmctld is asked about Slurm's topology, too.
+  - A real slurmctld reads Slurm's topology, too.
   - A finding names what in the plan explains it, if anything does. Without findings the files are proved.
-  - It runs on the control node, in scratch directories that are gone afterwards. Changes nothing, and needs no root.
+  - It runs on the control node, in scratch directories that are removed afterwards. Changes nothing, and needs no root.
   - Needs C(opensm), C(ibsim-utils), C(infiniband-diags), C(ibutils), and for the topology C(slurmctld) and C(slurm-client).
 options:
   cluster_file:
@@ -24,8 +24,8 @@ options:
     required: true
   opensm:
     description:
-      - Prove the masters' files as the role P(bedplate.cluster.opensm#role) deploys them with these variables of it, in place of those
-        that C(playbooks/fabric.yml) writes. GUIDs have to be on record, and Slurm's topology is not looked at.
+      - Prove the masters' files as the role P(bedplate.cluster.opensm#role) deploys them with these variables, in place of the files
+        that C(playbooks/fabric.yml) writes. GUIDs must be on record, and Slurm's topology is not compared.
       - Keys among the options, such as C(sm_key), are left out.
     type: dict
     suboptions:
@@ -57,13 +57,13 @@ EXAMPLES = r"""
 RETURN = r"""
 msg: {description: The outcome in a line or all findings., type: str, returned: always}
 findings:
-  description: What is not as planned, with the fields that RV(bedplate.cluster.node_state#module:findings) has.
+  description: Differences from the plan, with the fields that RV(bedplate.cluster.node_state#module:findings) has.
   type: list
   elements: dict
   returned: always
   sample: [{kind: engine, severity: error, where: plane rail0, expected: the routing engine ftree, found: minhop, remedy: "cause: ..."}]
 planes:
-  description: What OpenSM made of each plane.
+  description: OpenSM's result for each plane.
   type: list
   elements: dict
   returned: always

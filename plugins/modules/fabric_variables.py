@@ -11,8 +11,8 @@ short_description: Refuse variables of the command line that no playbook of the 
 version_added: 0.1.0
 description:
   - Ansible ignores a misspelt variable, so C(-e fabric_failon=never) would do nothing. This action fails with every variable of the
-    command line that begins with C(fabric_) and is none of those in docs/fabric.md.
-  - What inventories have is not looked at. It runs on the control node, connects to nobody, and changes nothing.
+    command line that begins with C(fabric_) and is missing in docs/fabric.md.
+  - Variables of inventories are not checked. It runs on the control node, connects to no machine, and changes nothing.
 options: {}
 author: The bedplate authors (!UNKNOWN)
 attributes:
@@ -24,7 +24,7 @@ seealso:
 EXAMPLES = r"""
 - name: Refuse misspelt variables
   bedplate.cluster.fabric_variables:
-# => fabric_failon is no variable of the playbooks of the fabric; did you mean fabric_fail_on?
+# => fabric_failon is not a variable of the playbooks of the fabric; did you mean fabric_fail_on?
 """
 
 RETURN = r"""

@@ -15,9 +15,9 @@ description:
     half written, and no secret is readable by others, not for an instant.
   - All files with O(files[].validate) are validated before anything is written. When one is refused, nothing of the call is
     written.
-  - What was written is recorded on the node in C(/var/lib/bedplate/files.json). What this manifest once wrote and no longer
-    wants is removed. A path that several manifests want goes when the last one drops it. A file that was changed by hand
-    since, a directory that is not empty, and what was there before bedplate are kept.
+  - Every written path is recorded on the node in C(/var/lib/bedplate/files.json). A path that this manifest once wrote and no longer
+    names is removed. A path of several manifests is removed when the last one drops it. A file that was changed by hand
+    since, a directory that is not empty, and everything older than bedplate are kept.
   - A run that changes nothing writes nothing.
 options:
   manifest:
@@ -36,9 +36,9 @@ options:
         required: true
       state:
         description:
-          - What the path is to be. A path that is no longer wanted is left out of the list.
-          - V(block) puts O(files[].content) between two marks into a file of somebody else, which must be there and keeps its
-            owner and mode. Left out, the lines are taken out again.
+          - Kind of the path. Leave a path out of the list to remove it.
+          - V(block) puts O(files[].content) between two marks into another program's file, which must exist and keeps its
+            owner and mode. If the entry is removed, the lines are removed.
         type: str
         choices: [file, directory, link, block]
         default: file
@@ -61,11 +61,11 @@ options:
           - V(true) marks a content from elsewhere as sensitive.
         type: raw
       kind:
-        description: What a new secret is to be. C(munge_key) and C(jwt_key) are V(bytes), others V(password).
+        description: Kind of a new secret. C(munge_key) and C(jwt_key) are V(bytes), others V(password).
         type: str
         choices: [password, bytes]
       length:
-        description: How many characters or bytes a new secret is to have. C(munge_key) has 1024, others 32.
+        description: Number of characters or bytes of a new secret. C(munge_key) has 1024, others 32.
         type: int
       used_by:
         description:
@@ -74,7 +74,7 @@ options:
         type: list
         elements: str
       secrets:
-        description: Marks in O(files[].content), each with the name of the secret that replaces it. None of these is made.
+        description: Marks in O(files[].content), each with the name of the secret that replaces it. These secrets are never made.
         type: dict
       sensitive:
         description: Show the content nowhere, not in diffs either.
@@ -85,8 +85,8 @@ options:
         type: str
       after:
         description:
-          - A regular expression. A new block goes after the last line that matches, or to the end of the file. A block that is
-            there already stays where it is.
+          - A regular expression. A new block is added after the last line that matches, or at the end of the file. An existing block
+            keeps its place.
         type: str
       owner:
         description: Name or number. By default C(root), or who runs the module when that is not root.
@@ -102,9 +102,9 @@ options:
         type: str
       scope:
         description:
-          - V(cluster) renders a template once in a run, by the host that comes first, for all of them.
+          - V(cluster) renders a template once in a run, by the first host, for all of them.
           - Variables of a host or of a group other than C(all), facts, registered results and C(template_destpath) are then
-            not there.
+            undefined.
         type: str
         choices: [host, cluster]
         default: host

@@ -11,32 +11,32 @@ short_description: Read what a machine has of GPUs, NVSwitches and their driver
 version_added: 0.1.0
 description:
   - Reads GPUs and NVSwitches by PCI address, the loaded driver and its user space, the modules on disk for each kernel, and the state
-    of Secure Boot from sysfs, /proc and links, and asks C(nvidia-smi) for persistence, MIG, ECC and fabric state.
-  - What is not known is null, never 0 and never left out, and RV(gpu.problems) says why. The minor number of a GPU is read, and never
+    of Secure Boot from sysfs, /proc and links, and runs C(nvidia-smi) for persistence, MIG, ECC and fabric state.
+  - An unknown value is null, never 0 and never left out, and RV(gpu.problems) has the reason. The minor number of a GPU is read, and never
     taken from the order of the PCI addresses.
-  - A driver that hangs does not hang this module. What has not answered in time is left behind, and C(nvidia-smi) is not asked where
-    the driver's files did not answer already.
-  - With O(proof) it asks the package manager and DKMS as well, and reads C(/boot) and the boot loader's settings.
-  - Judges nothing, fails for nothing that it finds, and sets no variables. Changes nothing but that C(nvidia-smi) may create device
+  - A driver that hangs does not hang this module. A command that has not answered in time is left behind, and C(nvidia-smi) does not run
+    if the driver's files did not answer already.
+  - With O(proof) it queries the package manager and DKMS as well, and reads C(/boot) and the boot loader's settings.
+  - Judges nothing, fails for no state that it finds, and sets no variables. The only change is that C(nvidia-smi) may create device
     files, as for any user.
 options:
   sysroot:
-    description: Where the root of the machine is. C(nvidia-smi) is asked only with V(/).
+    description: Root directory of the machine. C(nvidia-smi) runs only with V(/).
     type: path
     default: /
   query:
-    description: Whether to ask C(nvidia-smi), where a driver is loaded.
+    description: Whether to run C(nvidia-smi), if a driver is loaded.
     type: bool
     default: true
   early_file:
-    description: A file that an initramfs takes along; RV(gpu.initramfs_before) names those that were made before it.
+    description: A file that an initramfs contains; RV(gpu.initramfs_before) names older images.
     type: path
   users:
     description: Whether to look who uses the machine, for RV(gpu.in_use). It looks at every open file of every process.
     type: bool
     default: false
   proof:
-    description: What M(bedplate.cluster.dkms_proof) is to prove, as its options, for RV(gpu.unproven); only with O(sysroot) V(/).
+    description: Options of M(bedplate.cluster.dkms_proof), for RV(gpu.unproven); only with O(sysroot) V(/).
     type: dict
     suboptions:
       manager: {description: What fetches the package., type: str, choices: [apt, dnf], default: apt}
@@ -44,9 +44,9 @@ options:
       version: {description: Its version., type: str, required: true}
       name: {description: The name of the module in C(dkms status)., type: str, required: true}
       module_version: {description: Its version there., type: str, required: true}
-      kernel: {description: The kernel; by default the one that boots next., type: str}
+      kernel: {description: The kernel; by default the kernel that boots next., type: str}
   timeout:
-    description: Seconds that the driver has to answer, once for its files and once for C(nvidia-smi). At least 1.
+    description: Seconds that the driver may take, once for its files and once for C(nvidia-smi). At least 1.
     type: int
     default: 30
 author: The bedplate authors (!UNKNOWN)
@@ -57,22 +57,22 @@ attributes:
 EXAMPLES = r"""
 - name: Read the GPUs
   bedplate.cluster.gpu_facts:
-  register: told
-# => told.gpu.gpus: [{address: "0000:3b:00.0", minor: 4, model: NVIDIA H100 80GB HBM3, fabric_state: Completed, ...}, ...]
+  register: facts
+# => facts.gpu.gpus: [{address: "0000:3b:00.0", minor: 4, model: NVIDIA H100 80GB HBM3, fabric_state: Completed, ...}, ...]
 
 - name: Refuse a machine whose user space is not that of the loaded module
   ansible.builtin.assert:
-    that: told.gpu.driver.mismatch is not true
+    that: facts.gpu.driver.mismatch is not true
 """
 
 RETURN = r"""
 gpu:
-  description: What is known of the machine.
+  description: Facts of the machine.
   type: dict
   returned: always
   contains:
     gpus:
-      description: The GPUs by PCI address. All but V(address) may be null.
+      description: The GPUs by PCI address. Each key except V(address) may be null.
       type: list
       elements: dict
       contains:
@@ -92,7 +92,7 @@ gpu:
         excluded: {description: Whether the driver leaves it out., type: bool, sample: false}
         mig_instances: {description: GPU instances with their compute instances., type: list, sample: [{gi: 1, ci: [0]}]}
         persistence: {description: Whether persistence mode is on., type: bool, sample: true}
-        mig: {description: "Whether MIG mode is on, null where the GPU has none.", type: bool, sample: false}
+        mig: {description: "Whether MIG mode is on, null if the GPU lacks it.", type: bool, sample: false}
         mig_pending: {description: Whether MIG mode is on after the next reset., type: bool, sample: false}
         ecc: {description: Whether ECC is on., type: bool, sample: true}
         ecc_pending: {description: Whether ECC is on after the next reboot., type: bool, sample: true}
@@ -106,7 +106,7 @@ gpu:
       description: The loaded driver and its user space.
       type: dict
       contains:
-        version: {description: "Version of the loaded module, null when none is loaded.", type: str, sample: 580.159.04}
+        version: {description: "Version of the loaded module, null if no module is loaded.", type: str, sample: 580.159.04}
         flavour: {description: V(open) or V(proprietary)., type: str, sample: open}
         parameters: {description: Parameters in force., type: dict, sample: {EnableGpuFirmware: 18}}
         libraries:
@@ -127,11 +127,11 @@ gpu:
         image: {description: Whether /boot has its image., type: bool, sample: true}
         tree: {description: Whether /lib/modules has its directory., type: bool, sample: true}
         modules:
-          description: Files of the nvidia module for it. The flavour is known where the name tells it, as Debian's does.
+          description: Files of the nvidia module for it. The flavour is known if the file name has it, as Debian's does.
           type: list
           sample: [{path: /lib/modules/6.12.57+deb13-amd64/updates/dkms/nvidia-current.ko.xz, name: nvidia-current, flavour: proprietary}]
     initramfs_before: {description: Initramfs images older than O(early_file)., type: list, elements: str, sample: []}
-    secure_boot: {description: "V(enabled), V(disabled), V(none) where the firmware has none, or null.", type: str, sample: disabled}
+    secure_boot: {description: "V(enabled), V(disabled), V(none) if the firmware lacks it, or null.", type: str, sample: disabled}
     in_use:
       description:
         - What a reboot, or another driver, would end, steps of jobs, containers and processes with a GPU open, and a slurmd, which may get
@@ -145,8 +145,8 @@ gpu:
           O(proof).
       type: list
       elements: str
-      sample: ["nvidia-current 550.163.01 is to be compiled"]
-    queried: {description: Whether C(nvidia-smi) was asked and has answered., type: bool, sample: true}
+      sample: ["nvidia-current 550.163.01 needs a compilation"]
+    queried: {description: Whether C(nvidia-smi) ran and has answered., type: bool, sample: true}
     problems: {description: "What could not be read, and why.", type: list, elements: str, sample: []}
 """
 

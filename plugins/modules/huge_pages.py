@@ -1,23 +1,23 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Bring the huge pages of each NUMA node, or refuse them before anything else is written."""
+"""Allocate the huge pages of each NUMA node, or refuse them before any other change."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: huge_pages
-short_description: Bring the huge pages of each NUMA node, or refuse them before anything else is written
+short_description: Allocate the huge pages of each NUMA node, or refuse them before any other change
 version_added: 0.1.0
 description:
-  - Fails, and changes nothing, when pages would leave a NUMA node less memory than its floor, when the machine has no such NUMA node or
-    page size, or when the kernel gives fewer than wanted on a machine without jobs. Pages that were taken by then are put back.
+  - Fails, and changes nothing, if pages would leave a NUMA node less memory than its floor, if the machine lacks the NUMA node or
+    page size, or if the kernel allocates fewer than requested on a machine without jobs. Pages allocated by then are freed.
   - Takes pages only while no step of a Slurm job, no container and no process with a GPU open runs. Until then the growth waits, which
     is a warning and no change. A slurmd without jobs does not hold it up.
-  - Gives back only pages that no process uses.
+  - Frees only pages that no process uses.
   - Does nothing in a container, whose kernel is another machine's.
   - The floor of a NUMA node is the largest of its share of O(reserve_mib), 5 % of its memory, and 2 GiB. On a NUMA node of less than
-    8 GiB, 25 % of it and at least 512 MiB stand for the 2 GiB.
+    8 GiB, 25 % of it and at least 512 MiB replace the 2 GiB.
 options:
   pages:
     description: The pages, each with C(node), a NUMA node, C(size), V(2M) or V(1G), and C(count).
@@ -51,7 +51,7 @@ attributes:
   check_mode:
     support: full
     description: >-
-      Refuses, waits and predicts changes as a run does. Only whether the kernel has the free memory is not seen before it is asked for.
+      Refuses, waits and predicts changes as a run does. Only a run can show whether the kernel has the free memory.
   diff_mode: {support: full, description: The pages of each NUMA node and size before and after.}
 """
 
@@ -61,7 +61,7 @@ EXAMPLES = r"""
     pages: [{node: 0, size: 2M, count: 460}]
     machine: "{{ inventory_hostname }}"
 # => fails: node1: huge pages of 2M on NUMA node 0: expected at most 247, for the NUMA node has 1006 MiB and must keep 512 MiB,
-# =>        found 460 asked (920 MiB in huge pages of all sizes); lower `hugepages` or ...
+# =>        found 460 requested (920 MiB in huge pages of all sizes); lower `hugepages` or ...
 """
 
 RETURN = r"""

@@ -10,8 +10,8 @@ module: kernel_cmdline
 short_description: Keep bedplate's own tokens on the kernel command line, and leave all others as they are
 version_added: 0.1.0
 description:
-  - Brings exactly O(tokens) to the command line of all installed and later kernels. Everybody else's tokens stay, in their order and to
-    the byte; those with a key of O(tokens) give way for as long as bedplate has that key.
+  - Adds exactly O(tokens) to the command line of all installed and later kernels. Other tokens stay, in their order and to
+    the byte; other tokens with a key of O(tokens) are left out as long as bedplate has that key.
   - On Debian and Ubuntu with GRUB it writes C(/etc/default/grub.d/60-bedplate.cfg), runs C(update-grub), and reads C(grub.cfg) back.
     Where that fails, the old drop-in is put back. On EL and with systemd-boot it changes boot loader entries, and what later kernels'
     entries are made from. Other boot loaders are refused with what was found.
@@ -21,15 +21,15 @@ description:
 options:
   tokens:
     description:
-      - All tokens that bedplate wants, in their order. An empty list takes out all of its own and restores the files to the byte.
+      - All tokens of bedplate, in their order. An empty list removes all of them and restores the files to the byte.
       - Blanks are allowed in double quotes, C(key="a b"). C(hugepages=) needs C(hugepagesz=) before it.
     type: list
     elements: str
     required: true
   note:
     description:
-      - The name of the note in C(/run/bedplate/reboot-wanted) that says why a reboot is wanted, for as long as one is. Without a name
-        none is written.
+      - The name of the note in C(/run/bedplate/reboot-wanted) with the reason of a reboot, as long as one is needed. Without a name
+        no note is written.
     type: str
   sysroot:
     description: Where the root of the machine is. Commands are run there with C(chroot) when it is not V(/).
@@ -55,15 +55,15 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-tokens: {description: The wanted tokens., type: list, elements: str, returned: success}
+tokens: {description: The desired tokens., type: list, elements: str, returned: success}
 running: {description: The tokens that the running kernel was started with., type: list, elements: str, returned: success}
 reboot_wanted: {description: Whether the running kernel has other tokens of these keys than it should., type: bool, returned: success}
 reason:
-  description: Why a reboot is wanted, naming tokens; empty when none is.
+  description: Reason of a reboot, naming tokens; empty if no reboot is needed.
   type: str
   returned: success
   sample: the running kernel lacks iommu=pt
-loader: {description: 'V(grub), V(entries), or empty where there is none.', type: str, returned: success, sample: grub}
+loader: {description: 'V(grub), V(entries), or empty without a boot loader.', type: str, returned: success, sample: grub}
 gave_way:
   description: Tokens of others that this call took off the command line, since bedplate has their keys now.
   type: list
@@ -107,7 +107,7 @@ def main() -> None:
         result["changed"] = result["changed"] or noted
     if result["gave_way"]:
         module.warn(
-            f"{' '.join(result['gave_way'])} gives way to {' '.join(result['tokens'])} on the kernel command line"
+            f"{' '.join(result['gave_way'])} is replaced by {' '.join(result['tokens'])} on the kernel command line"
         )
     if not module._diff:
         result.pop("diff")

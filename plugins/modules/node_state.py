@@ -11,11 +11,11 @@ short_description: Compare a machine with the cluster file, in one call
 version_added: 0.1.0
 description:
   - Reads back all that the roles of this collection manage on a machine and compares it with the cluster file and the roles' variables.
-    The expected state is made on the control node, for all roles at once; the machine is asked once.
+    The expected state is made on the control node, for all roles at once; the machine is read once.
   - Every difference is a finding, with what overrides bedplate's own setting where that is known. A part that cannot be read is a finding
     of kind V(unread); the other parts are still compared.
-  - On a controller of Slurm it asks Slurm for its state, too; on a subnet manager OpenSM.
-  - Changes nothing, but for O(record_release).
+  - On a controller of Slurm it reads Slurm's state, too; on a subnet manager OpenSM's.
+  - Changes nothing, except with O(record_release).
 options:
   roles:
     description: The roles to compare. Without it all that the cluster file gives to the machine.
@@ -25,7 +25,7 @@ options:
   parts:
     description:
       - What to compare instead, part to what is expected of it. For tasks that have made that already.
-      - The parts are those of plugins/module_utils/verify/readers.py.
+      - Parts are listed in plugins/module_utils/verify/readers.py.
     type: dict
   fail:
     description: Whether a finding that is an error fails the task. V(false) where M(bedplate.cluster.verify_report) collects findings.
@@ -70,7 +70,7 @@ findings:
   contains:
     kind: {description: "A short name of its class, such as C(sysctl) or C(unread).", type: str, sample: sysctl}
     where: {description: What differs., type: str, sample: sysctl vm.swappiness}
-    expected: {description: What the cluster file and the roles' variables want; may be empty., type: str, sample: '10'}
+    expected: {description: Value by the cluster file and the roles' variables; may be empty., type: str, sample: '10'}
     found: {description: What the machine has., type: str, sample: '60'}
     overridden_by: {description: 'The file, drop-in or program that wins.', type: str, sample: '/etc/sysctl.d/99-site.conf:3'}
     remedy: {description: What to do., type: str}

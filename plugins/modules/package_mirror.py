@@ -10,12 +10,12 @@ module: package_mirror
 short_description: Mirror what the GPU nodes of a cluster file install
 version_added: 0.1.0
 description:
-  - Asks the real apt, in a root of its own, what the GPU nodes of each system would install, with every dependency; lists it with
-    origins and checksums; fetches what is missing; and publishes one signed repository for each system.
-  - It runs on the control node, which has to be a Debian or Ubuntu that reaches the origins, and connects to no machine of the cluster.
-  - Origins that are not signed by their keys are refused. The mirror is signed by a key of its own, which is made on first use in the
+  - Computes with the real apt, in its own root directory, the packages of the GPU nodes of each system, with dependencies; lists them with
+    origins and checksums; fetches the missing ones; and publishes one signed repository for each system.
+  - It runs on the control node, which must be a Debian or Ubuntu that reaches the origins, and connects to no machine of the cluster.
+  - Origins that are not signed by their keys are refused. The mirror has its own signing key, which is made on first use in the
     secrets directory and whose public half is C(key.asc) in the mirror.
-  - An index changes last and at once, after every file has come with its checksum. Older versions stay until O(prune).
+  - An index changes last and at once, after every file has been fetched with its checksum. Older versions stay until O(prune).
 options:
   cluster_file:
     description: Path of the cluster file.
@@ -34,7 +34,7 @@ options:
     type: bool
     default: false
   prune:
-    description: Remove what the list does not have. It also makes the index anew where the old one is not trusted.
+    description: Remove files that the list lacks. It also makes an untrusted index again.
     type: bool
     default: false
   packages:
@@ -43,7 +43,7 @@ options:
     elements: str
     default: []
   files:
-    description: Other files, which lie in C(files) of the mirror.
+    description: Other files, which are in C(files) of the mirror.
     type: list
     elements: dict
     default: []
@@ -53,7 +53,7 @@ options:
       name: {description: Its name in the mirror; that of the address when empty., type: str}
 author: The bedplate authors (!UNKNOWN)
 attributes:
-  check_mode: {support: full, description: "It asks the origins and says what it would fetch; the mirror stays as it is."}
+  check_mode: {support: full, description: "It reads the origins and reports what it would fetch; the mirror stays as it is."}
   diff_mode: {support: full, description: The addresses of what is fetched.}
 """
 
@@ -77,5 +77,5 @@ fetched_bytes: {description: The size of that., type: int, returned: success}
 published: {description: Systems whose index changed., type: list, elements: str, returned: success}
 kept: {description: Packages of earlier lists., type: list, elements: str, returned: success}
 removed: {description: Files that went., type: list, elements: str, returned: success}
-key_fingerprint: {description: "Of the key that signs; empty where there is none yet.", type: str, returned: success}
+key_fingerprint: {description: "Of the key that signs; empty if there is no key yet.", type: str, returned: success}
 """

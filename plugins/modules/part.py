@@ -13,7 +13,7 @@ description:
   - A part is a data file in C(parts/) of a role; it names packages, files and units. This action decides in Python, from the cluster
     file and the variables of the role, which values the part has on the host, renders its templates, and deploys it with
     P(bedplate.cluster.deploy#module).
-  - A host that must not have the part is left alone; where the role has a part C(<name>_absent), that is deployed in its place.
+  - A host that must not have the part is left alone; if the role has a part C(<name>_absent), that part is deployed instead.
   - Steps are modules that the role decides to run on the host, with their arguments, in the same task. A host that does not need a step
     does not run it. The first step or part that fails ends the task.
   - Without O(name) and steps, the variables of the role are checked and nothing is deployed.

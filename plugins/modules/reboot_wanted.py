@@ -1,18 +1,18 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Tell whether a machine is to be rebooted, why, and what speaks against it."""
+"""Report whether a machine needs a reboot, why, and what speaks against it."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: reboot_wanted
-short_description: Tell whether a machine is to be rebooted, why, and what speaks against it
+short_description: Report whether a machine needs a reboot, why, and what speaks against it
 version_added: 0.1.0
 description:
-  - Roles that need a reboot leave a note in C(/run/bedplate/reboot-wanted), one file each, which lies in memory and so is gone after it.
-  - A machine that takes or runs jobs is not to be rebooted here, whoever allows it. A slurmd that runs may get a job at any moment; a
-    container, and a process that has a GPU open, are jobs of somebody. The driver's own daemons are not.
+  - Roles that need a reboot leave a note in C(/run/bedplate/reboot-wanted), one file each, in memory, so that a reboot removes it.
+  - A machine that accepts or runs jobs must not be rebooted here, even if allowed. A running slurmd may get a job at any moment; a
+    container, and a process with an open GPU, count as jobs. The driver's own daemons do not.
   - Changes nothing.
 options:
   notes:
@@ -29,17 +29,17 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Ask whether a reboot is wanted
+- name: Report whether a reboot is needed
   bedplate.cluster.reboot_wanted:
-  register: asked
-# => asked.reasons: {gpu_driver: "driver 580.65.06 is installed and not loaded"}, asked.in_use: ["slurmd runs and may get a job"]
+  register: reboot
+# => reboot.reasons: {gpu_driver: "driver 580.65.06 is installed and not loaded"}, reboot.in_use: ["slurmd runs and may get a job"]
 """
 
 RETURN = r"""
-reasons: {description: "Why, by who wants it. Empty: no reboot is wanted.", type: dict, returned: always}
+reasons: {description: "Reasons, by the role that needs it. Empty: no reboot is needed.", type: dict, returned: always}
 in_use: {description: What speaks against it now., type: list, elements: str, returned: always}
 roles:
-  description: Roles that have written files here, without Slurm's. After a reboot all of them have to be as the cluster file has it.
+  description: Roles that have written files here, without Slurm's. After a reboot all of them must be as the cluster file has them.
   type: list
   elements: str
   returned: always

@@ -11,22 +11,22 @@ short_description: Find wrong variables and secrets of the inventory, and mistak
 version_added: 0.1.0
 description:
   - Ansible ignores a misspelt role variable. This action compares the names of all variables with the argument specs of this
-    collection's roles, and fails with every name that begins like a role's variable and is none.
+    collection's roles, and fails with every unknown name that begins like a role's variable.
   - A value that the argument spec does not allow is a failure as well, once for each value, with the hosts that have it. Text is
-    not taken for a truth value or a list, as C(-e name=false) and INI files would have it. A value with a template in it is looked
-    at where it can be told on the control node. The playbooks of this collection look here once, and not in every role on every host.
-  - All groups and all hosts of the inventory are looked at, whatever C(--limit) says, with their group_vars and host_vars.
-    Of the playbook only what holds for the task is.
+    not taken for a truth value or a list, as C(-e name=false) and INI files would have it. A value with a template in it is checked
+    if the control node can template it. The playbooks of this collection check here once, and not in every role on every host.
+  - All groups and all hosts of the inventory are checked, also with C(--limit), with their group_vars and host_vars.
+    Of the playbook only variables of the task are.
   - What makes the fabric of the cluster file impossible, such as more cables than a switch has ports, is a failure, too.
   - The variables of the fabric's playbooks, such as C(fabric_slurm_version), are looked at as well.
-  - Runs on the control node and connects to nobody.
-  - The secrets of the variable C(bedplate_secrets) are read, and one that cannot be used is a failure. So is a variable of that
+  - Runs on the control node and connects to no machine.
+  - The secrets of the variable C(bedplate_secrets) are read, and an unusable secret is a failure. So is a variable of that
     name for a group or a host. No value is shown.
 options:
   secrets:
     description:
-      - Roles whose secrets this run needs. One that the secrets directory has and that cannot be used is a mistake, too, and
-        with C(bedplate_secrets_make=false) one that is missing.
+      - Roles whose secrets this run needs. An unusable secret in the secrets directory is a mistake, too, and
+        with C(bedplate_secrets_make=false) a missing one.
     type: list
     elements: str
     default: []
@@ -48,7 +48,7 @@ EXAMPLES = r"""
   bedplate.cluster.role_variables:
   delegate_to: localhost
   run_once: true
-# => host gpu01: slurm_rest_listn is no variable of the role slurm; did you mean slurm_rest_listen?
+# => host gpu01: slurm_rest_listn is not a variable of the role slurm; did you mean slurm_rest_listen?
 """
 
 RETURN = r"""

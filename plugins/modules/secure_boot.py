@@ -1,36 +1,36 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Stop where Secure Boot would keep the driver out, and say what a person has to do."""
+"""Stop if Secure Boot would keep the driver out, with the steps for a person."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: secure_boot
-short_description: Stop where Secure Boot would keep the driver out, and say what a person has to do
+short_description: Stop if Secure Boot would keep the driver out, with the steps for a person
 version_added: 0.1.0
 description:
-  - Where Secure Boot is on, the kernel loads only modules that are signed with a key the firmware knows. Asks whether the module is signed,
-    and C(mokutil --test-key) for the key with which DKMS signs. Fails where one of them is not so, with all that is to be typed on the node
-    and at its console; a key is enrolled by a person, never by a program.
-  - Only where the module will be loaded it says that a reboot is wanted. Where Secure Boot is off, or there is none, it does no more.
+  - If Secure Boot is on, the kernel loads only modules that are signed with a key the firmware knows. Checks the signature of the module,
+    and with C(mokutil --test-key) the key that DKMS signs with. If one of them fails, the module fails with all commands for the node
+    and the keys at its console; a person enrolls a key, never a program.
+  - It notes a needed reboot only if the module will be loaded. If Secure Boot is off or missing, it does nothing else.
   - Where the state of Secure Boot is not known it warns, and guesses nothing.
 options:
   state:
     description: What P(bedplate.cluster.gpu_facts#module) returns as C(secure_boot). Absent or empty for not known.
     type: str
   file:
-    description: The module's file, such as C(nvidia.ko), whose signature is looked at. Without it none is.
+    description: The module's file, such as C(nvidia.ko), whose signature is checked. Without it no signature is.
     type: str
   kernel:
     description: The kernel that boots next. By default the newest that is installed.
     type: str
   reboot:
-    description: Why a reboot is wanted; empty for no reason.
+    description: Reason of a reboot; empty for no reason.
     type: str
     default: ''
   note:
-    description: The file that says so.
+    description: The file with the reason.
     type: path
     default: /run/bedplate/reboot-wanted/gpu_driver
 author: The bedplate authors (!UNKNOWN)
@@ -52,7 +52,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-msg: {description: "What is in the way and what to do, or that nothing is.", type: str, returned: always}
+msg: {description: "The obstacle and its remedy, or a line without one.", type: str, returned: always}
 """
 
 from pathlib import Path
@@ -65,8 +65,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.secure
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import note
 
 _UNKNOWN = (
-    "whether Secure Boot is on is not known (gpu_facts says why in `problems`), so nobody looked whether the firmware knows the driver's "
-    "key. `mokutil --sb-state` on the node tells"
+    "whether Secure Boot is on is not known (gpu_facts has the reason in `problems`), so the driver's key was not checked. "
+    "Run `mokutil --sb-state` on the node"
 )
 
 
@@ -92,9 +92,7 @@ def main() -> None:
         try:
             kernel = asked["kernel"] or next_kernel()
         except BootError as error:
-            module.fail_json(
-                msg=f"Secure Boot is on, and for which kernel the module is to be signed is not known: {error}"
-            )
+            module.fail_json(msg=f"Secure Boot is on, but the kernel that the module is signed for is unknown: {error}")
     obstacle = judge(state, command.run, module=file, kernel=kernel)
     if obstacle and not module.check_mode:
         module.fail_json(msg=obstacle.remedy)

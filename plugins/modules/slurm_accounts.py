@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Bring Slurm's accounting objects to the wanted state."""
+"""Set Slurm's accounting objects to the desired state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ version_added: 0.1.0
 description:
   - Adds and changes the named QOS, accounts and users with C(sacctmgr). Removes accounts and users only with O(remove), and QOS never;
     history hangs on these objects.
-  - With any O(accounts), those that Slurm has beside them are returned as RV(unlisted), and told in a warning.
+  - With any O(accounts), other accounts of Slurm are returned as RV(unlisted), with a warning.
   - Reads the state with two calls, and makes no further call when nothing differs.
-  - C(sacctmgr) stores names of accounts and QOS in small letters, and those of users too unless slurmdbd.conf has
+  - C(sacctmgr) stores names of accounts and QOS in small letters, and names of users too unless slurmdbd.conf has
     C(PreserveCaseUser). So capitals make no difference here, neither in names nor in values.
-  - In check mode on a host without Slurm, or whose slurmdbd does not answer, all wanted objects are predicted as changes.
+  - In check mode on a host without Slurm, or whose slurmdbd does not answer, all desired objects are predicted as changes.
 options:
   cluster:
     description: The ClusterName whose associations are meant.
@@ -34,14 +34,14 @@ options:
     default: {}
   remove:
     description: >-
-      Remove accounts and users that are not in O(accounts), where there are any. An account or user with jobs, waiting ones too, stays,
+      Remove accounts and users that are not in O(accounts), if it has any. An account or user with jobs, waiting ones too, stays,
       and so does an account above one. C(root) always does.
     type: bool
     default: false
   slurm_conf:
     description:
       - The text of the slurm.conf with which C(sacctmgr) finds slurmdbd. Left out, that of the host.
-      - For a host that has none yet, or one that is about to change.
+      - For a host without a slurm.conf, or with a changing one.
     type: str
 author: The bedplate authors (!UNKNOWN)
 attributes:
@@ -56,11 +56,11 @@ EXAMPLES = r"""
     accounts: {research: {users: [alice, bob], default_qos: normal}}
   register: slurm_accounts
 # => slurm_accounts.calls: ["modify qos normal set Priority=10", "add account research cluster=lab parent=root ...", ...]
-# => slurm_accounts.asked: true
+# => slurm_accounts.read: true
 """
 
 RETURN = r"""
-asked: {description: "Whether the database was asked; when not, RV(calls) are those for an empty one.", type: bool, returned: always}
+read: {description: "Whether the database was read; if not, RV(calls) are for an empty one.", type: bool, returned: always}
 calls:
   description: The sacctmgr calls made, or in check mode the ones to make. When one fails, those made before it.
   type: list
@@ -68,7 +68,7 @@ calls:
   returned: always
   sample: ["add user bob cluster=lab account=research"]
 unlisted:
-  description: Accounts, and users of accounts, that Slurm has and O(accounts) lacks; with O(remove) those that were there before.
+  description: Accounts, and users of accounts, that Slurm has and O(accounts) lacks; with O(remove) before the removal.
   type: list
   elements: dict
   returned: success
@@ -76,7 +76,7 @@ unlisted:
     account: {description: The account., type: str, sample: research}
     user: {description: The user; empty where the account itself is meant., type: str, sample: bob}
     has_jobs: {description: Whether jobs of it wait or run., type: bool, sample: false}
-msg: {description: "Why the database was not read, or the error.", type: str, returned: when not asked or failed}
+msg: {description: "Why the database was not read, or the error.", type: str, returned: when not read or failed}
 """
 
 from dataclasses import asdict
@@ -139,7 +139,7 @@ def _ask_state(module: AnsibleModule, wanted: DesiredAccounts) -> ListedAccounts
 
 
 def _ask_unlisted(module: AnsibleModule, wanted: DesiredAccounts, state: ListedAccounts) -> list[Unlisted]:
-    """Return what the wanted accounts lack; Slurm is only asked for jobs where there is something."""
+    """Return the objects that the database lacks; Slurm's jobs are only read if it lacks some."""
     found = unlisted(wanted, state)
     if not found:
         return []
@@ -155,12 +155,12 @@ def _ask_unlisted(module: AnsibleModule, wanted: DesiredAccounts, state: ListedA
 
 
 def _warn(module: AnsibleModule, found: list[Unlisted]) -> None:
-    """Name those that keep their access."""
+    """Name the accounts and users that keep their access."""
     stay = [one for one in found if one.has_jobs or not module.params["remove"]]
     if not stay:
         return
     what = (
-        "kept, for they have jobs"
+        "kept, because they have jobs"
         if module.params["remove"]
         else "slurm_accounts_remove=true removes those without jobs"
     )
@@ -170,19 +170,19 @@ def _warn(module: AnsibleModule, found: list[Unlisted]) -> None:
 
 
 def _predict(module: AnsibleModule, wanted: DesiredAccounts, why: str) -> None:
-    """Leave check mode with what a database without any of the wanted objects needs."""
+    """Leave check mode with the changes that an empty database needs."""
     todo = [" ".join(call) for call in calls(module.params["cluster"], wanted, ListedAccounts())]
-    module.exit_json(changed=bool(todo), asked=False, calls=todo, msg=f"not asked: {why}")
+    module.exit_json(changed=bool(todo), read=False, calls=todo, msg=f"not read: {why}")
 
 
 def _run(module: AnsibleModule, wanted: DesiredAccounts) -> None:
     done: list[str] = []
-    asked = False
+    read = False
     others: list[Unlisted] = []
     try:
         state = _ask_state(module, wanted)
         todo = calls(module.params["cluster"], wanted, state)
-        asked = True
+        read = True
         others = _ask_unlisted(module, wanted, state)
         if module.params["remove"]:
             todo += removals(module.params["cluster"], wanted, others)
@@ -194,12 +194,12 @@ def _run(module: AnsibleModule, wanted: DesiredAccounts) -> None:
         if module.check_mode:
             # A first run may have stopped half-way: what it would still do is no failure of a forecast.
             module.warn(
-                f"the accounting database was not asked, so all accounts, users and QOS count as changes. {error}"
+                f"the accounting database was not read, so all accounts, users and QOS count as changes. {error}"
             )
             _predict(module, wanted, str(error))
-        module.fail_json(msg=str(error), changed=bool(done), asked=asked, calls=done)
+        module.fail_json(msg=str(error), changed=bool(done), read=read, calls=done)
     _warn(module, others)
-    module.exit_json(changed=bool(done), asked=True, calls=done, unlisted=[asdict(one) for one in others])
+    module.exit_json(changed=bool(done), read=True, calls=done, unlisted=[asdict(one) for one in others])
 
 
 def main() -> None:
@@ -216,7 +216,7 @@ def main() -> None:
     )
     drop_login_variables()
     wanted = DesiredAccounts(module.params["qos"], module.params["accounts"])
-    nothing: dict[str, Any] = {"changed": False, "asked": False, "calls": []}
+    nothing: dict[str, Any] = {"changed": False, "read": False, "calls": []}
     if problems := wanted.problems():
         module.fail_json(msg="\n".join(problems), **nothing)
     if not module.get_bin_path("sacctmgr"):

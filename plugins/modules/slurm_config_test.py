@@ -9,16 +9,16 @@ DOCUMENTATION = r"""
 module: slurm_config_test
 author: The bedplate authors (!UNKNOWN)
 version_added: 0.1.0
-short_description: Ask the real slurmctld whether it accepts a configuration
+short_description: Start the real slurmctld on a configuration, to see whether it accepts it
 description:
-  - Starts the installed slurmctld on a candidate configuration, in a scratch directory and a network of its own, waits
-    until it runs or refuses, asks it what it understood, and stops it. The slurmctld that runs is not touched.
+  - Starts the installed slurmctld on a candidate configuration, in a scratch directory and a separate network namespace, waits
+    until it runs or refuses, reads the configuration back from it, and stops it. The running slurmctld is not affected.
   - For that, slurm.conf is rewritten. Left out are the host's own settings, authentication, what needs slurmdbd
     (accounting, TRES, multifactor priority, preemption by QOS, the QOS and accounts of partitions), and programs that
     slurmctld would run. They are not tested.
-  - Nodes without a numeric address, and all nodes where no network of its own can be made, get the address 127.0.0.1.
+  - Nodes without a numeric address, and all nodes if no network namespace can be made, get the address 127.0.0.1.
   - slurmctld takes C(Gres) that no node can honour. The module refuses those itself; a C(Gres) name that is missing in
-    C(GresTypes), a count that is none, and a gres.conf with fewer devices than slurm.conf wants.
+    C(GresTypes), an invalid count, and a gres.conf with fewer devices than slurm.conf needs.
   - Errors with which slurmctld runs all the same are warnings, unless O(strict=true).
 options:
   files:
@@ -102,7 +102,7 @@ partitions:
   type: int
   returned: when tested
 isolated:
-  description: Whether it ran in a network of its own. If not, it ran on a free port of the loopback interface.
+  description: Whether it ran in a separate network namespace. If not, it ran on a free port of the loopback interface.
   type: bool
   returned: when tested
 """

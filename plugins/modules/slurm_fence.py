@@ -1,13 +1,13 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Give back the nodes and partitions that slurm_in_use has kept free of new jobs."""
+"""Resume the nodes and reopen the partitions that slurm_in_use has kept free of new jobs."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: slurm_fence
-short_description: Give back nodes and partitions that were kept free of new jobs during a change
+short_description: Resume nodes and reopen partitions that were kept free of new jobs during a change
 version_added: 0.1.0
 description:
   - Resumes the nodes that M(bedplate.cluster.slurm_in_use) has drained, and opens the partitions that it has closed.
@@ -33,11 +33,11 @@ options:
     default: /var/lib/bedplate
 author: The bedplate authors (!UNKNOWN)
 attributes:
-  check_mode: {support: full, description: It predicts what it would give back.}
+  check_mode: {support: full, description: It predicts the nodes and partitions.}
 """
 
 EXAMPLES = r"""
-- name: Give back what was kept free of jobs
+- name: Resume nodes and reopen partitions
   bedplate.cluster.slurm_fence:
     nodes: gpu[01-02]
     partitions: [debug]
@@ -73,7 +73,7 @@ def planned(live: Live, conf: Conf, fence: Fence) -> list[str]:
 
 
 def give_back(module: AnsibleModule, live: Live, conf: Conf, fence: Fence, closed: Closed) -> list[str]:
-    """Give back nodes and partitions; return what could not be given back. OSError: the record of partitions is damaged."""
+    """Resume nodes and reopen partitions; return the failures. OSError: the record of partitions is damaged."""
     if module.check_mode:
         return []
     return lift(Path(module.params["directory"]) / "slurm.conf", live, conf, fence, closed)
@@ -102,7 +102,7 @@ def main() -> None:
         module.fail_json(
             msg=f"slurmctld does not answer. Nodes {nodes or 'none'} stay drained with the reason `bedplate:edit:`, and partitions "
             f"{', '.join(fence.partitions) or 'none'} stay closed. Start slurmctld. A run of playbooks/scheduler.yml more than "
-            "ten minutes from now gives them back.",
+            "ten minutes from now resumes and reopens them.",
             commands=[],
         )
     closed = Closed(Path(module.params["state_directory"]))

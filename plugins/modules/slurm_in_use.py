@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Ask a running Slurm which leaving nodes and partitions still have jobs."""
+"""Find the leaving nodes and partitions that still have jobs in a running Slurm."""
 
 from __future__ import annotations
 
@@ -10,81 +10,81 @@ module: slurm_in_use
 short_description: Find what must stay in slurm.conf because jobs still use it
 version_added: 0.1.0
 description:
-  - Compares the nodes and partitions in force, in slurm.conf and all it includes and in slurmctld, with the wanted ones. For
-    those that leave, asks Slurm for their jobs, and returns the lines that keep these jobs alive until they end. A job that
+  - Compares the nodes and partitions in force, in slurm.conf and all it includes and in slurmctld, with the desired ones. For
+    leaving ones, reads their jobs from Slurm, and returns the lines that keep these jobs alive until they end. A job that
     waits for a node by name needs it too.
   - Compares O(node_lines) and O(gres_lines) with the lines in force. Slurm ends the jobs of a node whose hardware changes, so a node
     with jobs keeps the lines that it has; so does a node that is not in O(counted).
-  - Fails when slurmctld would lose its jobs or not start under the wanted name and state directory, and when an option of O(guarded)
+  - Fails if slurmctld would lose its jobs or not start under the desired name and state directory, and if an option of O(guarded)
     would change while jobs run.
-  - Changes nothing, but for O(fence), and runs in check mode. When it fails, it gives back what a run that was killed more than ten minutes
-    ago has drained and closed.
-  - What another run has drained or closed less than ten minutes ago stays as it is, for that run may go on, and is a warning. With O(fence)
-    it is a failure, if this run changes something that could get a job.
-  - Where slurmctld does not answer and the wanted StateSaveLocation holds no jobs, slurmctld would start without a job and end all that run
-    on the nodes. RV(count) has all wanted nodes then, which know what runs there.
-  - A host without slurm.conf has nothing to keep. When something leaves and slurmctld does not answer, the module fails
-    unless O(unasked) is true, since nobody knows what would be killed.
+  - Changes nothing, except with O(fence), and runs in check mode. If it fails, it releases the nodes and partitions of a run that was
+    killed more than ten minutes ago.
+  - Nodes and partitions of another run, drained or closed less than ten minutes ago, stay so, with a warning. With O(fence)
+    it is a failure, if this run changes a node or partition that could get a job.
+  - If slurmctld does not answer and the desired StateSaveLocation has no jobs, slurmctld would start without a job and end all jobs
+    on the nodes. RV(count) has all desired nodes then, which know their jobs.
+  - A host without slurm.conf keeps no lines. If nodes or partitions leave and slurmctld does not answer, the module fails
+    unless O(unasked) is true, since their jobs are unknown.
 options:
   nodes:
-    description: The wanted nodes, as a Slurm hostlist.
+    description: The desired nodes, as a Slurm hostlist.
     type: str
     required: true
   partitions:
-    description: The names of the wanted partitions.
+    description: The names of the desired partitions.
     type: list
     elements: str
     required: true
   cluster:
     description: >-
-      The wanted C(ClusterName). With jobs it must be the one in force; and the state directory must not belong to another cluster.
+      The desired C(ClusterName). With jobs it must be the one in force; and the state directory must not belong to another cluster.
     type: str
     required: true
   state_save_location:
     description: >-
-      The wanted C(StateSaveLocation). With jobs it must be the one in force, or, while slurmctld is stopped, where the state has been
+      The desired C(StateSaveLocation). With jobs it must be the one in force, or, while slurmctld is stopped, where the state has been
       moved to.
     type: path
     required: true
   slurmd_spool_dir:
-    description: The wanted C(SlurmdSpoolDir). With running jobs it must be the one in force. Empty is not compared.
+    description: The desired C(SlurmdSpoolDir). With running jobs it must be the one in force. Empty is not compared.
     type: str
     default: ''
   controllers:
-    description: The wanted controllers. No other machine may still run slurmctld. Empty is not compared.
+    description: The desired controllers. No other machine may still run slurmctld. Empty is not compared.
     type: list
     elements: str
     default: []
   node_lines:
-    description: The wanted NodeName lines. Empty is not compared.
+    description: The desired NodeName lines. Empty is not compared.
     type: list
     elements: str
     default: []
   gres_lines:
-    description: The wanted lines of gres.conf.
+    description: The desired lines of gres.conf.
     type: list
     elements: str
     default: []
   counted:
     description:
-      - The nodes, as a Slurm hostlist, whose hardware M(bedplate.cluster.slurm_node_hardware) has found to be as the wanted lines say.
+      - The nodes, as a Slurm hostlist, whose hardware matches the desired lines in M(bedplate.cluster.slurm_node_hardware).
         All other nodes whose hardware changes keep their lines.
       - Left out before anything was counted; then only jobs keep a line.
     type: str
   guarded:
-    description: Options whose change ends running jobs, with the wanted value and where the operator states it.
+    description: Options whose change ends running jobs, with the desired value and its place in the cluster file.
     type: list
     elements: dict
     default: []
     suboptions:
       option: {description: The option of slurm.conf., type: str, required: true}
-      value: {description: The wanted value. Empty is Slurm's own default., type: str, required: true}
+      value: {description: The desired value. Empty is Slurm's own default., type: str, required: true}
       place: {description: Where it is stated., type: str, required: true}
       lowered: {description: Whether only a lower number ends jobs., type: bool, default: false}
   fence:
     description: >-
-      Drain the nodes, and close the partitions, that are about to change or leave and have no job, and ask again, so that no job starts
-      there before M(bedplate.cluster.slurm_fence) gives them back. What stays as it is stays in service. Not in check mode.
+      Drain the idle nodes, and close the idle partitions, that will change or leave, and read the jobs again, so that no job starts
+      there before M(bedplate.cluster.slurm_fence) releases them. Unchanged nodes stay in service. Not in check mode.
     type: bool
     default: false
   run:
@@ -94,12 +94,12 @@ options:
     type: str
     default: ''
   read_back:
-    description: Keep only the lines that an earlier run has kept, to compare with what is in force, and refuse nothing.
+    description: Keep only the lines that an earlier run has kept, to compare with the files in force, and refuse nothing.
     type: bool
     default: false
   unasked:
     description: >-
-      Go on when slurmctld does not answer. Jobs on leaving nodes and in leaving partitions are lost, and all jobs if StateSaveLocation is.
+      Continue if slurmctld does not answer. Jobs on leaving nodes and in leaving partitions are lost, and all jobs if StateSaveLocation is.
     type: bool
     default: false
   directory:
@@ -116,7 +116,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Ask which leaving nodes and partitions still have jobs
+- name: Find leaving nodes and partitions that still have jobs
   bedplate.cluster.slurm_in_use:
     nodes: gpu[01-04]
     partitions: [gpu]
@@ -135,13 +135,13 @@ nodes: {description: "Leaving nodes that are kept, with the ids of their jobs.",
 partitions: {description: "Leaving partitions that are kept, with the ids of their jobs.", type: dict, returned: always}
 count:
   description: >-
-    Nodes, as a hostlist, that must be asked first. Those whose lines change, for their hardware; without RV(has_state) all wanted nodes,
+    Nodes, as a hostlist, that must answer first. Nodes with changed lines, for their hardware; without RV(has_state) all desired nodes,
     for their jobs.
   type: str
   returned: always
-new: {description: "Those of RV(count) that are not in force yet, as a hostlist.", type: str, returned: always}
+new: {description: "Nodes of RV(count) that are not in force yet, as a hostlist.", type: str, returned: always}
 fence:
-  description: What bedplate has drained and closed, by this run or by one that was killed more than ten minutes ago.
+  description: Nodes and partitions that bedplate has drained and closed, in this run or in a run killed more than ten minutes ago.
   type: dict
   returned: always
   contains:
@@ -149,12 +149,12 @@ fence:
     partitions: {description: Partitions that take no new job., type: list, elements: str, sample: [debug]}
 run: {description: The name of this run., type: str, returned: success, sample: 3f2a9c1b}
 exposed:
-  description: Whether something that changes or leaves could get a job before it does. O(fence) prevents that.
+  description: Whether a changing or leaving node or partition could still get a job. O(fence) prevents that.
   type: bool
   returned: always
 up: {description: Controllers whose slurmctld answers C(scontrol ping)., type: list, elements: str, returned: always}
 files:
-  description: SHA-256 digests of the files in O(directory), those of Slurm and of its Lua scripts.
+  description: SHA-256 digests of the files in O(directory), of Slurm and of its Lua scripts.
   type: dict
   returned: always
   sample: {slurm.conf: 9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08}
@@ -166,8 +166,8 @@ compared:
 loaded: {description: Whether slurmctld runs slurm.conf as it is on disk., type: bool, returned: always}
 has_state:
   description: >-
-    Whether slurmctld knows its jobs, since it answers or the wanted StateSaveLocation holds them. True with O(unasked) on a host that has a
-    slurm.conf.
+    Whether slurmctld knows its jobs, since it answers or the desired StateSaveLocation holds them. True with O(unasked) on a host with
+    a slurm.conf.
   type: bool
   returned: always
 changing:

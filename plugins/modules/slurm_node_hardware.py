@@ -12,9 +12,9 @@ version_added: 0.1.0
 description:
   - Looks whether the device files of the node's lines in gres.conf are character devices, counts the GPUs that the NVIDIA driver has
     where slurmd finds them by itself, and compares sockets, cores, threads and memory with C(slurmd -C).
-  - Looks whether the node's slurmd asks other controllers than the wanted ones, or such as have lost StateSaveLocation, and whether there
-    are jobs, which the wanted ones would end.
-  - A node that has more than its lines say is no difference, as for Slurm. MIG instances are not counted.
+  - Checks whether the node's slurmd uses other controllers than the desired ones, or controllers that have lost StateSaveLocation,
+    and whether it has jobs, which the desired ones would end.
+  - More hardware than the node's lines promise is not a difference, as for Slurm. MIG instances are not counted.
   - Changes nothing.
 options:
   profile:
@@ -51,12 +51,12 @@ options:
     type: int
     default: 0
   conf_servers:
-    description: The wanted controllers as C(address:port). Empty is not compared.
+    description: The desired controllers as C(address:port). Empty is not compared.
     type: list
     elements: str
     default: []
   first_start:
-    description: Whether the wanted controllers have no jobs in StateSaveLocation, so that they would end all jobs of the node.
+    description: Whether the desired controllers have no jobs in StateSaveLocation, so that they would end all jobs of the node.
     type: bool
     default: false
   fail:
@@ -87,11 +87,11 @@ others:
   elements: dict
   returned: always
 silent:
-  description: Whether no controller of the node answers, so that nobody knows what runs on other nodes.
+  description: Whether no controller of the node answers, so that the jobs of other nodes are unknown.
   type: bool
   returned: always
 findings:
-  description: What the node lacks; the fields are those of every finding of bedplate.
+  description: What the node lacks; the fields are the same for every finding of bedplate.
   type: list
   elements: dict
   returned: always
@@ -119,7 +119,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.node_hardwa
 
 
 def count(promise: Promise, new: bool) -> list[Finding]:
-    """Return what this node lacks; raise UnknownError when something cannot be read."""
+    """Return what this node lacks; raise UnknownError if a value cannot be read."""
     findings = missing_devices(promise)
     if not promise.sockets:
         return findings

@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - A script must be a regular file that is executable, with a first line that Linux can run and an interpreter that is installed. The user
     that Slurm runs it as must be able to reach it. Each that is not is a finding.
-  - Findings are no failure, since a node that lacks a script must stop the controllers, which read the findings of all machines.
+  - Findings do not fail the task, since a node that lacks a script must stop the controllers, which read the findings of all machines.
   - Changes nothing, and runs in check mode.
 options:
   scripts:
@@ -45,7 +45,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 findings: {description: The scripts that cannot be run., type: list, elements: dict, returned: always}
-in_force: {description: "The values of O(options) in slurm.conf, of those that it sets.", type: dict, returned: always}
+in_force: {description: "The values of O(options) in slurm.conf, as far as it sets them.", type: dict, returned: always}
 """
 
 from pathlib import Path

@@ -10,8 +10,8 @@ module: slurm_shared_state
 short_description: Prove that all controllers share the directory of slurmctld's state
 version_added: 0.1.0
 description:
-  - Three steps, each on all controllers before the next one, for a mark that is removed can be seen by nobody.
-  - What is wrong is a finding and no failure, so that the problems of all controllers can be told at once.
+  - Three steps, each on all controllers before the next one, because a removed mark can be seen by no other controller.
+  - Problems are findings and no failure, so that the findings of all controllers are reported at once.
 options:
   step:
     description:
@@ -24,7 +24,7 @@ options:
   user: {description: SlurmUser., type: str, default: slurm}
   name: {description: Name of this controller., type: str, required: true}
   marks:
-    description: Name of each controller that has left one to its RV(mark), for V(look). Without one of its own a controller finds nothing.
+    description: Name of each controller that has left a mark to its RV(mark), for V(look). Without its own mark a controller finds nothing.
     type: dict
     default: {}
   directory: {description: Where slurm.conf is., type: path, default: /etc/slurm}
@@ -55,8 +55,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-findings: {description: What is wrong here., type: list, elements: dict, returned: always}
-mark: {description: "What was left; empty where nothing was.", type: str, returned: with V(leave)}
+findings: {description: Problems on this controller., type: list, elements: dict, returned: always}
+mark: {description: "The mark; empty if none was left.", type: str, returned: with V(leave)}
 in_force:
   description: Whether this controller has a slurm.conf and O(path) holds the state of a slurmctld.
   type: bool

@@ -1,22 +1,22 @@
 #!/usr/bin/python
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Bring all systemd units of a role to the wanted state in one call."""
+"""Set all systemd units of a role to the desired state in one call."""
 
 from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: units
-short_description: Bring all systemd units of a role to the wanted state in one call
+short_description: Set all systemd units of a role to the desired state in one call
 version_added: 0.1.0
 description:
-  - Reads the state of all units at once, and makes one call for each kind of change. When nothing is to be changed it only
+  - Reads the state of all units at once, and makes one call for each kind of change. If no unit changes it only
     reads.
   - Reloads systemd's configuration when a drop-in changed, or when systemd says that files changed.
   - A unit that is not up some time after it was started, or whose condition does not hold, is an error that shows its
     status and the end of its journal.
-  - A unit that does not exist is an error when it is to be enabled or running, and in check mode a predicted change. When it is
-    to be stopped, disabled or unmasked, it is as wanted.
+  - A missing unit is an error if the task enables or starts it, and in check mode a predicted change. If the task
+    stops, disables or unmasks it, it is as desired.
 options:
   units:
     description: The units.
@@ -31,11 +31,11 @@ options:
       enabled:
         description:
           - Whether the unit starts at boot. A unit whose file is static, indirect, generated or an alias counts as enabled,
-            since there is nothing to enable; C(notes) says so.
+            since it has no link to enable; C(notes) has a line for it.
         type: bool
       state:
         description:
-          - V(restarted) restarts or starts, every time; meant for handlers. V(reloaded) reloads, or starts what is not running.
+          - V(restarted) restarts or starts, every time; meant for handlers. V(reloaded) reloads, or starts a stopped unit.
           - A unit that does its work and ends (C(Type=oneshot) without C(RemainAfterExit)) is not running afterwards, so V(started)
             runs it every time.
         type: str
@@ -45,7 +45,7 @@ options:
         type: bool
       drop_ins:
         description:
-          - All the drop-ins that bedplate is to have for this unit, by file name. Those it once wrote and that are no longer
+          - All drop-ins of bedplate for this unit, by file name. Files it once wrote and that are no longer
             named are removed; an empty mapping removes all. Left out, they are left alone.
           - A changed drop-in does not restart the unit, unless O(units[].restart_after) names its path.
         type: dict
@@ -56,15 +56,15 @@ options:
         default: required
       restart_after:
         description:
-          - Files of this unit, such as its program, its options and its keys. When one changed after the unit was started, by whom
-            and in which run ever, the unit is restarted. Unlike a handler, that cannot be lost when a run is interrupted.
+          - Files of this unit, such as its program, its options and its keys. If one changed after the unit was started, by any program
+            and in any run, the unit is restarted. Unlike a handler, that cannot be lost when a run is interrupted.
           - With O(units[].state=started) alone. A path that does not exist is passed over.
         type: list
         elements: str
       state_where:
         description:
-          - C(path) of a file and its C(content), without the space around it. Where the file has another one, or is not there, the unit
-            runs or not as it happens to, whatever O(units[].state) says. So what needs a kernel module of one version runs where that
+          - C(path) of a file and its C(content), without the space around it. If the file has another content, or is missing, the unit
+            keeps its state, running or not, and O(units[].state) is ignored. So a unit that needs a kernel module of one version runs if it
             is loaded.
         type: dict
       reload_after:
@@ -103,7 +103,7 @@ author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode:
     support: full
-    description: Units that do not exist yet are predicted as changes, since a run installs them before it comes here.
+    description: Missing units are predicted as changes, since a run installs them before this task.
   diff_mode: {support: full, description: The state of the units.}
 """
 

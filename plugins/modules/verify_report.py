@@ -14,7 +14,7 @@ description:
     on several machines is one line.
   - Fails when a finding is an error. Warnings and notices are shown as warnings.
   - What controllers report of Slurm as a whole is taken from the first controller whose Slurm answers.
-  - Connects to nobody and changes nothing, except that it writes O(file) on the control node.
+  - Connects to no machine and changes nothing, except that it writes O(file) on the control node.
 options:
   registered:
     description: The name that the task with M(bedplate.cluster.node_state) registers.

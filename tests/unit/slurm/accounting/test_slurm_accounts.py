@@ -101,19 +101,19 @@ def run(
 @pytest.mark.parametrize("check", [False, True])
 def test_the_calls_are_made_or_in_check_mode_only_told(monkeypatch: pytest.MonkeyPatch, check: bool):
     module = run(monkeypatch, {}, check=check)
-    assert module.result == {"changed": True, "asked": True, "calls": WANTED_CALLS, "unlisted": []}
+    assert module.result == {"changed": True, "read": True, "calls": WANTED_CALLS, "unlisted": []}
     assert module.ran[2:] == ([] if check else WANTED_CALLS)
 
 
 def test_a_second_run_changes_nothing_although_slurm_has_small_letters(monkeypatch: pytest.MonkeyPatch):
     stored = ASSOCIATIONS + "research||root|normal|\nresearch|alice||normal|\n"
     module = run(monkeypatch, {"list assoc": (0, stored, "")})
-    assert module.result == {"changed": False, "asked": True, "calls": [], "unlisted": []}
+    assert module.result == {"changed": False, "read": True, "calls": [], "unlisted": []}
 
 
 def test_a_forecast_without_sacctmgr(monkeypatch: pytest.MonkeyPatch):
     module = run(monkeypatch, {}, check=True, installed=False)
-    assert (module.result["changed"], module.result["asked"], module.warnings, module.ran) == (True, False, [], [])
+    assert (module.result["changed"], module.result["read"], module.warnings, module.ran) == (True, False, [], [])
     assert module.result["calls"] == [*QOS_CALLS, *WANTED_CALLS]
 
 
@@ -121,7 +121,7 @@ def test_a_forecast_without_sacctmgr(monkeypatch: pytest.MonkeyPatch):
 def test_a_forecast_without_slurmdbd_is_a_warning(monkeypatch: pytest.MonkeyPatch, command: str):
     module = run(monkeypatch, {command: REFUSED}, check=True)
     assert "failed" not in module.result
-    assert (module.result["changed"], module.result["asked"]) == (True, False)
+    assert (module.result["changed"], module.result["read"]) == (True, False)
     assert module.result["calls"] == [*QOS_CALLS, *WANTED_CALLS]
     (warning,) = module.warnings
     assert SILENT in warning
@@ -135,7 +135,7 @@ def test_without_slurmdbd_a_run_fails_and_says_where_to_look(
     monkeypatch: pytest.MonkeyPatch, answer: tuple[int | None, str, str], text: str
 ):
     result = run(monkeypatch, {"list qos": answer}).result
-    assert (result["failed"], result["asked"], result["calls"]) == (True, False, [])
+    assert (result["failed"], result["read"], result["calls"]) == (True, False, [])
     assert text in result["msg"]
     assert "`journalctl -u slurmdbd`" in result["msg"]
     sentences.check(SENTENCES, f"sacctmgr list qos ends with {answer[0]}", [result["msg"]])
