@@ -37,7 +37,7 @@ def number_of(text: Any, path: Path, mistakes: Mistakes) -> int | None:
     try:
         return int(IPv4Address(text))
     except ValueError:
-        mistakes.add(path, f"{text!r} is no IPv4 address. Allowed: such as 10.20.1.11.")
+        mistakes.add(path, f"{text!r} is not an IPv4 address. Allowed: such as 10.20.1.11.")
         return None
 
 
@@ -48,7 +48,7 @@ def _network(name: str, data: Mapping[str, Any], mistakes: Mistakes) -> Network 
     try:
         stated = _interface(data["cidr"])
     except ValueError:
-        mistakes.add((*path, "cidr"), f"{data['cidr']!r} is no IPv4 network. Allowed: such as 10.20.0.0/16.")
+        mistakes.add((*path, "cidr"), f"{data['cidr']!r} is not an IPv4 network. Allowed: such as 10.20.0.0/16.")
         return None
     block = stated.network
     first, last = int(block.network_address), int(block.broadcast_address)

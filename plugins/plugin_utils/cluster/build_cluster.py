@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From checked data to the cluster; whatever more than one key decides is checked on the way."""
+"""Build the cluster from checked data, and check decisions of several keys on the way."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cluster as objects. What is not asked for is not computed: every ansible command pays for this."""
+"""The cluster as objects. Values are computed on first use: every ansible command pays for them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Gpus:
 
 @dataclass(frozen=True, slots=True)
 class Nic:
-    """A NIC of a profile; `rail` is None for what is no compute rail."""
+    """A NIC of a profile; a NIC outside the compute rails has no `rail`."""
 
     name: str
     rail: int | None
@@ -90,7 +90,7 @@ class GpuMirror:
 
 @dataclass(frozen=True, slots=True)
 class GpuStack:
-    """What the file wants of the GPU software of a profile's nodes; `plugin_utils/gpu_stack/resolve.py` makes packages of it."""
+    """Requested GPU software of a profile's nodes; `plugin_utils/gpu_stack/resolve.py` resolves it to packages."""
 
     os: str
     source: str
@@ -173,7 +173,7 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Rack:
-    """A rack and where it stands."""
+    """A rack and its place."""
 
     name: str
     row: str | None
@@ -197,14 +197,14 @@ class Node:
 
     @property
     def nvlink_domain(self) -> int | None:
-        """Return how many nodes its NVLink domain is to have; what the rack says goes for nodes with GPUs."""
+        """Return the planned number of nodes of its NVLink domain; the rack's key applies to nodes with GPUs."""
         of_profile, of_rack = self.profile.nvlink_domain, self.rack.nvlink_domain
         return of_rack if of_rack and (of_profile or self.profile.gpus) else of_profile
 
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A machine that is no rack node."""
+    """A machine outside the racks."""
 
     name: str
     address: str
@@ -287,7 +287,7 @@ class Fabric:
 
 @dataclass(frozen=True, slots=True)
 class PackageLogin:
-    """A server of packages that wants a user and a password; `secret` is the name of the password."""
+    """A server of packages that needs a user and a password; `secret` is the name of the password."""
 
     url: str
     user: str
@@ -296,7 +296,7 @@ class PackageLogin:
 
 @dataclass(frozen=True, slots=True)
 class PackageAccess:
-    """How package managers reach repositories. `proxy` is an address or "", `ca` the path of PEM certificates or ""."""
+    """Access of package managers to repositories. `proxy` is an address or "", `ca` the path of PEM certificates or ""."""
 
     proxy: str = ""
     no_proxy: tuple[str, ...] = ()
@@ -347,14 +347,14 @@ class Cluster:
 
     @cached_property
     def has_domains(self) -> bool:
-        """Whether there is an NVLink domain of several nodes."""
+        """Return whether an NVLink domain has several nodes."""
         of_profile = any(profile.nvlink_domain for profile in self.profiles.values())
         stated = of_profile or any(rack.nvlink_domain for rack in self.racks.values())
         return stated and any(node.nvlink_domain for node in self.nodes)
 
     @cached_property
     def has_blocks(self) -> bool:
-        """Whether Slurm is told NVLink domains as blocks, and no tree: it takes them, and no node is outside."""
+        """Return whether Slurm gets NVLink domains as blocks, and no tree: it supports them, and no node is outside."""
         takes = self.fabric is not None and self.slurm.version >= BLOCKS and self.has_domains
         return takes and all(node.nvlink_domain for node in self.nodes)
 
@@ -366,15 +366,15 @@ class Cluster:
         return tuple(name for name in clients if name not in served)
 
     def machine(self, name: str) -> Node | Host:
-        """Return a machine by name; KeyError says which is the nearest there is."""
+        """Return a machine by name; KeyError names the nearest one."""
         try:
             return self.machines[name]
         except KeyError:
             hint = did_you_mean(name, list(self.machines))
-            raise KeyError(f"{name!r} is no machine of {self.path}.{hint}") from None
+            raise KeyError(f"{name!r} is not a machine of {self.path}.{hint}") from None
 
     def node(self, name: str) -> Node:
-        """Return a node of a rack by name; KeyError says what is wrong with it."""
+        """Return a node of a rack by name; KeyError names the mistake."""
         machine = self.machine(name)
         if isinstance(machine, Node):
             return machine

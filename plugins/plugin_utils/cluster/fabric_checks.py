@@ -27,7 +27,7 @@ def fabric_of(
     partitions: Mapping[str, Partition],
     mistakes: Mistakes,
 ) -> Fabric | None:
-    """Return the fabric; an absent section comes as its defaults, so it is there once anything of it is stated."""
+    """Return the fabric; an absent section arrives as its defaults, so it exists once one of its keys is set."""
     if not data or not any(path[:1] == ("fabric",) and len(path) == 2 for path in mistakes.lines):
         data = None
     _check_domains(profiles, floor, data["kind"] if data else None, mistakes)
@@ -58,12 +58,12 @@ def fabric_of(
 
 
 def in_fabric(profile: Profile, kind: str) -> bool:
-    """Tell whether the nodes of a profile have adapters in a fabric of this kind."""
+    """Return whether the nodes of a profile have adapters in a fabric of this kind."""
     return any(nic.rail is not None or kind not in BY_UNIT for nic in profile.nics)
 
 
 def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | None, mistakes: Mistakes) -> None:
-    """Note NVLink domains of which Slurm would not be told: they are a part of the plan of the fabric."""
+    """Note NVLink domains that Slurm would not get: they are a part of the plan of the fabric."""
     stated: dict[Path, list[Profile]] = {
         ("profiles", profile.name, "nvlink_domain"): [profile] for profile in profiles.values() if profile.nvlink_domain
     }
@@ -74,7 +74,7 @@ def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | No
             stated.setdefault(path, []).append(node.profile)
     for path, members in stated.items():
         if kind is None:
-            mistakes.add(path, "Slurm is told of it with the topology alone, and there is no `fabric`. State one.")
+            mistakes.add(path, "Slurm gets it with the topology alone, and the file has no `fabric`. Add one.")
         elif outside := [profile.name for profile in members if not in_fabric(profile, kind)]:
             rail = " with a rail" if kind in BY_UNIT else ""
             whose = "the profile" if path[0] == "profiles" else f"profile {outside[0]!r}"
@@ -101,7 +101,7 @@ def _check_leaves(switches: Mapping[str, Mapping[str, None]], floor: Floor, mist
 
 
 def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> tuple[tuple[str, str, str], ...]:
-    """Return key, switch and rack of all that are named; whether there are such switches, the plan knows."""
+    """Return key, switch and rack of all named switches; the plan checks whether they exist."""
     named: dict[str, None] = {}
     found = []
     for key, text in data.items():
@@ -111,7 +111,7 @@ def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> 
         unknown = [rack for rack in racks if rack not in floor.racks]
         if unknown and not floor.unread_racks:
             known = list(floor.racks)
-            hint = f"A rack of switches alone is an entry of its own under `racks`: `{unknown[0]}: {{}}`."
+            hint = f"A rack of switches alone is a separate entry under `racks`: `{unknown[0]}: {{}}`."
             said = did_you_mean(unknown[0], known) or allowed(known)
             others = f", as {len(unknown) - 1} more" if len(unknown) > 1 else ""
             mistakes.add(path, f"rack {unknown[0]!r} is unknown{others}.{said} {hint}")
@@ -125,7 +125,7 @@ def _switch_racks(data: Mapping[str, str], floor: Floor, mistakes: Mistakes) -> 
 
 
 def _ports(listed: list[str], key: str, mistakes: Mistakes) -> tuple[tuple[int, str, int], ...]:
-    """Return entry, switch and port of all that a list names; the plan tells of what it has not, and of what comes twice."""
+    """Return entry, switch and port of all names in a list; the plan reports unknown and duplicate ones."""
     found = []
     for number, text in enumerate(listed):
         for name in hostlist(text, ("fabric", key, number), mistakes):
@@ -147,7 +147,7 @@ def _tenants(data: Mapping[str, Any], selecting: Selecting, mistakes: Mistakes) 
     for name, tenant in stated.items():
         path: Path = ("fabric", "partitions", name)
         if (other := names.setdefault(name.lower(), name)) != name:
-            mistakes.add(path, f"{name!r} is {other!r} already: upper and lower case are not told apart.")
+            mistakes.add(path, f"{name!r} is {other!r} already: upper and lower case are the same here.")
         pkey = tenant["pkey"]
         if pkey and (other := pkeys.setdefault(pkey, name)) != name:
             text = f"0x{pkey:04x} is the P_Key of {other} already, so both would be one partition. Take another."

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPU software that the file wants on the nodes of each profile, and whether there is such a set."""
+"""Check that a set of GPU software exists for the nodes of each profile."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def with_gpu_stacks(
         own = (data["profiles"].get(name) or {}).get("gpu_stack")
         if own is not None and profile.gpus is None:
             mistakes.add(
-                ("profiles", name, "gpu_stack"), "this profile has no GPUs. Give it `gpus`, or take this away."
+                ("profiles", name, "gpu_stack"), "this profile has no GPUs. Give it `gpus`, or remove `gpu_stack`."
             )
         elif profile.gpus is not None and (own is not None or data["gpu_stack"] is not None):
             found[name] = with_stack(profile, own, data["gpu_stack"], file, mistakes)
@@ -43,7 +43,7 @@ def with_gpu_stacks(
 def with_stack(
     profile: Profile, own: Mapping[str, Any] | None, common: Mapping[str, Any] | None, file: str, mistakes: Mistakes
 ) -> Profile:
-    """Return a profile with the GPU software of its own section laid over the common one; both have the keys of GPU_STACK.
+    """Return a profile with its own GPU software merged over the common one; both have the keys of GPU_STACK.
 
     Key files are relative to the directory of `file`.
     """
@@ -114,7 +114,7 @@ def _place(path: str, file: str) -> str:
 
 
 def armored(path: str) -> str:
-    """Return the armored public key in a file. ValueError: what is wrong with it, and what to do."""
+    """Return the armored public key in a file. ValueError: the mistake and its remedy."""
     try:
         text = FilePath(path).read_text(encoding="ascii")
     except FileNotFoundError:
@@ -170,12 +170,12 @@ def _without_key(wanted: GpuStack, stack: Stack) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def _resolved(request: Request) -> Stack:
-    """Return the set; every task on every host of a profile asks for it, and forks know what was asked when the file was checked."""
+    """Return the set; every task on every host of a profile needs it, and forks inherit it from the check of the file."""
     return resolve(request)
 
 
 def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
-    """Return packages and versions for the nodes of a profile with GPUs; StackError says why there are none."""
+    """Return packages and versions for the nodes of a profile with GPUs; StackError has the reason for none."""
     if profile.gpus is None:
         raise ValueError(f"profile {profile.name} has no GPUs")
     return _resolved(

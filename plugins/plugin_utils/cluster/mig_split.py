@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the GPUs of a profile are split: checked against what the model has, and what Slurm is to be told of it."""
+"""Check the MIG split of a profile's GPUs against the model, and derive Slurm's part."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class _Check:
     def _detect(self) -> None:
         self.mistakes.add(
             (*self.path, "detect"),
-            f"{self.gpus.detect!r} does not go with `mig`: the driver chooses the device files of MIG instances when it makes them, and "
+            f"{self.gpus.detect!r} excludes `mig`: the driver chooses the device files of MIG instances when it makes them, and "
             "of Slurm's AutoDetect only nvml finds them. Allowed: `detect: nvml`, with a slurmd that is built with NVML; or no `mig`.",
         )
 
@@ -80,8 +80,8 @@ class _Check:
         if self.table.of_model(self.model):
             return True
         known = ", ".join(dict.fromkeys(card.model for card in self.table.cards))
-        why = "has no MIG" if self.model in self.table.without else "is none whose MIG profiles bedplate knows"
-        text = f"model {self.model!r} {why}. Those with MIG are: {known}; `gpu_stack.model` says what a model with a name of your own is."
+        why = "has no MIG" if self.model in self.table.without else "has no MIG profiles in bedplate's table"
+        text = f"model {self.model!r} {why}. Models with MIG are: {known}; `gpu_stack.model` maps a name of yours to a model."
         self.mistakes.add((*self.path, "mig"), text)
         return False
 

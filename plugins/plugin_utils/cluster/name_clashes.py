@@ -45,7 +45,7 @@ def _check_groups(prefix: str, names: Iterable[str], section: str, mistakes: Mis
 def _check_machines(cluster: Cluster, mistakes: Mistakes) -> None:
     machines = cluster.machines
     for name in _RESERVED.intersection(machines):
-        mistakes.add(_where(cluster, name), f"{name!r} means something else to Ansible. Rename the machine.")
+        mistakes.add(_where(cluster, name), f"{name!r} has another meaning in Ansible. Rename the machine.")
     for name, machine in machines.items():
         if machine.bmc_address and f"{name}-bmc" in machines:
             mistakes.add(_where(cluster, f"{name}-bmc"), f"'{name}-bmc' is the name of the BMC of {name} already.")
@@ -65,7 +65,7 @@ def _check_features(profile: Profile, cluster: Cluster, mistakes: Mistakes) -> N
                 where, f"{name!r} means every node to Slurm, or the values that others start from. Choose another."
             )
         if name.startswith("rack_"):
-            mistakes.add(where, f"{name!r}: names with rack_ are those of racks. Choose another.")
+            mistakes.add(where, f"{name!r}: names with rack_ are reserved for racks. Choose another.")
         if name in cluster.machines:
             mistakes.add(where, f"{name!r} is also the name of a machine. Choose another.")
         for other in cluster.profiles.values():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What roles/slurm deploys rests on some options of Slurm: a file that takes them away, or replaces them, is a mistake.
+"""Check the options of Slurm that roles/slurm needs: a file that removes or replaces one of them is a mistake.
 
 needed.json has a row for each: what must be its `value`, or which of `words` must be in its comma list (one is enough;
 "jwt_key=" stands for all that begins so), or that it is a `path`, or what it `follows` from; `own` is Slurm's own
@@ -94,7 +94,7 @@ def _check_shared_state(cluster: Cluster, mistakes: Mistakes) -> None:
         return
     mistakes.add(
         ("services", "controllers"),
-        f"{controllers[0]}{more(controllers)} are controllers, and each would keep Slurm's state in a directory of its own, "
-        f"StateSaveLocation {defaults('slurm')['StateSaveLocation']} (bedplate's default): the one that takes over would know "
-        "no job. State it in slurm.options, a directory on storage that all controllers mount, owned by user slurm.",
+        f"{controllers[0]}{more(controllers)} are controllers, and each would keep Slurm's state in its own directory, "
+        f"StateSaveLocation {defaults('slurm')['StateSaveLocation']} (bedplate's default): after a takeover no job would be "
+        "known. State it in slurm.options, a directory on storage that all controllers mount, owned by user slurm.",
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a cluster file may say and hardly means: told once a run, and no mistake."""
+"""Notices on probable slips of a cluster file: shown once a run, and not a mistake."""
 
 from __future__ import annotations
 

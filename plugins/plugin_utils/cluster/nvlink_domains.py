@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NVLink domains: which nodes of a rack one NVLink fabric joins. The plan of the fabric, Slurm and IMEX are told the same."""
+"""NVLink domains: nodes of a rack that one NVLink fabric joins. The fabric's plan, Slurm and IMEX use the same."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How package managers reach repositories: proxy, certificates and logins of the cluster file, checked."""
+"""Check the access to repositories: proxy, certificates and logins of the cluster file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def refuse_password(path: Path, url: str, mistakes: Mistakes) -> bool:
 def package_access_of(
     data: Mapping[str, Any] | None, profiles: Mapping[str, Profile], file: str, mistakes: Mistakes
 ) -> PackageAccess | None:
-    """Return the section `package_access`; None where the file has none."""
+    """Return the section `package_access`; None if the file lacks it."""
     if data is None:
         return None
     for profile in profiles.values():
@@ -57,7 +57,7 @@ def _ca(text: str | None, file: str) -> str:
 
 
 def certificates(path: str) -> str:
-    """Return the text of a file with certificates. ValueError: it has none."""
+    """Return the text of a file with certificates. ValueError: the file has no certificate."""
     try:
         text = FilePath(path).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
@@ -70,7 +70,7 @@ def certificates(path: str) -> str:
 
 
 def certificate_mistakes(access: PackageAccess | None) -> list[str]:
-    """Return what is wrong with the file of certificates; only a run that writes it reads it."""
+    """Return the mistakes of the file of certificates; only a run that writes it reads it."""
     try:
         if access and access.ca:
             certificates(access.ca)

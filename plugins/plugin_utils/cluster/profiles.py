@@ -97,7 +97,7 @@ def _check_system_cores(profile: Profile, stated: bool, path: Path, mistakes: Mi
 def _check_pages(profile: Profile, path: Path, mistakes: Mistakes) -> None:
     """Find huge pages that are said twice, or that the NUMA nodes cannot have evenly."""
     if profile.hugepages and any(node.hugepages for node in profile.numa):
-        mistakes.add((*path, "hugepages"), "the NUMA nodes have `hugepages` of their own. Keep one of the two.")
+        mistakes.add((*path, "hugepages"), "the NUMA nodes have their own `hugepages`. Keep one of the two.")
         return
     nodes = len(profile.numa) or profile.sockets
     for size, count in profile.hugepages.items():
@@ -135,7 +135,7 @@ def _check_memory(profile: Profile, path: Path, mistakes: Mistakes) -> None:
     for one in found:
         size, of_all = one.pages.size, 1 if own else nodes
         where = ("numa", one.pages.node, "hugepages", size) if own else ("hugepages", size)
-        asked = f"{one.pages.count * of_all} pages of {size} bring a NUMA node to {one.asked} MiB in huge pages"
+        asked = f"with {one.pages.count * of_all} pages of {size} a NUMA node has {one.asked} MiB in huge pages"
         has = f"It has {one.memory} MiB (memory_mib over {nodes} NUMA nodes) and must keep {one.floor} MiB without them"
         mistakes.add((*path, *where), f"{asked}. {has}. Allowed: at most {one.most * of_all}.")
 
@@ -169,7 +169,7 @@ def _devices(text: str, count: int, path: Path, mistakes: Mistakes) -> tuple[str
     if len(files) != count:
         mistakes.add(path, f"{text!r} are {len(files)} files, and 'count' is {count}.")
     if wrong := [file for file in files if not file.startswith("/dev/")]:
-        mistakes.add(path, f"{wrong[0]!r} is no device file. Allowed: such as /dev/nvidia[0-7].")
+        mistakes.add(path, f"{wrong[0]!r} is not a device file. Allowed: such as /dev/nvidia[0-7].")
     if len(set(files)) != len(files):
         mistakes.add(path, f"{text!r} names a file twice.")
     return files

@@ -21,7 +21,7 @@ _Exceptions = Mapping[str, Mapping[str, Any]]
 
 
 def hostlist(text: str | None, path: Path, mistakes: Mistakes, rule: Field | None = None) -> list[str]:
-    """Expand a hostlist; a mistake in it, or in a name of it, is noted. No names mean that there was one."""
+    """Expand a hostlist; a mistake in it, or in a name of it, is noted. An empty result means one mistake."""
     if text is None:
         return []
     try:
@@ -41,7 +41,7 @@ def hostlist(text: str | None, path: Path, mistakes: Mistakes, rule: Field | Non
 
 
 def more(names: list[str]) -> str:
-    """Return what goes behind the first of some names: " and 3 more", or nothing."""
+    """Return the text after the first of some names: " and 3 more", or empty."""
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
@@ -78,7 +78,7 @@ class Floor:
         for name, host in self.hosts.items():
             if host.rack and host.rack not in self.racks and not self.unread_racks:
                 known = list(self.racks)
-                hint = f"A rack without nodes is an entry of its own under `racks`: `{host.rack}: {{}}`."
+                hint = f"A rack without nodes is a separate entry under `racks`: `{host.rack}: {{}}`."
                 self.mistakes.add(
                     ("hosts", name, "rack"),
                     f"rack {host.rack!r} is unknown.{did_you_mean(host.rack, known) or allowed(known)} {hint}",
@@ -100,7 +100,7 @@ class Floor:
         return tuple(found.values())
 
     def _told(self, where: str) -> bool:
-        """Tell whether a mistake has been noted at a place, or below it."""
+        """Return whether a mistake has been noted at a place, or below it."""
         return any(mistake.where == where or mistake.where.startswith(f"{where}.") for mistake in self.mistakes.found)
 
     def _given(self, data: Mapping[str, Any], name: str, path: Path) -> tuple[str | None, str | None]:
@@ -165,7 +165,7 @@ class Floor:
             # One mistake for each line of the file, however many names its hostlist has.
             for where, names in strangers.items():
                 hint = did_you_mean(names[0], list(known))
-                self.mistakes.add(where, f"{names[0]!r}{more(names)} is no node of this rack.{hint}")
+                self.mistakes.add(where, f"{names[0]!r}{more(names)}: not a node of this rack.{hint}")
 
     def _leaves(self, text: str | None, racks: list[str], path: Path) -> list[str]:
         if text is None:
@@ -194,7 +194,7 @@ class Floor:
         if len(names) % len(racks):
             self.mistakes.add(
                 (*path, "names"),
-                f"{len(names)} nodes cannot be split evenly over {len(racks)} racks. Write the odd rack by itself.",
+                f"{len(names)} nodes cannot be split evenly over {len(racks)} racks. Write the uneven rack by itself.",
             )
             return
         columns = []
@@ -222,7 +222,7 @@ class Floor:
             self.nodes.append(node)
 
     def _own(self, names: list[str], path: Path) -> bool:
-        """Enter names; return False where none of them is new, so that one slip is one mistake."""
+        """Enter names; return False if all of them are known already, so that one slip is one mistake."""
         twice = [name for name in names if name in self.owner]
         repeated = len(names) - len(set(names))
         if repeated:
@@ -234,7 +234,7 @@ class Floor:
 
     def _entry_profile(self, name: str | None, rack: Mapping[str, Any], path: Path) -> Profile | None:
         if name is None:
-            self.mistakes.add(path[:-1], "has no 'profile', and its rack has none either.")
+            self.mistakes.add(path[:-1], "has no 'profile', and its rack lacks it too.")
             return None
         where = (*path[:2], "profile") if name == rack["profile"] else path
         return self._profile(name, where)

@@ -34,9 +34,9 @@ def with_rails(
             continue
         rails = numbers(entry["rails"], path, mistakes)
         if name in _OWN:
-            mistakes.add(path, f"{name} has addresses of its own. Give the rails another network.")
+            mistakes.add(path, f"{name} has its own addresses. Give the rails another network.")
         elif entry["start"] is not None:
-            mistakes.add(("networks", name, "start"), "the places of nodes are those in `management`. Take it away.")
+            mistakes.add(("networks", name, "start"), "the places of nodes are set in `management`. Remove it.")
         for rail in rails:
             if rail not in known and not unread:
                 have = ", ".join(map(str, known)) or "none: give the profiles `nics` with a `rail`"
@@ -70,7 +70,7 @@ def _number(network: Network, rail: int, offset: int) -> int:
 
 
 def _check_room(network: Network, management: Network, nodes: Iterable[Node], path: Path, mistakes: Mistakes) -> None:
-    """Find nodes for which a part has no place, and those that would have the gateway's or the last address."""
+    """Find nodes whose place a part lacks, and nodes that would have the gateway's or the last address."""
     placed = [(_offset(node, management), node) for node in nodes if node.address and node.profile.nics]
     beyond = [(offset, node) for offset, node in placed if offset >= network.part]
     if beyond:

@@ -50,7 +50,7 @@ def read(path: str) -> tuple[dict[str, Any], dict[Path, int], list[Mistake]]:
     if reading.mistakes:
         raise ClusterFileError(path, reading.mistakes + reading.twice)
     if not isinstance(data, dict):
-        raise ClusterFileError(path, [Mistake(1, "the file", "is no mapping; docs/cluster-file.md has an example.")])
+        raise ClusterFileError(path, [Mistake(1, "the file", "is not a mapping; docs/cluster-file.md has an example.")])
     return data, reading.lines, reading.twice
 
 
@@ -103,7 +103,7 @@ class _Reading:
                     self.mistakes.append(Mistake(node.start_mark.line + 1, "the file", message))
                 sizes[id(node)] = total
             elif sizes[id(node)] == 0 and not self.mistakes:
-                message = "an alias (*name) stands within what it names. Write the value out."
+                message = "an alias (*name) is within its own anchor. Write the value out."
                 self.mistakes.append(Mistake(node.start_mark.line + 1, "the file", message))
             return sizes[id(node)]
 
@@ -132,7 +132,7 @@ class _Reading:
         # PyYAML on what looks like a date and is none, or bears a tag that does not fit.
         except (ValueError, LookupError, AttributeError):
             tag = node.tag.rpartition(":")[2]
-            message = f"{node.value!r} looks like a YAML {tag} and is none. Put quotes around it."
+            message = f"{node.value!r} looks like a YAML {tag} but is not valid. Put quotes around it."
             self.mistakes.append(Mistake(node.start_mark.line + 1, dotted(path), message))
             return None
 

@@ -101,7 +101,7 @@ def _inventory(directory: FilePath, source: FilePath) -> str:
 
 
 def _problem(kind: str, source: FilePath) -> str:
-    """Return what is wrong with a script on this machine, or nothing."""
+    """Return the mistakes of a script on this machine, or an empty text."""
     try:
         status = source.stat()
         if not stat.S_ISREG(status.st_mode):

@@ -29,7 +29,7 @@ def services_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes
             once(listed, names, path, mistakes)
         found[service] = tuple(names)
     if len(found["database"]) > 1:
-        mistakes.add(("services", "database"), f"names {len(found['database'])} hosts; there is one database.")
+        mistakes.add(("services", "database"), f"names {len(found['database'])} hosts; allowed: one database.")
     return Services(**found)
 
 
@@ -51,7 +51,7 @@ def check_clients(data: Mapping[str, Any] | None, cluster: Cluster, mistakes: Mi
 
 
 def once(listed: list[str], names: dict[str, None], path: Path, mistakes: Mistakes) -> None:
-    """Add names to those before; note the first that is there already."""
+    """Add names to the earlier ones; note the first duplicate."""
     twice = ""
     for name in listed:
         twice = twice or (name if name in names else "")
@@ -84,7 +84,7 @@ def partitions_of(
 
 
 class Selecting:
-    """Finds the nodes of selectors; with `partitions` those of Slurm's partitions as well, and hosts by their names."""
+    """Find the nodes of selectors; with `partitions` also nodes of Slurm's partitions, and hosts by their names."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Selecting:
             named = self._wanted("partition", [text], self.partitions, path)
             return tuple(name for partition in named for name in self.partitions[partition].nodes)
         else:
-            self.mistakes.add(path, f"{kind!r} is no kind of selector. {self._allowed}")
+            self.mistakes.add(path, f"{kind!r} is not a kind of selector. {self._allowed}")
             return ()
         return self._some(selector, chosen, path)
 

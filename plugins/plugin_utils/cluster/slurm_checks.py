@@ -101,7 +101,7 @@ def _check_ports(slurm: Slurm, mistakes: Mistakes) -> None:
         for given, name in ((slurm.options, "accountingstorageport"), (slurm.slurmdbd, "dbdport"))
     )
     if asked != served:
-        text = f"slurmctld would ask slurmdbd at port {asked}, and it listens at {served}: state both, as the same"
+        text = f"slurmctld would connect to slurmdbd at port {asked}, and it listens at {served}: set both to the same"
         mistakes.add(("slurm",), f"{text} (slurm.options.AccountingStoragePort, slurm.slurmdbd.DbdPort).")
 
 
@@ -160,7 +160,7 @@ def _check_accounts(
         path: Path = ("slurm", "accounts", name)
         parent = account.get("parent", "root")
         if parent not in seen and parent not in unread:
-            hint = "It comes further down: parents go first." if parent in accounts else ""
+            hint = "It is further down: parents are listed first." if parent in accounts else ""
             circle = _circle(name, accounts)
             if circle:
                 # Once for all of its accounts: the first of them tells.
@@ -168,7 +168,7 @@ def _check_accounts(
                     text = f"{' -> '.join([*circle, name])}: an account cannot be above itself. Give one of them another parent"
                     mistakes.add((*path, "parent"), f"{text}, such as root.")
             elif hint and parent != name:
-                mistakes.add((*path, "parent"), f"account {parent!r} is not there yet. {hint}")
+                mistakes.add((*path, "parent"), f"account {parent!r} does not exist yet. {hint}")
             else:
                 mistakes.unknown((*path, "parent"), "account", parent, seen)
         seen.append(name)
@@ -192,7 +192,7 @@ def _check_accounts(
             mistakes.unknown((*path, "default_qos"), "QOS", default, may)
         else:
             text = (
-                f"jobs that name no QOS would have {default!r}, which is none of {', '.join(may)}. State one of them."
+                f"jobs that name no QOS would have {default!r}, which is not among {', '.join(may)}. Set one of them."
             )
             mistakes.add((*path, "default_qos"), text)
     for section, objects in (("accounts", accounts), ("qos", qos)):
@@ -202,7 +202,7 @@ def _check_accounts(
 
 
 def _circle(name: str, accounts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the accounts from one to its parent and on, where they come back to it; else nothing."""
+    """Return the accounts from one to its parent and on, if they form a loop; else an empty list."""
     found = [name]
     while (parent := accounts.get(found[-1], {}).get("parent", "root")) not in found:
         if parent not in accounts:

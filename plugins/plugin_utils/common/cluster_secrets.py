@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The secrets of a cluster in a run: those of `bedplate_secrets` first, all others from the secrets directory."""
+"""The secrets of a cluster in a run: first `bedplate_secrets`, all others from the secrets directory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ClusterSecrets:
     """Return secrets by name, wherever the site keeps them."""
 
     def __init__(self, given: GivenSecrets, directory: Callable[[], Path], make: bool = True) -> None:
-        """`directory` returns the secrets directory, and is called only for a secret that is not given. Without `make` none is made."""
+        """`directory` returns the secrets directory; called only for a secret that is not given. Without `make` no secret is made."""
         self.given = given
         self._directory = directory
         self._may_make = make
@@ -46,13 +46,13 @@ class ClusterSecrets:
         return self.store.text(name, length, create)
 
     def existing_text(self, name: str) -> str:
-        """Return a secret of somebody else, such as a password of a package server: making one would be of no use."""
+        """Return an external secret, such as a password of a package server: a generated one would be useless."""
         if not self.has(name):
             raise SecretError(self.missing(name))
         return self.text(name, create=False)
 
     def has(self, name: str) -> bool:
-        """Return whether there is such a secret already."""
+        """Return whether a secret exists already."""
         return name in self.given.names() or self.store.has(name)
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bytes:

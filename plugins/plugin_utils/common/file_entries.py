@@ -29,14 +29,14 @@ _MANIFEST = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:@-]*\Z")
 
 
 def source_of(entry: Mapping[str, Any]) -> list[str]:
-    """Return where the content of a file comes from; `secret: true` only marks a content from elsewhere."""
+    """Return the source of a file's content; `secret: true` only marks a content from elsewhere."""
     return [
         key for key in SOURCES if entry.get(key) is not None and not (key == "secret" and isinstance(entry[key], bool))
     ]
 
 
 def is_sensitive(entry: Mapping[str, Any]) -> bool:
-    """Whether nobody may see the content."""
+    """Return whether the content must stay hidden."""
     return bool(entry.get("secret") or entry.get("secrets")) or entry.get("sensitive") is True
 
 
@@ -60,7 +60,7 @@ def mistakes(manifest: Any, files: Any, task_notify: Sequence[str]) -> list[str]
     """Return everything that is wrong with the arguments of a task."""
     found = []
     if not isinstance(manifest, str) or not _MANIFEST.match(manifest):
-        found.append(f"manifest: {manifest!r}; allowed: a name that says who owns these files, as slurm_compute")
+        found.append(f"manifest: {manifest!r}; allowed: a name of the owner of these files, such as slurm_compute")
     if isinstance(files, (str, bytes, Mapping)) or not isinstance(files, Sequence):
         return [*found, f"files: is {_type(files)}; allowed: a list of entries, each with a path"]
     for number, entry in enumerate(files):
@@ -76,9 +76,7 @@ def _entry_mistakes(entry: Any, task_notify: Sequence[str]) -> list[str]:
     named = f"{path}: " if isinstance(path, str) else ""
     state = entry.get("state", "file")
     if state not in _KEYS:
-        return [
-            f"{named}state {state!r}; allowed: {', '.join(_KEYS)}. A file that is no longer wanted is simply left out"
-        ]
+        return [f"{named}state {state!r}; allowed: {', '.join(_KEYS)}. Leave a file out of the list to remove it"]
     found = [*_path(path), *_unknown(entry, state), *_owned(entry), *_notify(entry, task_notify)]
     if state == "link" and not _is_text(entry.get("target")):
         found.append(f"target {entry.get('target')!r}; a link needs one, as target: /etc/y")
@@ -121,7 +119,7 @@ def _owned(entry: Mapping[str, Any]) -> list[str]:
     if not isinstance(mode, str) or not _MODE.match(mode):
         found.append(f'mode {mode!r}; allowed: octal digits in quotes, as "0644"')
     elif is_sensitive(entry) and "mode" in entry and int(mode, 8) & 0o007:
-        found.append(f'mode {mode!r} opens a secret to everybody on the node; allowed: no right for others, as "0640"')
+        found.append(f'mode {mode!r} opens a secret to all users of the node; allowed: no right for others, as "0640"')
     return found
 
 
@@ -157,7 +155,7 @@ def _file(entry: Mapping[str, Any]) -> list[str]:
     if "sensitive" in entry and not isinstance(entry["sensitive"], bool):
         found.append(f"sensitive {entry['sensitive']!r}; allowed: true, false")
     if sources != ["secret"]:
-        found += [f"{key} goes with secret only" for key in ("kind", "length", "used_by") if key in entry]
+        found += [f"{key} is allowed with secret only" for key in ("kind", "length", "used_by") if key in entry]
     if "secrets" in entry and (sources != ["content"] or not _is_text_map(entry["secrets"])):
         found.append("secrets: allowed with content only: a map of marks in the content to names of secrets")
     if "used_by" in entry and not _is_text_list(entry["used_by"]):
@@ -183,7 +181,7 @@ def _scope(entry: Mapping[str, Any], sources: list[str]) -> list[str]:
     if scope not in _SCOPES:
         return [f"scope {scope!r}; allowed: {', '.join(_SCOPES)}"]
     if scope == "cluster" and sources != ["template"]:
-        return ["scope: cluster renders a template once for all hosts, so it goes with template only"]
+        return ["scope: cluster renders a template once for all hosts, so it is allowed with template only"]
     return []
 
 
@@ -201,7 +199,7 @@ def _validate(command: Any) -> list[str]:
 
 def _double(paths: Sequence[str]) -> list[str]:
     return [
-        f"{path}: comes {paths.count(path)} times; a path can be wanted in one way only"
+        f"{path}: is listed {paths.count(path)} times; list a path once"
         for path in sorted(set(paths))
         if paths.count(path) > 1
     ]
@@ -218,7 +216,7 @@ def _nested(files: Iterable[Any]) -> list[str]:
         above = [
             str(parent) for parent in PurePosixPath(path).parents if entries.get(str(parent), "directory") == "file"
         ]
-        found += [f"{path}: lies under {parent}, which is to be a file" for parent in above]
+        found += [f"{path}: is below {parent}, which is a file of this list" for parent in above]
     return found
 
 

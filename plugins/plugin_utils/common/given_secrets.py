@@ -28,7 +28,7 @@ _MOUNTS = ("/run/credentials", "/run/secrets", "/var/run/secrets")
 
 @dataclass(frozen=True)
 class GivenSecret:
-    """A secret of `bedplate_secrets`. `replaces` are SHA-256 digests of earlier ones that nodes may still have."""
+    """A secret of `bedplate_secrets`. `replaces` are SHA-256 digests of earlier secrets that nodes may still have."""
 
     data: bytes = field(repr=False)
     replaces: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class GivenSecrets:
         return found
 
     def mistakes(self) -> list[str]:
-        """Return what is wrong with the variable, one line for each secret."""
+        """Return the mistakes of the variable, one line for each secret."""
         found = []
         try:
             names = self.names()
@@ -165,7 +165,7 @@ def _exposed(path: Path, mode: int) -> str:
         return ""
     return (
         f"{path}: open to others on this machine (mode {stat.S_IMODE(mode):04o}); allowed: 0400 or 0600, or a credential below "
-        f"{', '.join(mounts)}. If nobody else has read it: chmod 0400 {path}"
+        f"{', '.join(mounts)}. If no other user has read it: chmod 0400 {path}"
     )
 
 

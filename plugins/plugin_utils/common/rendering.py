@@ -63,7 +63,7 @@ class Renderer:
         return self._render(source, name, {"template_destpath": destination, **self._task_vars, **variables})
 
     def cluster_template(self, name: str) -> bytes:
-        """Return a template rendered once in this run, by the host that comes first, without variables of any host."""
+        """Return a template rendered once in this run, by the first host, without variables of any host."""
         source = self._find("templates", name)
         return once_a_run(self._key(source), lambda: self._render_for_all(source, name).encode())
 
@@ -71,7 +71,7 @@ class Renderer:
         """Return a file of the role as it is; one encrypted with ansible-vault decrypted."""
         path = Path(self._find("files", name))
         if not path.is_file():
-            raise RenderError(f"src {name}: {path} is no file; allowed: one file an entry")
+            raise RenderError(f"src {name}: {path} is not a file; allowed: one file for each entry")
         return Path(self._loader.get_real_file(str(path))).read_bytes()
 
     def _find(self, directory: str, name: str) -> str:
@@ -123,7 +123,7 @@ class Renderer:
         )
 
     def _key(self, source: str) -> str:
-        """Tell apart what may come out differently: the same template with other variables of its task or role."""
+        """Key of a rendered template: the same template with other variables of its task or role is a different one."""
         task = self._task
         role = task._role.get_name() if task._role else ""
         parameters = task._role.get_role_params(task.get_dep_chain()) if task._role else {}

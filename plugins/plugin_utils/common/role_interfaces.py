@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the roles of this collection take, read from their argument specs."""
+"""Read the options of this collection's roles from their argument specs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _options(path: Path) -> dict[str, Any]:
 
 
 def has_template(value: Any) -> bool:
-    """Tell whether a value, or a part of it, is a template.
+    """Return whether a value, or a part of it, is a template.
 
     >>> has_template({"a": ["{{ b }}"]}), has_template(["b"])
     (True, False)
@@ -61,7 +61,7 @@ def has_template(value: Any) -> bool:
 
 
 def unknown_variables(names: Iterable[str], known: Mapping[str, set[str]]) -> dict[str, str]:
-    """Return the names that look like a role's variable and are none, each with the role.
+    """Return the unknown names that look like a role's variable, each with the role.
 
     >>> unknown_variables(["slurm_rest_listn", "site"], {"slurm": {"slurm_rest_listen"}})
     {'slurm_rest_listn': 'slurm'}
@@ -78,21 +78,21 @@ def message(name: str, role: str, known: Mapping[str, set[str]]) -> str:
     """Return the error text for one unknown variable, with the nearest name that exists."""
     manual = f"see `ansible-doc -t role bedplate.cluster.{role}`"
     hint = did_you_mean(name, sorted(known[role]), lead="did", quoted=False, otherwise=manual)
-    return f"{name} is no variable of the role {role}; {hint}"
+    return f"{name} is not a variable of the role {role}; {hint}"
 
 
 def misspelt_variables(names: Iterable[str], prefix: str, known: Sequence[str], owner: str) -> list[str]:
     """Return an error for each name that begins with a prefix and is not known, with the nearest known name.
 
     >>> misspelt_variables(["mirror_prune", "mirror_purne", "other"], "mirror_", ["mirror_prune"], "playbooks/mirror.yml")
-    ['mirror_purne is no variable of playbooks/mirror.yml; did you mean mirror_prune?']
+    ['mirror_purne is not a variable of playbooks/mirror.yml; did you mean mirror_prune?']
     """
     found = []
     for name in sorted(names):
         if name.startswith(prefix) and name not in known:
             others = f"allowed: {', '.join(known)}"
             hint = did_you_mean(name, known, lead="did", quoted=False, prefix=prefix, otherwise=others)
-            found.append(f"{name} is no variable of {owner}; {hint}")
+            found.append(f"{name} is not a variable of {owner}; {hint}")
     return found
 
 

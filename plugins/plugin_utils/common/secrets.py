@@ -44,13 +44,13 @@ class SecretStore:
         if not self.directory.is_absolute():
             raise SecretError(
                 f"bedplate_secrets_dir {str(directory)!r} is relative, so it would depend on where a command is run; "
-                "allowed: an absolute path, or one that begins with ~/"
+                "allowed: an absolute path, or a path below ~/"
             )
         self._refuse_open_directory()
         self._refuse_git()
 
     def get(self, name: str, kind: str | None = None, length: int | None = None, create: bool = True) -> bytes:
-        """Return a secret. One that does not exist yet is made, or with `create` false, stood in for by a placeholder.
+        """Return a secret. A missing one is made, or with `create` false, replaced by a placeholder.
 
         The placeholder is the same every time and differs from every secret: check mode shows a change, as it must.
         """
@@ -85,25 +85,25 @@ class SecretStore:
         """Return what to say on a node that has a secret which this directory has never had."""
         return (
             f"bedplate wrote this {name}, but not from the secrets directory {self.directory} of {user_name()} on "
-            f"{socket.gethostname()}, which has never had it. So that directory was lost, or somebody else runs this cluster, "
+            f"{socket.gethostname()}, which has never had it. So that directory was lost, or this cluster is run "
             "with another user, machine or bedplate_secrets_dir. Nothing was written: a new one would cut this machine off "
             f"from the rest of a running cluster. Restore the directory, or copy {name} into it from the machine that has it; "
-            "or, to bring a new one on purpose, run with -e bedplate_new_secrets=true"
+            "or, to write a new one on purpose, run with -e bedplate_new_secrets=true"
         )
 
     def text(self, name: str, length: int | None = None, create: bool = True) -> str:
-        """Return a secret for use inside a text; a line end after it, which an editor leaves, is no part of it."""
+        """Return a secret for use inside a text, without a line end after it, which an editor may add."""
         if _KNOWN.get(name, ("password",))[0] == "bytes":
             raise no_text(name, str(self.directory / name), "random bytes")
         data = self.get(name, "password", length, create)
         return plain_text(name, data, str(self.directory / name))
 
     def has(self, name: str) -> bool:
-        """Whether there is such a secret already."""
+        """Return whether a secret exists already."""
         return (self.directory / name).exists()
 
     def keep(self, name: str, make: Callable[[], bytes]) -> bytes:
-        """Return a secret that only another program can make, as a signing key; `make` is asked when there is none yet."""
+        """Return a secret that only another program can make, as a signing key; `make` is called for the first one."""
         if not self.has(name):
             self._make(self.directory / name, make())
         return self.get(name)
@@ -114,7 +114,7 @@ class SecretStore:
             if status.st_mode & 0o077:
                 raise SecretError(
                     f"{path} is open to others on this machine (mode {stat.S_IMODE(status.st_mode):04o}). Treat it as known: "
-                    f"remove it, and the next run makes a new one; or, if nobody else is here: chmod 0400 {path}"
+                    f"remove it, and the next run makes a new one; or, if no other user has an account here: chmod 0400 {path}"
                 )
             data = path.read_bytes()
         except PermissionError as error:
@@ -160,8 +160,8 @@ class SecretStore:
             return
         if mode & 0o077:
             raise SecretError(
-                f"{self.directory}, where the cluster's secrets are, is open to others on this machine (mode {mode:04o}); "
-                f"allowed: 0700. If nobody else has been here: chmod 0700 {self.directory}"
+                f"{self.directory}, the directory of the cluster's secrets, is open to others on this machine (mode {mode:04o}); "
+                f"allowed: 0700. If no other user has read it: chmod 0700 {self.directory}"
             )
 
     def _refuse_git(self) -> None:
@@ -169,13 +169,13 @@ class SecretStore:
         tree, said = exposing_tree(self.directory.resolve() / "secret")
         if tree is not None:
             raise SecretError(
-                f"{self.directory} lies in the git work tree {tree} and {said}: the cluster's secrets would "
+                f"{self.directory} is in the git work tree {tree} and {said}: the cluster's secrets would "
                 "end up in a commit. Set bedplate_secrets_dir to a directory outside, or add it to .gitignore"
             )
 
 
 def exposing_tree(file: Path) -> tuple[Path | None, str]:
-    """Return the git work tree in which a file could be committed, and why; None where there is none, or it ignores the file."""
+    """Return the git work tree in which a file could be committed, and why; None without a tree, or if it ignores the file."""
     tree = next((path for path in file.parents if (path / ".git").exists()), None)
     if tree is None:
         return None, ""
@@ -191,13 +191,13 @@ def exposing_tree(file: Path) -> tuple[Path | None, str]:
 
 
 def git_mistake(file: Path) -> str:
-    """Return the mistake in the place of a file with a secret, or "": it could be committed."""
+    """Return the mistake about the place of a file with a secret, or "": it could be committed."""
     tree, said = exposing_tree(file.resolve())
     if tree is None:
         return ""
     return (
-        f"{file}: lies in the git work tree {tree}, and {said}, so the secret could be committed; allowed: a file outside, one "
-        "that .gitignore lists, or one that ansible-vault encrypted"
+        f"{file}: is in the git work tree {tree}, and {said}, so the secret could be committed; allowed: a file outside, a file "
+        "in .gitignore, or an encrypted file of ansible-vault"
     )
 
 
@@ -210,7 +210,7 @@ def size_mistake(name: str, data: bytes) -> str:
 
 
 def plain_text(name: str, data: bytes, place: str) -> str:
-    """Return a secret as text, without a line end after it. SecretError: it is no text."""
+    """Return a secret as text, without a line end after it. SecretError: it is binary."""
     try:
         return data.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError as error:
@@ -220,7 +220,7 @@ def plain_text(name: str, data: bytes, place: str) -> str:
 def no_text(name: str, place: str, what: str) -> SecretError:
     """Return the error for a secret that cannot be used inside a text."""
     return SecretError(
-        f"secret {name}: {place} is for {what}, which are no text. Write it with "
+        f"secret {name}: {place} is for {what}, which are not text. Write it with "
         f"`secret: {name}` in an entry of bedplate.cluster.files"
     )
 
@@ -229,7 +229,7 @@ def default_directory(cluster: str) -> str:
     """Return where the secrets of a cluster are unless the user says otherwise."""
     if cluster in (".", "..") or "/" in cluster:
         raise SecretError(
-            f"bedplate_cluster {cluster!r} is no name of a cluster, so it names no directory for its secrets"
+            f"bedplate_cluster {cluster!r} is not the name of a cluster, so it cannot name a directory for its secrets"
         )
     # The specification of XDG: a relative path there is invalid and has no effect.
     state = os.environ.get("XDG_STATE_HOME", "")
@@ -241,7 +241,7 @@ def directory_of(variables: Mapping[str, object]) -> Path:
     directory, cluster = variables.get("bedplate_secrets_dir"), variables.get("bedplate_cluster")
     if not directory and not cluster:
         raise SecretError(
-            "nobody says where the cluster's secrets are: neither bedplate_secrets_dir nor bedplate_cluster (which the "
+            "the directory of the cluster's secrets is unknown: neither bedplate_secrets_dir nor bedplate_cluster (which the "
             "inventory plugin bedplate.cluster.racks sets) is defined for this host"
         )
     try:
@@ -254,7 +254,7 @@ def directory_of(variables: Mapping[str, object]) -> Path:
 
 
 def shape_mistakes(kind: object, length: object) -> list[str]:
-    """Return what is wrong with a kind and a length as a user wrote them."""
+    """Return the mistakes of a kind and a length as a user wrote them."""
     found = []
     if kind is not None and kind not in KINDS:
         found.append(f"kind {kind!r}; allowed: {', '.join(KINDS)}")

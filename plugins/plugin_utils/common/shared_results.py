@@ -14,7 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.files impo
 
 
 def once_a_run(key: str, make: Callable[[], bytes]) -> bytes:
-    """Return the result for a key, computed by the first fork of this run that asks for it. `key` is a file name."""
+    """Return the result for a key, computed by the first fork of this run that needs it. `key` is a file name."""
     with _place(key) as result:
         if not result.exists():
             atomic_write(result, make(), mode=0o600, sync=False)

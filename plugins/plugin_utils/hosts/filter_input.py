@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the filters on a cluster file have in common."""
+"""Read the cluster file for filters, and turn mistakes into a filter's error."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _plain(data: str, name: str) -> Cluster:
 
 
 def role_result(path: object, name: str, work: Callable[[Cluster], T]) -> T:
-    """Return what a role brings to a host: what `work` makes of the cluster. What it cannot make is an error of the filter `name`."""
+    """Return the part of a role on a host: the result of `work` on the cluster. Its mistakes are an error of the filter `name`."""
     cluster = cluster_of(path, name)
     try:
         return work(cluster)

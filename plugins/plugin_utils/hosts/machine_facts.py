@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What filters say of machines: plain data, and /etc/hosts."""
+"""Facts of machines for filters, as plain data, and /etc/hosts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def nodes_facts(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def _hardware(profile: Profile) -> dict[str, Any]:
-    """Return a profile without its GPU software, of which the filter gpu_part tells."""
+    """Return a profile without its GPU software, which the parts decide."""
     return {key: value for key, value in asdict(profile).items() if key != "gpu_stack"}
 
 

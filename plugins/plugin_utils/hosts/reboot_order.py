@@ -27,7 +27,7 @@ class Reboots:
 
 
 def plan(nodes: Iterable[Node], answers: Mapping[str, Any], batch: object = BATCH) -> Reboots:
-    """Return the order of the nodes that may be rebooted, by profile and then as in `nodes`, which are those of the cluster file.
+    """Return the order of the nodes that may be rebooted, by profile and then as in `nodes`, the cluster file's order.
 
     `answers` is host -> what `reboot_wanted` returned there. A node without an answer, without a reason, or on which something runs is
     not among them. The first batch has one node of each profile. RebootError: `batch` is not a number from 1.
@@ -44,7 +44,7 @@ def plan(nodes: Iterable[Node], answers: Mapping[str, Any], batch: object = BATC
 
 
 def may_reboot(answer: object) -> bool:
-    """Return whether an answer of `reboot_wanted` has a reason and nothing that speaks against it. No answer is none."""
+    """Return whether an answer of `reboot_wanted` has a reason and no obstacle. A missing answer has no reason."""
     if not isinstance(answer, Mapping):
         return False
     reasons, in_use = answer.get("reasons"), answer.get("in_use")

@@ -37,7 +37,7 @@ def unknown_variables(names: Iterable[str]) -> list[str]:
     """Return what is wrong with names of variables that begin with `mirror_`, with the nearest that is one.
 
     >>> unknown_variables(["mirror_prune", "mirror_purne", "other"])
-    ['mirror_purne is no variable of playbooks/mirror.yml; did you mean mirror_prune?']
+    ['mirror_purne is not a variable of playbooks/mirror.yml; did you mean mirror_prune?']
     """
     return misspelt_variables(names, PREFIX, VARIABLES, "playbooks/mirror.yml")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a role decides for one host."""
+"""The decision of a role for one host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Values = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Step:
-    """A module or an action with its arguments: a step of a role that is no file, unit or package.
+    """A module or an action with its arguments: a step of a role besides files, units and packages.
 
     `after_change`: run it only where this file changed in the same task. `phases`: those of packages, files and services in which the step
     runs; empty for a step that always runs, such as a check before a change.

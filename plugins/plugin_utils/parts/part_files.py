@@ -42,7 +42,7 @@ class PartError(ValueError):
 
 @cache
 def part_file(role: str, part: str) -> Mapping[str, Any]:
-    """Return the document of a part. PartError: no such part, or a key that a part does not have."""
+    """Return the document of a part. PartError: the part is missing, or has an unknown key."""
     path = ROLES / role / "parts" / f"{part}.yml"
     try:
         document = yaml_load(path.read_text(encoding="utf-8"))

@@ -23,7 +23,7 @@ class PlaceholderError(ValueError):
 
 @dataclass(frozen=True)
 class Scope:
-    """What placeholders may name: the values of a part, and the element of a `for_each`."""
+    """Names for placeholders: the values of a part, and the element of a `for_each`."""
 
     values: Mapping[str, Any]
     item: Any = _NONE
@@ -33,7 +33,7 @@ class Scope:
         return {"values": self.values, **({} if self.item is _NONE else {"item": self.item})}
 
     def look_up(self, owner: str, name: str | None) -> Any:
-        """Return what a placeholder names. PlaceholderError: there is no such value."""
+        """Return the value of a placeholder. PlaceholderError: the value is missing."""
         if owner == "item":
             if self.item is _NONE:
                 raise PlaceholderError(f"item is known only in an entry with {FOR_EACH}")

@@ -24,7 +24,7 @@ def _no_renderer(path: str, _destination: str, _variables: Mapping[str, Any]) ->
 
 @dataclass(frozen=True)
 class SiteChanges:
-    """What a site changes in the parts of a role.
+    """Changes of a site to the parts of a role.
 
     `templates`: name of a template of the role -> path of the site's own. `extra_files`: further entries of bedplate.cluster.files.
     `drop_ins`: unit -> file name -> content.
@@ -59,7 +59,7 @@ def render_part(role: str, part: str, values: Mapping[str, Any], site: SiteChang
 
 
 class _Entries:
-    """Make entries of bedplate.cluster.files from those of a part."""
+    """Make entries of bedplate.cluster.files from the entries of a part."""
 
     def __init__(self, role: str, site: SiteChanges) -> None:
         self._role = role

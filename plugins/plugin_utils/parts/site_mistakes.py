@@ -17,13 +17,13 @@ from .placeholders import PLACEHOLDER
 
 @cache
 def units_of(role: str) -> tuple[str, ...]:
-    """Return the units of a role's parts; a `*` stands for a placeholder in a name."""
+    """Return the units of a role's parts; a `*` replaces a placeholder in a name."""
     rows = (unit for part in parts_of(role) for unit in part_file(role, part).get("units", ()))
     return tuple(dict.fromkeys(PLACEHOLDER.sub("*", unit["name"]) for unit in rows))
 
 
 def site_mistakes(role: str, choices: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the site's changes. `choices` are the role's variables by what is behind `<role>_`."""
+    """Yield the mistakes of the site's changes. `choices` are the role's variables by their name after `<role>_`."""
     for text in file_mistakes(role, choices.get("extra_files") or [], []):
         yield f"{role}_extra_{text}" if text.startswith("files") else f"{role}_extra_files: {text}"
     known = templates_of(role)

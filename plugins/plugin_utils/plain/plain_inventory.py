@@ -67,7 +67,7 @@ class PlainInventory:
 
 
 class VariableMistakes(Mistakes):
-    """Mistakes whose place is a variable: `names` has the variable of each path, of which the longest that fits is taken."""
+    """Mistakes whose place is a variable: `names` has the variable of each path; the longest matching path is used."""
 
     def __init__(self, data: Any, names: Mapping[Path, str]) -> None:
         super().__init__(dict.fromkeys(_paths(data, ()), 1))

@@ -27,7 +27,7 @@ _SLURM_SECTIONS = {"slurm": "options", "cgroup": "cgroup", "slurmdbd": "slurmdbd
 
 @cache
 def snapshot(release: str) -> dict[str, Any] | None:
-    """Return the defaults of a release; None where there is no snapshot of it."""
+    """Return the defaults of a release; None if it has no snapshot."""
     path = SNAPSHOTS / f"{release}.json"
     if not re.fullmatch(r"[0-9.]+", release) or not path.exists():
         return None

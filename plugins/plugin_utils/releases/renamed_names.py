@@ -41,7 +41,7 @@ def table() -> tuple[RenamedName, ...]:
 
 
 def renamed_key(path: Sequence[str | int | None]) -> RenamedName | None:
-    """Return the new name of a key of the cluster file at a path such as ("racks", "r1", "node"); None where it has none.
+    """Return the new name of a key of the cluster file at a path such as ("racks", "r1", "node"); None if it was not renamed.
 
     The number of an element of a list is no step of a key's name.
     """

@@ -43,7 +43,7 @@ class HostDecision:
         return None
 
     def deployments(self) -> list[dict[str, Any]]:
-        """Return the arguments of all parts that this host is to have, in the order of their names."""
+        """Return the arguments of all parts of this host, in the order of their names."""
         names = [name for name in parts_of(self.role) if name in self.decision.parts and not name.endswith(_ABSENT)]
         return [render_part(self.role, name, self.decision.parts[name], self._site) for name in names]
 

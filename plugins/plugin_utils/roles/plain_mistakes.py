@@ -18,7 +18,7 @@ PLAIN = (HARDWARE, ADDRESS)
 
 
 def is_plain(groups: Collection[str]) -> bool:
-    """Return whether an inventory has a group of which a role makes a cluster."""
+    """Return whether an inventory has a group that a role turns into a cluster."""
     return any(group in groups for group in (*SERVICES.values(), NODES))
 
 

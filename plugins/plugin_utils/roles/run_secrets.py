@@ -37,7 +37,7 @@ def of_role(role: str) -> list[str]:
 def mistakes(
     secrets: ClusterSecrets, cluster: Cluster, roles: Collection[str], extra_files: Iterable[Any] = ()
 ) -> list[str]:
-    """Return what is wrong with the given secrets, and with those that these roles need."""
+    """Return the mistakes of the given secrets, and of the secrets that these roles need."""
     own = list(_names(extra_files))
     foreign = cluster.package_access.secrets if cluster.package_access else ()
     found = secrets.given.mistakes()

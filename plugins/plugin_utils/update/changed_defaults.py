@@ -185,7 +185,7 @@ def _versions(
 
 
 def _states(cluster: Cluster, profile: str, key: str) -> bool:
-    """Return whether a profile has a key of gpu_stack of its own."""
+    """Return whether a profile has its own key of gpu_stack."""
     stack = read(cluster.path)[0]["profiles"][profile].get("gpu_stack")
     return isinstance(stack, Mapping) and key in stack
 
@@ -198,7 +198,7 @@ def _branches(stack: GpuStack | None) -> Iterator[tuple[str, str, str]]:
 
 
 def latest(versions: Sequence[str], branch: str) -> str:
-    """Return the latest version of a branch; "" where there is none.
+    """Return the latest version of a branch; "" if the branch lacks one.
 
     >>> latest(["580.65.06", "580.126.09", "590.48.01"], "580"), latest(["580.65.06"], "570")
     ('580.126.09', '')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What verify says at the end of a run of site.yml that updates a cluster: from which release, and which defaults changed."""
+"""Report at the end of a site.yml run that updates a cluster: from which release, and the changed defaults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .changed_defaults import ChangedDefault, SetOn, changed_defaults, current
 
 
 def cluster_release(recorded: Iterable[str]) -> str:
-    """Return the oldest release of all machines, since an update may have stopped half-way; "" where none has files of bedplate.
+    """Return the oldest release of all machines, since an update may have stopped half-way; "" if no machine has files of bedplate.
 
     >>> cluster_release(["0.10.0", "", "0.2.0"])
     '0.2.0'
@@ -40,8 +40,8 @@ def _newer(recorded: Mapping[str, str]) -> Iterator[str]:
             hosts.setdefault(release, []).append(host)
     for release, names in sorted(hosts.items()):
         yield (
-            f"{_places(names)}: release {release} of bedplate is on record, and this is {RELEASE}, which is older. No test goes back to "
-            "an older release: look at --check --diff of one machine of each kind before you go on"
+            f"{_places(names)}: release {release} of bedplate is on record, and this is {RELEASE}, which is older. No test covers "
+            "a return to an older release: look at --check --diff of one machine of each kind before you continue"
         )
 
 

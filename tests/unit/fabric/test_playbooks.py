@@ -82,7 +82,7 @@ def test_a_variable_that_no_playbook_takes_is_refused_before_anything_is_read(na
         *books("fabric_compare"), "-i", found.path, "-e", f"{name}=never", "-e", "fabric_saved=/nowhere", "-e", "x=1"
     )
     assert done.returncode == 2
-    assert f"{name} is no variable of the playbooks of the fabric; {hint}" in done.stdout
+    assert f"{name} is not a variable of the playbooks of the fabric; {hint}" in done.stdout
     assert "/nowhere" not in done.stdout
 
 

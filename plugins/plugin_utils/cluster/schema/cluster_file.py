@@ -42,7 +42,7 @@ _NUMA = {
 _NIC = {
     "name": Field("The device name.", required=True, **WORD),
     "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
-    "pci": Field("Its PCI address, such as 0000:3b:00.0: then it has this name whatever the kernel calls it.", **PCI),
+    "pci": Field("Its PCI address, such as 0000:3b:00.0: then it has this name, not the kernel's.", **PCI),
 }
 
 _HOST_NIC = {
@@ -109,7 +109,7 @@ _PROFILE = {
         minimum=2,
         maximum=1024,
     ),
-    "features": names("More features that users can ask for with --constraint.", **WORD),
+    "features": names("More features for users' --constraint.", **WORD),
     "gpu_stack": Field(
         "What differs from the cluster's `gpu_stack` on its nodes.", "section", fields=PROFILE_GPU_STACK
     ),
@@ -132,7 +132,7 @@ _NODES = {
 
 _RACK = {
     "row": Field("Row in the room.", **TEXT),
-    "column": Field("Place in the row; the first of a rack range, whose racks stand side by side.", "int", minimum=0),
+    "column": Field("Place in the row; the first of a rack range, whose racks are side by side.", "int", minimum=0),
     "leaf": Field(
         "Leaf switch of its nodes, or scalable unit; by default leaf-<rack>. Racks may share one; for a rack range also a hostlist, over "
         "which the racks are split evenly, in order."
@@ -156,7 +156,7 @@ _RACK = {
 _MACHINE = {
     "address": Field("Its address in the network `management`.", required=True),
     "bmc_address": Field("Address of its BMC in the network `bmc`."),
-    "rack": Field("The rack it stands in, one of `racks`."),
+    "rack": Field("Its rack, one of `racks`."),
     "nics": Field(
         "NICs of the fabric, as subnet managers and storage servers have them.",
         "list",
@@ -236,7 +236,7 @@ _SLURM = {
         pattern=r"[0-9]{2}\.[0-9]{2}",
         allowed='Allowed: a release such as "24.11".',
     ),
-    "options": Field("Options of slurm.conf, over bedplate's; null takes one away.", "free"),
+    "options": Field("Options of slurm.conf, over bedplate's; null removes one.", "free"),
     "scripts": Field("Scripts that Slurm runs, by kind.", "section", default={}, fields=_SCRIPTS),
     "cgroup": Field("Options of cgroup.conf, over bedplate's.", "free"),
     "slurmdbd": Field("Options of slurmdbd.conf, over bedplate's.", "free"),
@@ -281,7 +281,7 @@ _PACKAGE_ACCESS = {
         **TEXT,
     ),
     "logins": Field(
-        "Servers, and the proxy, that want a user and a password.",
+        "Servers, and the proxy, that need a user and a password.",
         "list",
         item=Field("a server", "section", fields=_SERVER_LOGIN),
     ),

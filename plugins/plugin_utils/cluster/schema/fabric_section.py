@@ -21,7 +21,7 @@ _TENANT = {
         minimum=1,
         maximum=0x7FFE,
         hexadecimal=True,
-        allowed="0x7fff is the default partition, of which all are members; the top bit says who is a full member, and is not stated.",
+        allowed="0x7fff is the default partition with all nodes as members; the top bit, full membership, is not part of it.",
     ),
     "members": Field(
         "Whose adapters are in it: names as in Slurm's partitions, and partition:NAME; or a list with sections, for another membership.",
@@ -43,8 +43,8 @@ FABRIC = {
     "rails": Field("Rails of the fabric; every profile with rails must have them all.", "int", minimum=1, maximum=64),
     "kind": Field(
         "Its shape: leaf-spine (a leaf for each `leaf` of the racks), rail-optimised (each `leaf` is a scalable unit with a leaf for each "
-        "rail; with `cores`, spines by rail below them), three-tier (pods of leaves and spines, cores above), rail-only (a fabric of its "
-        "own for each rail), dragonfly (groups joined pairwise; with spines dragonfly+).",
+        "rail; with `cores`, spines by rail below them), three-tier (pods of leaves and spines, cores above), rail-only (a separate "
+        "fabric for each rail), dragonfly (groups joined pairwise; with spines dragonfly+).",
         default="leaf-spine",
         choices=("leaf-spine", "rail-optimised", "three-tier", "rail-only", "dragonfly"),
     ),
@@ -63,11 +63,11 @@ FABRIC = {
     "global_links": Field("Cables between two groups of a dragonfly.", "int", default=1, minimum=1),
     "oversubscription": Field("Hosts' ports to uplinks that a leaf may have at most.", "int", default=1, minimum=1),
     "leaves": names(
-        "More leaves, for NICs of `hosts` alone, as names or hostlists; below the same spines as those of the racks."
+        "More leaves, for NICs of `hosts` alone, as names or hostlists; below the same spines as the racks' leaves."
     ),
     "switch_racks": Field(
-        "Where switches stand: hostlists of switches, and their rack, one of `racks`; or a hostlist of racks, over which the switches "
-        "are split evenly, in order. By default a leaf stands in the rack of its nodes, where that is one, and of others no rack is known.",
+        "Racks of switches: hostlists of switches, and their rack, one of `racks`; or a hostlist of racks, over which the switches "
+        "are split evenly, in order. By default a leaf is in the rack of its nodes, if they have only one; the rack of others is unknown.",
         "map",
         keys=Field("switches"),
         item=Field("a rack"),
@@ -83,7 +83,7 @@ FABRIC = {
         item=Field("a port", **PORT),
     ),
     "partitions": Field(
-        "InfiniBand's partitions, of tenants. With any, what shares none reaches each other no more, but for the subnet managers.",
+        "InfiniBand's partitions, of tenants. With any, hosts without a common one no longer reach each other, except the subnet managers.",
         "map",
         keys=Field("partition", **TENANT_NAME),
         item=Field("a partition", "section", fields=_TENANT),

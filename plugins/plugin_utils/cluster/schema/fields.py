@@ -27,7 +27,7 @@ def _cut(found: re.Match[str]) -> str:
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake: the line, where in the file, and what is wrong and what is allowed."""
+    """One mistake: the line, the place in the file, the error and the allowed values."""
 
     line: int
     where: str
@@ -36,7 +36,7 @@ class Mistake:
 
 @dataclass
 class Mistakes:
-    """Collects every mistake of a file, so that none costs a run of its own."""
+    """Collect every mistake of a file, so that one run reports them all."""
 
     lines: Mapping[Path, int]
     found: list[Mistake] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Mistakes:
         return dotted(path)
 
     def unknown(self, path: Path, what: str, name: object, known: Iterable[str], more: int = 0) -> None:
-        """Note a name that is none of the known ones, with the nearest or all of them; `more` of its hostlist are none."""
+        """Note an unknown name, with the nearest or all known ones; `more` of its hostlist are unknown, too."""
         names = list(known)
         others = f", as {'is' if more == 1 else 'are'} {more} more" if more else ""
         self.add(path, f"{what} {name!r} is unknown{others}.{did_you_mean(str(name), names) or allowed(names)}")
@@ -118,7 +118,7 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 def allowed(known: list[str]) -> str:
     """Return " Allowed: ..." with at most a dozen names."""
     more = f" and {len(known) - 12} more" if len(known) > 12 else ""
-    return f" Allowed: {', '.join(known[:12])}{more}." if known else " There are none in this file."
+    return f" Allowed: {', '.join(known[:12])}{more}." if known else " This file defines no names."
 
 
 def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
@@ -162,7 +162,7 @@ def _written(value: Any) -> str:
 
 
 def _nothing(rule: Field) -> Any:
-    """Return what stands for a value that is missing or of the wrong type."""
+    """Return the replacement for a value that is missing or of the wrong type."""
     return [] if rule.type == "list" else {} if rule.type in ("map", "free") else None
 
 
@@ -207,7 +207,7 @@ def _map(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes) -> 
     key_rule = rule.keys or Field("a name")
     for key, below in value.items():
         if key is None:
-            mistakes.add((*path, key), "null is no name. Put quotes around it, or choose another.")
+            mistakes.add((*path, key), "null is not a name. Put quotes around it, or choose another.")
         elif walk(key, key_rule, (*path, key), mistakes) is not None and rule.item:
             checked[key] = _element(below, rule.item, (*path, key), mistakes)
     return {key: below for key, below in checked.items() if below is not None}
@@ -220,7 +220,7 @@ def _ranges(value: Any, path: Path, mistakes: Mistakes) -> str | None:
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if re.fullmatch(_RANGES, text):
         return text
-    mistakes.add(path, f"{value!r} is no range of numbers. Allowed: such as 0-27 or 0-27,56-83.")
+    mistakes.add(path, f"{value!r} is not a range of numbers. Allowed: such as 0-27 or 0-27,56-83.")
     return None
 
 

@@ -24,13 +24,13 @@ GPUS = {
         item=Field("core ids", "ranges"),
     ),
     "detect": Field(
-        "Who tells slurmd the GPUs: this file (explicit), or the driver (nvidia: Slurm 24.11 or newer; nvml: MIG).",
+        "Source of Slurm's GPUs: this file (explicit), or the driver (nvidia: Slurm 24.11 or newer; nvml: MIG).",
         default="explicit",
         choices=("explicit", "nvidia", "nvml"),
     ),
     "mig": Field(
-        "MIG instances: how many of each profile on every GPU, such as {1g.10gb: 7}; or a list of these, one for each GPU in the order of "
-        "PCI addresses, where {} is a whole GPU. Needs `detect: nvml`. Without it nobody looks at MIG.",
+        "MIG instances: number of each profile on every GPU, such as {1g.10gb: 7}; or a list of these, one for each GPU in the order of "
+        "PCI addresses, where {} is a whole GPU. Needs `detect: nvml`. Without it MIG is not managed.",
         "list",
         item=Field(
             "a layout",
@@ -78,7 +78,7 @@ GPU_STACK = {
     ),
     "module": Field("Kernel module; by default what fits the GPUs.", choices=("open", "proprietary")),
     "platform": Field(
-        "How the GPUs are connected, where the model and the number do not tell: on an HGX board, in an NVL72, or as PCIe cards.",
+        "How the GPUs are connected, if model and number do not decide it: on an HGX board, in an NVL72, or as PCIe cards.",
         choices=("hgx", "nvl72", "pcie"),
     ),
     "model": Field("What the GPUs are, such as h100, where the profile's `model` is a name of the site's own.", **NAME),
@@ -94,7 +94,7 @@ GPU_STACK = {
         item=Field("a version of CUDA", **TEXT),
     ),
     "nccl": Field(
-        'Version of NCCL, such as "2.28.9", or the latest known of "2.28"; built with the CUDA of the first toolkit, else of the driver. '
+        'Version of NCCL, such as "2.28.9", or "2.28" for its latest; built with the CUDA of the first toolkit, else of the driver. '
         "In quotes.",
         pattern=r"[0-9]+(\.[0-9]+){1,2}",
         allowed='Allowed: a version such as "2.28.9" or "2.28".',
@@ -105,7 +105,7 @@ GPU_STACK = {
         allowed='Allowed: a version such as "1.18.2".',
     ),
     "dcgm": Field(
-        'Version of DCGM, such as "4.5.3", or the latest known of "4"; in quotes.',
+        'Version of DCGM, such as "4.5.3", or "4" for its latest in the table; in quotes.',
         pattern=r"[0-9]+(\.[0-9]+){0,2}(-cuda[0-9]+)?",
         allowed='Allowed: a version such as "4.5.3" or "4".',
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What names, words and texts of the cluster file may look like, each rule with what is allowed."""
+"""Rules for names, words and texts of the cluster file, each with the allowed form."""
 
 from __future__ import annotations
 
