@@ -29,7 +29,7 @@ _PIPE = 1 << 20  # bytes; one read takes all that a pipe holds
 
 @dataclass(frozen=True)
 class Outcome:
-    """Describe how a command ended. `code` is None if the command had to be stopped."""
+    """Describe how a command ended. A command that was stopped has no `code`."""
 
     code: int | None
     stdout: str
@@ -93,12 +93,12 @@ def run_quick(argv: Sequence[str]) -> Outcome:
 
 
 def run_together(commands: Sequence[Sequence[str]], seconds: float) -> list[Outcome]:
-    """Run commands in parallel, and stop those that have not ended after `seconds` in total."""
+    """Run commands in parallel, and stop all that have not ended after `seconds` in total."""
     return _finish((_start(command, "/", None, None) for command in commands), seconds)
 
 
 class Daemon:
-    """Run a daemon for a test, in a session of its own, with its output in a file."""
+    """Run a daemon for a test, in a separate session, with its output in a file."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ def _popen(
 
 
 def _finish(commands: Iterable[_Started | Outcome], seconds: float) -> list[Outcome]:
-    """Wait for commands, and abandon those that do not end in time.
+    """Wait for commands, and abandon all that do not end in time.
 
     `commands` may be an iterator that starts them one by one. If it fails, the commands that already run are stopped. A process in
     uninterruptible sleep ignores signals, and a process that waits for it hangs as well (timeout(1) does). So each command has its own

@@ -57,7 +57,7 @@ def to_json(findings: Iterable[Finding]) -> list[dict[str, Any]]:
 
 
 def from_json(rows: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return findings from plain data. Unknown fields come from a newer bedplate and are ignored."""
+    """Return findings from plain data. Unknown fields are of a newer bedplate and are ignored."""
     known = {field.name for field in fields(Finding)}
     found = []
     for row in rows:

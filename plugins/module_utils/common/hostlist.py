@@ -213,5 +213,5 @@ def _ranges(cells: list[_Cell]) -> str:
 
 
 def _join(literals: tuple[str, ...], numbers: _Row) -> str:
-    """Join literals and numbers; there is one literal more than numbers."""
+    """Join literals and numbers; literals are one more than numbers."""
     return "".join(literal + number for literal, number in zip_longest(literals, numbers, fillvalue=""))

@@ -28,7 +28,7 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.6, fold: bool = False, prefix: str = "") -> str:
-    """Return the known word that is most similar to this one, "" if none is similar.
+    """Return the known word that is most similar to this one, "" if all differ too much.
 
     `cutoff` is the minimum similarity, 0 to 1. With `fold`, case is ignored. A `prefix` that all words share is not compared: it would make
     any two of them similar.

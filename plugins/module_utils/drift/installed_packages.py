@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare packages with those that roles install, and with what the package manager would do next."""
+"""Compare packages with the roles' packages, and with the next actions of the package manager."""
 
 from __future__ import annotations
 

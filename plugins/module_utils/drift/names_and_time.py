@@ -32,7 +32,7 @@ def _hostname(root: Root, name: str) -> Iterator[Finding]:
 
 
 def _names(root: Root, names: Mapping[str, str]) -> Iterator[Finding]:
-    """Compare names in /etc/hosts, where the first line counts, and check that files come before DNS in nsswitch.conf."""
+    """Compare names in /etc/hosts, where the first line counts, and check that nsswitch.conf has files before DNS."""
     if not names:
         return
     there: dict[str, tuple[str, int]] = {}

@@ -118,7 +118,7 @@ def _mask(root: Root, name: str) -> str:
 
 
 def _files(root: Root, name: str, own: Collection[str]) -> Iterator[Finding]:
-    """Compare the settings of all files of a unit with those of bedplate's files alone."""
+    """Compare the settings of all files of a unit with the settings of bedplate's files alone."""
     there = unit_files.files_of(root, name)
     mine = next((path for path in own if path.endswith(_own_names(name))), "")
     if there.fragment and unit_files.is_nothing(root, there.fragment):
@@ -175,7 +175,7 @@ def _overridden(
 
 
 def _limits(root: Root, name: str, run: Runner, own: Collection[str], named: Collection[str]) -> Iterator[Finding]:
-    """Compare the limits that systemd has in force with those of bedplate's files, if no other file sets them."""
+    """Compare the limits that systemd has in force with the limits in bedplate's files, if no other file sets them."""
     mine = [
         one
         for path in sorted(own)

@@ -132,7 +132,7 @@ class _LogReader:
 
 
 def _poll(line: str, after: str) -> bool:
-    """Return whether this is only an SM's poll of another one that was restarting or is gone; the other SM is asked directly elsewhere."""
+    """Return whether this is only an SM's poll of another SM that was restarting or has stopped; the other SM is read elsewhere."""
     return "(SMInfo)" in line or ("ERR 5411" in line and "Attr 0x20" in after)
 
 

@@ -62,7 +62,9 @@ def _boots(wanted: Mapping[str, Any], manager: str, sure: bool) -> _Boots:
         unknown = boot_problem(kernel, manager, installed=True) if stated else ""
     except BootError as error:
         found = "another kernel, or unknown"
-        return _Boots(findings=(Finding("next-kernel", "kernel", stated or "one that boots next", found, str(error)),))
+        return _Boots(
+            findings=(Finding("next-kernel", "kernel", stated or "the kernel that boots next", found, str(error)),)
+        )
     if unknown and sure:
         fix = f"reboot this node yourself, at its console ({unknown})"
         found = "unknown"
@@ -110,7 +112,7 @@ def _secure_boot(
     # A file that is missing on disk is a finding already.
     file = wanted["module"]["file"] if seen.module else ""
     if obstacle := secure_boot_state.judge(boots, node_command.run, module=file, kernel=seen.kernel):
-        fix = f"do not reboot; {run_role_again(wanted['role'])}: its error says what a person has to do"
+        fix = f"do not reboot; {run_role_again(wanted['role'])}: its error lists the steps for a person"
         yield replace(obstacle, remedy=fix)
 
 

@@ -31,7 +31,7 @@ def nvidia_smi_query(sysroot: str, query: bool) -> Asked | None:
 
 
 def read_facts(sysroot: str, seconds: float, ask: Asked | None, early_file: str = "") -> Facts:
-    """Return the facts of the machine whose root is `sysroot`; an unknown fact is None, and `problems` has the reason.
+    """Return the facts of the machine whose root is `sysroot`; an unknown fact is null, and `problems` has the reason.
 
     The driver has `seconds` to answer, once for its files and once for nvidia-smi. `ask` queries nvidia-smi, only if a driver is loaded and
     its files have answered; it takes the seconds and a list to which it adds problems. `early_file` is a file that every initramfs must

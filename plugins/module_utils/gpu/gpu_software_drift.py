@@ -118,7 +118,7 @@ def driver(wanted: Mapping[str, Any], gpu: Mapping[str, Any]) -> Iterator[Findin
 
 
 def mismatched_options(options: Mapping[str, str], parameters: Mapping[str, Any] | None) -> list[tuple[str, str, str]]:
-    """Return name, wanted and found value of each module option that is not in force; options that the driver does not report are left out.
+    """Return name, expected and found value of each module option that is not in force; options without a report are left out.
 
     >>> mismatched_options({"NVreg_EnableGpuFirmware": "0x12", "NVreg_A": "1"}, {"EnableGpuFirmware": 18, "A": 0})
     [('NVreg_A', '1', '0')]
@@ -159,7 +159,7 @@ def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]
 
 
 def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Collection[str] = ()) -> Iterator[Finding]:
-    """Yield a notice for everything that could not be compared, so that nobody takes it for correct."""
+    """Yield a notice for every part that could not be compared, so that it does not pass for correct."""
     if not wanted:
         return
     if not gpu["gpus"]:
@@ -173,7 +173,7 @@ def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Col
 
 
 def unchecked(where: str, why: str) -> Finding:
-    """Return the notice that something could not be compared."""
+    """Return the notice that a part could not be compared."""
     return Finding("not-checked", where, "to be compared", why, severity=NOTICE)
 
 
@@ -200,12 +200,12 @@ class Reader:
         return found
 
     def held(self, wanted: Mapping[str, str], follow: Sequence[str] = ()) -> frozenset[str]:
-        """Return the held packages among `wanted` (name or pattern -> version), and among those that may stay at any version."""
+        """Return the held packages among `wanted` (name or pattern -> version), and among the ones free to stay at any version."""
         names = (word.partition(":")[0] for word in self.run(["apt-mark", "showhold"]).stdout.split())
         return frozenset(name for name in names if matches_any(name, (*wanted, *follow)))
 
     def module(self, kernel: str, file: str) -> str:
-        """Return the version of a module file for a kernel, "" if there is none."""
+        """Return the version of a module file for a kernel, "" if it is missing."""
         name = file.removesuffix(".ko")
         said = self.run(["modinfo", "--set-version", kernel, "--field", "version", name])
         return said.stdout.strip() if said.code == 0 else ""
@@ -225,7 +225,7 @@ class RpmReader(Reader):
     remove = "dnf remove"
 
     def packages(self, wanted: Mapping[str, str]) -> dict[str, list[str]]:
-        """As Reader.packages; versions have an epoch only if the wanted one has. Raises RpmError if the records cannot be read."""
+        """As Reader.packages; versions have an epoch only if the expected one has. Raises RpmError if the records cannot be read."""
         return {
             name: [one if ":" in wanted.get(name, "") else without_epoch(one) for one in there]
             for name, there in rpm.installed([*wanted], self.run).items()

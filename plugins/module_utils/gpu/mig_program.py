@@ -101,7 +101,7 @@ class ProcFiles:
         return int(match[1]) if match else None
 
     def instances(self, address: str) -> tuple[int, int]:
-        """Return the numbers of GPU instances and compute instances, including those that are not a device yet."""
+        """Return the numbers of GPU instances and compute instances, including instances without a device yet."""
         base = self.root / f"proc/driver/nvidia/capabilities/gpu{self.minor(address)}/mig"
         return len(list(base.glob("gi[0-9]*"))), len(list(base.glob("gi[0-9]*/ci[0-9]*")))
 

@@ -13,7 +13,7 @@ from .gpu_software_drift import Run
 
 
 def findings(wanted: Mapping[str, Any], kernel: str, run: Run, root: Path = Path("/")) -> Iterator[Finding]:
-    """Compare `nodes_file`, `nodes` (addresses in order) and `modules`; `kernel` is the one that boots next, "" if unknown."""
+    """Compare `nodes_file`, `nodes` (addresses in order) and `modules`; `kernel` is the kernel that boots next, "" if unknown."""
     if wanted.get("nodes_file"):
         yield from nodes(wanted["nodes_file"], wanted["nodes"], root)
     if kernel:

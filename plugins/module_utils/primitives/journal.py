@@ -56,7 +56,7 @@ class Kept:
         return replace(self, written=written, new_record=later.new_record)
 
     def restored_record(self, now: ManagedPath | None) -> ManagedPath | None:
-        """Return the earlier record, without manifests that have dropped the path since, and with those that have added it."""
+        """Return the earlier record, without manifests that have dropped the path since, and with manifests that have added it."""
         before, written, there = (set(one.manifests) if one else set() for one in (self.record, self.new_record, now))
         manifests = (before - (written - there)) | (there - written)
         base = self.record or now
@@ -145,7 +145,7 @@ class Journal:
             raise NodeFilesError([f"{write_problem(self.path, error)}. Nothing was changed"]) from error
 
     def settle(self, paths: Collection[str] | None) -> None:
-        """Remove proved paths and those that this run has changed. None: all paths, also those of a killed run."""
+        """Remove proved paths and the changed paths of this run. None: all paths, also of a killed run."""
         if self.left_behind:
             with node_manifest.locked(self.directory, create=False):
                 self._remove_temporaries()
@@ -159,7 +159,7 @@ class Journal:
             self._save()
 
     def clear(self) -> None:
-        """Remove the journal: every path in it is proved, restored, or was changed by somebody else."""
+        """Remove the journal: every path in it is proved, restored, or was changed by another program or person."""
         if self.path.exists():
             self.path.unlink()
             # Otherwise a power failure could bring the journal back, and a later run would restore old files over proved ones.
@@ -167,7 +167,7 @@ class Journal:
         self.paths, self.units = {}, {}
 
     def _is_left_alone(self, path: str, kept: Kept, now: Current) -> bool:
-        """Return whether a path of a killed run was changed by somebody else later; if so, record the difference."""
+        """Return whether a path of a killed run was changed by another program or person later; if so, record the difference."""
         if path in self._own or kept.state is None or not is_changed_since(now, kept.state, kept.written):
             return False
         self.left_alone[path] = difference(path, now, kept.state, kept.written, kept.sensitive)

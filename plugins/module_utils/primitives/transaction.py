@@ -75,20 +75,20 @@ class Transaction:
         names = ", ".join(unit.name for unit in running)
         ran = f"{names} run on them again" if running else "units that did not run before are stopped"
         return (
-            f"{failure}\n\nTaken back: the previous files are on disk{', except those below' if self.left_alone else ''}, and {ran}. "
+            f"{failure}\n\nRestored: the previous files are on disk{', except those below' if self.left_alone else ''}, and {ran}. "
             "Correct the above and run again."
             f"{self._changed_since()}"
         )
 
     def _changed_since(self) -> str:
-        """Return a paragraph about the paths that are left alone; "" if there are none."""
+        """Return a paragraph about the paths that are left alone; may be empty."""
         if not self.left_alone:
             return ""
         listed = "\n".join(f"- {text}" for _path, text in sorted(self.left_alone.items()))
         return (
             "\n\nAn earlier run was killed, and a person or a program changed these paths after it. They are as this run found them; "
             f"their state from before the killed run is not restored:\n{listed}\n"
-            "Read each of them, and correct by hand what is wrong. The next run that succeeds replaces them with the configured content."
+            "Read each of them, and correct its mistakes by hand. The next run that succeeds replaces them with the configured content."
         )
 
     def _units_before(self) -> dict[str, UnitBefore]:
@@ -98,7 +98,7 @@ class Transaction:
         return self._before
 
     def _unit_before(self, name: str) -> UnitBefore | None:
-        """Return the former state of a unit. If somebody changed files after a run was killed, the units are not restored either."""
+        """Return the former state of a unit. If a killed run's files were changed since, units are not restored either."""
         units = {**self.journal.units, **self._before} if self.left_alone else self.journal.units
         return units.get(name)
 

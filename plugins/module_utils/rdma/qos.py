@@ -19,7 +19,7 @@ _TOOLS = {
 
 @dataclass(frozen=True)
 class QosSettings:
-    """The DSCP of RDMA and its lossless priority, and those of congestion notifications."""
+    """The DSCP of RDMA and its lossless priority, and the same of congestion notifications."""
 
     dscp: int
     priority: int

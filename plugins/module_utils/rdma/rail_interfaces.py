@@ -46,7 +46,7 @@ def read_link(interface: str, run: Runner) -> Interface:
 
 
 def interfaces(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterator[tuple[NicSettings, str]]:
-    """Yield the NICs with settings for their interface, and the interface; "" if the device is missing or has none."""
+    """Yield the NICs with settings for their interface, and the interface; "" if the device is missing or lacks an interface."""
     for nic in nics:
         if nic.address or nic.mtu:
             device = find(devices, nic)

@@ -81,7 +81,7 @@ def _device(root: Root, name: str) -> RdmaDevice:
 
 
 def _interface(root: Root, base: str) -> str:
-    """Return the network interface of the first port, ignoring those of partitions and virtual functions."""
+    """Return the network interface of the first port, ignoring interfaces of partitions and virtual functions."""
     for name in root.names(f"{base}/device/net"):
         port = root.text(f"{_NET}/{name}/dev_port", needed=False)
         if port not in (None, "0") or root.exists(f"{_NET}/{name}/parent"):

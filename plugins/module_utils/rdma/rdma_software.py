@@ -16,7 +16,7 @@ _DRIVER = "sys/module/mlx5_core"
 
 
 def is_old(root: Root) -> bool:
-    """Return whether the kernel runs its own mlx5 driver: DOCA-OFED's has a version, the kernel's own has none."""
+    """Return whether the kernel runs its own mlx5 driver: DOCA-OFED's has a version, the kernel's own lacks it."""
     return root.exists(_DRIVER) and not root.exists(f"{_DRIVER}/version")
 
 

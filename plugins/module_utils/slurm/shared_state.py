@@ -63,7 +63,7 @@ def unseen_machines(path: Path, marks: Mapping[str, str], user: str) -> Iterator
 
 
 def remove(path: Path, name: str, user: str) -> None:
-    """Remove the marks of this machine, including those of killed runs; a mark that cannot be removed does no harm."""
+    """Remove the marks of this machine, also of killed runs; a mark that cannot be removed does no harm."""
     with AsUser(uid_of(user)):
         for mark in path.glob(f"{_MARK}{name}@*"):
             try:

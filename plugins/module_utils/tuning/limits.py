@@ -47,7 +47,7 @@ def drift_of_pam(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
         for (domain, kind), (there, place) in lines.items():
             if domain != "*" and there != value:
                 setting = f"limit {item} ({kind}) of {domain}, set in {place}"
-                yield Finding("limit", setting, value, there, "remove it there, or change node_tuning_limits")
+                yield Finding("limit", setting, value, there, "remove that line, or change node_tuning_limits")
 
 
 def _pids(root: Root, name: str) -> list[str]:

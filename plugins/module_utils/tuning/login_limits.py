@@ -43,7 +43,7 @@ def findings(root: Root, wanted: Mapping[str, str], run: Runner) -> Iterator[Fin
 
 
 def _user(root: Root) -> str:
-    """Return a user of the machine who can log in, "" if there is none."""
+    """Return a user of the machine who can log in, "" without one."""
     for line in (root.text("etc/passwd", needed=False) or "").splitlines():
         row = line.split(":")
         is_person = len(row) > 6 and row[2].isdecimal() and _FIRST_USER <= int(row[2]) < _LAST_USER
@@ -53,7 +53,7 @@ def _user(root: Root) -> str:
 
 
 def _who(root: Root, user: str, item: str, kind: str, value: str, unlimited: list[Finding]) -> str:
-    """Return the line that sets another limit for a user: the user's own line, one for everybody, or a service without limits."""
+    """Return the line that sets another limit for a user: the user's own line, a line for all users, or a service without limits."""
     if any(one.where == "PAM service su" for one in unlimited):
         return next(one.overridden_by for one in unlimited if one.where == "PAM service su")
     lines = limits.effective(root, item)

@@ -37,7 +37,7 @@ class Option:
 
 
 def options(root: Root) -> list[Option]:
-    """Return the settings of the active profile; a profile overrides those that it includes. Empty without tuned."""
+    """Return the settings of the active profile; a profile overrides the profiles that it includes. Empty without tuned."""
     found: dict[tuple[str, str], Option] = {}
     seen: set[str] = set()
     for name in (root.text(ACTIVE, needed=False) or "").split():

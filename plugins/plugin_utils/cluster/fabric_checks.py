@@ -74,7 +74,7 @@ def _check_domains(profiles: Mapping[str, Profile], floor: Floor, kind: str | No
             stated.setdefault(path, []).append(node.profile)
     for path, members in stated.items():
         if kind is None:
-            mistakes.add(path, "Slurm gets it with the topology alone, and the file has no `fabric`. Add one.")
+            mistakes.add(path, "Slurm gets NVLink domains in its topology, and that needs a `fabric`. Add one.")
         elif outside := [profile.name for profile in members if not in_fabric(profile, kind)]:
             rail = " with a rail" if kind in BY_UNIT else ""
             whose = "the profile" if path[0] == "profiles" else f"profile {outside[0]!r}"

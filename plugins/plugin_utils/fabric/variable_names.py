@@ -25,7 +25,7 @@ VARIABLES = (
 
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
-    """Return what is wrong with names of variables that begin with `fabric_`, with the nearest that is one.
+    """Return the unknown names of variables that begin with `fabric_`, with the nearest known one.
 
     >>> unknown_variables(["fabric_fail_on", "fabric_failon", "other"])
     ['fabric_failon is not a variable of the playbooks of the fabric; did you mean fabric_fail_on?']

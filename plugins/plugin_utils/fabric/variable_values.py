@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The variables of the fabric's playbooks, looked at before anything is planned, asked or written."""
+"""Check the variables of the fabric's playbooks, before a plan, a command or a file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def directory_of(path: str, directory: str) -> str:
 
 
 def mistakes(variables: Mapping[str, Any], cluster_file: str) -> list[str]:
-    """Return a line for each `fabric_...` variable whose value no playbook takes; a value that is null or not there is none."""
+    """Return a line for each `fabric_...` variable whose value no playbook takes; null counts as missing."""
     found = []
     try:
         directory_of(cluster_file, str(variables.get(DIRECTORY) or ""))
@@ -58,19 +58,19 @@ def _version(value: object) -> str:
 
 
 def _fail_on(value: object) -> str:
-    return "" if str(value) in FATAL else f"{value!r} is none of what can end a run; allowed: {', '.join(FATAL)}"
+    return "" if str(value) in FATAL else f"{value!r} cannot end a run; allowed: {', '.join(FATAL)}"
 
 
 def _number(value: object) -> str:
     right = not isinstance(value, bool) and re.fullmatch(r"[1-9][0-9]{0,8}", str(value))
-    return "" if right else f"{value!r} is no number; allowed: 1 or more"
+    return "" if right else f"{value!r} is not a number; allowed: 1 or more"
 
 
 def _pattern(value: object) -> str:
     try:
         re.compile(str(value))
     except re.error as error:
-        return f"{value!r} is no regular expression: {error}"
+        return f"{value!r} is not a regular expression: {error}"
     return ""
 
 

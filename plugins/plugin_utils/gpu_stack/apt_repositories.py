@@ -18,7 +18,7 @@ _OURS, _NEVER = 1001, -1
 
 @dataclass(frozen=True)
 class PackageRepository:
-    """A repository as apt or dnf is told it. A suite that ends with / is a flat one, without components.
+    """A repository as apt or dnf gets it. A suite that ends with / is a flat one, without components.
 
     `key` is an armored public key, or the path of a keyring on the machine. `unsigned_rpms`: only the list of its rpms is signed.
     """
@@ -32,7 +32,7 @@ class PackageRepository:
 
 
 def of_stack(stack: Stack, system: str, source: str) -> list[StackOrigin]:
-    """Return the repositories that have the packages of a set: those of its source, and those of single parts."""
+    """Return the repositories that have the packages of a set: of its source, and of single parts."""
     parts = {package.part for package in stack.packages}
     rows = [row for row in stack_table.default().repositories if system in row.systems]
     return [row for row in rows if row.source == source or row.part in parts]
@@ -82,7 +82,7 @@ def pin_values(
     never: Iterable[str] = (),
     foreign: Mapping[str, Iterable[str]] | None = None,
 ) -> dict[str, Any]:
-    """Return the values of node_os/apt.pref.j2: of the pinned packages no other version, whoever asks and in whichever direction.
+    """Return the values of node_os/apt.pref.j2: no other version of the pinned packages is installed, by upgrade or by downgrade.
 
     `pinned` is name -> version or pattern, `never` are patterns of packages that must not be installed, `foreign` is the name that
     another repository gives itself -> packages of which it has others than these.

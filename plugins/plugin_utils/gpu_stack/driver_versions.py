@@ -33,7 +33,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def branch(version: str) -> int:
-    """Return the branch of a version or of a branch: its first number. ValueError where there is none."""
+    """Return the branch of a version or of a branch: its first number. ValueError: the text has no number."""
     if not (is_branch(version) or is_exact(version)):
         raise ValueError(
             f"{version!r} is neither a driver branch such as 580 nor a whole driver version, such as 580.x.y"

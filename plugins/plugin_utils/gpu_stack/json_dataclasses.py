@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def typed(kind: type[T], value: Any) -> T:
-    """Return an object as the dataclass `kind`, its lists as tuples; keys that are no fields are left out.
+    """Return an object as the dataclass `kind`, its lists as tuples; unknown keys are left out.
 
     A value that is neither list nor object stays as it is: whether a file is right is for its schema to say.
     """

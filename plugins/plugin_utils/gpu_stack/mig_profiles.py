@@ -15,7 +15,7 @@ from .json_dataclasses import typed
 
 @dataclass(frozen=True)
 class InstanceShape:
-    """What an instance takes: memory slices, and those at which it may begin."""
+    """Size and places of an instance: its memory slices, and the slices at which it may begin."""
 
     size: int
     at: tuple[int, ...]
@@ -73,7 +73,7 @@ def _place(shapes: Sequence[InstanceShape], taken: int) -> bool:
 
 
 def in_order(layout: Mapping[str, int]) -> list[str]:
-    """Return one profile per instance, in the order in which nvidia-smi has to make them: large ones first.
+    """Return one profile per instance, in the order in which nvidia-smi must make them: large ones first.
 
     >>> in_order({"1g.10gb": 2, "3g.40gb": 1})
     ['3g.40gb', '1g.10gb', '1g.10gb']

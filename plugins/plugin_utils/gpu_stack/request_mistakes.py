@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Words of a request that the table does not know, each with the nearest ones that it does."""
+"""Words of a request that the table lacks, each with the nearest known ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def unknown_system(case: Case) -> Iterator[RuleViolation]:
 
 
 def unknown_source(case: Case) -> Iterator[RuleViolation]:
-    """The source is one that has drivers for this system."""
+    """The source has drivers for this system."""
     request, known = case.request, case.table.sources(case.request.os) or case.table.sources()
     if request.source not in case.table.sources():
         fix = replace(request, source=nearest_entry(request.source, known))
@@ -57,7 +57,7 @@ def unknown_source(case: Case) -> Iterator[RuleViolation]:
 
 
 def unknown_models(case: Case) -> Iterator[RuleViolation]:
-    """Every GPU model is one of the table, and there is one."""
+    """Every GPU model is in the table, and the request has at least one."""
     request, known = case.request, list(case.table.models)
     if not request.gpus:
         text = f"no GPU model is named; known: {', '.join(known)}."
@@ -125,13 +125,13 @@ def _named(case: Case, branch: str) -> str:
 
 
 def unknown_driver(case: Case) -> Iterator[RuleViolation]:
-    """The driver is one that the table knows of this source on this system."""
+    """The table has the driver for this source on this system."""
     request = case.request
     proper = driver_versions.is_branch(request.driver) or driver_versions.is_exact(request.driver)
     if not proper or case.driver or not case.drivers or case.driver_of_others:
         return
     known = ", ".join(one.version for one in case.drivers)
-    text = f"driver {request.driver} is not known of {request.source} on {request.os}, which has {known}"
+    text = f"driver {request.driver} is unknown for {request.source} on {request.os}, which has {known}"
     others = [one for one in case.table.drivers if request.driver in (one.version, str(one.branch))]
     there = unique(one.source for one in others if request.os in one.systems)
     fix = replace(request, source=there[0]) if there else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From what is wanted to the one set of GPU packages that a node installs and keeps, or a refusal with what works."""
+"""Resolve a request to the one set of GPU packages that a node installs and keeps, or to a refusal with a working alternative."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StackPackage:
 
 @dataclass(frozen=True)
 class Stack:
-    """What a node gets. `pinned` is (name, version) of everything that must never be another version.
+    """Packages of a node. `pinned` is (name, version) of everything that must never be another version.
 
     `stream` is the dnf module stream to enable, `remove` are packages to remove first.
     """
@@ -68,7 +68,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Refusal:
-    """One mistake. `instead` is the nearest combination without any, which resolves; itself where the table has none."""
+    """One mistake. `instead` is the nearest combination without any, which resolves; itself if the table lacks one."""
 
     rule: str
     text: str
@@ -103,7 +103,7 @@ def _problems(request: Request, table: StackTable) -> list[RuleViolation]:
 
 
 def _instead(request: Request, table: StackTable) -> Request | None:
-    """Mend one mistake after the other, which brings up those that it hid. None: the table has nothing that works."""
+    """Fix one mistake after the other, which uncovers the hidden ones. None: no combination of the table works."""
     mended = request
     for _unused in range(_STEPS):
         problems = _problems(mended, table)
@@ -237,7 +237,7 @@ def _components(case: Case) -> tuple[str, ...]:
 
 
 def _others(case: Case) -> tuple[str, ...]:
-    """Return how the driver's packages are called in other branches, and those of other sources where the name has a branch.
+    """Return the driver's package names in other branches, and in other sources if the name has a branch.
 
     Without one a name may be a package that the system has for itself.
     """
@@ -265,7 +265,7 @@ def _headers(case: Case) -> Iterator[StackPackage]:
 
 
 def _pinned(case: Case, names: PackageNames, packages: tuple[StackPackage, ...]) -> tuple[tuple[str, str], ...]:
-    """Pin what is installed, and what may come as a dependency or later: of other versions, none of it."""
+    """Pin the installed packages, and their possible dependencies and later packages: no other version is allowed."""
     system, kernel = case.system, case.request.kernel
     pins = {one.name: one.version for one in packages if one.version != _ANY}
     for name in names.coupled:

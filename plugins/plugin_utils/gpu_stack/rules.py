@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What cannot be installed together, one function per rule: each says what, both sides and why."""
+"""Combinations that cannot be installed, one function per rule: each names both sides and the reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STANDS_FOR = {"hgx": ("hgx", "pcie"), "nvl72": ("nvl72",), "pcie": ("pcie",)}
 
 @dataclass(frozen=True)
 class RuleViolation:
-    """One rule that refuses. `fix` mends it; None: another driver or source does."""
+    """One rule that refuses. `fix` is the corrected request; None: another driver or source corrects it."""
 
     rule: str
     text: str
@@ -53,7 +53,7 @@ def gpu_dropped(case: Case) -> Iterator[RuleViolation]:
 
 
 def mixed_node(case: Case) -> Iterator[RuleViolation]:
-    """One node has one kernel module and one driver: its GPUs have to agree on them, and on a platform."""
+    """One node has one kernel module and one driver: its GPUs must agree on them, and on a platform."""
     first = case.models[0].name if case.models else ""
     alone = replace(case.request, gpus=(first,))
     names = " and ".join(unique(model.name for model in case.models))
@@ -62,13 +62,13 @@ def mixed_node(case: Case) -> Iterator[RuleViolation]:
     if case.models and not case.wanted:
         sides = "; ".join(f"{one.name} takes {' or '.join(one.generation.flavours)}" for one in case.models)
         text = f"{names} in one node need different kernel modules: {sides}."
-        yield RuleViolation("mixed-node", f"{text} A node loads one; keep the models on nodes of their own.", alone)
+        yield RuleViolation("mixed-node", f"{text} A node loads one; put the models on separate nodes.", alone)
     elif highest < lowest:
         text = f"{names} in one node have no driver branch in common: {lowest} or later, and {highest} at most."
         yield RuleViolation("mixed-node", text, alone)
     elif len(case.boards) > 1 and not all(case.request.platform in _STANDS_FOR[one.board] for one in case.models):
         text = f"{names} in one node are of different platforms: {', '.join(case.boards)}."
-        yield RuleViolation("mixed-node", f"{text} Keep the models on nodes of their own.", alone)
+        yield RuleViolation("mixed-node", f"{text} Put the models on separate nodes.", alone)
     elif len({one.architecture for one in case.models}) > 1:
         sides = "; ".join(f"{one.name} comes with {one.architecture}" for one in case.models)
         yield RuleViolation("mixed-node", f"{names} in one node have different CPUs: {sides}.", alone)
@@ -145,9 +145,9 @@ def fabric_of_driver(case: Case) -> Iterator[RuleViolation]:
         return
     for part in case.fabric.parts:
         if part in case.driver.lacks:
-            text = f"{part} has to be of exactly the driver's version {case.driver.version}, and"
+            text = f"{part} must be of exactly the driver's version {case.driver.version}, and"
             where = f"{case.request.source} on {case.request.os}"
-            yield RuleViolation("coupled", f"{text} {where} has none of it: {case.driver.lacks[part]}.")
+            yield RuleViolation("coupled", f"{text} {where} lacks it: {case.driver.lacks[part]}.")
 
 
 def cuda_of_driver(case: Case) -> Iterator[RuleViolation]:
@@ -160,11 +160,11 @@ def cuda_of_driver(case: Case) -> Iterator[RuleViolation]:
 
 
 def cuda_metapackage(case: Case) -> Iterator[RuleViolation]:
-    """CUDA's metapackages install a driver of their own choice over the pinned one."""
+    """CUDA's metapackages install their own driver over the pinned one."""
     for asked in case.request.cuda:
         if matches_any(asked, case.table.metapackages):
             rest = tuple(one for one in case.request.cuda if one != asked)
-            text = f"CUDA {asked!r} is a package that brings a driver with it, whatever version is pinned."
+            text = f"CUDA {asked!r} is a package that installs a driver, and ignores the pinned version."
             fix = replace(case.request, cuda=rest)
             yield RuleViolation("cuda-metapackage", f"{text} Name the toolkit by its version, such as 12.4.", fix)
 
@@ -183,7 +183,7 @@ def cuda_of_source(case: Case) -> Iterator[RuleViolation]:
 
 
 def dcgm_of_source(case: Case) -> Iterator[RuleViolation]:
-    """DCGM is in the repository that has NVIDIA's driver, too; the container toolkit has one of its own."""
+    """DCGM is in the repository that has NVIDIA's driver, too; the container toolkit has a separate one."""
     request, dcgm = case.request, case.table.dcgm
     if request.dcgm and case.driver and request.source != dcgm.source:
         where = f"{request.source} on {request.os}"
@@ -213,11 +213,11 @@ def dcgm_before(case: Case) -> Iterator[RuleViolation]:
 
 
 def nccl_of_source(case: Case) -> Iterator[RuleViolation]:
-    """NCCL of a stated version is in NVIDIA's repository; a distribution's comes with its toolkit."""
+    """NCCL of a stated version is in NVIDIA's repository; a distribution's is a part of its toolkit."""
     request, nccl = case.request, case.table.nccl
     if request.nccl and case.driver and (request.source != nccl.source or request.os not in nccl.systems):
         text = f"NCCL {request.nccl} is not in {request.source} on {request.os}; source {nccl.source} has it."
-        own = "Where a distribution has NCCL, it comes with the toolkit of `cuda`."
+        own = "If a distribution has NCCL, it is a part of the toolkit of `cuda`."
         yield RuleViolation("nccl-source", f"{text} {own}", replace(request, nccl=""))
 
 

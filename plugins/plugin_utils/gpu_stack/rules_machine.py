@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node's CPU and kernel have to do with its GPU software, one function per rule as in rules.py."""
+"""Rules about a node's CPU and kernel and its GPU software, one function per rule as in rules.py."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kernel_of_packages(case: Case) -> Iterator[RuleViolation]:
     kernel, system = case.request.kernel, case.system
     release, plus, kind = kernel.partition("+")
     if system is not None and system.family == "rpm" and plus:
-        text = f"kernel {kernel} comes in packages kernel-{kind}-*, and on {system.name} only {system.kernel_pins[0]}"
+        text = f"kernel {kernel} is in packages kernel-{kind}-*, and on {system.name} only {system.kernel_pins[0]}"
         yield RuleViolation(
             "kernel-kind", f"{text} and its like are in the table.", replace(case.request, kernel=release)
         )
@@ -72,12 +72,12 @@ def kernel_of_fabric(case: Case) -> Iterator[RuleViolation]:
     if request.kernel:
         has = f"kernel {request.kernel} is stated."
     else:
-        has = f"{system.name} comes with {system.series}. State `kernel`, if its nodes run a later one, as uname -r shows it."
+        has = f"{system.name} has {system.series}. Set `kernel`, if its nodes run a later one, as uname -r shows it."
     yield RuleViolation("kernel-fabric", f"{text}; {has}", _newer(case, least))
 
 
 def _newer(case: Case, least: str) -> Request | None:
-    """Return the request on the nearest system that comes with such a kernel: on this one, where it does."""
+    """Return the request on the nearest system that has such a kernel: on this one, if it does."""
     request, lowest = case.request, driver_versions.kernel(least)
     table, own = case.table, case.request.os.split("-")[0]
     fits = [

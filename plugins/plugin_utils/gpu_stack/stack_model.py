@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the table of GPU software is made of: systems, GPU models, platforms, and what each source has and how it calls it."""
+"""Model of the table of GPU software: systems, GPU models, platforms, and the versions and package names of each source."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class PlatformSoftware:
-    """What a platform needs beside the driver: parts (keys of Names.fabric), units and kernel modules.
+    """Needs of a platform beside the driver: parts (keys of Names.fabric), units and kernel modules.
 
     `least_kernel` is the lowest kernel by family of systems, `nodes_file` the file that lists the nodes of an NVLink domain.
     """
@@ -79,7 +79,7 @@ class PlatformSoftware:
 
 @dataclass(frozen=True, kw_only=True)
 class Platform:
-    """How the GPUs of a node are connected. `nvlink5` replaces `fabric` where the GPUs have NVLink 5."""
+    """Connection of the GPUs of a node. `nvlink5` replaces `fabric` if the GPUs have NVLink 5."""
 
     name: str
     least_gpus: int = 0
@@ -89,7 +89,7 @@ class Platform:
 
 @dataclass(frozen=True, kw_only=True)
 class StackOrigin:
-    """A repository of one source, or of one part alone. `keyring` is a file of the distribution; "": its key has to be given.
+    """A repository of one source, or of one part alone. `keyring` is a file of the distribution; "": the site gives its key.
 
     `url`, `suites` have {system} for how it calls a system, {arch} for an architecture as packages have it; `urls` has those of
     architectures that are elsewhere. `least` is the lowest driver branch and CUDA major by architecture and system, where it has fewer
@@ -137,7 +137,7 @@ class PackageNames:
 
 @dataclass(frozen=True, kw_only=True)
 class Driver:
-    """A driver version that a source has. `lacks` says by flavour or fabric part why it has none of that."""
+    """A driver version that a source has. `lacks` has the reason by flavour or missing fabric part."""
 
     source: str
     systems: tuple[str, ...]

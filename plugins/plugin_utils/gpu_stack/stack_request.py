@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an operator asks of the GPU software of one kind of node, and what the table says about that."""
+"""A request for the GPU software of one kind of node, and the table's answers about it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DCGM = re.compile(r"(?P<version>[0-9]+(\.[0-9]+){0,2})(-cuda(?P<cuda>[0-9]+))?\
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted. "" is: as the GPUs want it; `driver` a branch (its latest known version) or a whole version."""
+    """The request. "" is the GPUs' preference; `driver` a branch (its latest version in the table) or a whole version."""
 
     os: str
     source: str
@@ -43,7 +43,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Case:
-    """A request beside the table. What the table does not know is None, or left out."""
+    """A request beside the table. Lookups of unknown names return None, or leave them out."""
 
     request: Request
     table: StackTable
@@ -60,12 +60,12 @@ class Case:
 
     @cached_property
     def architecture(self) -> str:
-        """The architecture of the CPU that these GPUs come with."""
+        """The architecture of the CPU beside these GPUs."""
         return self.models[0].architecture if self.models else ARCHITECTURES[0]
 
     @cached_property
     def packages_arch(self) -> str:
-        """What this system's packages call the architecture."""
+        """The architecture in package names of this system."""
         return self.table.architectures[self.architecture][self.system.family if self.system else "deb"]
 
     @cached_property
@@ -90,7 +90,7 @@ class Case:
 
     @cached_property
     def names(self) -> PackageNames | None:
-        """How this source calls its packages of this branch."""
+        """Package names of this source for this branch."""
         driver = self.driver
         return self.table.names_of(self.request.os, driver.source, driver.branch) if driver else None
 
@@ -101,7 +101,7 @@ class Case:
 
     @cached_property
     def flavour(self) -> str:
-        """The kernel module flavour: as asked, or the preferred one that the driver has; "" when it has none of them."""
+        """The kernel module flavour: the requested one, or the driver's preferred one; "" if the driver lacks them."""
         if self.request.module:
             return self.request.module
         return next((one for one in self.wanted if self.driver and one in self.driver.flavours), "")
@@ -116,14 +116,14 @@ class Case:
 
     @cached_property
     def platform(self) -> str:
-        """The platform: as asked or as the GPUs tell it; "" when they do not tell one."""
+        """The platform: the requested one, or derived from the GPUs; "" if they do not decide it."""
         if self.request.platform in BOARDS:
             return self.request.platform
         return self.boards[0] if len(self.boards) == 1 else ""
 
     @cached_property
     def fabric(self) -> PlatformSoftware:
-        """What the platform needs beside the driver."""
+        """Needs of the platform beside the driver."""
         platform = self.table.platforms.get(self.platform)
         if platform is None:
             return PlatformSoftware()
@@ -131,13 +131,13 @@ class Case:
 
     @cached_property
     def dcgm_is_old(self) -> bool:
-        """Whether a DCGM before the table's is asked for."""
+        """Return whether the request has a DCGM older than the table's."""
         found = _DCGM.match(self.request.dcgm)
         return bool(found) and driver_versions.numbers(self.request.dcgm)[0] < int(self.table.dcgm.major)
 
     @cached_property
     def dcgm(self) -> tuple[str, str]:
-        """DCGM's version, the latest known one of what was asked, and the CUDA major asked with it; "" for neither."""
+        """DCGM's version, the latest one in the table for the request, and the requested CUDA major; "" for neither."""
         found = _DCGM.match(self.request.dcgm)
         if not found:
             return "", ""
@@ -147,7 +147,7 @@ class Case:
 
     @cached_property
     def nccl(self) -> str:
-        """NCCL's version, the latest known one of what was asked; "" for none."""
+        """NCCL's version, the latest one in the table for the request; "" for none."""
         asked = self.request.nccl
         fits = [one for one in self.table.nccl.versions if one == asked or one.startswith(f"{asked}.")] if asked else []
         return max(fits, key=driver_versions.numbers, default="")

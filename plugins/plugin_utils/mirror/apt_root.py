@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""apt in a root of its own: what it would install on a machine of another system, whatever this machine is.
+"""apt in its own root directory: compute the packages for a machine of another system, on any machine.
 
 Nothing of this machine's apt is used but how it reaches the network (proxies, certificates, logins) and what it says about clocks.
 Nothing is installed there, so every dependency is listed.
@@ -30,7 +30,7 @@ _ASK = 300.0
 
 
 class AptRoot:
-    """A directory with configuration, keys and lists for one system; it is kept, so that lists are read anew only if they changed.
+    """A directory with configuration, keys and lists for one system; it is kept, so that only changed lists are read again.
 
     It has these origins and no others: what another set of the system comes from may have the same packages in other versions.
     """
@@ -42,7 +42,7 @@ class AptRoot:
         self.config = config_of(directory)
 
     def prepare(self) -> None:
-        """Write what apt reads, the keys first; MirrorError: a key that is not there."""
+        """Write the files that apt reads, the keys first; MirrorError: a missing key."""
         for name in ("parts", "preferences.d", "sources.d", "keys", "lists/partial", "archives/partial"):
             (self.directory / name).mkdir(parents=True, exist_ok=True)
         for path in [*self.directory.glob("sources.d/*"), *self.directory.glob("keys/*")]:
@@ -56,7 +56,7 @@ class AptRoot:
             (self.directory / f"sources.d/{origin.name}.sources").write_text(self._source(origin))
 
     def update(self) -> None:
-        """Fetch the lists of all origins; MirrorError: one that cannot be reached, or is not signed by its key."""
+        """Fetch the lists of all origins; MirrorError: an origin that cannot be reached, or is not signed by its key."""
         done = self._run("apt-get", ["update", "-q", "-o", "APT::Update::Error-Mode=any"], _UPDATE)
         said = [text for text in _SAID.findall(done.stderr) if not text.startswith(_GENERAL)]
         failed = [text for text in said if "Failed to fetch" in text]
@@ -99,11 +99,9 @@ class AptRoot:
 
     def _absent(self, need: Need, versions: Sequence[str], label: str) -> str:
         asked = "; ".join(f"{one.url} {' '.join((*one.suites, *one.components))}" for one in self.origins)
-        there = f"versions there: {', '.join(versions)}" if versions else "no version of it is there"
+        there = f"other versions: {', '.join(versions)}" if versions else "no origin has another version"
         which = "" if need.version == "*" else f" in version {need.version}"
-        return (
-            f"{self.system.name}, {label}: no origin has {need.name}{which} (part {need.part}); {there}. Asked: {asked}"
-        )
+        return f"{self.system.name}, {label}: no origin has {need.name}{which} (part {need.part}); {there}. Origins: {asked}"
 
     def _records(self, names: Iterable[str]) -> list[Fields]:
         """Return all paragraphs of these packages, the versions that apt prefers first."""
@@ -156,7 +154,7 @@ class AptRoot:
         at = self.directory
         carried = self._carried()
         return f"""\
-// Written by bedplate: this apt knows nothing of what is configured or installed on this machine.
+// Written by bedplate: this apt ignores the configuration and the packages of this machine.
 {carried}Dir::Etc "{at}";
 Dir::Etc::parts "{at}/parts";
 Dir::Etc::main "none";
@@ -184,7 +182,7 @@ Acquire::PDiffs "false";
 
     @staticmethod
     def _carried() -> str:
-        """Return how this machine's apt reaches the network, which its private root has to do alike."""
+        """Return this machine's proxy settings of apt, which its private root must share."""
         lines = []
         for name in _CARRIED:
             done = command.run(["apt-config", "dump", "--format", '%F "%v";%n', name], _ASK)

@@ -37,7 +37,7 @@ def as_json(artifacts: dict[str, Any]) -> str:
 
 
 def as_csv(artifacts: dict[str, Any]) -> str:
-    """Return the list as a table, for spreadsheets and for whoever has to approve it."""
+    """Return the list as a table, for spreadsheets and for approval."""
     stream = io.StringIO()
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
@@ -76,7 +76,7 @@ def _origin(origin: MirrorOrigin) -> dict[str, Any]:
 
 
 def _packages(listings: Sequence[Listing]) -> list[dict[str, Any]]:
-    """Return the packages; one that several systems need is one row."""
+    """Return the packages; a package of several systems is one row."""
     rows: dict[tuple[str, ...], dict[str, Any]] = {}
     for listing in sorted(listings, key=lambda one: one.system.name):
         for package in listing.packages:

@@ -39,7 +39,7 @@ JSON, CSV, KEY = "artifacts.json", "artifacts.csv", "key.asc"
 
 @dataclass(frozen=True)
 class Order:
-    """What is wanted. `cache` is for apt's lists, `prune` to remove what the list does not have, `check` to change nothing."""
+    """The order for a run. `cache` is for apt's lists, `prune` to remove what the list does not have, `check` to change nothing."""
 
     cluster: str
     directory: Path
@@ -66,7 +66,7 @@ def check_tools() -> None:
 
 
 def resolve(order: Order) -> list[Listing]:
-    """Return what each system needs, asked of its origins now; MirrorError: everything that is wrong, over all systems."""
+    """Return the needs of each system, resolved with its origins now; MirrorError: all mistakes, over all systems."""
     found, mistakes = [], []
     for system in order.systems:
         try:
@@ -105,7 +105,7 @@ def _root_of(order: Order, system: str, origins: tuple[MirrorOrigin, ...]) -> Pa
 
 
 def _merge(merged: dict[tuple[str, str, str], MirrorPackage], root: AptRoot, one: PackageSet) -> list[str]:
-    """Add the packages of a set; return what is wrong with it."""
+    """Add the packages of a set; return its mistakes."""
     try:
         found = root.packages(one)
     except MirrorError as error:
@@ -128,10 +128,10 @@ def _both(one: MirrorPackage, other: MirrorPackage) -> MirrorPackage:
 
 
 class Mirror:
-    """The mirror's directory, brought to a list."""
+    """The mirror's directory, and its changes for a list."""
 
     def __init__(self, order: Order, listings: Sequence[Listing], signer: Signer | None) -> None:
-        """`signer` is None where there is no key yet and none is to be made: in check mode, and for a list alone."""
+        """`signer` is missing if no key exists yet and this run makes none: in check mode, and for a list alone."""
         self.order = order
         self.listings = listings
         self.signer = signer
@@ -170,7 +170,7 @@ class Mirror:
         return SignedRepository(self.order.directory / system.name, system.name, system.architecture)
 
     def _entries(self, listing: Listing) -> list[IndexEntry]:
-        """Return the new index: the list, and what was there before unless it is to go."""
+        """Return the new index: the list, and the earlier entries unless they are pruned."""
         entries = {package.identity: signed_repository.entry_of(package) for package in listing.packages}
         if self.order.prune or self.signer is None:
             return list(entries.values())
@@ -181,7 +181,7 @@ class Mirror:
         }
         for one in older:
             if base / one.file in spoilt:
-                self.report.warnings.append(f"{listing.system.name}: {one.called} of an earlier list is gone from the pool, or changed; "
+                self.report.warnings.append(f"{listing.system.name}: {one.called} of an earlier list is missing in the pool, or changed; "
                                             "it leaves the index")  # fmt: skip
             else:
                 entries[one.identity] = one
@@ -198,14 +198,14 @@ class Mirror:
         downloads.make_directory(self.order.directory)
         free = shutil.disk_usage(self.order.directory).free
         if free < size + _SPARE:
-            lack = f"{size >> 20} MiB are to be fetched, and {free >> 20} MiB are free"
+            lack = f"{size >> 20} MiB must be fetched, and {free >> 20} MiB are free"
             raise MirrorError([f"{self.order.directory}: {lack}. Make room, or set mirror_directory"])
         system = self.listings[0].system
         config = config_of(_root_of(self.order, system.name, system.sets[0].origins))
         failed = downloads.fetch(missing, self.order.directory / ".incoming", config)
         if failed:
             raise MirrorError(
-                [*failed, "What came whole is kept, the index is as it was; run it again when the origin has recovered"]
+                [*failed, "Complete files are kept, the index is as it was; run it again when the origin has recovered"]
             )
 
     def _jobs(self) -> Iterator[Download]:
@@ -258,7 +258,7 @@ def alone(cache: Path) -> Iterator[None]:
 
 
 def make(order: Order, signer: Callable[[], Signer | None]) -> tuple[MirrorReport, dict[str, Any]]:
-    """List and mirror; return what happened and the list. `signer` is asked only when all systems have been resolved."""
+    """List and mirror; return the report and the list. `signer` is called only after all systems have been resolved."""
     check_tools()
     with alone(order.cache):
         listings = resolve(order)

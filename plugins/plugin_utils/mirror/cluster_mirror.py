@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a mirror for a cluster file has to have: the sets of all GPU nodes, by system, with the origins that have them."""
+"""Content of a mirror for a cluster file: the sets of all GPU nodes, by system, with their origins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PACKAGE = re.compile(r"(?P<name>[a-z0-9][a-z0-9+.-]+)(=(?P<version>[0-9A-Za-z.+
 
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
-    """Return what is wrong with names of variables that begin with `mirror_`, with the nearest that is one.
+    """Return the unknown names of variables that begin with `mirror_`, with the nearest known one.
 
     >>> unknown_variables(["mirror_prune", "mirror_purne", "other"])
     ['mirror_purne is not a variable of playbooks/mirror.yml; did you mean mirror_prune?']
@@ -92,7 +92,7 @@ def files_of(entries: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
         if not _SHA256.match(sha256):
             mistakes.append(f"{where}: sha256 {sha256!r}; needed: the 64 hexadecimal digits that its owner publishes")
         if not _NAMED.match(name) or name in [one.name for one in found]:
-            mistakes.append(f"{where}: name {name!r}; allowed: a file name of its own, without /")
+            mistakes.append(f"{where}: name {name!r}; allowed: a unique file name, without /")
         found.append(File(name, url, sha256))
     if mistakes:
         raise MirrorError(mistakes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Files from their origins, each under a name of its own until its checksum is what it should be."""
+"""Fetch files from their origins, each under a temporary name until its checksum is right."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Download:
-    """A file to have at `target`; `size` in bytes, None where nobody has said it."""
+    """A file for the path `target`; `size` in bytes, None if unknown."""
 
     url: str
     target: Path
@@ -43,14 +43,14 @@ def sha256_of(path: Path) -> str:
 
 
 def absent(jobs: Iterable[Download]) -> list[Download]:
-    """Return those whose file is not there, or is another one: every file is read."""
+    """Return the files that are missing or differ: every file is read."""
     with ThreadPoolExecutor(_THREADS) as pool:
         listed = list(jobs)
         return [job for job, there in zip(listed, pool.map(_is_there, listed), strict=True) if not there]
 
 
 def fetch(jobs: Sequence[Download], incoming: Path, config: Path) -> list[str]:
-    """Bring the files; return what went wrong, a text for each. What came half stays in `incoming`, and the next run goes on there.
+    """Fetch the files; return the errors, a text for each. Half a file stays in `incoming`, and the next run resumes it.
 
     `config` is apt's: it fetches, by the proxies and logins that it knows.
     """
@@ -93,7 +93,7 @@ def _local(job: Download, incoming: Path) -> dict[str, str]:
 
 
 def _wrong(job: Download, path: Path, reason: str) -> str:
-    """Return what to say of a file that did not come as it should; "": it did."""
+    """Return the error of a file that did not arrive whole; "": it did."""
     failed = path.with_name(f"{path.name}.FAILED")
     came = next((one for one in (path, failed) if one.is_file()), None)
     if came == path and not reason and sha256_of(path) == job.sha256:
@@ -109,7 +109,7 @@ def _wrong(job: Download, path: Path, reason: str) -> str:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and those above it, which web servers may read whatever the umask is."""
+    """Make a directory and its parents, which web servers may read with any umask."""
     missing = [one for one in (path, *path.parents) if not one.exists()]
     for one in reversed(missing):
         one.mkdir(exist_ok=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a mirror is made of: systems with their origins and sets, and the artifacts that were found for them."""
+"""Model of a mirror: systems with their origins and sets, and their artifacts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MirrorError(Exception):
 
 @dataclass(frozen=True)
 class MirrorOrigin:
-    """A signed repository that packages come from. Suites that end with / are flat, without components.
+    """A signed repository, the origin of packages. Suites that end with / are flat, without components.
 
     `key` is an armored public key, or the path of a keyring on this machine; `hint` says where to get one that is missing.
     """
@@ -32,7 +32,7 @@ class MirrorOrigin:
 
 @dataclass(frozen=True)
 class Need:
-    """A package that a part asks for. `version` is exact, or a beginning that ends with *; "*" is what apt would take."""
+    """A package that a part needs. `version` is exact, or a beginning that ends with *; "*" is apt's choice."""
 
     name: str
     version: str
@@ -41,7 +41,7 @@ class Need:
 
 @dataclass(frozen=True)
 class PackageSet:
-    """What is installed together, and from where. `preferences` are apt's, as the nodes have them."""
+    """Packages that are installed together, and their origins. `preferences` are apt's, as the nodes have them."""
 
     label: str
     needs: tuple[Need, ...]
@@ -68,7 +68,7 @@ class MirrorSystem:
 
 @dataclass(frozen=True)
 class File:
-    """A file that is no package. `sha256` is what somebody who knows it has said."""
+    """A file beside the packages. `sha256` is stated by the site."""
 
     name: str
     url: str
@@ -95,7 +95,7 @@ class MirrorPackage:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What may be in a repository once."""
+        """Key of an artifact, unique in a repository."""
         return self.name, self.version, self.architecture
 
     @property
@@ -125,7 +125,7 @@ class Listing:
 
 @dataclass
 class MirrorReport:
-    """What a run did, or in check mode would do; sizes in bytes."""
+    """Result of a run, or its prediction in check mode; sizes in bytes."""
 
     changed: bool = False
     listed: int = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run of playbooks/mirror.yml tells."""
+"""Report of a run of playbooks/mirror.yml."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def result_of(order: build_mirror.Order, report: MirrorReport, listed: dict[str,
 
 
 def diff(report: MirrorReport) -> dict[str, str]:
-    """Return what is not in the mirror yet, and what goes."""
+    """Return the files that the mirror lacks, and the removed ones."""
     lines = [f"{url}\n" for url in report.fetched]
     gone = [f"{name}\n" for name in report.removed]
     header = f"mirror ({size(report.fetched_bytes)} to fetch)"

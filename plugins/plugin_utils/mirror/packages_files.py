@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Packages files: their paragraphs, and who depends on whom among them."""
+"""Packages files: their paragraphs, and the dependencies among them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A flat signed repository in a directory. Its InRelease is the last file that is written, and says which others count."""
+"""A flat signed repository in a directory. Its InRelease is the last file that is written, and lists the valid others."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SUM = re.compile(r"^ ([0-9a-f]{64}) +[0-9]+ Packages$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class IndexEntry:
-    """A package of the index: its paragraph, its file below the repository, and what that has to be."""
+    """A package of the index: its paragraph, its file below the repository, and the file's size and digest."""
 
     identity: tuple[str, str, str]
     paragraph: str
@@ -39,7 +39,7 @@ class IndexEntry:
 
 
 def entry_of(package: MirrorPackage) -> IndexEntry:
-    """Return what the index says of a package."""
+    """Return the paragraph of a package in the index."""
     return IndexEntry(package.identity, package.paragraph, package.file, package.size, package.sha256)
 
 
@@ -69,13 +69,13 @@ class SignedRepository:
     def _refusal(self, what: str) -> MirrorError:
         return MirrorError(
             [
-                f"{what}: somebody changed it, or the key in the secrets directory is another one. So older versions in it cannot "
-                "be kept. Bring back the directory or the key; or, to make the index anew from this list alone, set mirror_prune=true"
+                f"{what}: it was changed by hand, or the key in the secrets directory is another one. So older versions in it cannot "
+                "be kept. Restore the directory or the key; or, to build the index from this list alone, set mirror_prune=true"
             ]
         )
 
     def is_current(self, entries: Sequence[IndexEntry], signer: Signer) -> bool:
-        """Whether what is published is this."""
+        """Return whether these entries are published already."""
         if not self._release.exists():
             return False
         text = signer.verified(self._release.read_text(errors="replace"))
@@ -144,7 +144,7 @@ def _same(path: Path, data: bytes) -> bool:
 
 
 def write(path: Path, data: bytes) -> bool:
-    """Bring a file that others may read, at once and to the disk; return whether it was another one."""
+    """Write a file that others may read, at once and to the disk; return whether it changed."""
     if _same(path, data):
         return False
     make_directory(path.parent)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The mirror's signature: a key of its own, and gpg in a directory that goes afterwards, which touches nobody's keyring."""
+"""The mirror's signature: its own key, and gpg in a temporary directory, which touches no user's keyring."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SECONDS = 120.0
 
 @dataclass(frozen=True)
 class Signer:
-    """The mirror's key: the secret half is in nobody's repr."""
+    """The mirror's key: the secret half is left out of the repr."""
 
     secret: str
     public: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whose RDMA software a node gets: the distribution's own, or DOCA-OFED in one version from a repository of the site's choice."""
+"""Source of a node's RDMA software: the distribution, or DOCA-OFED in one version from a repository of the site's choice."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..gpu_stack import package_sources
 from ..gpu_stack.apt_repositories import PackageRepository
 
 _NEEDED = ("url", "key", "version")
-_ABOUT = "DOCA-OFED: another version needs every kernel module built anew, the GPU driver's too."
+_ABOUT = "DOCA-OFED: with another version every kernel module must be built again, the GPU driver's too."
 
 
 @cache
@@ -26,12 +26,12 @@ def package_table() -> dict[str, Any]:
 
 
 def system_of(choices: Mapping[str, Any], profile: Profile) -> str:
-    """Return the system of a profile's nodes; "" where nobody says it."""
+    """Return the system of a profile's nodes; "" if it is unknown."""
     return choices["os"] or (profile.gpu_stack.os if profile.gpu_stack else "")
 
 
 def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
-    """Yield what is wrong with the variables that say the software."""
+    """Yield the mistakes of the variables for the software."""
     systems = package_table()["systems"]
     if choices["os"] and choices["os"] not in systems:
         yield f"rdma_os: {choices['os']!r}; allowed: {', '.join(systems)}"

@@ -39,7 +39,7 @@ class RdmaError(ValueError):
 
 
 def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision | None:
-    """Return the decision for a host; None for one that is no node with NICs of the fabric, or is not managed.
+    """Return the decision for a host; None for a host without NICs of the fabric, or that is not managed.
 
     `choices` are the role's variables by what is behind `rdma_`. RdmaError: what of them cannot be.
     """
@@ -102,9 +102,9 @@ def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
         yield f"rdma_cnp_dscp: {choices['cnp_dscp']} has the priority {choices['priority']}, as rdma_priority; allowed: another, such as 48"
     for name in choices["modules"]:
         if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", str(name)):
-            yield f"rdma_modules: {name!r} is no name of a kernel module"
+            yield f"rdma_modules: {name!r} is not the name of a kernel module"
     if choices["nccl_topology"] and not choices["nccl_manage"]:
-        yield "rdma_nccl_topology: nobody would be told of the file, since rdma_nccl_manage is false; allowed: false, or both true"
+        yield "rdma_nccl_topology: NCCL would not get the file, since rdma_nccl_manage is false; allowed: false, or both true"
     for key, value in choices["nccl"].items():
         if not re.fullmatch(r"NCCL_[A-Z0-9_]+", str(key)):
             yield f"rdma_nccl: {key!r}; allowed: settings of NCCL, such as NCCL_DEBUG"
@@ -210,7 +210,7 @@ def _roce(choices: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _nccl(node: Node, choices: Mapping[str, Any], lossless: bool) -> dict[str, str]:
-    """Return NCCL's settings; {} where the file is somebody else's."""
+    """Return NCCL's settings; {} if the site manages the file."""
     if not choices["nccl_manage"]:
         return {}
     rails = sorted((nic for nic in node.profile.nics if nic.rail is not None), key=lambda nic: nic.rail or 0)

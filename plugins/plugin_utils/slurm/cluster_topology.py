@@ -23,7 +23,7 @@ _HEAD = re.compile(r"# slurm\.conf: (Topology(?:Plugin|Param))=(\S+)", re.IGNORE
 
 
 def options(cluster: Cluster, own: str = "") -> dict[str, str]:
-    """Return the options of slurm.conf that go with the topology; `own` is the text of a topology.conf that replaces the plan's.
+    """Return the options of slurm.conf for the topology; `own` is the text of a topology.conf that replaces the plan's.
 
     Of an own one its first lines say them, as bedplate writes them, or else what is in it does. The plan's follow from the kind of
     the fabric alone: every node's slurmd has them, and none may cost the plan of the whole.
@@ -103,7 +103,7 @@ def _read(text: str, known: list[str]) -> Topology:
 
 
 def of_cluster(text: str, nodes: Iterable[str]) -> tuple[str, list[str], list[str]]:
-    """Return a topology.conf with these nodes alone, the nodes that were left out, and those that it lacks.
+    """Return a topology.conf with these nodes alone, the nodes that were left out, and the nodes that it lacks.
 
     A switch or block without nodes is left out, too. Lines that need no change stay as they are written.
     """
@@ -146,5 +146,5 @@ def _without(
 
 
 def lines(cluster: Cluster) -> list[str]:
-    """Return the lines of topology.conf, leaves first; raises TopologyError where this Slurm has no such topology."""
+    """Return the lines of topology.conf, leaves first; raises TopologyError if this Slurm does not support the topology."""
     return slurm_topology.conf(topology_of(cluster), cluster.slurm.version).splitlines()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files of a controller and what its slurmctld should report, with what stays in them for running jobs."""
+"""The files of a controller and the expected state of its slurmctld, with the lines kept for running jobs."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ def in_use_arguments(
 
 
 def retained(in_use: InUse) -> Retained:
-    """Return what stays for jobs. UnknownJobsError: a controller did not say."""
+    """Return the lines kept for jobs. UnknownJobsError: the answer of a controller is missing."""
     if in_use is None:
         return Retained()
     answers = [in_use] if isinstance(in_use, Mapping) else list(in_use)
     for answer in answers:
         if answer.get("failed"):  # without its lines, this controller's files would take its jobs away
-            raise UnknownJobsError(f"a controller cannot say what its jobs need: {answer.get('msg')}")
+            raise UnknownJobsError(f"a controller cannot list the lines that its jobs need: {answer.get('msg')}")
     # A task that was skipped leaves an answer, too, that says nothing of Slurm.
     silent = sum(answer.get("configured") is None and not answer.get("slurm") for answer in answers)
     if (silent or not answers) and not any(answer.get("configured") or answer.get("slurm") for answer in answers):
         raise UnknownJobsError(
-            f"{silent} of {len(answers)} controllers were not asked what their jobs need, and no other has a slurm.conf: they may "
+            f"{silent} of {len(answers)} controllers did not report the lines that jobs need, and no other has a slurm.conf: they may "
             "keep lines for jobs that this run would drop. Run playbooks/scheduler.yml from its beginning (without --start-at-task) "
             "and with all controllers (without --limit)."
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuse to bring controllers into force where that would end jobs: what controllers and nodes answered in this run."""
+"""Refuse to deploy controllers if that would end jobs, by the answers of controllers and nodes in this run."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _NOT_DONE = ("failed", "unreachable", "skipped")
 
 
 def answers(hostvars: Variables, hosts: Iterable[str], variable: str) -> dict[str, Mapping[str, Any]]:
-    """Return what a variable has of each host that was asked."""
+    """Return the value of a variable on each host that answered."""
     return {name: hostvars[name].get(variable) or {} for name in hosts if name in hostvars}
 
 
 def to_count(hostvars: Variables, controllers: Iterable[str]) -> list[str]:
-    """Return the nodes that must be asked for their hardware or their jobs before a controller changes."""
+    """Return the nodes whose hardware or jobs must be read before a controller changes."""
     return _named(hostvars, controllers, "count")
 
 
@@ -59,7 +59,7 @@ def refusal(hostvars: Variables, controllers: Iterable[str]) -> str:
 
 
 def _unasked(hostvars: Variables, controllers: list[str], counts: list[tuple[str, Mapping[str, Any]]]) -> str:
-    """Return why controllers without jobs may not start: of nodes that did not answer, nobody knows whether jobs run there.
+    """Return why controllers without jobs may not start: the jobs of nodes that did not answer are unknown.
 
     Before a first start one node that answers is enough, unless its own controllers do not answer: they know the jobs of all nodes. Where
     the wanted controllers have lost the jobs, each node speaks for itself.
@@ -74,7 +74,7 @@ def _unasked(hostvars: Variables, controllers: list[str], counts: list[tuple[str
     if lost and missing:
         return (
             f"{', '.join(lost)}: slurmctld does not answer and StateSaveLocation has no job_state, so it would start without jobs and end "
-            f"those that run; and these nodes were not asked in this run whether they run jobs: {fold(missing)}. "
+            f"running jobs; and the jobs of these nodes were not read in this run: {fold(missing)}. "
             "Mount StateSaveLocation, or copy all of it from a backup, owned by SlurmUser, and run again. "
             "Or run playbooks/scheduler.yml from its beginning, with these nodes up and without --limit. "
             "Or, if no node runs a job, add -e slurm_compute_new_controllers=true."
@@ -83,7 +83,7 @@ def _unasked(hostvars: Variables, controllers: list[str], counts: list[tuple[str
     if not first or len(first) < len(controllers) or not missing or is_known:
         return ""
     return (
-        f"{', '.join(first)} has no slurm.conf yet, and these nodes were not asked in this run whether they run jobs of another "
+        f"{', '.join(first)} has no slurm.conf yet, and it was not checked in this run whether these nodes run jobs of another "
         f"controller: {fold(missing)}. Run playbooks/scheduler.yml from its beginning, with these nodes up and without --limit. Or, if no "
         "node runs a job, add -e slurm_compute_new_controllers=true."
     )
@@ -99,7 +99,7 @@ def changed_files(files: Mapping[str, str], in_use: Iterable[Mapping[str, Any]])
 
 
 def controllers_outside(hostvars: Variables, controllers: Iterable[str]) -> list[str]:
-    """Return the controllers whose slurmctld is up and which were not asked in this run."""
+    """Return the controllers whose slurmctld is up and that are not part of this run."""
     names = list(controllers)
     given = answers(hostvars, names, "__slurm_in_use")
     up = {name for answer in given.values() for name in answer.get("up") or ()}
@@ -118,7 +118,7 @@ def controllers_written(hostvars: Variables, controllers: Iterable[str]) -> bool
 
 
 def _without_jobs(hostvars: Variables, controllers: Iterable[str]) -> dict[str, bool]:
-    """Return the controllers that would start without jobs -> whether they have a slurm.conf; none where one that was asked has jobs."""
+    """Return the controllers that would start without jobs -> whether they have a slurm.conf; empty if one in this run has jobs."""
     given = {
         name: answer
         for name, answer in answers(hostvars, controllers, "__slurm_in_use").items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a running slurmctld should report beside what it is asked already: options of partitions, features of nodes."""
+"""Expected state of a running slurmctld beside nodes: options of partitions, features of nodes."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from .tables.options import release
 
 
 def reads_suffixes(cluster: Cluster) -> bool:
-    """Tell whether this Slurm reads text after the last bracket of a hostlist, as in n[0-1]-ib0."""
+    """Return whether this Slurm reads text after the last bracket of a hostlist, as in n[0-1]-ib0."""
     return release(cluster.slurm.version) >= "23.11"
 
 
@@ -85,13 +85,13 @@ def gres_of(profile: Profile) -> str | None:
 
 
 def features_of(node: Node) -> list[str]:
-    """Return the features users can ask for: profile, GPU model, rack, then the profile's own."""
+    """Return the features for users' --constraint: profile, GPU model, rack, then the profile's own."""
     model = [node.profile.gpus.model] if node.profile.gpus else []
     return list(dict.fromkeys([node.profile.name, *model, f"rack_{node.rack.name}", *node.profile.features]))
 
 
 def node_lines(cluster: Cluster, kept: Container[str] = ()) -> list[str]:
-    """Return the NodeName lines, in file order, without the nodes that keep lines of their own."""
+    """Return the NodeName lines, in file order, without the nodes that keep their own lines."""
     return [
         line_of(_node_pairs(cluster, run)) for run in _runs(node for node in cluster.nodes if node.name not in kept)
     ]
@@ -119,7 +119,7 @@ def _node_pairs(cluster: Cluster, run: list[Node]) -> dict[str, object]:
 
 
 def gres_lines(cluster: Cluster, kept: Container[str] = ()) -> list[str]:
-    """Return gres.conf: a line per run of GPUs that share cores, or AutoDetect where the profile asks for it.
+    """Return gres.conf: a line per run of GPUs that share cores, or AutoDetect if the profile has it.
 
     Nodes in `kept` have lines of their own and are left out.
     Cores are those of the profile, or the whole sockets that they are in where the release refuses a part of one.
@@ -156,7 +156,7 @@ def nodeset_lines(cluster: Cluster) -> list[str]:
 
 
 def _nodesets(cluster: Cluster, partition: Partition) -> list[str]:
-    """Return the features that stand for a partition's selectors; a selector that is a hostlist has none."""
+    """Return the features for a partition's selectors; a selector that is a hostlist lacks one."""
     found: list[str] = []
     for selector in partition.selectors:
         kind, colon, name = selector.partition(":")

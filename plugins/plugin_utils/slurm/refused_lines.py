@@ -21,18 +21,18 @@ _MOST = 12
 # Of connections that come and go with every reconfiguration, of scontrol, which knows less than slurmctld, and of limits
 # that slurmctld counts anew with every start.
 _NOISE = re.compile(r"Unspecified error|persist_init|PersistInit|_tres_run_secs underflow")
-_TAKEN_BACK = re.compile(r"^(?:Taken back|The previous state|Nothing ).*", re.MULTILINE | re.DOTALL)
+_RESTORED = re.compile(r"^(?:Restored|The previous state|Nothing ).*", re.MULTILINE | re.DOTALL)
 
 
 def explain(message: str, files: Mapping[str, str], cluster_file: str) -> str:
-    """Return a refusal in short: what slurmctld said, the lines that names, and what became of the files."""
+    """Return a refusal in short: slurmctld's errors, the lines they name, and the state of the files."""
     errors = [match for match in _SAYS.finditer(message) if not _NOISE.search(match[0])]
     said = list(dict.fromkeys(match[0] for match in errors)) or [message.partition("\n---")[0]]
     text = " ".join(match["text"] for match in errors) or message
     places = list(dict.fromkeys(_places(text, files, cluster_file)))
     more = [f"  and {len(places) - _MOST} more lines"] if len(places) > _MOST else []
     named = ["Lines that the message names:", *(f"  {one}" for one in places[:_MOST]), *more] if places else []
-    return "\n".join([*said, *named, *_TAKEN_BACK.findall(message)])
+    return "\n".join([*said, *named, *_RESTORED.findall(message)])
 
 
 def _places(said: str, files: Mapping[str, str], cluster_file: str) -> Iterator[str]:

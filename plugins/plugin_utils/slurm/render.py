@@ -24,6 +24,8 @@ from .tables.options import canonical, restart_needed
 
 JWT = {"AuthAltTypes": "auth/jwt", "AuthAltParameters": "jwt_key=/etc/slurm/jwt_hs256.key"}
 SLURMCTLD_PORT = "6817"
+# A line of the files that daemons restart for: other words in it would restart every daemon of Slurm in the next update.
+_APPLIED_AT_START = " ".join(("# What only a start", "brings into force:", ""))
 
 
 def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_conf: str = "") -> dict[str, object]:
@@ -62,7 +64,7 @@ def _kept_gres(lines: Iterable[str]) -> list[str]:
 
 
 def kept_names(lines: Iterable[str]) -> set[str]:
-    """Return the nodes of kept NodeName lines, each of which has a line of its own."""
+    """Return the nodes of kept NodeName lines, each with a separate line."""
     return {line.split(" ", 1)[0].partition("=")[2] for line in lines if line.startswith("NodeName=")}
 
 
@@ -124,7 +126,7 @@ def slurmdbd_conf(cluster: Cluster) -> str:
 
 
 def restart_key(cluster: Cluster, daemon: str, slurm_extra: Sequence[str] = ()) -> str:
-    """Return a fingerprint of what a daemon only takes at its start; it stands in the file of the daemon's options.
+    """Return a fingerprint of the options that a daemon only reads at its start; it is in the file of the daemon's options.
 
     So a change of one of these options changes that file, and its handler restarts; any other change is a reconfigure.
     `slurm_extra` are lines kept for jobs: before Slurm 23.11 a node that comes or goes is such a change.
@@ -141,12 +143,12 @@ def restart_key(cluster: Cluster, daemon: str, slurm_extra: Sequence[str] = ()) 
 
 
 def _controller_port(cluster: Cluster) -> str:
-    """Return the port at which nodes ask for the configuration: the first where SlurmctldPort is a range."""
+    """Return the port from which nodes fetch the configuration: the first if SlurmctldPort is a range."""
     return _option(cluster, "SlurmctldPort", SLURMCTLD_PORT).partition("-")[0]
 
 
 def conf_servers(cluster: Cluster) -> list[str]:
-    """Return where nodes ask for the configuration, `address:port` of each controller."""
+    """Return the addresses from which nodes fetch the configuration, `address:port` of each controller."""
     port = _controller_port(cluster)
     return [f"{cluster.machine(name).address}:{port}" for name in cluster.services.controllers]
 
@@ -157,7 +159,7 @@ def daemon_files(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str,
     Lines kept for jobs count for slurmctld alone: a slurmd that knows a node too many does no harm.
     """
     servers = ",".join(conf_servers(cluster))
-    head = HEADER + "# What only a start brings into force: "
+    head = HEADER + _APPLIED_AT_START
     controller = f"{head}{restart_key(cluster, 'slurmctld', slurm_extra)}\n"
     node = f"{head}{restart_key(cluster, 'slurmd')}\n"
     return {
@@ -168,7 +170,7 @@ def daemon_files(cluster: Cluster, slurm_extra: Sequence[str] = ()) -> dict[str,
 
 
 def desired_state(cluster: Cluster) -> dict[str, object]:
-    """Return what the cluster file wants Slurm to have, for the question which jobs the change would lose."""
+    """Return the desired state of Slurm, to find the jobs that the change would lose."""
     return {
         "nodes": fold(node.name for node in cluster.nodes),
         "partitions": list(cluster.partitions),
@@ -183,7 +185,7 @@ def desired_state(cluster: Cluster) -> dict[str, object]:
 
 
 def guarded(cluster: Cluster) -> list[dict[str, object]]:
-    """Return the wanted values of the options whose change ends running jobs; "" is Slurm's own default.
+    """Return the desired values of the options whose change ends running jobs; "" is Slurm's own default.
 
     A number that does no harm is left out. The options that cluster_identity.py compares have rules of their own.
     """
@@ -199,7 +201,7 @@ def guarded(cluster: Cluster) -> list[dict[str, object]]:
 
 
 def _stated(cluster: Cluster) -> dict[str, object]:
-    """Return the options of slurm.conf that the cluster file or bedplate states, without those that follow from nodes and services."""
+    """Return the options of slurm.conf that the cluster file or bedplate sets, without the options of nodes and services."""
     return merge(defaults("slurm"), cluster.slurm.options)
 
 
@@ -225,12 +227,12 @@ def node_hardware(cluster: Cluster, name: str) -> dict[str, object]:
 
 
 def accounts(cluster: Cluster) -> dict[str, object]:
-    """Return the wanted accounting objects."""
+    """Return the desired accounting objects."""
     return {"cluster": cluster.name, "qos": cluster.slurm.qos, "accounts": cluster.slurm.accounts}
 
 
 def expected(cluster: Cluster, topology_conf: str = "", kept: Iterable[Mapping[str, object]] = ()) -> dict[str, object]:
-    """Return what slurmctld should report: groups of like nodes, partitions and switches (those of `topology_conf`, if there is one).
+    """Return the expected state of slurmctld: groups of like nodes, partitions and switches (from `topology_conf`, if given).
 
     `kept` are groups of nodes that an earlier run left with other hardware, for their jobs.
     """

@@ -24,7 +24,7 @@ def hosts(cluster: Cluster) -> list[str]:
 
 
 def refuse(cluster: Cluster, answers: Mapping[str, Any], in_force: Mapping[str, str] | None) -> str:
-    """Return why the options must not come into force, a line each; empty when every host has its scripts.
+    """Return why the options must not be deployed, a line each; empty if every host has its scripts.
 
     `answers`: host -> result of slurm_script_check, for the machines of `hosts`; one that is missing or skipped proves nothing.
     `in_force`: option -> value that slurm.conf has now; a value that stays needs no proof of hosts that were not asked. With None, no value
@@ -69,8 +69,8 @@ def _unproven(cluster: Cluster, option: str, value: str, silent: list[str]) -> F
         kind="slurm-script",
         where=f"{place(cluster, option)}: {option}",
         expected=f"{value} proved on every host that runs it",
-        found=f"{fold(silent)} not asked",
-        remedy="Run without --limit and with all of them up. Nodes that are gone for long: state: down in racks.<name>.exceptions",
+        found=f"{fold(silent)} not reached",
+        remedy="Run without --limit and with all of them up. Nodes that stay off for long: state: down in racks.<name>.exceptions",
     )
 
 

@@ -34,7 +34,7 @@ def options(cluster: Cluster) -> dict[str, str]:
 
 
 def beside(cluster: Cluster) -> dict[str, str]:
-    """Return the files of `slurm.scripts` that lie beside slurm.conf, name -> text."""
+    """Return the files of `slurm.scripts` beside slurm.conf, name -> text."""
     return {
         one.file: "".join(_text(entry["file"]) for entry in cluster.slurm.scripts[kind])
         for kind, one in files_beside().items()
@@ -54,7 +54,7 @@ def files(cluster: Cluster, host: str) -> list[dict[str, str]]:
 
 
 def expected(cluster: Cluster, host: str) -> list[dict[str, Any]]:
-    """Return the scripts that a machine has to be able to run, as module_utils/slurm/conf/script_check.py takes them.
+    """Return the scripts that a machine must be able to run, as module_utils/slurm/conf/script_check.py takes them.
 
     Of a script that bedplate installs, `path` is the file on this machine, and `first_line` names its interpreter.
     """
@@ -113,7 +113,7 @@ def _places(cluster: Cluster, host: str) -> set[str]:
 
 
 def _stated(cluster: Cluster, option: str) -> str:
-    """Return the value of an option in `slurm.options`, written in any case; empty where it is not there."""
+    """Return the value of an option in `slurm.options`, written in any case; empty if it is missing."""
     found = [value for name, value in cluster.slurm.options.items() if str(name).lower() == option.lower()]
     return text_of(found[-1]) if found and found[-1] is not None else ""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Slurm's packages: all of one release, pinned and held, so that only a person who asks for it changes their version.
+"""Slurm's packages: all of one release, pinned and held, so that only a person changes their version.
 
 `slurm_packages.json` has patterns of their names, Debian's and those of Slurm's own packaging: `release` has those whose version is that of
 Slurm, `libraries` those of which an older release may have left one behind. Debian's `slurm` is somebody else's, a monitor of networks.
@@ -51,7 +51,7 @@ def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[st
     every, libraries = patterns()["release"], patterns()["libraries"]
     pinned = dict.fromkeys([*every, *libraries], wanted)
     return {
-        "apt_pins": [pin_values("Slurm as the cluster file wants it.", pinned)],
+        "apt_pins": [pin_values("Slurm as in the cluster file.", pinned)],
         "packages": packages,
         "hold": [name for name in (one.partition("=")[0] for one in packages) if is_slurms(name)],
         "follow": [*(f"{name}={version}" if version else name for name in every), *libraries],
@@ -64,8 +64,8 @@ def _fixed(release: str) -> dict[str, Any]:
     return {
         "packages": list(patterns()["release"]),
         "version": f"{release}.*",
-        "advice": f"The cluster file wants Slurm {release} (slurm.version), and no run changes the release of an installed Slurm: "
-        "running jobs and the database depend on the order. State in slurm.version what is installed, or upgrade by hand as "
+        "advice": f"The cluster file has Slurm {release} (slurm.version), and no run changes the release of an installed Slurm: "
+        "running jobs and the database depend on the order. Set slurm.version to the installed release, or upgrade by hand as "
         'docs/slurm.md says under "Another release of Slurm".',
     }
 

@@ -15,7 +15,7 @@ from . import controller_files, render, scripts, slurm_packages
 _RECONFIGURE = "/usr/local/lib/bedplate/slurm/reconfigure"
 _LOGIN_GROUPS = ("slurm_login", "slurm_controllers")
 _NO_USER = (
-    "Nothing says as whom Ansible logs in to the nodes, and whoever is neither root nor has a job would be locked out. State ansible_user "
+    "The user of Ansible's logins to the nodes is unknown, and a user who is not root and has no job would be locked out. Set ansible_user "
     "(root, too) in the inventory or with --user, or set slurm_compute_restrict_ssh to false."
 )
 
@@ -117,7 +117,7 @@ def _compute(host: SlurmHost) -> dict[str, Any]:
 
 
 def _login_users(host: SlurmHost) -> list[str]:
-    """Return the users who may log in without a job: those of the variable, and Ansible's own, who would lock itself out."""
+    """Return the users who may log in without a job: of the variable, and Ansible's own, who would lock itself out."""
     if not host.login_user:
         raise SlurmPartError(_NO_USER)
     return [user for user in dict.fromkeys([*host.choices["compute_ssh_users"], host.login_user]) if user != "root"]

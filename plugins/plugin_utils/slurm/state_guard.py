@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuse to bring several controllers into force on a StateSaveLocation that is not proved to be one directory."""
+"""Refuse several controllers with a StateSaveLocation that is not proved to be one directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def marks(controllers: Iterable[str], left: Answers) -> dict[str, str]:
 
 
 def refuse(controllers: Iterable[str], left: Answers, seen: Answers) -> str:
-    """Return what is wrong with the storage of all controllers, a line each; empty when it is proved.
+    """Return the problems of the storage of all controllers, a line each; empty if it is proved.
 
     `left` and `seen`: controller -> result of slurm_shared_state, of its steps `leave` and `look`. One that was not asked stops a first
     start: it may have a directory of its own. It stops nothing where another one runs already on the directory that was proved.
@@ -40,7 +40,7 @@ def refuse(controllers: Iterable[str], left: Answers, seen: Answers) -> str:
                 KIND,
                 "StateSaveLocation",
                 "one directory, proved on all controllers before their first start",
-                f"{fold(silent)} not asked",
+                f"{fold(silent)} not reached",
                 "Run without --limit and with all controllers up, or take them from services.controllers until they are",
             )
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node's kernel is told: at boot by its command line, later by sysctl and by files."""
+"""Settings of a node's kernel: at boot on its command line, later by sysctl and by files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _table() -> dict[str, Any]:
 
 
 def is_arm(profile: Profile) -> bool:
-    """Return whether the CPUs of a profile are arm64, as its GPUs tell."""
+    """Return whether the CPUs of a profile are arm64, by its GPUs."""
     named = (profile.gpu_stack and profile.gpu_stack.model) or (profile.gpus.model if profile.gpus else "")
     model = stack_table.default().models.get(named)
     return model is not None and model.architecture == "arm64"
@@ -36,7 +36,7 @@ def default_sysctl() -> dict[str, str]:
 
 
 def sysctl(cluster: Cluster, wishes: Mapping[str, Any]) -> dict[str, str]:
-    """Return key -> value of what the kernel is to have: bedplate's, with the site's instead; null leaves a key alone."""
+    """Return key -> value of the kernel's settings: bedplate's, overridden by the site's; null leaves a key alone."""
     table = _table()
     values: dict[str, str | None] = dict(default_sysctl())
     if len(cluster.nodes) > table["neighbours"]["above"]:

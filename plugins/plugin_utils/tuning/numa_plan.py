@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node has to know of its profile to judge its NUMA map."""
+"""Facts of a profile that a node needs to judge its NUMA map."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class TuningError(ValueError):
 
 
 def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision | None:
-    """Return the decision for a host; None for one that is no node of a rack, or is not managed.
+    """Return the decision for a host; None for a host outside the racks, or that is not managed.
 
     `choices` are the role's variables by what is behind `node_tuning_`. TuningError: what of them cannot be.
     """
@@ -85,7 +85,7 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
             yield f"node_tuning_cmdline: {token} would add to the pages of the profile; its `hugepages` say them"
     for key in choices["sysctl"]:
         if not _KEY.match(str(key)):
-            yield f"node_tuning_sysctl: {key!r} is no key; allowed: such as vm.swappiness, with a value, or null to leave it alone"
+            yield f"node_tuning_sysctl: {key!r} is not a key; allowed: such as vm.swappiness, with a value, or null to leave it alone"
         elif key.startswith("vm.nr_hugepages"):
             yield f"node_tuning_sysctl: {key} would undo what each NUMA node has; the profile's `hugepages` say it"
     for name, limit in choices["limits"].items():
@@ -97,7 +97,7 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what bedplate-tuning is told."""
+    """Return the settings for bedplate-tuning."""
     model = profile.gpus.model if profile.gpus else ""
     found: dict[str, Any] = {
         "sysctl": kernel_settings.sysctl(cluster, choices["sysctl"]),

@@ -24,7 +24,7 @@ _WORDS = {ERROR: "ERROR", WARNING: "WARNING", NOTICE: "notice"}
 
 
 def collected(results: Mapping[str, Mapping[str, Any] | None], controllers: Sequence[str]) -> list[Finding]:
-    """Return the findings of all machines, each with its machine; `results` are those of bedplate.cluster.node_state by host.
+    """Return the findings of all machines, each with its machine; `results` are from bedplate.cluster.node_state, by host.
 
     What several controllers report of Slurm as a whole is taken from the first of `controllers` whose Slurm answers.
     """
@@ -39,7 +39,7 @@ def collected(results: Mapping[str, Mapping[str, Any] | None], controllers: Sequ
 
 
 def unasked(results: Mapping[str, Any], controllers: Sequence[str]) -> list[Finding]:
-    """Return a notice where Slurm could not be asked because a --limit leaves out all controllers."""
+    """Return a notice if Slurm's state was not read because a --limit leaves out all controllers."""
     if not controllers or set(controllers) & set(results):
         return []
     return [Finding("not-checked", "Slurm", "to be compared", "no controller is within this run", severity=NOTICE)]
@@ -61,7 +61,7 @@ def _of_machine(host: str, result: Mapping[str, Any] | None) -> list[Finding]:
 
 
 def _named_once(findings: Sequence[Finding]) -> list[Finding]:
-    """Return findings without those that a file changed, where others say which of its options."""
+    """Return the findings, without a changed file if other findings name its options."""
     named = {one.where.split(" ")[0] for one in findings if one.kind == "slurm-conf"}
     return [one for one in findings if one.kind != "file" or one.where.removeprefix("file ") not in named]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What verify expects of one machine: the parts of plugins/module_utils/verify/readers.py, made for all roles at once.
+"""Expectations of verify for one machine: the parts of plugins/module_utils/verify/readers.py, made for all roles at once.
 
 Parts of single roles are what the roles' own filters return as `expected`. These three span all roles; each of their rows has the `role`
 that deploys it, for the remedy:
@@ -44,7 +44,7 @@ _OWN_PACKAGES = ("gpu_driver", "cuda", "dcgm", "container_runtime", "rdma")
 
 @dataclass
 class Expected:
-    """The expectations of a machine by part, and what stood in the way of making them."""
+    """The expectations of a machine by part, and the reasons of missing ones."""
 
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     deployments: list[tuple[str, Mapping[str, Any]]] = field(default_factory=list)

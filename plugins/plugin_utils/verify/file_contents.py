@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What files that roles deploy are to hold: by digest, so that no content, and no secret, travels to be compared."""
+"""Expected contents of the roles' files, as digests, so that no content, and no secret, travels for the comparison."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Contents:
 
     @staticmethod
     def _has(secrets: ClusterSecrets, names: Iterable[str]) -> bool:
-        """Return whether this control node has all of these secrets; in a directory that is not safe it has none."""
+        """Return whether this control node has all of these secrets; from an unsafe directory it reads none."""
         try:
             return all(secrets.has(name) for name in names)
         except SecretError:

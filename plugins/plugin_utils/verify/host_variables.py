@@ -26,7 +26,7 @@ class RoleVariables:
         self._variables = variables
 
     def variables(self, role: str, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return all variables that a task of the role sees; `more` are those of the task itself."""
+        """Return all variables of a task of the role; `more` are the task's own."""
         return {**self.defaults(role), **self._variables, **self._file(role, "vars"), **(more or {})}
 
     def defaults(self, role: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from ..fabric.opensm.manager_drift import PlannedManagers, manager_findings
 
 
 def verdict(cluster: Cluster, results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Finding], str]:
-    """Return the findings of all subnet managers, and what to say where there are none.
+    """Return the findings of all subnet managers, and the lines to print without findings.
 
     `results` are those of bedplate.cluster.node_state by host, unreachable ones too.
     """
@@ -47,7 +47,7 @@ def compared(cluster: Cluster, told: Mapping[str, Any], choices: Mapping[str, An
         if not found:
             lines.append(_line(plane, told))
     if left := [host for host in cluster.services.subnet_managers if host not in told]:
-        lines.append(f"not asked in this run: {', '.join(left)}")
+        lines.append(f"not part of this run: {', '.join(left)}")
     listed = ordered(findings)
     if listed:
         lines = [f"{counted(len(listed), 'finding')} on the subnet managers", *(lines[-1:] if left else [])]
@@ -55,16 +55,16 @@ def compared(cluster: Cluster, told: Mapping[str, Any], choices: Mapping[str, An
 
 
 def _line(plane: PlannedManagers, told: Mapping[str, Any]) -> str:
-    """Return what to say of a plane that is as planned, as far as it was asked."""
+    """Return the line about a plane that is as planned, as far as it was read."""
     master, *standbys = plane.managers
     if not {one.host for one in plane.managers} & set(told):
-        return f"{plane.name}: nobody was asked"
+        return f"{plane.name}: no subnet manager was part of this run"
     engine = f" with {plane.engine}" if master.host in told else ""
     return f"{plane.name}: {master.hca} is master{engine}, {len(standbys)} standby"
 
 
 def _failure(result: object) -> str:
-    """Return what the module said of its failure on a host; "" where it did not fail, or the host was not reached."""
+    """Return the module's error on a host; "" if it did not fail, or the host was not reached."""
     failed = isinstance(result, Mapping) and result.get("failed") and not result.get("unreachable")
     return str(result.get("msg") or "") if failed and isinstance(result, Mapping) else ""
 

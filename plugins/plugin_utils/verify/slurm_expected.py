@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What verify expects of Slurm on one machine."""
+"""Expectations of verify for Slurm on one machine."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def expected(
 
 
 def _once(cluster: Cluster, host: str, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Return what one machine of the cluster is asked for all: accounts by the first controller, MariaDB on its host."""
+    """Return the checks that one machine makes for all: accounts on the first controller, MariaDB on its host."""
     found: dict[str, dict[str, Any]] = {}
     if "database" in names:
         # MariaDB's own name for what slurmdbd does not recover from.
@@ -65,7 +65,7 @@ def _given(cluster: Cluster, topology: str) -> dict[str, str]:
 def _parts(
     cluster: Cluster, names: list[str], files: Mapping[str, str], topology: str, kept: Mapping[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return what is asked of Slurm itself: on a controller all of it, elsewhere the configuration that the machine was given."""
+    """Return the checks of Slurm itself: on a controller all of it, elsewhere the configuration of the machine."""
     if "controller" in names:
         return {
             "slurm_files": {"directory": "/etc/slurm", "files": dict(files), "records": True},

@@ -72,7 +72,7 @@ def test_with_choices_it_proves_what_the_role_deploys(ran: list[tuple[RequestedP
     [
         ({"opensm": {"engine": "x"}}, "engine"),
         ({"opensm": {}}, "needs port GUIDs"),
-        ({"slurm_version": "new"}, "'new' is no version of Slurm"),
+        ({"slurm_version": "new"}, "'new' is not a version of Slurm"),
         ({"cluster_file": "/none.bedplate.yml"}, "cannot be read"),
         ({"planes": []}, "planes"),
     ],

@@ -423,7 +423,7 @@ def test_files_are_taken_back_when_the_locks_of_dnf_fail(node: Node, monkeypatch
     with pytest.raises(ModuleFailedError) as caught:
         run(node, changed(node), take_back=True, manager="dnf")
     assert (node.tree(), node.records()) == (before, records)
-    assert caught.value.args[0]["msg"].startswith("rpm -q: no records\n\nTaken back")
+    assert caught.value.args[0]["msg"].startswith("rpm -q: no records\n\nRestored")
     assert not node.journal.exists()
 
 

@@ -33,10 +33,10 @@ def cluster_file(tmp_path):
     ],
 )
 def test_the_line_is_named(said, line, cluster_file):
-    text = explain(f"slurmctld.service: x\nctl1 slurmctld[1]: slurmctld: {said}\n\nTaken back: y", FILES, cluster_file)
+    text = explain(f"slurmctld.service: x\nctl1 slurmctld[1]: slurmctld: {said}\n\nRestored: y", FILES, cluster_file)
     places = [one.strip() for one in text.splitlines() if one.startswith("  ")]
     assert [one.partition("  (from")[0] for one in places] == [line]
-    assert text.endswith("Taken back: y")
+    assert text.endswith("Restored: y")
 
 
 def test_the_line_of_the_cluster_file_is_named(cluster_file):

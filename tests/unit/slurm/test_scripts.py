@@ -385,13 +385,13 @@ def lacks(path: str = "/opt/p") -> dict[str, Any]:
         ({}, {}, []),
         ({"gpu02": lacks()}, {}, ["gpu02"]),
         ({"gpu02": lacks(), "gpu03": lacks()}, {"Prolog": "/opt/p"}, ["gpu[02-03]"]),
-        ({"gpu02": None}, {}, ["gpu02 not asked"]),
-        ({"gpu02": {"unreachable": True}}, {}, ["gpu02 not asked"]),
-        ({"gpu02": {"skipped": True, "changed": False}}, {}, ["gpu02 not asked"]),
-        ({"gpu02": {**NOTHING, "failed": True}}, {}, ["gpu02 not asked"]),
+        ({"gpu02": None}, {}, ["gpu02 not reached"]),
+        ({"gpu02": {"unreachable": True}}, {}, ["gpu02 not reached"]),
+        ({"gpu02": {"skipped": True, "changed": False}}, {}, ["gpu02 not reached"]),
+        ({"gpu02": {**NOTHING, "failed": True}}, {}, ["gpu02 not reached"]),
         # What is in force already needs no proof of who was not asked.
         ({"gpu02": None}, {"Prolog": "/opt/p"}, []),
-        ({"gpu02": None}, {"Prolog": "/opt/other"}, ["gpu02 not asked"]),
+        ({"gpu02": None}, {"Prolog": "/opt/other"}, ["gpu02 not reached"]),
         # Nobody reads slurm.conf in this run, so nothing comes into force by it; what lacks a script is named all the same.
         ({"gpu02": None}, None, []),
         ({"gpu02": lacks()}, None, ["gpu02"]),

@@ -164,7 +164,7 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
         lambda node: (node.top / "sys/bus/pci/devices/0000:3b:00.0/infiniband/mlx5_0").rename(
             node.top / "sys/bus/pci/devices/0000:3b:00.0/infiniband/ibp59s0"
         ),
-        "NIC mlx5_0: wanted present, found no such name; not in the profile: ibp59s0 at 0000:3b:00.0",
+        "NIC mlx5_0: wanted present, found unknown name; not in the profile: ibp59s0 at 0000:3b:00.0",
     ),
     "the boot loader's entry": (
         lambda node: node.put(ENTRY, node.text(ENTRY).replace("iommu=pt ", "") + "\n"),

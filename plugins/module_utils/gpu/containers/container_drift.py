@@ -51,7 +51,9 @@ class ContainerReader:
     def cdi(self, path: str) -> Iterator[Finding]:
         """Compare the CDI specification with the GPUs that have a device file."""
         if not (self.root / "proc/driver/nvidia/version").exists():
-            yield unchecked("the CDI specification", "no driver is loaded, and without it there is no specification")
+            yield unchecked(
+                "the CDI specification", "no driver is loaded, and without a driver no specification is made"
+            )
             return
         again = "journalctl -b -u bedplate-cdi; systemctl restart bedplate-cdi"
         try:

@@ -59,13 +59,13 @@ class Pyxis:
         return self.prefix / "lib/slurm" / PLUGIN
 
     def slurm(self) -> str:
-        """Return the installed Slurm release, such as 24.11.5; "" if there is none."""
+        """Return the installed Slurm release, such as 24.11.5; "" without Slurm."""
         outcome = self.run(["srun", "--version"], 30.0)
         match = _VERSION.search(outcome.stdout)
         return ".".join(match.groups()) if outcome.code == 0 and match else ""
 
     def headers(self) -> str:
-        """Return the release of the installed headers; "" if there are none."""
+        """Return the release of the installed headers; "" without headers."""
         try:
             text = self.header.read_text(encoding="utf-8")
         except OSError:

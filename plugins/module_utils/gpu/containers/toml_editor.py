@@ -83,7 +83,7 @@ def _set(text: str, table: tuple[str, ...], key: str, literal: str) -> str:
 
 
 def _body(lines: Sequence[str], table: tuple[str, ...]) -> tuple[int | None, int]:
-    """Return the lines of a table: the first after its header, and the one after its last; None if there is no such table."""
+    """Return the lines of a table: the first after its header, and the one after its last; None if the table is missing."""
     start: int | None = None if table else 0
     fence = ""
     for number, line in enumerate(lines):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Prove that a kernel module compiles for a kernel before its package replaces the one that works.
+"""Prove that a kernel module compiles for a kernel before its package replaces a working one.
 
 If a DKMS package is installed first and compiled afterwards, the old module is already removed when the compiler fails. So the package is
 downloaded and unpacked into a separate directory, and DKMS compiles it there, in its own trees: the machine does not change.
@@ -129,7 +129,7 @@ class Prover:
         return replace(proof, kernel=self.running, headers=self.headers_of(self.running))
 
     def prove_as_well(self, proof: CompiledModule, kernel: str, scratch: Path) -> None:
-        """Compile for the running kernel a module that compiles for the one that boots next."""
+        """Compile for the running kernel a module that compiles for the kernel of the next boot."""
         try:
             self.prove(proof, scratch)
         except DkmsError as error:

@@ -73,13 +73,15 @@ def work(prover: Prover, asked: Mapping[str, Any], kernel: str, check: bool) -> 
     if compiles and not prover.is_proven(proof):
         if not check:
             prover.prove(proof, SCRATCH)
-        done.append(f"{what} {'is to be compiled' if check else 'compiles'}")
+        done.append(f"{what} {'needs a compilation' if check else 'compiles'}")
     if compiles and (also := prover.built_as_well(proof)) and not prover.is_proven(also):
         if not check:
             prover.prove_as_well(also, kernel, SCRATCH)
-        done.append(f"{what} {'is to be compiled' if check else 'compiles'} for kernel {also.kernel}, which runs, and")
+        done.append(
+            f"{what} {'needs a compilation' if check else 'compiles'} for kernel {also.kernel}, which runs, and"
+        )
     if prover.is_left_out(proof):
         if not check:
             prover.build(proof)
-        done.append(f"the installed {what} {'is to be built' if check else 'was built'}")
+        done.append(f"the installed {what} {'needs a build' if check else 'was built'}")
     return done

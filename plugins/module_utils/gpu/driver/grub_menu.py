@@ -20,7 +20,7 @@ class _Item:
 
 
 def kernel_of_entry(text: str, entry: str) -> str:
-    """Return the kernel of an entry by place, title or id, preceded by those of its submenus (`1>2`); "" if there is no such entry.
+    """Return the kernel of an entry by place, title or id, after its submenus (`1>2`); "" if the menu lacks the entry.
 
     >>> kernel_of_entry("menuentry 'a' {\\n linux /vmlinuz-6.1 ro\\n}\\nmenuentry 'b' {\\n linux /boot/vmlinuz-5.1 ro\\n}\\n", "1")
     '5.1'

@@ -126,7 +126,7 @@ def _boots(grub: Grub, found: list[str], coming: str) -> str:
             else "GRUB boots the saved entry"
         )
         return _asked(
-            grub, found, f"{told}, and there is no grubenv that says which, so the newest kernel need not boot next"
+            grub, found, f"{told}, and grubenv, which records it, is missing, so the newest kernel need not boot next"
         )
     entry = once or memory.get("saved_entry", "")
     why = f"GRUB has saved {entry!r} as the entry that boots"
@@ -137,7 +137,7 @@ def _boots(grub: Grub, found: list[str], coming: str) -> str:
 
 
 def _entry(grub: Grub, entry: str, found: list[str], coming: str, why: str) -> str:
-    """Return the kernel of an entry of GRUB's menu as grub-mkconfig makes it: the newest comes first, others are named by their release."""
+    """Return the kernel of an entry of GRUB's menu as grub-mkconfig makes it: the newest is first, others are named by their release."""
     if entry in ("", "0"):
         return found[-1]
     menu = grub.boot / "grub/grub.cfg"

@@ -28,8 +28,8 @@ _ANSWERS = {
     "is blocked in MokListXRT": "blocked",
 }
 _UNSIGNED = (
-    "Nothing is rebooted. DKMS makes a key and signs when it builds, or prints why it does not (`modules won't be signed`, mostly for "
-    "want of sign-file or openssl): `dkms build --force` and `dkms install --force` for the module of `dkms status`, then run this again"
+    "Nothing is rebooted. DKMS makes a key and signs when it builds, or prints why it does not (`modules won't be signed`, mostly because "
+    "sign-file or openssl is missing): `dkms build --force` and `dkms install --force` for the module of `dkms status`, then run this again"
 )
 
 
@@ -86,12 +86,12 @@ def judge(state: str | None, run: Run, root: Path = Path("/"), module: str = "",
         return None
     head = f"Secure Boot is on, and the key that signs the driver ({path})"
     if answer == "blocked":
-        again = "Nothing is rebooted. Make a new key, sign anew, and run this again"
+        again = "Nothing is rebooted. Make a new key, sign again, and repeat this run"
         return _finding("a forbidden key", f"{head} is on the firmware's list of forbidden keys ({said}). {again}")
     if not answer:
         text = (
             f"{head} may or may not be enrolled: `mokutil --test-key {path}` said: {said}. Nothing is rebooted. Install mokutil if it "
-            f"is missing; otherwise a person has to check"
+            f"is missing; otherwise a person must check"
         )
         return _finding("not known", text)
     if answer == "requested":

@@ -58,7 +58,7 @@ class Current:
 
 @dataclass
 class FileChange:
-    """Difference between the desired and the current state. `uid` or `gid` is None if check mode found no such user or group yet."""
+    """Difference between the desired and the current state. `uid` or `gid` is missing if check mode lacks the user or group yet."""
 
     wanted: DesiredFile
     before: Current
@@ -95,7 +95,7 @@ class FilePlan:
 
     @property
     def changed(self) -> bool:
-        """Return whether any file is to be written, the manifest included."""
+        """Return whether any file changes, the manifest included."""
         return bool(self.parents or self.changes or self.removals) or self.records != self.before
 
 
@@ -244,7 +244,7 @@ class _Planner:
         )
 
     def _refuse_in_use(self, entry: DesiredFile, before: Current) -> None:
-        """A file that bedplate did not write, with a running unit that uses it, is of a cluster that somebody else set up."""
+        """A file that bedplate did not write, with a running unit that uses it, belongs to a cluster of another tool or person."""
         running = _active(entry.used_by) if before.kind != "absent" else []
         if running:
             self.result.problems.append(
@@ -254,7 +254,7 @@ class _Planner:
             )
 
     def _compare_block(self, entry: DesiredFile) -> None:
-        """Plan a block: a change of a file that somebody else owns and that keeps its owner and mode."""
+        """Plan a block: a change of another program's file, which keeps its owner and mode."""
         before, old = probe(entry.path), self.result.before.get(entry.path)
         if old and old.type != "block":
             self.result.problems.append(

@@ -100,7 +100,7 @@ def save(directory: Path, records: Records) -> None:
 
 
 def read_document(directory: Path) -> dict[str, Any]:
-    """Return the whole record as it is on disk; {} if there is none, or if it cannot be read, which `load` reports."""
+    """Return the whole record as it is on disk; {} if it is missing, or if it cannot be read, which `load` reports."""
     try:
         document = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
     except (OSError, ValueError):

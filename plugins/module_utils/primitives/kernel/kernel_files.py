@@ -55,7 +55,7 @@ def apply(root: Root, wanted: Sequence[Write]) -> list[str]:
     for one in wanted:
         paths = fitting(root, one.path)
         if not paths and not one.optional:
-            failed.append(f"/{one.path}: cannot be set to {one.value}: this machine has no such setting")
+            failed.append(f"/{one.path}: cannot be set to {one.value}: this machine lacks the setting")
         for path in paths:
             if chosen(root.text(path) or "") == one.value:
                 continue
@@ -75,7 +75,7 @@ def drift(root: Root, wanted: Sequence[Write]) -> Iterator[Finding]:
         paths = fitting(root, one.path)
         wrong = [(path, there) for path in paths if (there := chosen(root.text(path) or "")) != one.value]
         if not paths and not one.optional:
-            fix = "this kernel or this machine has no such setting: remove it from the role's variables"
+            fix = "this kernel or this machine lacks the setting: remove it from the role's variables"
             yield Finding("kernel-file", f"/{one.path}", one.value, "no such file", fix)
         if wrong:
             path, there = wrong[0]
@@ -90,7 +90,7 @@ def drift(root: Root, wanted: Sequence[Write]) -> Iterator[Finding]:
 
 
 def idle_states(root: Root, most: int | None) -> list[Write]:
-    """Return writes for the cores' idle states that disable those with an exit latency of more than `most` microseconds."""
+    """Return writes for the cores' idle states that disable all with an exit latency of more than `most` microseconds."""
     found = []
     for path in fitting(root, IDLE):
         latency = root.text(path) or ""

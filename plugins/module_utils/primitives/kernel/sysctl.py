@@ -77,7 +77,7 @@ def read_at_boot(root: Root) -> Iterator[SysctlLine]:
 
 
 def at_next_boot(root: Root, key: str) -> SysctlLine | None:
-    """Return the line from which systemd-sysctl takes a key: the last one that names it, else the last pattern that matches."""
+    """Return the line from which systemd-sysctl takes a key: the last line that names it, else the last pattern that matches."""
     last = pattern = None
     for one in read_at_boot(root):
         if one.key == key:
@@ -113,11 +113,11 @@ def conflicts(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
             if one.file == FILE or not names_it or (one.value is not None and equal(one.value, value)):
                 continue
             if one == winner:
-                fix = f"remove it there, or remove {key} from node_tuning_sysctl"
+                fix = f"remove the line, or remove {key} from node_tuning_sysctl"
                 found = "not set at boot" if one.value is None else one.value
                 yield Finding("sysctl", f"sysctl {key}", value, found, fix, overridden_by=one.place)
             elif one.value is not None:
-                fix = "`sysctl --system` would set it; remove it there" if one.file == _OLD else "remove it there"
+                fix = "`sysctl --system` would set it; remove the line" if one.file == _OLD else "remove the line"
                 yield Finding("sysctl-loser", f"sysctl {key}", value, one.value, fix, WARNING, overridden_by=one.place)
 
 

@@ -17,7 +17,7 @@ from .dpkg import Held, Holds
 
 @dataclass(frozen=True)
 class DeployedPackages:
-    """Packages of one task. The arguments are those of bedplate.cluster.deploy, which documents them."""
+    """Packages of one task, with the arguments of bedplate.cluster.deploy, which documents them."""
 
     manager: str
     manifest: str | None
@@ -33,7 +33,7 @@ class DeployedPackages:
         return dpkg.of_other_versions(patterns, version, self.run)
 
     def to_install(self) -> dict[str, Any]:
-        """Return the packages to install or change; empty if nothing is to do. Raises RpmError if rpm's records cannot be read."""
+        """Return the packages to install or change; may be empty. Raises RpmError if rpm's records cannot be read."""
         if not self.packages:
             return {}
         records = rpm if self._on_dnf else dpkg
@@ -63,7 +63,7 @@ class DeployedPackages:
         return []
 
     def apply_holds(self) -> Held:
-        """Hold the packages by apt, and release those that this manifest no longer names. Raises HoldsError if apt-mark failed."""
+        """Hold the packages by apt, and release the packages that this manifest no longer names. Raises HoldsError if apt-mark failed."""
         if not self.manifest or self._on_dnf:
             return Held([], [])
         # A pattern may match a package that is also named.

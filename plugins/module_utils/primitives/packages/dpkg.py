@@ -167,7 +167,7 @@ class Holds:
         return self._recorded().get(manifest, [])
 
     def apply(self, manifest: str, wanted: Sequence[str], check: bool) -> Held:
-        """Hold the packages of a manifest, and release those that no manifest holds any more."""
+        """Hold the packages of a manifest, and release the packages that no manifest holds any more."""
         recorded = self._recorded()
         before = recorded.get(manifest, [])
         if not wanted and not before:
@@ -242,7 +242,7 @@ def _installed(text: str) -> Iterator[tuple[tuple[str, str], str]]:
 
 
 def _automatic(states: Path) -> set[tuple[str, str]]:
-    """Return (name, architecture) of the packages that apt would remove together with those that need them."""
+    """Return (name, architecture) of the packages that apt would remove together with their dependents."""
     try:
         stanzas = states.read_text().split("\n\n")
     except FileNotFoundError:

@@ -154,7 +154,7 @@ def locks(configuration: Path = LOCKS_CONFIGURATION) -> frozenset[str]:
 
 
 def held(wanted: Mapping[str, str], lines: frozenset[str]) -> frozenset[str]:
-    """Return the names that are locked to their version, or, if the version is NONE, are excluded.
+    """Return the names that are locked to their version, or, with the version NONE, are excluded.
 
     Any version, "*", needs no lock.
     """

@@ -56,7 +56,7 @@ class Applied:
             self._save()
 
     def remember_start(self, unit: str, paths: Iterable[str]) -> None:
-        """Record, of the files that a unit was just started with, those with a time in the future."""
+        """Record, of the files that a unit was just started with, all with a time in the future."""
         self.remember(unit, {path: changed for path, changed in stamps_of(paths).items() if changed > time.time_ns()})
 
     def _save(self) -> None:

@@ -290,7 +290,7 @@ def _absent(unit: Unit, decision: Decision, check: bool) -> None:
 
 _NOTHING_TO_ENABLE = {
     "static": "it has no [Install] section, other units start it",
-    "indirect": "it has no [Install] section of its own but names units that have",
+    "indirect": "it lacks an [Install] section but names units that have one",
     "generated": "systemd makes it at run time",
     "transient": "systemd makes it at run time",
     "alias": "it is another name of a unit",
@@ -343,7 +343,7 @@ def decide_running(units: Sequence[Unit], seen: Mapping[str, UnitState], outdate
 
 
 def failing(unit: Unit, first: UnitState, last: UnitState, unmet: str) -> str:
-    """Describe the failure of a unit from its state right after its start and after a pause; "" if there is none.
+    """Describe the failure of a unit from its state right after its start and after a pause; "" if it did not fail.
 
     `unmet` is the unmet condition of the unit, if any.
     """

@@ -50,6 +50,6 @@ def compare(cluster: str, wanted: DesiredAccounts, state: ListedAccounts, squeue
             str(one),
             "in slurm.accounts of the cluster file, or not in Slurm",
             "only in Slurm, with access to the cluster",
-            "add it to slurm.accounts, or run playbooks/scheduler.yml with -e slurm_accounts_remove=true, which keeps those with jobs",
+            "add it to slurm.accounts, or run playbooks/scheduler.yml with -e slurm_accounts_remove=true, which keeps accounts with jobs",
             WARNING,
         )

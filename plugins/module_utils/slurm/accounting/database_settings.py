@@ -29,7 +29,7 @@ def findings(root: str, expected: Mapping[str, Any], run: Runner = run_quick) ->
         if name in running and running[name] != value:
             overrides = list(_set_by(Path(root), name))
             last = overrides[-1] if overrides and not overrides[-1].startswith(OWN) else ""
-            remedy = "remove it there and run playbooks/scheduler.yml" if last else "run playbooks/scheduler.yml"
+            remedy = "remove that line and run playbooks/scheduler.yml" if last else "run playbooks/scheduler.yml"
             yield Finding("mariadb-variable", f"{name} of MariaDB", value, running[name], remedy, overridden_by=last)
 
 

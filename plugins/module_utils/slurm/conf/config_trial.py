@@ -78,7 +78,7 @@ _OURS = re.compile(
     r"|Could not open .* state file|No .* state file|Cannot recover|state file .* to recover"
     r"|last_tran_id|assoc_mgr|federation|not responding|slurm_receive_msgs?|Communication connection failure"
     r"|slurm_set_addr: Unable to resolve|get_addr_info: getaddrinfo|_set_slurmd_addr|auth_none|auth/none"
-    r"|Job accounting information gathered, but not stored|you have asked for it not to be stored"
+    r"|Job accounting information gathered, but not stored|you have \w+ for it not to be stored"
     r"|mpi/pmix|pmi/pmix|MPI: Cannot create context"
     r"|NOTE: Trying backup (?:\w+ )?state save file|High latency for 1000 calls to gettimeofday"
 )

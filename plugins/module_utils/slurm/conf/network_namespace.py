@@ -36,7 +36,7 @@ class NetworkNamespace:
         return os.waitpid(child, 0)[1] == 0
 
     def port(self) -> int:
-        """Return a free port: any port in a namespace of its own."""
+        """Return a free port: any port in a separate namespace."""
         if self.network:
             return 6817
         with socket.socket() as free:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Check plugins that slurmctld does not load itself: those of slurmd, and the cli_filter and SPANK plugins of Slurm's commands."""
+"""Check plugins that slurmctld does not load itself: slurmd's, and the cli_filter and SPANK plugins of Slurm's commands."""
 
 from __future__ import annotations
 

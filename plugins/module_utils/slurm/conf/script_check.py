@@ -18,7 +18,7 @@ from . import interpreter
 from .conf_reader import Conf
 
 _EXECUTABLE = "an executable regular file"
-_INSTALL = "Install it there, or add it to slurm.scripts"
+_INSTALL = "Install it on that host, or add it to slurm.scripts"
 _INTERPRETER = "Install the interpreter there, or correct the first line of the script"
 _NOT_FOUND = "no such file"
 

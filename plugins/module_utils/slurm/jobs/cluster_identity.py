@@ -36,7 +36,7 @@ class Identity:
 
 
 def find_problems(wanted: Identity, conf: Conf, live: Live | None, unasked: bool) -> list[str]:
-    """Return the reasons why slurmctld would lose its jobs or not start, each with a remedy; empty if there are none.
+    """Return the reasons why slurmctld would lose its jobs or not start, each with a remedy; may be empty.
 
     `live` is None if slurmctld does not answer; with `unasked`, that is accepted.
     """
@@ -123,7 +123,7 @@ def _other_spool(old: str, wanted: Identity, running: list[str]) -> str:
 def _two_controllers(still: list[str], wanted: Identity) -> str:
     return (
         f"{', '.join(still)} removed from services.controllers, but slurmctld still runs there: two would write the same state, or one "
-        f"would start without its jobs. There: `systemctl disable --now slurmctld`. Jobs go on meanwhile. Make {wanted.state} available on "
+        f"would start without its jobs. There: `systemctl disable --now slurmctld`. Jobs keep running. Make {wanted.state} available on "
         f"{', '.join(wanted.controllers)}, then run again."
     )
 

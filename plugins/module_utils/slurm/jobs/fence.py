@@ -184,7 +184,7 @@ def used_partitions(live: Live) -> set[str]:
 
 
 def _takes_jobs(state: str) -> bool:
-    """Return whether a node may get a job; not one that a person has marked FAIL, or that reboots.
+    """Return whether a node may get a job; false for a node that a person has marked FAIL, or that reboots.
 
     >>> [_takes_jobs(state) for state in ("IDLE+POWERED_DOWN", "DOWN+POWERED_DOWN", "DOWN*", "IDLE+POWERING_DOWN")]
     [True, False, False, False]

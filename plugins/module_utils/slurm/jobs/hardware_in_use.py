@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the hardware of nodes in force (NodeName and gres.conf lines) with the wanted lines, and keep the lines of nodes with jobs.
+"""Compare the hardware of nodes in force (NodeName and gres.conf lines) with the desired lines, and keep the lines of nodes with jobs.
 
 Slurm ends the jobs of a node whose sockets, cores, threads or GPUs change, or whose line says DOWN. A node with jobs keeps its present
 hardware, in lines of its own, until the jobs have ended. Features, reason and any other state take their new values at once, so that the
@@ -69,7 +69,7 @@ def marked(text: str) -> set[str]:
 
 
 def compare(conf: Conf, gres: Conf, live: Live | None, wanted: Conf, wanted_gres: Conf) -> HardwarePlan:
-    """Compare the files in force with the wanted lines, node by node.
+    """Compare the files in force with the desired lines, node by node.
 
     If slurmctld runs another file than the one on disk, its report takes precedence over the file.
     """
@@ -158,7 +158,7 @@ class _Devices:
         self._known: dict[tuple[tuple[str, str], ...], tuple[Pairs, ...]] = {}
 
     def of(self, lines: list[Pairs]) -> list[Pairs]:
-        """Return one record per device file, or one per line without a file; those of one name keep their order."""
+        """Return one record per device file, or one per line without a file; records of one name keep their order."""
         records: list[Pairs] = []
         for line in lines:
             key = tuple(line.items())

@@ -82,7 +82,7 @@ def unasked_problems(conf: Conf, nodes: list[str], partitions: list[str], change
 
 
 def job_ending_options(guarded: list[dict[str, Any]], conf: Conf, live: Live | None) -> list[str]:
-    """Return the options that would end running jobs, each with a remedy; `live` is None if slurmctld does not answer."""
+    """Return the options that would end running jobs, each with a remedy; without `live`, slurmctld does not answer."""
     running = [job.id for job in live.jobs if job.nodes] if live else []
     at_stake = f"jobs {few(running, 10)} run" if live else "slurmctld does not answer, so jobs may run"
     problems = []
@@ -126,7 +126,7 @@ def other_run_notes(others: Fence) -> str:
 
 
 def leaving_notes(kept: Retained, live: Live) -> list[str]:
-    """Return notes about removed nodes and partitions that are kept for jobs; those with the same jobs share one line."""
+    """Return notes about removed nodes and partitions that are kept for jobs; records with the same jobs share one line."""
     waiting = {job.id for job in live.jobs if not job.nodes}
     notes = []
     for kind, things in (("node", kept.nodes), ("partition", kept.partitions)):
@@ -163,7 +163,7 @@ def changing_notes(groups: list[hardware_in_use.Group]) -> list[str]:
 
 
 def notices(groups: Iterable[Mapping[str, Any]]) -> list[Finding]:
-    """Return the nodes whose lines an earlier run kept, as notices; `groups` are those of an answer."""
+    """Return the nodes whose lines an earlier run kept, as notices; `groups` are from an answer."""
     found = []
     for group in groups:
         if group["waits"]:
@@ -178,7 +178,7 @@ def notices(groups: Iterable[Mapping[str, Any]]) -> list[Finding]:
 def holding_reasons(
     plan: hardware_in_use.HardwarePlan, jobs: Mapping[str, list[str]], counted: str | None
 ) -> dict[str, str]:
-    """Return the reason to wait for each changing node: its jobs, or no count of its hardware; `counted` is None before the count."""
+    """Return the reason to wait for each changing node: its jobs, or no count of its hardware; before the count `counted` is missing."""
     waits = {name: hardware_in_use.JOBS for name in plan.changes if name in jobs}
     if counted is not None:
         known = set(expand(counted))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the nodes and partitions in force on a controller with the desired ones, and find those that jobs still use."""
+"""Compare the nodes and partitions in force on a controller with the desired ones, and find all that jobs still use."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .removed_records import leaving, retain
 
 
 class Module(Protocol):
-    """The part of an AnsibleModule that is used here; its parameters are those of bedplate.cluster.slurm_in_use."""
+    """The part of an AnsibleModule that is used here, with the parameters of bedplate.cluster.slurm_in_use."""
 
     params: dict[str, Any]
     check_mode: bool

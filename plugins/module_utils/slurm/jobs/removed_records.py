@@ -97,7 +97,7 @@ def _users(jobs: Iterable[SlurmJob]) -> tuple[dict[str, list[str]], dict[str, li
 
 
 def reported(pairs: Mapping[str, str], keys: Iterable[str] = _NODE_KEYS) -> Pairs:
-    """Return scontrol's report as pairs of slurm.conf, by default those of a node."""
+    """Return scontrol's report as pairs of slurm.conf, by default of a node."""
     found = {key: pairs[key] for key in keys if pairs.get(key, "") not in NOTHING}
     if found.get("NodeHostName") == found.get("NodeName"):
         found.pop("NodeHostName", None)

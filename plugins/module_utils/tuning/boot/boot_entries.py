@@ -32,7 +32,7 @@ class CommandLines:
 
 @dataclass(frozen=True)
 class FileLines:
-    """The command lines of one file. With `elsewhere`, our tokens come from another file: only other tokens with our keys are removed."""
+    """The command lines of one file. With `elsewhere`, another file has our tokens: only other tokens with our keys are removed."""
 
     kind: str
     text: str
@@ -78,7 +78,7 @@ class FileLines:
 
 
 def original_lines(lines: FileLines, seen: CommandLines | None, own: Sequence[Token]) -> list[str]:
-    """Return the command lines of a file without our tokens, byte for byte unless somebody else changed them."""
+    """Return the command lines of a file without our tokens, byte for byte unless they were changed since."""
     values = lines.values
     if seen and values == seen.after:
         return list(seen.before)

@@ -33,7 +33,7 @@ class BootRecord:
 
 
 def load(path: Path) -> BootRecord:
-    """Return the record of this machine, an empty one if there is none."""
+    """Return the record of this machine, an empty one if it is missing."""
     text = read(path)
     if text is None:
         return BootRecord()

@@ -123,7 +123,7 @@ def _keep_in_step(sysroot: Path) -> Callable[[], None]:
 
 
 def _make(decided: BootPlan, wanted: Sequence[Token], run: Run) -> str:
-    """Generate grub.cfg, read it back, and return what is wrong with it."""
+    """Generate grub.cfg, read it back, and return its mistakes."""
     outcome = run(decided.command)
     command = " ".join(decided.command)
     if outcome.code != 0:

@@ -29,7 +29,7 @@ class CmdlineError(Exception):
 
 @dataclass(frozen=True)
 class Token:
-    """One token without quotes; `value` is None if there is no equals sign."""
+    """One token without quotes; without an equals sign it has no `value`."""
 
     key: str
     value: str | None = None
@@ -217,7 +217,7 @@ def displaced(text: str, wanted: Sequence[Token], grub: bool = False) -> list[st
 
 
 def without_tokens(text: str, own: Sequence[Token], back: Sequence[str], grub: bool = False) -> str:
-    """Return a command line that somebody changed after `placed`, without our tokens and with the replaced ones restored."""
+    """Return a command line that was changed after `placed`, without our tokens and with the replaced ones restored."""
     ours = [token.same for token in own]
     kept, rest = _halves(text, grub)
     left: list[PlacedToken] = []

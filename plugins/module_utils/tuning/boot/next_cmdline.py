@@ -62,7 +62,7 @@ def findings(root: Root, wanted: Sequence[str]) -> Iterator[Finding]:
         if _same(want) != _same(there):
             yield Finding(
                 "boot-settings", f"result of update-grub, {family}", _text(want), _text(there) or "nothing",
-                "remove it there before you run update-grub", overridden_by=_who(root, files, want, family),
+                "remove the setting before you run update-grub", overridden_by=_who(root, files, want, family),
             )  # fmt: skip
     yield from _stale(root, files, given, own)
 
@@ -100,7 +100,7 @@ def _place(root: Root, place: str) -> str:
 
 
 def _stale(root: Root, files: Sequence[Path], given: Sequence[Token], own: Sequence[Token]) -> Iterator[Finding]:
-    """Yield tokens that other settings add and grub.cfg does not have yet: they would come unexpectedly with the next kernel."""
+    """Yield tokens that other settings add and grub.cfg does not have yet: the next kernel would get them unexpectedly."""
     lines = grub_scripts.kernel_lines(boot_files.read(root.top / "boot/grub/grub.cfg") or "")
     if not lines:
         return
@@ -114,7 +114,7 @@ def _stale(root: Root, files: Sequence[Path], given: Sequence[Token], own: Seque
         place = _first(root, files, 1, lambda there: late[0].same in _same(there), late[0].family)
         yield Finding(
             "boot-stale", "/boot/grub/grub.cfg", f"generated from its settings, with {_text(late)}", "generated before they changed",
-            f"{_UPDATE}, or remove it there", severity=WARNING, overridden_by=place,
+            f"{_UPDATE}, or remove the setting", severity=WARNING, overridden_by=place,
         )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from .cmdline_tokens import Token, of_families, owned
 
 
 def reboot_reason(running: Sequence[Token], wanted: Sequence[Token], past: Iterable[Token]) -> str:
-    """Return the reason for a reboot, as one sentence that names tokens; ``""`` if none is needed.
+    """Return the reason for a reboot, as one sentence that names tokens; ``""`` without a reason.
 
     Each desired family must match: all its tokens, in their order, and no others. The order of families does not matter. `past` are former
     tokens of ours that the next boot will not have.

@@ -44,7 +44,7 @@ class Moved:
 
 
 def interrupts(root: Root, nic: NicTopology) -> tuple[int, ...]:
-    """Return the interrupts of a NIC: those in sysfs, or else the lines of /proc/interrupts that name it."""
+    """Return the interrupts of a NIC: from sysfs, or else the lines of /proc/interrupts that name it."""
     found = [int(name) for name in root.names(f"{PCI}/{nic.address}/msi_irqs") if name.isdecimal()]
     if found:
         return tuple(sorted(found))
@@ -97,7 +97,7 @@ def _order(machine: Machine, home: NumaNode, spec_cpus: Collection[int]) -> list
 
 
 def move(root: Root, irq_plan: IrqPlan) -> Moved:
-    """Move each interrupt to its planned CPU, unless it is there already."""
+    """Move each interrupt to its planned CPU, if another CPU has it."""
     moved, managed, failed = [], [], {}
     for irq, cpus in sorted(irq_plan.wanted.items()):
         if _settled(root, irq, cpus):

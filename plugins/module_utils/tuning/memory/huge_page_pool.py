@@ -41,7 +41,7 @@ def _number(root: Root, path: str) -> int | None:
 
 
 def count(root: Root, one: Pages) -> int | None:
-    """Return the number of pages; None if there is no such node or no such size."""
+    """Return the number of pages; None if the machine lacks the node or the size."""
     return _number(root, f"{_directory(one)}/nr_hugepages")
 
 
@@ -54,7 +54,7 @@ def used(root: Root, one: Pages) -> int:
 
 
 def refusals(root: Root, wanted: Sequence[Pages], reserve_mib: int, now: bool = True) -> list[Finding]:
-    """Return the findings for pages that a machine cannot have: no such NUMA node, no such size, or less memory left than the floor.
+    """Return the findings for pages that a machine cannot have: a missing NUMA node, a missing size, or less memory left than the floor.
 
     Existing pages are not refused: a new kernel may count some MiB less memory than the old one, and a machine that has booted with its
     pages keeps them. `reserve_mib` is the profile's. `now` also counts the running kernel's pages of other sizes, which the next boot will
@@ -98,7 +98,7 @@ def boots_with(root: Root, tokens: Sequence[str]) -> bool:
 
 
 def apply_settings(root: Root, settings: Mapping[str, Any], jobs: Jobs, check: bool = False) -> PoolChange:
-    """Apply the huge pages of bedplate-tuning's settings, or leave them to the next boot. A container has no huge pages of its own."""
+    """Apply the huge pages of bedplate-tuning's settings, or leave them to the next boot. A container shares the huge pages of its host."""
     if is_container(root):
         return PoolChange()
     at_boot = settings["pages_at"] == "boot" and not boots_with(root, settings["pending"])
@@ -144,7 +144,7 @@ def apply(
 
 
 def _fits(root: Root, one: Pages, changed: Sequence[tuple[Pages, int, int]], reserve_mib: int) -> bool:
-    """Return whether the floor of a NUMA node holds with these pages and those of other sizes that could not be freed."""
+    """Return whether the floor of a NUMA node holds with these pages and with pages of other sizes that could not be freed."""
     nodes = [node for node in read_nodes(root) if node.cpus]
     after = {(pages.node, pages.size): target for pages, _before, target in changed}
     others = [

@@ -19,7 +19,7 @@ _MEMORY = re.compile(r"MemTotal:\s+(\d+) kB")
 
 
 def read_machine(sysroot: str = "/") -> Machine:
-    """Read the machine whose root is `sysroot`; an unknown value is None or empty, and `problems` has the reason."""
+    """Read the machine whose root is `sysroot`; an unknown value is null or empty, and `problems` has the reason."""
     root = Root(sysroot)
     nodes = read_nodes(root)
     gpus, _switches = read_devices(root)
@@ -70,7 +70,7 @@ def is_container(root: Root) -> bool:
 
 
 def read_nodes(root: Root) -> tuple[NumaNode, ...]:
-    """Return the NUMA nodes; a kernel without NUMA has none, which is one node with all CPUs."""
+    """Return the NUMA nodes; a kernel without NUMA has one node with all CPUs."""
     names = _numbered(root, NODES, "node")
     if not names:
         return (NumaNode(0, _cpus(root, f"{CPUS}/online", needed=False), None, {}, (10,)),)

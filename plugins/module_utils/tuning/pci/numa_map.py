@@ -29,7 +29,7 @@ class PlannedNode:
 
 @dataclass(frozen=True)
 class ProfileTopology:
-    """Topology in a profile. `nics` are all names; `rails` those of the compute fabric, in the order of rails.
+    """Topology in a profile. `nics` are all names; `rails` the names of the compute fabric, in the order of rails.
 
     `gpus` is None if the profile has no GPUs; `numa` is empty if it has no map.
     """
@@ -60,7 +60,7 @@ def plan_from(data: Mapping[str, Any]) -> ProfileTopology:
 
 
 def compare(plan: ProfileTopology, machine: Machine) -> list[Finding]:
-    """Return the differences of a machine from its plan; an empty list if there are none.
+    """Return the differences of a machine from its plan; the list may be empty.
 
     GPUs are compared one by one only if their number is as planned, and devices only if the number of NUMA nodes is as planned: otherwise
     each would differ without being the cause.
@@ -135,7 +135,7 @@ def _nics(plan: ProfileTopology, machine: Machine, comparable: bool) -> Iterator
 
 
 def _missing(name: str, others: str) -> Finding:
-    found = f"no such name; not in the profile: {others}" if others else "no such name"
+    found = f"unknown name; not in the profile: {others}" if others else "unknown name"
     fix = (
         "load its driver (mlx5_core, mlx5_ib) and check dmesg; if udev gave it another name, keep the names by "
         "persistent-naming rules or correct the profile"
@@ -144,7 +144,7 @@ def _missing(name: str, others: str) -> Finding:
 
 
 def _place(machine: Machine, what: str, wanted: int | None, device: PciDevice) -> Iterator[Finding]:
-    """Compare the place of a device; `wanted` counts the nodes that have CPUs, None is not compared."""
+    """Compare the place of a device; `wanted` counts the nodes that have CPUs, null is not compared."""
     if wanted is None:
         return
     home = machine.home(device)

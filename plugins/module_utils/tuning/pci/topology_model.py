@@ -10,7 +10,7 @@ from ...common.cpulists import Core
 
 @dataclass(frozen=True)
 class NumaNode:
-    """A NUMA node. `cpus` is empty for a node with memory only, such as a GPU's on Grace; `memory_mib` is None if unknown.
+    """A NUMA node. `cpus` is empty for a node with memory only, such as a GPU's on Grace; an unknown `memory_mib` is null.
 
     `hugepages` has the pages that are reserved by their size, such as 2M; `distances` those to all nodes, in their order.
     """
@@ -32,7 +32,7 @@ class PcieLink:
 
 @dataclass(frozen=True)
 class PciDevice:
-    """A PCI device: `numa_node` is None where the kernel does not know it, `cpus` are those that it says are near.
+    """A PCI device: `numa_node` is null if the kernel does not know it, `cpus` are the near CPUs by the kernel.
 
     `path` has the addresses from the root port down to the device itself; `links` the link above each of them.
     """
@@ -95,7 +95,7 @@ class Machine:
         return next((node for node in self.nodes if node.number == number), None)
 
     def home(self, device: PciDevice) -> NumaNode | None:
-        """Return the node with CPUs that a device is at: its own, or the nearest to it if that has none. None if unknown."""
+        """Return the node with CPUs that a device is at: its own, or the nearest if its own lacks CPUs. None if unknown."""
         own = self.node(device.numa_node)
         if own is None or own.cpus:
             return own

@@ -152,7 +152,7 @@ class FaultClassifier:
         return Finding("missing", place(high, self.plan), expected, found, remedy, ports=link)
 
     def dead_host(self, host: str, links: list[tuple[End, End]]) -> Finding:
-        """Report a host of which no cable was discovered."""
+        """Report a host without any discovered cable."""
         places = few(describe(end, self.plan) for link in links for end in link if end[0] in self.plan.switches)
         hca = next(end[0] for link in links for end in link if end[0] in self.plan.hcas)
         rack = self.plan.hcas[hca].rack

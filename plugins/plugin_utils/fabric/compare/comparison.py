@@ -181,7 +181,7 @@ class DiscoveredTopology:
 def discovered_topology(
     cluster: Cluster, outputs: Sequence[ToolOutput], version: str | None = None, **patterns: str
 ) -> DiscoveredTopology:
-    """Return Slurm's topology of a discovery, independent of the plan; `patterns` are those of `plan_of_discovery.plan_of`."""
+    """Return Slurm's topology of a discovery, independent of the plan; `patterns` as for `plan_of_discovery.plan_of`."""
     names = [node.name for node in cluster.nodes]
     plan, findings = plan_of_discovery.plan_of(read_discoveries(outputs), name=cluster.name, hosts=names, **patterns)
     topology = tree_of(cluster, plan, advice=_ASK_AGAIN)

@@ -205,7 +205,9 @@ class _Comparer:
         )
         where = place((instead or ends)[0], self.plan) if ends else first
         remedy = (
-            "follow the cable, and put the planned one there" if instead else "add it to the plan, or disconnect it"
+            "follow the cable, and replace it with the planned one"
+            if instead
+            else "add it to the plan, or disconnect it"
         )
         self._add("unknown", ERROR if instead or joined else WARNING, where, expected, text, remedy, *ends)
 

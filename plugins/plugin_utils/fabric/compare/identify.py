@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Match the nodes of the subnet with those of the plan: by name, by GUID, by the order of a host's devices, else by place.
+"""Match the nodes of the subnet with the plan's: by name, by GUID, by the order of a host's devices, else by place.
 
 A planned name takes precedence over a GUID, since a GUID moves with an adapter to another host. A node without a usable name is matched by
 the planned peers of its cables, so a plan without GUIDs fits a fabric in which a tier, or all switches, have no names.

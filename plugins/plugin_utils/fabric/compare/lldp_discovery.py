@@ -65,7 +65,7 @@ def read_discoveries(outputs: Iterable[ToolOutput], plan: Plan | None = None, st
 
 
 def port_number(name: str, lanes: int = 1, step: int = 1) -> int:
-    """Return the number of a switch's port by its name, 0 if it has none; `step` is the difference of SONiC's Ethernet0, 4, 8.
+    """Return the number of a switch's port by its name, 0 without one; `step` is the difference of SONiC's Ethernet0, 4, 8.
 
     >>> port_number("swp7"), port_number("swp4s1", lanes=2), port_number("Ethernet1/4/2", lanes=2), port_number("Ethernet12", step=4)
     (7, 8, 8, 4)
@@ -146,7 +146,7 @@ class _NeighbourReader:
         return f"the port has two neighbours, {kept.description} was used, not {left.description}; enable only one LLDP agent there"
 
     def _node(self, name: str, interface: str) -> tuple[DiscoveredNode, int]:
-        """Return a device and the number of its port; an interface of a host is a device of its own."""
+        """Return a device and the number of its port; an interface of a host is a separate device."""
         switch = self.plan.switches.get(name)
         if switch or (name not in self.hosts and _OF_SWITCH.match(interface) and name not in self.queried):
             lanes, ports = (switch.lanes, switch.ports) if switch else (1, 0)

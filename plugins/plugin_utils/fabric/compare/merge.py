@@ -97,7 +97,7 @@ def _named_by_others(cable: Cable) -> MergedNode:
 
 
 def _pair(merged: MergedDiscovery, claims: dict[Port, Port], duplicates: set[str]) -> None:
-    """Pair the ends' claims into cables: first those that both ends report, then those that only one reports."""
+    """Pair the ends' claims into cables: first claims of both ends, then claims of one end alone."""
     apart = {near: far for near, far in claims.items() if claims.get(far) != near}
     if not apart and not duplicates:
         merged.cables = claims

@@ -166,7 +166,7 @@ class _PlanBuilder:
 
 
 def _tiers(plan: Plan) -> dict[str, int]:
-    """Return the tier of each switch: 1 for those with hosts, otherwise the distance to the nearest leaf plus 1."""
+    """Return the tier of each switch: 1 for a switch with hosts, otherwise the distance to the nearest leaf plus 1."""
     near: dict[str, set[str]] = {name: set() for name in plan.switches}
     hosts: Counter[str] = Counter()
     for link in plan.links:
@@ -185,7 +185,7 @@ def _tiers(plan: Plan) -> dict[str, int]:
 
 
 def _above(name: str, near: Mapping[str, set[str]], hosts: Mapping[str, int]) -> bool:
-    """Return whether a switch with few hosts is above leaves: most neighbours without hosts of their own connect to the same leaves."""
+    """Return whether a switch with few hosts is above leaves: most neighbours without hosts connect to the same leaves."""
     mine = near[name]
     below = {other for other in mine if hosts[other]}
     if len(below) < 2 or 2 * len(below) <= len(mine) or hosts[name] > min(hosts[other] for other in below):

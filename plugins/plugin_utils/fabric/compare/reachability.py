@@ -93,7 +93,7 @@ class _ReachabilityCheck:
         self._add("partial", where, text, remedy, names)
 
     def _island(self, names: Iterable[str]) -> None:
-        """Report a part with switches of its own; a lone HCA is reported as a missing cable."""
+        """Report a part with switches; a lone HCA is reported as a missing cable."""
         known = [name for name in names if name in self.plan.switches]
         if not known:
             return

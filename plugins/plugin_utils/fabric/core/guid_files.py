@@ -35,7 +35,7 @@ def missing_guids(needed: NeededGuids, plan: Plan, nodes: Sequence[Switch | Hca]
     without = [node for node in listed if not _guid(node, needed.sort)]
     what = "switches" if all(isinstance(node, Switch) for node in listed) else "HCAs"
     return (
-        f"{needed.file} needs {needed.sort} GUIDs, and {len(without)} of {len(listed)} {what} have none: "
+        f"{needed.file} needs {needed.sort} GUIDs, and {len(without)} of {len(listed)} {what} lack one: "
         f"{few(plan.where(node.name) for node in without)}. Record them: playbooks/fabric_compare.yml -e fabric_record=true "
         "discovers the cabled fabric and binds its GUIDs to the names of the plan"
     )

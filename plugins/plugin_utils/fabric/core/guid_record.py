@@ -26,11 +26,11 @@ from .node_descriptions import natural
 # Name of a switch or an HCA -> `node` and, of an HCA, `port` -> GUID in 16 hex digits.
 Record = dict[str, dict[str, str]]
 _ALLOWED = "at most 16 hexadecimal digits after 0x, not all 0 and not all f"
-_REPAIR = "correct it, or delete the file and record anew: playbooks/fabric_compare.yml -e fabric_record=true"
+_REPAIR = "correct it, or delete the file and record again: playbooks/fabric_compare.yml -e fabric_record=true"
 
 
 class RecordError(ValueError):
-    """A record that cannot be used, with every reason on a line of its own."""
+    """A record that cannot be used, with one reason a line."""
 
 
 class _Twice(dict[str, Any]):
@@ -141,7 +141,7 @@ def with_record(plan: Plan, record: Mapping[str, Mapping[str, str]]) -> Plan:
 
 
 def record_of(plan: Plan) -> Record:
-    """Return the GUIDs of a plan as a record, without nodes that have none."""
+    """Return the GUIDs of a plan as a record, without nodes that lack one."""
     things: list[Switch | Hca] = [*plan.switches.values(), *plan.hcas.values()]
     found: Record = {}
     for thing in things:

@@ -188,7 +188,7 @@ class _Builder:
             self._add(ERROR if tie else WARNING, self.plan.where(leaf), f"{text}: {what}", "check its cables")
 
     def _place(self, leaves: Iterable[Branch]) -> None:
-        """Record the branch of each leaf; hosts on a switch above leaves get a leaf of their own below it."""
+        """Record the branch of each leaf; hosts on a switch above leaves get a separate leaf below it."""
         for leaf in leaves:
             for name in leaf.switches:
                 if self.plan.switches[name].tier < 2:
@@ -196,7 +196,7 @@ class _Builder:
                     continue
                 self.own[name] = leaf
                 if leaf.hosts:
-                    text = f"has the hosts {fold(leaf.hosts)} but is above leaves: they get a leaf of their own"
+                    text = f"has the hosts {fold(leaf.hosts)} but is above leaves: they get a separate leaf"
                     self._add(WARNING, self.plan.where(name), text, "move them to a leaf")
 
     def _units(self) -> list[list[str]]:
@@ -229,7 +229,7 @@ class _Builder:
         return union.sets(self.held)
 
     def _spans(self, switch: str, others: Sequence[str], shared: dict[str, Counter[str]]) -> bool:
-        """Return whether a switch holds the hosts of two leaves that have none in common, as a storage switch does."""
+        """Return whether a switch holds the hosts of two leaves without a common host, as a storage switch does."""
         smaller = [other for other in others if len(self.held[other]) < len(self.held[switch])]
         return any(not shared[one][other] for number, one in enumerate(smaller) for other in smaller[:number])
 

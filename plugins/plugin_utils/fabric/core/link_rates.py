@@ -31,7 +31,7 @@ def is_unreadable(rate: Rate) -> bool:
 
 
 def common_lower_rate(slow: Iterable[Rate], links: int) -> Rate | None:
-    """Return the rate below the planned one that nearly all links have, or None.
+    """Return a rate below the planned rate, if nearly all links have it, or None.
 
     >>> common_lower_rate([("4x", "HDR")] * 9, 10), common_lower_rate([("4x", "HDR")] * 9, 11), common_lower_rate([("4x", "HDR")] * 7, 7)
     (('4x', 'HDR'), None, None)

@@ -22,7 +22,7 @@ KINDS = {
     "rotated": "three or more cables are in each other's places, in a circle",
     "shifted": "cables are each in the next one's place, and the last in a spare port",
     "wrong-port": "the cable goes to the right switch and into a wrong port of it",
-    "miswired": "the cable goes to something else of the plan",
+    "miswired": "the cable goes to another port of the plan",
     "unknown": "a connected node is not in the plan",
     "half-seen": "only one end reports the cable",
     "slow": "the cable runs below its planned speed or width",
@@ -55,7 +55,7 @@ def ordered(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def worst(findings: Iterable[Finding]) -> str:
-    """Return the highest severity among findings; "" if there are none."""
+    """Return the highest severity among findings; "" without findings."""
     return min((one.severity for one in findings), key=lambda level: _ORDER[level], default="")
 
 

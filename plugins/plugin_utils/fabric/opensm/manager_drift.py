@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The subnet managers that run against those that are planned, in words for who has to mend it."""
+"""Compare the running subnet managers with the planned ones, in words for the person who corrects it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PlannedManager:
 
 @dataclass(frozen=True)
 class PlannedManagers:
-    """What is planned of a plane: the master first among its SMs; `names` and `pkeys` are by port GUID, in 16 digits."""
+    """The plan of a plane: the master first among its SMs; `names` and `pkeys` are by port GUID, in 16 digits."""
 
     plane: str
     name: str
@@ -71,7 +71,7 @@ class _Plane:
         views = {host: facts["managers"] for host, facts in self.facts.items() if facts and facts["managers"]}
         if not views:
             if any(self.facts.values()):
-                text = "no subnet manager answers: routes stay as they are, and nothing that comes up is let in"
+                text = "no subnet manager answers: routes stay as they are, and new nodes cannot join"
                 yield Finding(SUBNET, self.planned.name, "", text, f"start {self.planned.managers[0].unit}")
             return
         yield from self._views(views)
@@ -80,14 +80,14 @@ class _Plane:
         yield from self._pkeys()
 
     def _host(self, manager: PlannedManager) -> Iterator[Finding]:
-        """Tell of a host, its unit, its port and its log."""
+        """Report a host, its unit, its port and its log."""
         facts = self.facts[manager.host]
         where = f"{manager.host}, {self.planned.name}"
         if facts is None and (said := self.failures.get(manager.host)):
-            yield Finding(HOST, where, "", f"its subnet manager could not be asked: {said}")
+            yield Finding(HOST, where, "", f"its subnet manager could not be read: {said}")
             return
         if facts is None:
-            text = "the host was not reached, so its subnet manager could not be asked"
+            text = "the host was not reached, so its subnet manager was not read"
             yield Finding(HOST, where, "", text, "is it up?")
             return
         if facts["unit"] != "active":
@@ -108,7 +108,7 @@ class _Plane:
             errors = few((f"{name} {count} times" for name, count in log["errors"].items()), 4)
             yield Finding(LOG, where, "", f"OpenSM reports errors: {errors}; the last: {log['last']}", look)
         if not log["state"]:
-            text = "neither OpenSM nor its log tells its state"
+            text = "neither OpenSM nor its log reports its state"
             remedy = f"is the port up (`ibstat`)? Then {look}, and `systemctl restart {manager.unit}`"
             yield Finding(LOG, where, "", text, remedy)
         if log["state"] != MASTER:
@@ -119,11 +119,11 @@ class _Plane:
         if not log["up"]:
             yield Finding(SUBNET, where, "", "OpenSM does not say SUBNET UP after its last sweep", look)
         if log["engine"] != self.planned.engine:
-            remedy = "run playbooks/interconnect.yml; when the files are as planned, playbooks/fabric_compare.yml says which cable is not"
+            remedy = "run playbooks/interconnect.yml; if the files are as planned, playbooks/fabric_compare.yml finds the wrong cable"
             yield Finding(ENGINE, where, f"the routing engine {self.planned.engine}", log["engine"] or "none", remedy)
 
     def _views(self, views: Mapping[str, Sequence[Facts]]) -> Iterator[Finding]:
-        """Tell when hosts see different masters: a plane that is in parts."""
+        """Report hosts that see different masters: a plane in parts."""
         masters = {
             host: frozenset(one["guid"] for one in seen if one["state"] == "master") for host, seen in views.items()
         }
@@ -155,7 +155,7 @@ class _Plane:
         if len(masters) > 1:
             names = few(self._name(one["guid"]) for one in masters)
             found = f"{len(masters)} masters: {names}"
-            yield Finding(SM, self.planned.name, expected, found, "stop all but one")
+            yield Finding(SM, self.planned.name, expected, found, "stop the others")
             return
         if not masters:
             remedy = "look again in some seconds: one may just be taking over"
@@ -164,9 +164,9 @@ class _Plane:
         (master,) = masters
         if master["guid"] != first.guid:
             other = seen.get(first.guid)
-            gone = f"{first.hca} is {other['state']}" if other else f"{first.hca} is no subnet manager now"
+            gone = f"{first.hca} is {other['state']}" if other else f"{first.hca} runs no subnet manager now"
             found = f"{self._name(master['guid'])} with priority {master['priority']}; {gone}"
-            remedy = f"bring {first.unit} on {first.host} up, and it takes over again"
+            remedy = f"start {first.unit} on {first.host}, and it takes over again"
             if master["guid"] not in self.by_guid:
                 remedy = "stop that one: OpenSM on another host, or a switch that manages"
             yield Finding(SM, self.planned.name, expected, found, remedy)
@@ -205,7 +205,7 @@ class _Plane:
             if guid in held and sorted(held[guid]) != sorted(keys)
         ]
         if wrong:
-            text = f"P_Keys are not as planned on {len(wrong)} of {len(held)} ports that were asked: {few(wrong, 3)}"
+            text = f"P_Keys are not as planned on {len(wrong)} of {len(held)} ports that were read: {few(wrong, 3)}"
             remedy = "run playbooks/interconnect.yml, which writes the planned partitions again"
             yield Finding(PKEYS, self.planned.name, "", text, remedy)
         if silent := [self._name(guid) for guid in self.planned.pkeys if guid not in held]:

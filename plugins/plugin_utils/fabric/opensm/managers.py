@@ -32,7 +32,7 @@ _CHOICES = ("routing_engines", "no_fallback", "options")
 
 
 class ManagersError(ValueError):
-    """Subnet managers that cannot be deployed, with every reason on a line of its own."""
+    """Subnet managers that cannot be deployed, with one reason a line."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def instances(cluster: Cluster, plan: Plan, host: str, choices: Mapping[str, Any
     mine = [one for one in plan.managers if plan.hcas[one.hca].host == host]
     if not mine:
         raise ManagersError(
-            f"{cluster.path}: {host} is to run OpenSM and has no HCA in the plan; state its `nics` under `hosts`, "
+            f"{cluster.path}: {host} is a subnet manager without an HCA in the plan; state its `nics` under `hosts`, "
             "or, for a node of a rack, in its profile"
         )
     for manager in mine:
@@ -110,7 +110,7 @@ def _option_value(value: object) -> str:
 
 
 def _secret(name: object) -> bool:
-    """Tell whether an option is a key: sm_key, m_key, sa_key, cc_key."""
+    """Return whether an option is a key: sm_key, m_key, sa_key, cc_key."""
     return str(name).endswith("_key")
 
 
@@ -188,7 +188,7 @@ def master_files(cluster: Cluster, choices: Mapping[str, Any]) -> tuple[Plan, di
 
 
 def proof_digest(cluster: Cluster, choices: Mapping[str, Any]) -> str:
-    """Return the digest of all that is proved before files land: what has the digest of something proved needs no second proof."""
+    """Return the digest of plan and files before they are deployed: a proof with the same digest is not repeated."""
     return hashlib.sha256(repr(master_files(cluster, choices)).encode()).hexdigest()
 
 
@@ -215,11 +215,11 @@ def _name(plan: Plan, plane: str) -> str:
 
 
 def planned_managers(cluster: Cluster, choices: Mapping[str, Any], plan: Plan | None = None) -> list[PlannedManagers]:
-    """Return what is to be read back of every plane with a subnet manager; ManagersError where their GUIDs are not on record."""
+    """Return the planned state of every plane with a subnet manager, to read back; ManagersError: their GUIDs are not on record."""
     plan = plan or infiniband_plan(cluster)
     if without := [one.hca for one in plan.managers if not plan.hcas[one.hca].port_guid]:
         raise ManagersError(
-            f"{cluster.path}: GUIDs are not on record, those of {few(without)} among them, so nobody knows which ports to ask: "
+            f"{cluster.path}: GUIDs are not on record, such as {few(without)}, so the ports to read are unknown: "
             " playbooks/fabric_compare.yml -e fabric_record=true"
         )
     found = []

@@ -135,13 +135,13 @@ def writers(plan: Plan, plane: str, choices: Choices) -> dict[str, Callable[[], 
 
 
 class FilesError(ValueError):
-    """Files that cannot be written, with every reason on a line of its own."""
+    """Files that cannot be written, with one reason a line."""
 
 
 def files(plan: Plan, manager: SubnetManager, choices: Choices = DEFAULTS) -> dict[str, str]:
     """Return name -> text of all files of an SM; FilesError names all mistakes of all of them."""
     if manager.hca not in plan.hcas:
-        raise FilesError(f"subnet manager {manager.hca} is no HCA of the plan")
+        raise FilesError(f"subnet manager {manager.hca} is not an HCA of the plan")
     plane = plan.hcas[manager.hca].plane
     every = {OPTIONS: lambda: options_text(options(plan, manager, choices)), **writers(plan, plane, choices)}
     found, wrong = {}, []

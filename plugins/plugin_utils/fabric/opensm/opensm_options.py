@@ -56,7 +56,7 @@ OWN = {
     "sm_priority": "the order of services.subnet_managers makes it, the first is master",
     "routing_engine": "use opensm_routing_engines, and opensm_no_fallback",
     "sm_inactive": "take the host out of services.subnet_managers",
-    "ignore_other_sm": "there is one master in a plane, and its standbys",
+    "ignore_other_sm": "a plane has one master, and its standbys",
     "log_file": _LOGS,
     "accum_log_file": "logrotate rotates it: opensm_log_size, opensm_log_keep",
     "log_max_size": "logrotate rotates it: opensm_log_size, opensm_log_keep",
@@ -67,7 +67,7 @@ OWN = {
         ("root_guid_file", "cn_guid_file", "io_guid_file", "guid_routing_order_file", "node_name_map_name"), _FILES
     ),
     "partition_config_file": "use fabric.partitions of the cluster file",
-    "qos_policy_file": "HCAs with purpose storage in the cluster file have a lane of their own",
+    "qos_policy_file": "HCAs with purpose storage in the cluster file have a separate lane",
 }
 ENGINES = ("minhop", "updn", "dnup", "file", "ftree", "lash", "dor", "torus-2QoS", "nue", "dfsssp", "sssp")
 # On cables between groups these make credit loops, or find no tree.
@@ -77,7 +77,7 @@ LANES = 4
 
 
 class OptionError(ValueError):
-    """Options that OpenSM would ignore or that would harm, with every reason on a line of its own."""
+    """Options that OpenSM would ignore or that would harm, with one reason a line."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ QOS = (Lane(COMPUTE, 0, 192), Lane(STORAGE, 1, 64))
 
 @dataclass(frozen=True)
 class Choices:
-    """What is chosen for the SMs of a fabric. `engines` are tried in turn; empty: by the fabric's shape.
+    """Choices for the SMs of a fabric. `engines` are tried in turn; empty: by the fabric's shape.
 
     With `no_fallback` OpenSM routes nothing at all when the engines refuse the fabric; without it, it takes minhop, which is 2 to 8 times
     slower on a fabric that is not whole and can block for ever on one that is no tree.
@@ -129,7 +129,7 @@ def engines_of(plan: Plan, plane: str | None = None) -> tuple[str, ...]:
 
 
 def options(plan: Plan, manager: SubnetManager, choices: Choices = DEFAULTS) -> dict[str, str]:
-    """Return the options of the SM on an HCA; OptionError and GuidError say what is wrong."""
+    """Return the options of the SM on an HCA; OptionError and GuidError name the mistakes."""
     hca = plan.hcas[manager.hca]
     wrong = _mistakes(plan, choices)
     if wrong:

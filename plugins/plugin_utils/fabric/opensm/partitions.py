@@ -35,7 +35,7 @@ def partitions_conf(plan: Plan, plane: str | None = None) -> str:
     wanted = [*managers, *(hca for _one, ports in chosen for hca, _membership in ports)]
     if missing := missing_guids(NeededGuids("partitions.conf", "port"), plan, wanted):
         raise GuidError(missing)
-    lines = ["# Port GUIDs. One that cannot be read would undo all partitions."]
+    lines = ["# Port GUIDs. One unreadable GUID would undo all partitions."]
     groups = [f"ALL={_OF_ALL if plan.partitions else 'full'}", "SELF=full"]
     lines += _statement("Default=0x7fff,ipoib", groups, [(hca, "full") for hca in managers])
     for one, ports in (pair for pair in chosen if pair[1]):
@@ -44,7 +44,7 @@ def partitions_conf(plan: Plan, plane: str | None = None) -> str:
 
 
 def needs_both_pkeys(plan: Plan) -> bool:
-    """Tell whether OpenSM needs allow_both_pkeys: without it, `both` is `full`."""
+    """Return whether OpenSM needs allow_both_pkeys: without it, `both` is `full`."""
     return any("both" in one.members.values() for one in plan.partitions)
 
 
@@ -61,7 +61,7 @@ def _statement(header: str, groups: Sequence[str], ports: Sequence[tuple[Hca, st
 
 
 def _ports(plan: Plan, partition: TenantPartition, plane: str | None) -> list[tuple[Hca, str]]:
-    """Return the HCAs of a plane that are members, in the plan's order; what is said of an HCA goes before what is said of its host."""
+    """Return the HCAs of a plane that are members, in the plan's order; a membership of an HCA precedes that of its host."""
     found = []
     for hca in plan.hcas.values():
         membership = partition.members.get(hca.name) or partition.members.get(hca.host)
@@ -71,7 +71,7 @@ def _ports(plan: Plan, partition: TenantPartition, plane: str | None) -> list[tu
 
 
 def planned_pkeys(plan: Plan, plane: str | None, master: str) -> dict[str, list[int]]:
-    """Return port GUID -> P_Keys as they are to be read back from the HCAs, with the top bit where a port is a full member.
+    """Return port GUID -> expected P_Keys of the HCAs, with the top bit for a full member.
 
     `master` is the port GUID of the SM that is in charge; it and the other SMs are full members of the default partition.
     """

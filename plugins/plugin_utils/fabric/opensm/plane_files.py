@@ -25,7 +25,7 @@ def directory(plane: str) -> str:
 
 
 def opensm_files(work: Planned, plane: str) -> dict[str, str]:
-    """Return OpenSM's files of a plane, and the file that says which are not there."""
+    """Return OpenSM's files of a plane, and the file that lists the missing ones."""
     plan = work.plan
     qos = QOS if any(hca.purpose == STORAGE and hca.plane == plane for hca in plan.hcas.values()) else ()
     choices = Choices(qos=qos)
@@ -44,6 +44,8 @@ def opensm_files(work: Planned, plane: str) -> dict[str, str]:
     if not managers:
         left.insert(0, f"{opensm.OPTIONS} needs a subnet manager:")
     if left:
-        text = "# What is not here, and why. A run after the GUIDs are on record writes it.\n" + "\n".join(left)
+        text = "# Files that are left out, and why. A run after the GUIDs are on record writes them.\n" + "\n".join(
+            left
+        )
         found[LEFT_OUT] = f"{text}\n"
     return found

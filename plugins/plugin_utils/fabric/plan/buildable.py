@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a working fabric can be built as the cluster file says; asked before any machine is touched."""
+"""Check that a working fabric can be built from the cluster file, before any machine is touched."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MANAGERS = ("services", "subnet_managers")
 
 
 def fabric_mistakes(cluster: Cluster, needed: bool = False) -> list[str]:
-    """Return what is wrong with the plan of the fabric and its subnet managers.
+    """Return the mistakes of the plan of the fabric and of its subnet managers.
 
     Where none is stated that is no mistake, unless the plan is `needed`.
     """
@@ -38,14 +38,14 @@ def _without_plan(cluster: Cluster, wrong: MistakeCollector) -> None:
     lacks = "there is no section `fabric`" if cluster.fabric is None else "no profile of a node has `nics`"
     wrong.add(
         _MANAGERS,
-        f"{', '.join(cluster.services.subnet_managers)} cannot run OpenSM, whose files cannot be made: {lacks}. State the fabric, the "
-        "`nics` of the nodes' profiles, and those of these hosts (hosts.NAME.nics; fabric.leaves names switches for such hosts alone), "
+        f"{', '.join(cluster.services.subnet_managers)} cannot run OpenSM, as its files cannot be made: {lacks}. State the fabric, the "
+        "`nics` of the nodes' profiles, and of these hosts (hosts.NAME.nics; fabric.leaves names switches for such hosts alone), "
         "or take services.subnet_managers out, as where a switch manages the fabric",
     )
 
 
 def _managers(cluster: Cluster, wrong: MistakeCollector) -> None:
-    """Judge the subnet managers by the file alone, so that a plan with other mistakes hides none of them."""
+    """Judge the subnet managers by the file alone, so that a plan with other mistakes hides no mistake of theirs."""
     wanted, fabric = cluster.services.subnet_managers, cluster.fabric
     if not wanted or fabric is None:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a cluster file with the GUIDs on record and its subnet managers, checked: where it is wrong there is none."""
+"""The plan of a cluster file with the GUIDs on record and its subnet managers, checked: a wrong plan is an error."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _HIGHEST = 15
 
 
 class PlanError(ValueError):
-    """A plan that would make no working fabric, with every mistake on a line of its own."""
+    """A plan that would not make a working fabric, with one mistake a line."""
 
 
 @dataclass
 class Planned:
-    """A plan with the GUIDs on record and its subnet managers, what is odd in it, and what could not be planned."""
+    """A plan with the GUIDs on record and its subnet managers, its warnings, and its unplanned parts."""
 
     cluster: Cluster
     plan: Plan
@@ -36,7 +36,7 @@ class Planned:
 
 
 def planned(cluster: Cluster) -> Planned:
-    """Return the checked plan; PlanError names all mistakes, those of the record of GUIDs among them."""
+    """Return the checked plan; PlanError names all mistakes, also of the record of GUIDs."""
     wrong: list[str] = []
     known: guid_record.Record = {}
     try:
@@ -67,7 +67,7 @@ def _is_error(problem: PlanProblem) -> bool:
 
 
 def _managers(cluster: Cluster, plan: Plan) -> tuple[list[SubnetManager], dict[str, list[str]]]:
-    """Return the SMs of every plane, the first host of `subnet_managers` as master, and what is to be said of planes without."""
+    """Return the SMs of every plane, the first host of `subnet_managers` as master, and messages about planes without one."""
     found, notes = [], {}
     wanted = cluster.services.subnet_managers
     for plane in plan.planes:

@@ -48,7 +48,7 @@ def check(plan: Plan, names: Iterable[str] = tuple(RULES)) -> list[PlanProblem]:
 
 
 def check_topology(plan: Plan, topology: Topology, nodes: Sequence[str]) -> list[PlanProblem]:
-    """Return the problems of Slurm's topology of a plan; `nodes` are the NodeNames of slurm.conf that are to be in it."""
+    """Return the problems of Slurm's topology of a plan; `nodes` are the expected NodeNames of slurm.conf."""
     return _found(View(plan, topology, nodes, counted=False), OF_TOPOLOGY)
 
 

@@ -20,7 +20,7 @@ from .templates import TEMPLATES, FabricShape, TemplateError, WiredHost, WiredNi
 
 
 def plan_of(cluster: Cluster) -> Plan:
-    """Return the plan; TemplateError says why there is none, with the lines of all that is wrong, and what would work."""
+    """Return the plan; TemplateError has the reasons against one, with their lines and alternatives."""
     fabric, wrong = cluster.fabric, MistakeCollector(cluster.path)
     if fabric is None:
         wrong.add(("fabric",), "there is no section `fabric`, so there is nothing to plan")

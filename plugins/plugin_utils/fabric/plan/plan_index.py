@@ -59,7 +59,7 @@ class View:
 
     @property
     def is_tree(self) -> bool:
-        """Tell whether all cables between switches are to go up or down."""
+        """Return whether all cables between switches go up or down."""
         return self.plan.kind != "dragonfly"
 
     def port(self, end: End) -> str:
@@ -88,5 +88,5 @@ def plan_problem(rule: str, where: str, text: str, severity: str = "error") -> P
 
 
 def most_common(numbers: Sequence[int]) -> int:
-    """Return the number that is there most often, the larger of two; 0 for none."""
+    """Return the most frequent number, the larger of two; 0 without any."""
     return max(Counter(numbers).items(), key=lambda pair: (pair[1], pair[0]))[0] if numbers else 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is wrong with the plan of a fabric, told as the cluster file's own mistakes are: file, line, key, value, what is allowed.
+"""Mistakes of the plan of a fabric, in the form of the cluster file's own: file, line, key, value, allowed values.
 
 Nothing is read again, and no line is looked up, where nothing is wrong.
 """
@@ -38,7 +38,7 @@ _PLACE = re.compile(r"(?:rack ([^\s,]+), )?([^\s,]+)((?: [^,]*)?)\Z")
 
 
 def check_ports(plan: Plan, listed: Iterable[tuple[int, str, int]], key: str, wrong: MistakeCollector) -> None:
-    """Note what fabric.spare or fabric.missing (entry, switch, port) names that the plan has not, and what comes twice."""
+    """Note the names in fabric.spare or fabric.missing (entry, switch, port) that the plan lacks, and duplicates."""
     seen: set[tuple[str, int]] = set()
     bad: dict[int, _Entry] = {}
     for number, name, port in listed:
@@ -56,14 +56,14 @@ def check_ports(plan: Plan, listed: Iterable[tuple[int, str, int]], key: str, wr
 
 @dataclass
 class _Entry:
-    """What is wrong with an entry: switches that are none, switch -> ports that it has not, and what is named twice."""
+    """Mistakes of an entry: unknown switches, switch -> unknown ports, and duplicates."""
 
     unknown: dict[str, None] = field(default_factory=dict)
     beyond: dict[str, list[int]] = field(default_factory=dict)
     twice: dict[str, None] = field(default_factory=dict)
 
     def texts(self, plan: Plan) -> Iterator[str]:
-        """Yield what is to be said, once for all that is alike."""
+        """Yield the messages, one for all alike."""
         if self.unknown:
             first = next(iter(self.unknown), "")
             which = f" {first!r}" if len(self.unknown) == 1 else f"es {fold(self.unknown)}"
@@ -83,7 +83,7 @@ def _range(ports: Iterable[int]) -> str:
 
 
 def keys_of(rule: str) -> str:
-    """Return the keys that mend an invariant, in words.
+    """Return the keys that correct an invariant, in words.
 
     >>> keys_of("P10"), keys_of("P6")
     ('fabric.partitions', 'profiles.<name>.nics, racks')
@@ -93,7 +93,7 @@ def keys_of(rule: str) -> str:
 
 
 def mistake_lines(cluster: Cluster, problems: Iterable[PlanProblem]) -> list[str]:
-    """Return a line for each problem of a plan; one for all switches or hosts of which the same is to be said."""
+    """Return a line for each problem of a plan; one for all switches or hosts with the same problem."""
     alike: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
     for one in problems:
         match = _PLACE.match(one.where)
@@ -118,7 +118,7 @@ def _folded(places: Sequence[tuple[str, str]]) -> str:
 
 
 def _keys(cluster: Cluster, rule: str, names: set[str]) -> list[Path]:
-    """Return the keys that mend an invariant; those of the profiles and hosts that a problem is about come first."""
+    """Return the keys that correct an invariant, with the keys of the affected profiles and hosts first."""
     own: list[Path] = []
     if option := _OF_PROFILE.get(rule):
         chosen = {node.profile.name for node in cluster.nodes if names & {node.name, node.rack.name}}

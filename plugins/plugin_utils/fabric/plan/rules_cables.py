@@ -43,13 +43,13 @@ def ends(view: View) -> Iterator[PlanProblem]:
                 continue
             ports = thing.ports if isinstance(thing, Switch) else _PORTS_OF_HCA
             if isinstance(thing, Hca) and port == 2:
-                text = "a plan knows one port of an HCA: name the second one as an HCA of its own, as Linux does"
+                text = "a plan has one port of an HCA: name the second one as a separate HCA, as Linux does"
                 yield plan_problem("P1", view.port(end), text)
             elif not 1 <= port <= ports:
                 yield plan_problem(
                     "P1",
                     view.port(end),
-                    f"there is no port {port}, and the cable to {view.port(other)} is to be in it; allowed: 1 to {ports}",
+                    f"port {port} does not exist, but has the cable to {view.port(other)}; allowed: 1 to {ports}",
                 )
             if end in taken:
                 (first,) = (far for far in taken[end].ends if far != end)
@@ -80,7 +80,7 @@ def names(view: View) -> Iterator[PlanProblem]:
         for name in found:
             wrong = list(_name(name, what))
             if (other := seen.setdefault(name.lower(), f"{what} {name}")) != f"{what} {name}":
-                wrong.insert(0, f"{what} {name} has the name of {other}; upper and lower case are not told apart")
+                wrong.insert(0, f"{what} {name} has the name of {other}; upper and lower case are the same here")
             for text in wrong:
                 where = plan.where(name) if what != "host" else f"rack {racks[name]}, {name}" if racks[name] else name
                 yield plan_problem("P2", where, text)
@@ -95,7 +95,7 @@ def _name(name: str, what: str) -> Iterator[str]:
         yield f"the name {name} has more than {LONGEST} bytes"
     words = name.split(" ") if what == "HCA" else [name]
     if not all(_PLAIN.match(word) for word in words) or len(words) > 2:
-        yield f"the name {name!r} cannot stand in a hostlist; allowed: letters, digits and _.-"
+        yield f"the name {name!r} does not fit in a hostlist; allowed: letters, digits and _.-"
     elif what != "HCA" and len(name) <= LONGEST and safe(name) != name:
         yield f"the name {name!r} is read as a number or as yes or no, and not as text; call it such as {safe(name)}"
 
@@ -116,7 +116,7 @@ def guids(view: View) -> Iterator[PlanProblem]:
                 yield plan_problem(
                     "P2",
                     view.plan.where(thing.name),
-                    f"its {sort} GUID {text!r} is none; allowed: at most 16 hexadecimal digits, not all 0 or f",
+                    f"its {sort} GUID {text!r} is not valid; allowed: at most 16 hexadecimal digits, not all 0 or f",
                 )
             elif guid in seen:
                 where = view.plan.where(thing.name)
@@ -148,7 +148,7 @@ def counts(view: View) -> Iterator[PlanProblem]:
                 yield plan_problem(
                     "P3",
                     view.plan.where(switch.name),
-                    f"{text}: {sum(ups)} cables above tier {tier}, and {total} are to be",
+                    f"{text}: {sum(ups)} cables above tier {tier}, expected {total}",
                 )
 
 
@@ -201,7 +201,7 @@ def _load(view: View) -> tuple[Counter[str], Counter[str]]:
 
 
 def pairs(view: View) -> Iterator[PlanProblem]:
-    """P4: a switch has as many cables to each switch above it as to the others: routing cannot balance what is not even."""
+    """P4: a switch has as many cables to each switch above it as to the others: routing cannot balance uneven numbers."""
     if not view.is_tree:
         return
     for low, above in view.planned.items():

@@ -23,7 +23,7 @@ def partitions(view: View) -> Iterator[PlanProblem]:
 
 
 def _mistakes(plan: Plan) -> list[str]:
-    """Return what is wrong with the partitions and subnet managers of a plan."""
+    """Return the mistakes of the partitions and subnet managers of a plan."""
     wrong = []
     hosts = {hca.host for hca in plan.hcas.values()}
     pkeys: dict[int, str] = {}
@@ -36,7 +36,7 @@ def _mistakes(plan: Plan) -> list[str]:
             wrong.append(f"{where}: has the name of {names[one.name.lower()]}")
         if not 0 < one.pkey < DEFAULT:
             wrong.append(
-                f"{where}: pkey 0x{one.pkey:x}; allowed: 0x0001 to 0x7ffe, the top bit says who is full member"
+                f"{where}: pkey 0x{one.pkey:x}; allowed: 0x0001 to 0x7ffe, without the top bit, full membership"
             )
         elif one.pkey in pkeys:
             wrong.append(f"{where}: has the pkey 0x{one.pkey:04x} of {pkeys[one.pkey]}, so both would be one")
@@ -44,10 +44,12 @@ def _mistakes(plan: Plan) -> list[str]:
         pkeys.setdefault(one.pkey, where)
         for member, membership in one.members.items():
             if member not in hosts and member not in plan.hcas:
-                wrong.append(f"{where}: {member} is no host and no HCA of the plan")
+                wrong.append(f"{where}: {member} is neither a host nor an HCA of the plan")
             if membership not in MEMBERSHIPS:
                 wrong.append(f"{where}: {member} is {membership!r}; allowed: {', '.join(MEMBERSHIPS)}")
         if not one.members:
             wrong.append(f"{where}: has no members, so OpenSM would leave it out")
-    wrong += [f"subnet manager {one.hca} is no HCA of the plan" for one in plan.managers if one.hca not in plan.hcas]
+    wrong += [
+        f"subnet manager {one.hca} is not an HCA of the plan" for one in plan.managers if one.hca not in plan.hcas
+    ]
     return wrong

@@ -18,7 +18,7 @@ def tiers(view: View) -> Iterator[PlanProblem]:
     switches = view.plan.switches
     if view.is_tree:
         for link in view.level:
-            text = f"a cable to {view.port((link.b, link.b_port))}, of the same tier {switches[link.a].tier}: ftree takes no such fabric"
+            text = f"a cable to {view.port((link.b, link.b_port))}, of the same tier {switches[link.a].tier}: ftree refuses it"
             yield plan_problem("P5", view.port((link.a, link.a_port)), text)
     for low, above in view.planned.items():
         for high in above:

@@ -60,7 +60,7 @@ def slurm_roots(view: View) -> Iterator[PlanProblem]:
 
 
 def _parts(view: View) -> dict[str, str]:
-    """Return host -> a switch or host that stands for all it is joined with by cables of any of its planes."""
+    """Return host -> one switch or host of its connected part, joined by cables of any of its planes."""
     union = DisjointSets()
     host_of = {name: f"host {hca.host}" for name, hca in view.plan.hcas.items()}
     for link in view.plan.present:
@@ -81,7 +81,7 @@ def domains(view: View) -> Iterator[PlanProblem]:
                 yield plan_problem("P12", where, f"{host} is in the NVLink domain {of[host]} as well")
             of.setdefault(host, domain.name)
             if host not in racks:
-                yield plan_problem("P12", where, f"{host} is no host of the plan")
+                yield plan_problem("P12", where, f"{host} is not a host of the plan")
         yield from (plan_problem("P12", where, text) for text in _domain(domain, racks))
         if domain.uuid:
             mark = f"{domain.uuid}.{domain.clique}"
@@ -94,7 +94,7 @@ def domains(view: View) -> Iterator[PlanProblem]:
 
 def _domain(domain: Domain, racks: Mapping[str, str]) -> Iterator[str]:
     if len(set(domain.hosts)) != domain.expected:
-        yield f"{len(set(domain.hosts))} hosts, and {domain.expected} are to be in it"
+        yield f"{len(set(domain.hosts))} hosts, expected {domain.expected}"
     elsewhere: dict[str, list[str]] = {}
     own = domain.rack or next((racks[host] for host in domain.hosts if host in racks), "")
     for host in domain.hosts:
@@ -114,7 +114,7 @@ def block_order(view: View) -> Iterator[PlanProblem]:
             yield plan_problem(
                 "P12",
                 f"rack {following.rack}, {following.name}",
-                f"comes after {one.name} of rack {one.rack}: Slurm makes larger blocks of those that follow each other",
+                f"follows {one.name} of rack {one.rack}: Slurm joins consecutive blocks to larger ones",
             )
     if topology is not None:
         yield from _sizes(topology)

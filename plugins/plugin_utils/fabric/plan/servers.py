@@ -19,7 +19,7 @@ from ..core.fabric_model import MANAGEMENT, Hca, Link, Plan, Switch
 
 @dataclass(frozen=True)
 class Plug:
-    """An adapter of a server; what is not said of its place is chosen."""
+    """An adapter of a server; an unstated place is chosen."""
 
     device: str
     rail: int | None = None
@@ -30,7 +30,7 @@ class Plug:
 
 @dataclass(frozen=True)
 class Server:
-    """A server; `near` is the leaf or scalable unit of its rack, where nodes stand in it."""
+    """A server; `near` is the leaf or scalable unit of its rack, if it has nodes."""
 
     name: str
     plugs: Sequence[Plug]
@@ -40,7 +40,7 @@ class Server:
 
 @dataclass(frozen=True)
 class ServerMistake:
-    """What cannot be: the number of the adapter of a server, or of the leaf where there is no server."""
+    """Impossible place: the number of the adapter of a server, or of the leaf without a server."""
 
     server: str
     number: int
@@ -127,7 +127,7 @@ class _Attaching:
             rails = list(dict.fromkeys(plug.rail for _server, plug in on if plug.rail is not None))
             sister = self._sister(rails[0] if rails else None, on[0][0] if on else None)
             if self.whole and not self.above.get(sister.name):
-                text = f"{name} would stand beside {sister.name}, above which there is no spine. Put its NICs on leaves of the racks."
+                text = f"{name} would be beside {sister.name}, which has no spine above it. Put its NICs on leaves of the racks."
                 self._say(None, number, text)
             rail = sister.rail if self.plan.kind == "rail-only" else rails[0] if len(rails) == 1 else None
             self.sisters[name] = sister.name
@@ -136,7 +136,7 @@ class _Attaching:
             self.plan.add(replace(sister, name=name, rail=rail, rack="", group=group))
 
     def _sister(self, rail: int | None, server: Server | None) -> Switch:
-        """Return the leaf below whose spines a server's own leaf stands."""
+        """Return the leaf whose spines are above a server's separate leaf."""
         found = [self.plan.switches[name] for name in self.nodes]
         if rail is not None:
             found = [one for one in found if one.rail == rail] or found
@@ -192,7 +192,7 @@ class _Attaching:
         names = [*self.nodes, *(name for name in self.leaves if name in switches)]
         found = [switches[name] for name in names if plug.rail is None or switches[name].rail in (None, plug.rail)]
         if not found:
-            rails = ", ".join(map(str, self._rails())) or "none, for its leaves are not by rail"
+            rails = ", ".join(map(str, self._rails())) or "none, because its leaves are not by rail"
             self._say(server, number, f"there is no leaf of rail {plug.rail}. Allowed: {rails}.")
             return None
         best = min(found, key=lambda leaf: self._rank(server, plug, leaf))
@@ -231,7 +231,7 @@ class _Attaching:
         return f"leaf {name!r} is unknown. {hint} One for hosts alone is named in fabric.leaves."
 
     def _ports(self, leaf: Switch) -> Iterator[int]:
-        """Yield the ports of a leaf that are free for a server: of one that nodes share, the last ones first."""
+        """Yield the free ports of a leaf for a server: on a leaf of nodes, the last ports first."""
         if leaf.name not in self.leaves:
             return self._last(leaf.name)
         most = leaf.ports - self._reserved(leaf)
@@ -257,7 +257,9 @@ class _Attaching:
         return f" and {', '.join(parts)}" if parts else ""
 
     def _room(self) -> str:
-        return "Give the hosts a leaf of their own in fabric.leaves where spines have ports left, or take fewer nodes to a leaf."
+        return (
+            "Give the hosts a separate leaf in fabric.leaves if spines have free ports, or take fewer nodes to a leaf."
+        )
 
     def _in_order(self, plugs: Sequence[tuple[Server, int, Plug]]) -> None:
         """Put the servers' HCAs and cables into the order of the file."""

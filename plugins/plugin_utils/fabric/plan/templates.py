@@ -97,7 +97,7 @@ def three_tier(hosts: Sequence[WiredHost], shape: FabricShape) -> Plan:
 
 
 def rail_only(hosts: Sequence[WiredHost], shape: FabricShape) -> Plan:
-    """Return a fabric of its own for each rail, its plane; `spines` are split evenly over the rails, and may be none."""
+    """Return a separate fabric for each rail, its plane; `spines` are split evenly over the rails, and may be 0."""
     plan = _plan("rail-only", shape)
     below = attach(plan, hosts, shape, _rail_leaf, _of_plane)
     planes = list(dict.fromkeys(plan.switches[leaf].plane for leaf in below))
@@ -180,7 +180,7 @@ _BELOW = {"rail-optimised": (_rail_leaf, _of_rail), "rail-only": (_rail_leaf, _o
 
 
 def unjoined(kind: str, hosts: Sequence[WiredHost], shape: FabricShape) -> Plan:
-    """Return what is there of a fabric that cannot be built: all its switches and HCAs, and no cable between switches.
+    """Return the known part of a fabric that cannot be built: all its switches and HCAs, and no cable between switches.
 
     What else a cluster file says of switches and ports is judged by it, as far as uplinks do not matter.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What templates are made of: hosts, the numbers of a fabric, and how leaves, spines and cores are joined port by port."""
+"""Parts of templates: hosts, the numbers of a fabric, and the cables between leaves, spines and cores, port by port."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Cable = tuple[str, str, str]
 
 
 class TemplateError(ValueError):
-    """Numbers of which no fabric can be built; `mistakes` are keys of the section `fabric` that mend them, and texts."""
+    """Numbers that make no fabric; `mistakes` are keys of the section `fabric` that correct them, and texts."""
 
     def __init__(self, text: str, key: str = "", *more: tuple[str, str]) -> None:
         self.mistakes = [(key, text), *more]
@@ -162,7 +162,7 @@ def uplinks_of(plan: Plan, leaves: Sequence[str], spines: int, shape: FabricShap
 
 
 def _passed(plan: Plan, name: str) -> int:
-    """Return how many ports of a switch were passed over so far, for they are kept free."""
+    """Return how many ports of a switch were passed over so far, because they are kept free."""
     return sum(port <= plan.used[name] for port in plan.spare.get(name, ()))
 
 
@@ -173,7 +173,7 @@ def join_above(plan: Plan, lower: Sequence[str], upper: Sequence[str], uplinks: 
 
 
 def join_last(plan: Plan, cables: Sequence[Cable], names: Iterable[str]) -> None:
-    """Join switches; those named have these cables in their last ports, so that what comes below later moves none of them."""
+    """Join switches; named ones have these cables in their last ports, so that later cables below move no earlier one."""
     counts = Counter(end for one, other, _kind in cables for end in (one, other))
     below = {name: plan.used.get(name, 0) for name in names}
     for name in below:
@@ -185,7 +185,7 @@ def join_last(plan: Plan, cables: Sequence[Cable], names: Iterable[str]) -> None
 
 
 def _leave_room(plan: Plan, name: str, cables: int) -> None:
-    """Go on with the last ports of a switch, as many as these cables need."""
+    """Continue with the last ports of a switch, as many as these cables need."""
     free = (port for port in range(plan.switches[name].ports, 0, -1) if port not in plan.spare.get(name, ()))
     first = min(itertools.islice(free, cables), default=1)
     plan.used[name] = max(first - 1, plan.used.get(name, 0))
@@ -199,7 +199,7 @@ def add_cores(plan: Plan, shape: FabricShape) -> None:
     parts = max(1, -(-len(shape.cores) // up)) if up else 0
     if not parts:
         raise TemplateError(
-            f"a spine has {shape.ports} ports and {down} cables from leaves, so none is left for the cores: take fewer leaves to a "
+            f"a spine has {shape.ports} ports and {down} cables from leaves, so no port is left for the cores: take fewer leaves to a "
             "pod, more spines, or fewer uplinks of a leaf",
             "spines",
         )
@@ -245,14 +245,14 @@ def _fits(plan: Plan, names: Iterable[str]) -> None:
 
 
 def _raise(wrong: Sequence[tuple[str, str]]) -> None:
-    """Raise what is wrong, keys and texts; do nothing where nothing is."""
+    """Raise the mistakes, keys and texts; do nothing without any."""
     if wrong:
         (key, text), *more = wrong
         raise TemplateError(text, key, *more)
 
 
 def even(things: int, parts: int, what: str, over: str, key: str = "spines") -> int:
-    """Return how many of the things are in each part; TemplateError when they cannot be split evenly."""
+    """Return the number of items in each part; TemplateError if they cannot be split evenly."""
     if not things or things % parts:
         raise TemplateError(
             f"{things} {what} cannot be split evenly over {parts} {over}; allowed: a multiple of {parts}", key

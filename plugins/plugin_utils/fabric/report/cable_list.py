@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cabling plan for those who lay it: a row for each cable with both ends and their labels, and the bill of cables.
+"""The cabling plan for installers: a row for each cable with both ends and their labels, and the bill of cables.
 
 A cable is known by the port of its upper end (`leaf-03:17`), as in the cluster file's `missing`: another host changes no other label.
 """
@@ -106,7 +106,7 @@ class Item:
 
 
 def rows(plan: Plan, places: Places | None = None, room: Room | None = None) -> list[Row]:
-    """Return all cables in the order of the plan; `places` are where racks stand."""
+    """Return all cables in the order of the plan; `places` are the places of racks."""
     work = _RowBuilder(plan, places or {}, room or Room())
     return [work.row(link) for link in plan.links]
 
@@ -159,14 +159,14 @@ class _RowBuilder:
 
 
 def _rail(low: Switch | None, high: Switch | None) -> int | None:
-    """Return the rail of a cable between switches: that of both, or of the one that has any."""
+    """Return the rail of a cable between switches: of both, or of the end that has any."""
     if not low or not high or low.rail == high.rail:
         return low.rail if low else None
     return None if None not in (low.rail, high.rail) else high.rail if low.rail is None else low.rail
 
 
 def bill(plan: Plan, cables: Iterable[Row]) -> list[Item]:
-    """Return how many cables of each sort are to be bought, without those that are left out."""
+    """Return the number of cables of each sort to buy, without cables that are left out."""
     counts = Counter((row.kind, row.purpose, row.length_m) for row in cables if row.state == INSTALL)
     speed = f"{plan.width} {plan.speed}"
     return [
@@ -176,7 +176,7 @@ def bill(plan: Plan, cables: Iterable[Row]) -> list[Item]:
 
 
 def unmeasured(plan: Plan, cables: Iterable[Row], places: Places) -> tuple[str, str] | None:
-    """Return why cables that are to be laid have no length, and what to state in the cluster file; None where all have one."""
+    """Return why planned cables have no length, and the keys to state in the cluster file; None if all have one."""
     without = [row for row in cables if not row.length_m and row.state == INSTALL]
     if not without:
         return None
@@ -186,8 +186,8 @@ def unmeasured(plan: Plan, cables: Iterable[Row], places: Places) -> tuple[str, 
     hosts = [name for name in nowhere if name not in plan.switches]
     racks = list(dict.fromkeys(rack for rack, _device in ends if rack and rack not in places))
     wrong = [
-        (switches, "no rack is known of switches", "fabric.switch_racks"),
-        (hosts, "no rack is known of hosts", "their `rack` under `hosts`"),
+        (switches, "the rack of switches is unknown", "fabric.switch_racks"),
+        (hosts, "the rack of hosts is unknown", "their `rack` under `hosts`"),
         (racks, "of racks no row and column is known", "`row` and `column` under `racks`"),
     ]
     why = "; ".join(f"{text}: {few(names)}" for names, text, _key in wrong if names)
@@ -200,7 +200,7 @@ def _in_order(item: tuple[tuple[str, str, str], int]) -> tuple[str, str, float]:
 
 
 def as_csv(listed: Sequence[Row] | Sequence[Item], sort: type[Row] | type[Item] = Row) -> str:
-    """Return rows or items as CSV with a header, which there is without any of them too; no cell is a formula to a spreadsheet."""
+    """Return rows or items as CSV with a header, also without any row; no cell is a formula to a spreadsheet."""
     cells = [tuple(sort.__annotations__), *(one if isinstance(one, Row) else _cells(one) for one in listed)]
     text = _lines(cells)
     if any(before + sign in text for sign in _FORMULA if sign in text for before in _BEFORE):
@@ -213,7 +213,7 @@ def _cells(item: Item) -> tuple[str, ...]:
 
 
 def _lines(cells: Sequence[tuple[str, ...]]) -> str:
-    """Return rows of the same length as CSV. Mostly there is nothing to be quoted, and no sign has to be looked at by itself."""
+    """Return rows of the same length as CSV. Mostly no cell needs quotes, and no character is read by itself."""
     text = "\n".join(map(",".join, cells)) + "\n"
     commas, ends = (len(cells[0]) - 1) * len(cells), len(cells)
     if '"' in text or "\r" in text or (text.count(","), text.count("\n")) != (commas, ends):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All files that follow from the plan of a fabric: for Slurm, OpenSM, ibsim, those who lay cables, and those who look.
+"""All files that follow from the plan of a fabric: for Slurm, OpenSM, ibsim, installers of cables, and readers.
 
 What is wrong with the plan ends it before there is any file. What only lacks GUIDs, as before delivery, is left out and told of.
 """
@@ -60,11 +60,11 @@ def summary(plan: Plan, findings: Sequence[Finding]) -> str:
     """Return in a line what was planned."""
     cabled = sum(1 for _unused in plan.present)
     text = f"{plan.name}: {plan.kind}, {len(plan.switches)} switches, {len(plan.hcas)} HCAs, {cabled} cables"
-    return text + ("" if findings else "; nothing is odd in the plan")
+    return text + ("" if findings else "; no warnings about the plan")
 
 
 def places(cluster: Cluster) -> dict[str, tuple[str, int]]:
-    """Return rack -> row and column, for racks of which both are stated."""
+    """Return rack -> row and column, for racks with both."""
     return {
         rack.name: (rack.row, rack.column) for rack in cluster.racks.values() if rack.row and rack.column is not None
     }

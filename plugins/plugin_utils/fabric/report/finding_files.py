@@ -24,7 +24,7 @@ _GRAVITY = (NOTICE, WARNING, ERROR)
 
 
 def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None) -> str:
-    """Return findings for machines; `worst` is the gravest severity, "" where there is no finding."""
+    """Return findings for machines; `worst` is the gravest severity, "" without findings."""
     counts: Mapping[str, int] = Counter(one.kind for one in findings)
     found = {
         "fabric": plan.name,
@@ -38,7 +38,7 @@ def as_json(plan: Plan, findings: Sequence[Finding], *, ok: int | None = None) -
 
 
 def junit(plan: Plan, findings: Sequence[Finding], *, fail_on: str = ERROR) -> str:
-    """Return findings as JUnit's XML: a case for each, and one that passes for each kind of which there is none.
+    """Return findings as JUnit's XML: a case for each, and one passed case for each kind without any.
 
     A case is named after what it says, so that a CI knows it again whatever else is found.
     Findings below the severity `fail_on` are skipped cases, so that they are seen and break nothing.

@@ -12,7 +12,7 @@ _SHOWN = 100
 
 
 def table(findings: Sequence[Finding], summary: str) -> str:
-    """Return findings for a terminal, the gravest first: where to go, what is there, and what to do."""
+    """Return findings for a terminal, the gravest first: place, found state, and remedy."""
     lines = [summary]
     width = max((len(one.kind) for one in findings), default=0)
     for one in findings[:_SHOWN]:
@@ -27,5 +27,5 @@ def table(findings: Sequence[Finding], summary: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text that does nothing to a terminal: names come from the network."""
+    """Return text without control characters: names are read from the network."""
     return "".join(sign if sign.isprintable() else "?" for sign in text)

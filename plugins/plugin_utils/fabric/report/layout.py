@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a picture of a fabric shows, and where: boxes by tier, lines between them, and what is wrong with which.
+"""Layout of the picture of a fabric: boxes by tier, lines between them, and the findings of each.
 
 Racks are below the leaves that hold their hosts. Where there is too much of a tier for a row, things are put together: leaves of a unit,
 spines of a pod, then neighbours. Many lines between two tiers become a bar that all of them meet.
@@ -29,7 +29,7 @@ _ORDER = (ERROR, WARNING, NOTICE, "")
 
 @dataclass(eq=False)
 class LayoutBox:
-    """Switches of one tier, or (tier 0) hosts of a rack; a frame stands for all the racks in it."""
+    """Switches of one tier, or (tier 0) hosts of a rack; a frame replaces all the racks in it."""
 
     tier: int
     names: list[str]
@@ -72,7 +72,7 @@ class Line:
 
 @dataclass
 class Bar:
-    """Where many lines between two tiers meet; `ends` are boxes and how many cables go from each."""
+    """Meeting point of many lines between two tiers; `ends` are boxes and the number of cables from each."""
 
     y: float
     ends: dict[LayoutBox, int]
@@ -100,7 +100,7 @@ class _Column:
 
 
 def chunks(things: Sequence[T], most: int) -> list[list[T]]:
-    """Return things in order, in at most so many parts of the same size.
+    """Return items in order, in at most so many parts of the same size.
 
     >>> chunks("abcdefg", 3)
     [['a', 'b', 'c'], ['d', 'e', 'f'], ['g']]
@@ -110,7 +110,7 @@ def chunks(things: Sequence[T], most: int) -> list[list[T]]:
 
 
 def sketch(plan: Plan, findings: Iterable[Finding] = (), branches: Sequence[Branch] | None = None) -> Sketch:
-    """Return the picture of a plan with its findings; `branches` are `host_tree.roots` of it, if they are there already."""
+    """Return the picture of a plan with its findings; `branches` are its `host_tree.roots`, if known already."""
     work = _Sketcher(plan)
     work.place(roots(plan)[0] if branches is None else branches)
     work.connect()
@@ -242,7 +242,7 @@ class _Sketcher:
             box.tier, box.x, box.y = tier, left + step * number + (step - box.width) / 2, y
 
     def _stack(self, racks: Sequence[LayoutBox], left: float, width: float, y: float) -> float:
-        """Put racks side by side, or where there is no room for that, in a frame in rows; return the end of it."""
+        """Put racks side by side, or, without room for that, in a frame in rows; return the end of it."""
         if not racks:
             return y
         across = max(1, int((width + GAP) // (WIDTH + GAP)))
@@ -287,7 +287,7 @@ class _Sketcher:
                 self._bar(one, (number + 1) / (len(many) + 1))
 
     def _line(self, a: str, b: str) -> Line | None:
-        """Return the line between two things; None where both are in one box, or one is drawn nowhere."""
+        """Return the line between two ends; None if both are in one box, or one is drawn nowhere."""
         one, other = self.box_of.get(a), self.box_of.get(b)
         if not one or not other or one.anchor is other.anchor:
             return None

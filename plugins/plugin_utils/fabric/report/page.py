@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fabric and what is wrong with it as one HTML page without references to anything outside: page.html.j2 with page.css and page.js.
+"""A fabric and its findings as one HTML page without external references: page.html.j2 with page.css and page.js.
 
 Names come from the network: nothing of them is trusted. Text is escaped, data is JSON without `<`, and the page forbids itself to load.
 """

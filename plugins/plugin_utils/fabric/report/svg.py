@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A fabric as SVG: tiers, racks, rails and what is wrong. Text, shapes and tooltips alone: no script, nothing from outside."""
+"""A fabric as SVG: tiers, racks, rails and findings. Text, shapes and tooltips alone: no script, no external part."""
 
 from __future__ import annotations
 

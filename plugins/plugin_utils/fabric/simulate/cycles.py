@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 
 def find_loop(edges: Sequence[Iterable[int]]) -> list[int]:
-    """Return the nodes of one circle, each before the one it waits for, from the smallest on; [] when there is none.
+    """Return the nodes of one circle, each before the one it waits for, from the smallest on; [] without a circle.
 
     >>> find_loop([[1], [2], [0, 3], []]), find_loop([[1], []])
     ([0, 1, 2], [])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What routes of a plan have to be like, and what the best routes come to where the plan is not regular.
+"""Required qualities of a plan's routes, and the qualities of the best routes of an irregular plan.
 
 On a regular tree (all leaves alike, an uplink for every HCA or for each two, every cable there) nothing is idle, all links carry the same
 and no shift puts more flows on a link than the oversubscription: those limits hold as they are. On another tree no engine can do that: a
@@ -32,7 +32,7 @@ _IDLE, _BUSIEST, _SHIFT, _WAIT = r"^\d+ of \d+ directed links", "^the busiest li
 
 @dataclass
 class Ideal:
-    """A plane's switches: compute HCAs of each leaf, and cables up, without those that the plan leaves out."""
+    """A plane's switches: compute HCAs of each leaf, and cables up, without cables that the plan leaves out."""
 
     plan: Plan
     plane: str
@@ -65,7 +65,7 @@ class Ideal:
         return len({switch.tier for switch in self.plan.switches.values() if switch.plane == self.plane})
 
     def judged(self, metrics: Metrics, *, order: str = "leaf", lanes: bool = False) -> list[str]:
-        """Return what is wrong with routes, as route_quality.judge does; `lanes`: the engine prevents circles by several lanes.
+        """Return the problems of routes, as route_quality.judge does; `lanes`: the engine prevents circles by several lanes.
 
         On a regular plan the limits hold as they are. A dragonfly is no tree: what is reached and circles are all that is judged.
         """
@@ -85,7 +85,7 @@ class Ideal:
     def irregular(self) -> list[str]:
         """Return in words why no engine can load all links alike; nothing for a regular plan."""
         if self.plan.kind == "dragonfly":
-            return ["a dragonfly is no tree"]
+            return ["a dragonfly is not a tree"]
         return list(self._reasons()) or list(self._pods())
 
     def _reasons(self) -> Iterator[str]:
@@ -157,7 +157,7 @@ class Ideal:
         ]
 
     def excess(self, loads: Mapping[str, int]) -> tuple[list[str], list[str]]:
-        """Return the links that carry more than they need to, and those that are idle and need not be."""
+        """Return the links that carry more than needed, and the idle links that could carry more."""
         heavy, idle = [], dict[tuple[str, bool], list[str]]()
         kinds: dict[tuple[int, int], dict[str, int]] = {}
         for name, load in loads.items():
@@ -187,7 +187,7 @@ class Ideal:
         return heavy, spare
 
     def _full(self) -> bool:
-        """Tell whether all leaves are alike, with an uplink or several for each HCA."""
+        """Return whether all leaves are alike, with an uplink or several for each HCA."""
         return len({(self.hosts[leaf], self.uplinks[leaf]) for leaf in self.hosts}) == 1 and all(
             self.hosts[leaf] % self.uplinks[leaf] == 0 for leaf in self.hosts if self.uplinks[leaf]
         )

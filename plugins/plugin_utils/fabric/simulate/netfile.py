@@ -33,7 +33,7 @@ _WORDS = {SWITCH: "Switch", CA: "Ca", ROUTER: "Rt"}
 
 
 class NetfileError(ValueError):
-    """A plan that cannot be written, with every reason on a line of its own."""
+    """A plan that cannot be written, with one reason a line."""
 
 
 def generated_guid(name: str, taken: set[str] | None = None) -> str:
@@ -91,7 +91,7 @@ def discovery_of(plan: Plan, plane: str | None = None) -> Discovery:
 
 
 def connect(one: DiscoveredNode, one_port: int, other: DiscoveredNode, other_port: int, width: str, speed: str) -> None:
-    """Put a cable between two ports; what was in them is forgotten at that end only."""
+    """Put a cable between two ports; their former cable is forgotten at that end only."""
     for near, port, far, far_port in ((one, one_port, other, other_port), (other, other_port, one, one_port)):
         guid = far.port_guids.get(far_port, "")
         near.cables[port] = Cable(far.guid, far_port, width, speed, far.description, far.lid, far.kind, guid)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What OpenSM dumps (`-D 0x43 --dump_files_dir DIR`): its nodes and cables, and the forwarding tables it made.
+"""Read OpenSM's dumps (`-D 0x43 --dump_files_dir DIR`): its nodes and cables, and its forwarding tables.
 
 opensm-subnet.lst has a line for each end of a cable; numbers in it are hexadecimal. The tables are in opensm.fdbs and, larger, in
 opensm-lfts.dump; either will do. OpenSM writes them only with `force_log_flush` or after it has ended.
@@ -64,7 +64,7 @@ def read(subnet: str, tables: str) -> Subnet:
 def _cable(found: Subnet, line: str, number: int) -> None:
     match = _CABLE.match(line)
     if not match:
-        raise DumpError(f"opensm-subnet.lst: line {number} is no cable, so the file is cut short: {line[:60]!r}")
+        raise DumpError(f"opensm-subnet.lst: line {number} is not a cable, so the file is cut short: {line[:60]!r}")
     values = match.groups()
     ends = []
     for kind, ports, guid, port_guid, name, lid, port in (values[:7], values[7:]):
@@ -83,12 +83,12 @@ def _cable(found: Subnet, line: str, number: int) -> None:
 
 
 def _tables(found: Subnet, text: str) -> None:
-    """Read forwarding tables; a LID without a port of its own is not reached from that switch."""
+    """Read forwarding tables; a LID without a port is not reached from that switch."""
     lids = {node.guid: lid for lid, node in found.nodes.items() if node.is_switch}
     first = text.lstrip()[:40]
     header, start, end = (_FDBS, 9, 12) if first.startswith("dump_ucast") else (_LFTS, 7, 10)
     if not header.match(text.lstrip()):
-        raise DumpError(f"these are no forwarding tables: neither opensm.fdbs nor opensm-lfts.dump: {first!r}")
+        raise DumpError(f"these are not forwarding tables: neither opensm.fdbs nor opensm-lfts.dump: {first!r}")
     table: dict[int, int] = {}
     for number, line in enumerate(text.split("\n"), 1):
         # Millions of lines of 16,384 HCAs: no regular expression for each.
@@ -114,7 +114,7 @@ def _tables(found: Subnet, text: str) -> None:
 
 
 def ca_order(text: str) -> list[int | None]:
-    """Return the LIDs of opensm-ftree-ca-order.dump in order; None for a place that no HCA has; DumpError for what is no such file.
+    """Return the LIDs of opensm-ftree-ca-order.dump in order; None for a place without an HCA; DumpError for another file.
 
     >>> ca_order("0x0001\\tgpu1 mlx5_0\\n0xFFFF\\tDUMMY\\n")
     [1, None]

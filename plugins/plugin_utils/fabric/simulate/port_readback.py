@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ports hold after OpenSM was there: their P_Keys, and the virtual lanes of their service levels, as smpquery shows them."""
+"""State of ports after OpenSM's run: their P_Keys, and the virtual lanes of their service levels, as smpquery shows them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Query = Callable[..., str]
 def pkey_differences(
     query: Query, planned: Mapping[str, Sequence[int]], ports: Mapping[str, tuple[str, int]]
 ) -> Iterator[str]:
-    """Yield the ports whose P_Keys are not as planned; `ports` are port GUID -> name and LID. One of each set comes first."""
+    """Yield the ports whose P_Keys are not as planned; `ports` are port GUID -> name and LID. One of each set is first."""
     for guid in ports_to_read(planned, ports):
         name, lid = ports[guid]
         held = sorted(int(word, 16) for word in _KEY.findall(query("pkeys", str(lid))) if int(word, 16))

@@ -29,7 +29,7 @@ _SECONDS, _HCAS = 300, 4
 
 @dataclass(frozen=True)
 class SlurmProof:
-    """A topology.conf, what slurmctld is to show of it, and the options of slurm.conf that go with it."""
+    """A topology.conf, slurmctld's expected report of it, and its options of slurm.conf."""
 
     topology: str
     shown: Mapping[str, Any]
@@ -54,7 +54,7 @@ class RequestedProof:
 
 @dataclass
 class ProofReport:
-    """All findings, what OpenSM made of each plane, and a line for each part that was proved."""
+    """All findings, OpenSM's result for each plane, and a line for each part that was proved."""
 
     findings: list[Finding] = field(default_factory=list)
     planes: list[dict[str, Any]] = field(default_factory=list)
@@ -106,7 +106,7 @@ def run(request: RequestedProof, seconds: float) -> ProofReport:
 
 
 def _facts(plane: str, proof: RoutingProof) -> dict[str, Any]:
-    """Return what OpenSM made of a plane."""
+    """Return OpenSM's result for a plane."""
     found: dict[str, Any] = {"plane": plane, "engine": proof.engine}
     if metrics := proof.metrics:
         found |= {"hcas": metrics.hcas, "switches": metrics.switches, "imbalance": round(metrics.imbalance, 3)}

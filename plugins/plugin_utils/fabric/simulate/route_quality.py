@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How good OpenSM's routes are: measured on the forwarding tables it dumped.
+"""Quality of OpenSM's routes, measured on the forwarding tables it dumped.
 
 All HCAs of a leaf take the same way to an HCA, so ways are walked from leaves, not from HCAs: 1,024 HCAs on 32 leaves are 32,768 ways.
 """
@@ -177,7 +177,7 @@ class _Ways:
         return f"{self.subnet.describe(lid, port)} to {self.subnet.describe(*self.subnet.cables[lid, port])}"
 
     def shift(self, order: Sequence[int | None]) -> Shift:
-        """Return the flows under all shifts of an order of HCAs (LIDs; None is a place that is empty).
+        """Return the flows under all shifts of an order of HCAs (LIDs; None for an empty place).
 
         HCAs of one leaf that follow each other send to one HCA in shifts that follow each other, so each way is an interval of shifts;
         where intervals of a link begin and end is all that is looked at.
@@ -239,7 +239,7 @@ def limit(tiers: int) -> float:
 
 
 def judge(metrics: Metrics, *, tiers: int, oversubscription: float = 1.0, order: str = "leaf") -> list[str]:
-    """Return what is wrong with routes of a tree; `order` is that of the shifts that must be perfect (ftree's own, where it is known)."""
+    """Return the problems of routes of a tree; `order` is the order of the shifts that must be perfect (ftree's own, if known)."""
     wrong = []
     if metrics.unreachable:
         wrong.append(f"{metrics.unreachable} pairs of HCAs cannot reach each other: {'; '.join(metrics.examples[:3])}")

@@ -50,7 +50,7 @@ _LANES = ("dfsssp", "lash")
 
 @dataclass
 class RoutingProof:
-    """What was found; no findings: the files do what the plan says. `engine` and `metrics` are what OpenSM made.
+    """Result of the proof; without findings the files do what the plan says. `engine` and `metrics` are OpenSM's.
 
     `allowances` are the reasons why links cannot all carry the same on this plan; none for a regular one.
     """
@@ -81,7 +81,7 @@ class RoutingProof:
 def prove(
     plan: Plan, plane: str, files: Mapping[str, str], *, actual: Plan | None = None, seconds: float = 120
 ) -> RoutingProof:
-    """Return the proof of OpenSM's files for a plane, which are made of the plan as `simulated_plan` returns it.
+    """Return the proof of OpenSM's files for a plane, which are derived from the plan as `simulated_plan` returns it.
 
     `actual` is the fabric that is simulated, where it is not as planned. An opensm.conf that is not among the files, as before there is a
     subnet manager, is made. `seconds` is the time that ibsim and each tool have.
@@ -106,7 +106,7 @@ def prove(
 
 
 def _manager(plan: Plan, plane: str) -> SubnetManager | None:
-    """Return the master of a plane; before there is one, the first HCA that has a cable, and None where none has."""
+    """Return the master of a plane; without one, the first HCA with a cable, and None if all HCAs lack one."""
     for one in plan.managers:
         if plan.hcas[one.hca].plane == plane:
             return one
@@ -150,7 +150,7 @@ class _Run:
         self.found.findings.append(Finding(kind, self.where, expected, found, why))
 
     def _above(self) -> None:
-        """Note what in the plan itself explains odd routes: compute HCAs above leaves, cables left out, too few uplinks."""
+        """Note peculiarities of the plan that explain uneven routes: compute HCAs above leaves, cables left out, too few uplinks."""
         lowest = min((one.tier for one in opensm_files.switches(self.plan, self.plane)), default=0)
         for name, (switch, port) in self.plan.leaf_of().items():
             hca = self.plan.hcas[name]
@@ -169,7 +169,7 @@ class _Run:
         return read(lst, tables) if lst and tables else None
 
     def _cables(self, subnet: Subnet) -> None:
-        """Tell which cables are there and not planned, or the other way round."""
+        """Report unplanned cables, and missing ones."""
         things = {guid_of(one.guid): one.name for one in opensm_files.switches(self.plan, self.plane)}
         things |= {guid_of(one.port_guid): one.name for one in self.plan.hcas.values() if one.plane == self.plane}
         names = {lid: things.get(node.guid, node.name) for lid, node in subnet.nodes.items()}
@@ -199,7 +199,7 @@ class _Run:
             self.cause(LOG, opensm_files.OPTIONS, f"OpenSM does not know the option {token}, and ignores it")
 
     def _engine(self) -> None:
-        """Compare the engine in effect with the first that is asked for."""
+        """Compare the engine in effect with the first requested one."""
         given = re.search(r"^routing_engine\s+(\S+)", self.files[opensm_files.OPTIONS], re.MULTILINE)
         asked = given[1].split(",")[0] if given else engines_of(self.plan, self.plane)[0]
         taken = _ENGINE.findall(self.found.log)
@@ -220,7 +220,7 @@ class _Run:
             self.effect(ROUTES, one)
 
     def _checked(self, fabric: Simulation, seconds: float) -> None:
-        """Ask ibdmchk, whose verdict is its text: it dies at its end, always."""
+        """Run ibdmchk, whose verdict is its text: it dies at its end, always."""
         (self.scratch / "opensm.mcfdbs").touch()
         command = ["ibdmchk", "-s", "opensm-subnet.lst", "-f", "opensm.fdbs", "-m", "opensm.mcfdbs"]
         said = execute(command, self.scratch, fabric.environment, seconds)
@@ -230,7 +230,7 @@ class _Run:
         if "credit loops in routing" in said and self.found.engine not in _LANES:
             self.effect(LOOPS, "ibdmchk finds credit loops, so packets can block for ever")
         elif "no credit loops found" not in said and not dead and self.found.engine not in _LANES:
-            self.effect(LOOPS, f"ibdmchk comes to no verdict: {_last(said)}")
+            self.effect(LOOPS, f"ibdmchk gives no verdict: {_last(said)}")
 
     def _held(self, subnet: Subnet, fabric: Simulation, manager: SubnetManager) -> None:
         """Read P_Keys and lanes of ports back."""

@@ -93,13 +93,13 @@ class Simulation:
         return (log.read_text(errors="replace") if log.exists() else ""), printed
 
     def text(self, name: str) -> str:
-        """Return a file of the scratch directory; "" when there is none."""
+        """Return a file of the scratch directory; "" if it is missing."""
         path = self.directory / name
         return path.read_text(errors="replace") if path.exists() else ""
 
 
 def execute(argv: Sequence[str], directory: Path, environment: Mapping[str, str], seconds: float) -> str:
-    """Return what a command prints, whatever its exit status; SimulationError when it does not end in time."""
+    """Return the output of a command with any exit status; SimulationError if it does not end in time."""
     outcome = command.run(argv, seconds, cwd=directory, environment=environment)
     if outcome.code is None:
         raise SimulationError(
@@ -138,7 +138,7 @@ def simulated(
 
 
 def _wait(name: str, simulator: command.Daemon, directory: Path, seconds: float) -> None:
-    """Wait for ibsim's last socket: a tool that comes before blocks for ever."""
+    """Wait for ibsim's last socket: an earlier tool blocks for ever."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if f"@{name}:out9@" in Path("/proc/net/unix").read_text():

@@ -31,7 +31,7 @@ def slurm_conf(nodes: Iterable[str], options: Mapping[str, str]) -> str:
 
 
 def prove_topology(text: str, shown: Shown, options: Mapping[str, str], seconds: float = 60) -> list[Finding]:
-    """Return what is wrong with a topology.conf; `shown` is what `scontrol show topology` is to say (slurm_topology.shown)."""
+    """Return the problems of a topology.conf; `shown` is the expected `scontrol show topology` (slurm_topology.shown)."""
     planned = {str(name): (_number(level), _set(nodes), _set(below)) for name, (level, nodes, below) in shown.items()}
     nodes = sorted(set().union(*(one[1] for one in planned.values())))
     result = config_trial.run({"slurm.conf": slurm_conf(nodes, options), FILE: text}, deadline=seconds)
@@ -54,7 +54,7 @@ def prove_topology(text: str, shown: Shown, options: Mapping[str, str], seconds:
 def prove_blocks(
     text: str, shown: Mapping[str, str], options: Mapping[str, str], seconds: float = 60
 ) -> tuple[list[Finding], str]:
-    """Return what is wrong with a topology.conf of blocks, and a word on what was done; `shown` is block -> hostlist of its nodes.
+    """Return the problems of a topology.conf of blocks, and a word on the proof; `shown` is block -> hostlist of its nodes.
 
     A slurmctld of this host that knows no blocks says nothing of those that are for a newer one: that is no finding.
     """

@@ -41,7 +41,7 @@ class Topologies:
 
 
 def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True) -> Topologies:
-    """Return the topologies for a release of Slurm; TopologyError for a release that is none.
+    """Return the topologies for a release of Slurm; TopologyError for text that is not a release.
 
     Without `several` they are those of a topology.conf, which has one.
     """
@@ -56,7 +56,7 @@ def topologies(cluster: Cluster, plan: Plan, version: str, several: bool = True)
     if not several and outside:
         return found
     if why := _no_blocks(number, version, outside):
-        text = f"{why}, so Slurm is told the tree alone, and may spread a job over NVLink domains"
+        text = f"{why}, so Slurm gets the tree alone, and may spread a job over NVLink domains"
         found.findings.append(Finding("topology", "NVLink domains", "", text, _advice(number, outside), WARNING))
         return found
     domains = {domain.name: domain.hosts for domain in plan.domains}
@@ -96,7 +96,7 @@ def tree_of(cluster: Cluster, plan: Plan, **options: str) -> Topology:
 
 def _no_blocks(number: tuple[int, int], version: str, outside: Sequence[str]) -> str:
     if number < slurm_topology.BLOCK:
-        return f"Slurm {version} knows no blocks"
+        return f"Slurm {version} does not support blocks"
     if outside and number < SEVERAL:
         return f"{fold(outside)} are in none, and Slurm {version} has one topology for all nodes"
     return ""
@@ -120,5 +120,5 @@ def slurm_files(named: Mapping[str, Topology], version: str) -> dict[str, str]:
 
 
 def _head(topology: Topology) -> str:
-    """Return the comment that says which options of slurm.conf go with the file."""
+    """Return the comment about the options of slurm.conf for the file."""
     return "".join(f"# slurm.conf: {name}={value}\n" for name, value in topology.options.items())

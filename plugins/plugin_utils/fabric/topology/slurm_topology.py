@@ -32,12 +32,12 @@ _PLAN_THEM = "add every node to the plan, or cable it"
 
 
 class TopologyError(ValueError):
-    """What cannot be written for this version of Slurm, with what can."""
+    """A topology that this version of Slurm does not support, with an alternative."""
 
 
 @dataclass(frozen=True)
 class SlurmSwitch:
-    """A switch as Slurm knows it; `nodes` are those of a leaf, `all_nodes` all below; `stands_for` are the fabric's own."""
+    """A switch in Slurm's topology; `nodes` are a leaf's, `all_nodes` all below; `stands_for` are the fabric's own."""
 
     name: str
     level: int
@@ -49,7 +49,7 @@ class SlurmSwitch:
 
 @dataclass
 class Topology:
-    """A tree (leaves first) or blocks in physical order, with what could not be told."""
+    """A tree (leaves first) or blocks in physical order, with the undecided parts."""
 
     switches: list[SlurmSwitch] = field(default_factory=list)
     blocks: dict[str, list[str]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Topology:
 
     @property
     def options(self) -> dict[str, str]:
-        """Return the options of slurm.conf that go with it."""
+        """Return its options of slurm.conf."""
         found = dict(OF_BLOCKS) if self.blocks else {"TopologyPlugin": "topology/tree"}
         return {**found, "TopologyParam": self.param} if self.param else found
 
@@ -75,14 +75,14 @@ def release(version: str) -> tuple[int, int]:
     """
     match = re.match(r"(\d\d)\.(\d\d)(\.\S+)?\Z", version.strip())
     if not match:
-        raise TopologyError(f"{version!r} is no version of Slurm; allowed: such as 22.05 or 24.11.5")
+        raise TopologyError(f"{version!r} is not a version of Slurm; allowed: such as 22.05 or 24.11.5")
     return int(match[1]), int(match[2])
 
 
 def tree(
     plans: Plan | Sequence[Plan], *, nodes: Sequence[str] | None = None, top: str = "top", advice: str = _PLAN_THEM
 ) -> Topology:
-    """Return the tree of one or several fabrics, of `nodes` (those of slurm.conf), if they are given, alone.
+    """Return the tree of one or several fabrics, of `nodes` (of slurm.conf) alone, if they are given.
 
     Connected fabrics get a root each: jobs cannot span what no cable joins. `top` is the name of the root, or the start of their names.
     `advice` is what to do with nodes that are in none.
@@ -216,7 +216,7 @@ def _block_mistakes(topology: Topology, version: tuple[int, int]) -> list[str]:
     found = []
     sizes, counts = topology.sizes, Counter(node for nodes in topology.blocks.values() for node in nodes)
     if twice := [node for node, count in counts.items() if count > 1]:
-        found.append(f"{fold(twice)} would be in two blocks, of which Slurm says nothing: allowed is one")
+        found.append(f"{fold(twice)} would be in two blocks; allowed: one block for each node")
     doubles = [sizes[0] * 2**power for power in range(40)] if sizes[0] > 0 else []
     if list(sizes) != sorted(set(sizes)) or any(size not in doubles for size in sizes):
         text = ",".join(map(str, sizes))
@@ -232,13 +232,15 @@ def _block_mistakes(topology: Topology, version: tuple[int, int]) -> list[str]:
 
 
 def conf(topology: Topology, version: str) -> str:
-    """Return topology.conf; raises `TopologyError` where the version knows no such topology."""
+    """Return topology.conf; raises `TopologyError` if the version does not support the topology."""
     number = release(version)
     suffixes = number >= _SUFFIXES
     lines = []
     if topology.blocks:
         if number < BLOCK:
-            raise TopologyError(f"Slurm {version} knows no blocks as they are written here; allowed: 24.05 and later")
+            raise TopologyError(
+                f"Slurm {version} does not read blocks as they are written here; allowed: 24.05 and later"
+            )
         for name, nodes in topology.blocks.items():
             lines.append(f"BlockName={name} Nodes={fold(nodes, suffixes)}")
         lines.append(f"BlockSizes={','.join(map(str, topology.sizes))}")
@@ -293,5 +295,5 @@ def _hostlist(names: Sequence[str], version: tuple[int, int]) -> str:
 
 
 def shown(topology: Topology) -> dict[str, tuple[int, str, str]]:
-    """Return what `scontrol show topology` has to say: switch -> level, all nodes below, switches directly below, as hostlists."""
+    """Return the expected `scontrol show topology`: switch -> level, all nodes below, switches directly below, as hostlists."""
     return {one.name: (one.level, fold(one.all_nodes), fold(one.switches)) for one in topology.switches}

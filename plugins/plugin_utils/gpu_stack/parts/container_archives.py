@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""enroot and pyxis: archives that the site names with their checksums, for they are in no distribution's repository."""
+"""enroot and pyxis: archives that the site names with their checksums, because no distribution's repository has them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
         return
     if not choices["enroot"] and not choices["packages"].get("enroot"):
         yield (
-            "container_runtime_enroot: engine enroot is wanted, and no archive is named; allowed: a list of {source: path or URL of a "
+            "container_runtime_enroot: the engine enroot needs an archive; allowed: a list of {source: path or URL of a "
             ".deb of enroot's release, sha256: ...}, or packages of a repository in container_runtime_packages: {enroot: [enroot]}"
         )
     for number, entry in enumerate(choices["enroot"], start=1):

@@ -153,7 +153,7 @@ def _mistakes(system: str, choices: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"container_runtime_engines: {name} is named more than once" for name in doubled)
     for name in named:
         if name not in ENGINES:
-            yield f"container_runtime_packages: {name!r} is no engine; allowed: {', '.join(ENGINES)}"
+            yield f"container_runtime_packages: {name!r} is not an engine; allowed: {', '.join(ENGINES)}"
 
 
 def _systems(system: str) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _packages(rows: Mapping[str, Mapping[str, Any]], choices: Mapping[str, Any])
 
 
 def _settings(rows: Mapping[str, Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield what bedplate.cluster.container_settings is told."""
+    """Yield the settings for bedplate.cluster.container_settings."""
     if "docker" in rows:
         row = rows["docker"]
         runtime = {"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime", "runtimeArgs": []}}}

@@ -11,7 +11,7 @@ PART = "dcgm"
 
 
 def decide(wanted: GpuSoftware) -> Decision:
-    """Return the decision: the variant that the driver needs, or its absence where the file wants no DCGM or no longer does."""
+    """Return the decision: the variant that the driver needs, or its absence if the file has no DCGM, or no longer has it."""
     if not wanted.file.dcgm:
         return Decision({"dcgm_absent": {"manager": wanted.manager}})
     # Of another name, and in conflict with these: apt removes it in the same transaction, and it must not come back.

@@ -148,7 +148,7 @@ def _steps(
 
 @dataclass(frozen=True)
 class DriverState:
-    """What the driver that runs on a node means for the one of the cluster file; texts are "" where there is no reason.
+    """Effect of the driver that runs on a node on the driver of the cluster file; texts are "" without a reason.
 
     `reboot`: why the node must be rebooted. `refusal`: why the driver must not be installed now. `firmware_decides`: Secure Boot has, or
     may have, a say in which modules are loaded, so a reboot may be of no use.
@@ -160,7 +160,7 @@ class DriverState:
 
 
 def judge(wanted: GpuSoftware, gpu: Mapping[str, Any]) -> DriverState:
-    """Return what follows from the facts of bedplate.cluster.gpu_facts."""
+    """Derive the effect from the facts of bedplate.cluster.gpu_facts."""
     stack = wanted.stack
     loaded, flavour = gpu["driver"]["version"], gpu["driver"]["flavour"]
     reasons = []
@@ -181,9 +181,9 @@ def judge(wanted: GpuSoftware, gpu: Mapping[str, Any]) -> DriverState:
 
 
 def _of_options(options: Mapping[str, Any], gpu: Mapping[str, Any]) -> list[str]:
-    """Return which options of the loaded module are not as the file wants them."""
+    """Return the options of the loaded module that differ from the file."""
     astray = mismatched_options(options, gpu["driver"]["parameters"])
-    return [f"module option {name} is to be {value}, and {found} is in force" for name, value, found in astray]
+    return [f"module option {name}: expected {value}, found {found}" for name, value, found in astray]
 
 
 def _refusal(wanted: str, gpu: Mapping[str, Any]) -> str:
@@ -192,14 +192,14 @@ def _refusal(wanted: str, gpu: Mapping[str, Any]) -> str:
     if loaded in (None, wanted) or wanted in on_disk or not gpu.get("in_use"):
         return ""
     return (
-        f"driver {loaded} runs here, and its libraries would be replaced by those of {wanted}: until the reboot every CUDA program that "
+        f"driver {loaded} runs here, and the libraries of {wanted} would replace its own: until the reboot every CUDA program that "
         f"starts fails. No package of the driver was touched. In use: {'; '.join(gpu['in_use'])}. Drain the node, let its jobs end, stop "
         "slurmd and containers, and run this again; or accept it with `-e gpu_driver_replace_in_use=true`"
     )
 
 
 def build_packages(wanted: GpuSoftware) -> list[str]:
-    """Return the packages whose version nobody states, which a mirror must have too: what compiles the module, headers, a kernel."""
+    """Return the packages without a pinned version, which a mirror must have too: compilers for the module, headers, a kernel."""
     # The proof installs headers of the kernel that boots, which only the node knows; these are of a kernel that nobody states.
     headers = wanted.stack.kernel_follows[:1] if wanted.stack.dkms and not wanted.file.kernel else ()
     unversioned = [one for one in _kernel(wanted) if "=" not in one]
@@ -207,7 +207,7 @@ def build_packages(wanted: GpuSoftware) -> list[str]:
 
 
 def _build(wanted: GpuSoftware) -> list[str]:
-    """Return what compiles the module. On systems of apt the proof brings the headers, so that DKMS compiles nothing else with them."""
+    """Return the packages that compile the module. With apt the proof installs the headers, so that DKMS compiles no other module."""
     if not wanted.stack.dkms:
         return []
     headers = wanted.stack.kernel_follows[:1] if wanted.manager == "dnf" else ()
@@ -215,7 +215,7 @@ def _build(wanted: GpuSoftware) -> list[str]:
 
 
 def _kernel(wanted: GpuSoftware) -> list[str]:
-    """Return the kernel that is stated, which comes with its driver: one that came before the proof would boot, proven or not."""
+    """Return the stated kernel, which is installed with its driver: a kernel before the proof would boot, proven or not."""
     if not wanted.stack.dkms or not wanted.file.kernel:
         return []
     named = {one.name for one in wanted.packages(PART)}
@@ -229,7 +229,7 @@ def _versioned(wanted: GpuSoftware, names: Iterable[str]) -> list[str]:
 
 
 def _kernels(wanted: GpuSoftware) -> dict[str, str]:
-    """Return name -> version of what is to be held so that no other kernel comes by itself."""
+    """Return name -> version of the held packages, so that no other kernel is installed unattended."""
     if wanted.manager == "apt" or not wanted.file.kernel:
         return dict.fromkeys(wanted.no_kernels or wanted.stack.kernel_follows, "*")
     return {name: one for name, one in wanted.stack.pinned if name in wanted.stack.kernel_packages}

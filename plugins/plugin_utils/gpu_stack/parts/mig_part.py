@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the GPUs of a profile are split by MIG."""
+"""Decide how MIG splits the GPUs of a profile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ...cluster import Profile
 
 
 def has_split(profile: Profile) -> bool:
-    """Return whether the file says of a profile how its GPUs are split."""
+    """Return whether the file splits the GPUs of a profile."""
     return profile.gpus is not None and bool(profile.gpus.mig)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a node's NVLink needs beside packages: IMEX's list of the nodes of its domain, and modules for the fabric manager."""
+"""Software for a node's NVLink beside packages: IMEX's list of the nodes of its domain, and modules for the fabric manager."""
 
 from __future__ import annotations
 

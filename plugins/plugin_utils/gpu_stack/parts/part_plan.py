@@ -31,7 +31,7 @@ class GpuSoftware:
 
     @cached_property
     def repositories(self) -> tuple[PackageRepository, ...]:
-        """Where all of it comes from: the mirror alone, where the file has one. ValueError: a key that cannot be read."""
+        """Repositories of all packages: the mirror alone, if the file has one. ValueError: a key that cannot be read."""
         if self.file.mirror:
             url = f"{self.file.mirror.url}/{repositories.mirrored(self.file.os, self.stack.architecture)}"
             return (PackageRepository(MIRROR, url, ("./",), (), armored(self.file.mirror.key)),)
@@ -45,7 +45,7 @@ class GpuSoftware:
 
     @property
     def manager(self) -> str:
-        """What installs packages on these nodes, as bedplate.cluster.deploy names it."""
+        """The package manager of these nodes, as bedplate.cluster.deploy names it."""
         return _MANAGERS[self.stack.family]
 
     def packages(self, part: str) -> list[StackPackage]:
@@ -63,7 +63,7 @@ class GpuSoftware:
         }
 
     def components(self, part: str) -> list[str]:
-        """Return patterns of what comes as a dependency of a part, in versions that are nowhere stated, and is to stay as it came."""
+        """Return patterns of the dependencies of a part without a stated version; they keep their installed version."""
         return list(self.stack.components) if part == "cuda" else []
 
     def origins(self, part: str) -> package_sources.Values:
@@ -81,7 +81,7 @@ class GpuSoftware:
         if self.stack.family != "rpm":
             return {}
         versions = {name: one for name, one in self.stack.pinned if name in self.stack.kernel_packages}
-        about = "kernels, for each of which the driver has to be proven"
+        about = "kernels; the driver must be proven for each"
         if versions:
             version = next(iter(versions.values()))
             return package_sources.of_pins("rpm", about, dict.fromkeys(self.stack.kernel_follows, version) | versions)
@@ -89,7 +89,7 @@ class GpuSoftware:
 
     @property
     def no_kernels(self) -> list[str]:
-        """The packages of kernels that dnf is not to bring at all: all but headers, where the file states no kernel."""
+        """The packages of kernels that dnf must never install: all except headers, if the file states no kernel."""
         return [] if self.stack.family != "rpm" or self.file.kernel else list(self.stack.kernel_follows[1:])
 
     def pins(self, part: str, never: tuple[str, ...] = ()) -> package_sources.Values:
@@ -117,7 +117,7 @@ class GpuSoftware:
 
 
 def software_of(cluster: Cluster, host: str) -> GpuSoftware | None:
-    """Return what a host gets; None for one without GPUs, and where the file wants no GPU software.
+    """Return the GPU software of a host; None for a host without GPUs, and if the file has no GPU software.
 
     KeyError: no machine of the cluster.
     """
@@ -148,7 +148,7 @@ def packages(wanted: GpuSoftware, part: str) -> dict[str, Any]:
 
 
 def expected(wanted: GpuSoftware, part: str, role: str, units: Sequence[str] = ()) -> dict[str, Any]:
-    """Return what a node is to have of a part, as bedplate.cluster.node_state compares it."""
+    """Return the expected packages of a part on a node, as bedplate.cluster.node_state compares them."""
     named = {one.name: one.version for one in wanted.packages(part)}
     # Of its kernels a node may have several.
     pinned = {name: one for name, one in wanted.pinned(part).items() if name not in wanted.stack.kernel_packages}

@@ -28,7 +28,7 @@ class EffectsError(ValueError):
 
 @dataclass(frozen=True)
 class Effect:
-    """What a change of one option does: `kind` and `option` as in options.json, the release it was seen on, and how it was seen.
+    """Effect of a change of one option: `kind` and `option` as in options.json, the release it was seen on, and how it was seen.
 
     With `below`, only a change to a number from 1 to `below` - 1 has the effect; with `lowered`, only one to a lower number.
     """

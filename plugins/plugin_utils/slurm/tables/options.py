@@ -62,7 +62,7 @@ _ENDLESS = {"unlimited", "infinite"}
 
 @dataclass(frozen=True)
 class OptionMistake:
-    """What is wrong with one option."""
+    """A mistake of one option."""
 
     key: str
     message: str
@@ -164,7 +164,7 @@ def _type(types: str | dict[str, str], now: str) -> str:
 
 
 def _value(kind: str, name: str, type_: str, value: object, now: str) -> str:
-    """Say what is wrong with a value, or nothing."""
+    """Return the mistake of a value, or an empty text."""
     if value is None or value == "":
         return f"{name} has no value; delete it or give it one"
     items = list(value) if isinstance(value, (list, tuple)) and type_ in ("string", "array") else [value]
@@ -204,7 +204,7 @@ def _allowed(type_: str) -> str:
 
 
 def _fits(value: object, type_: str) -> bool:
-    """Whether Slurm reads the value as a number of this type; K counts 1024, as in Slurm."""
+    """Return whether Slurm reads the value as a number of this type; K counts 1024, as in Slurm."""
     text = str(value)
     if text.lower() in _ENDLESS:
         return True
@@ -239,7 +239,7 @@ def _enumerated(kind: str, name: str, text: str, now: str) -> str:
 def restart_needed(
     version: str, old: Mapping[str, object], new: Mapping[str, object], daemon: str | None = None
 ) -> list[str]:
-    """Return the changed options of slurm.conf that `scontrol reconfigure` does not bring into force.
+    """Return the changed options of slurm.conf that `scontrol reconfigure` does not apply.
 
     Lines may be given whole: NodeName and NodeSet with whatever stands for all nodes. With `daemon` ("slurmctld" or
     "slurmd"), only the options for which that daemon is to be restarted.
@@ -264,7 +264,7 @@ def _restart(name: str, now: str) -> list[str]:
 
 
 def _canonical(options: Mapping[str, object]) -> dict[str, object]:
-    """Bring options to one spelling, so that only a change of value counts as a change."""
+    """Return options in one spelling, so that only a change of value counts as a change."""
     result: dict[str, object] = {}
     for key, value in options.items():
         if isinstance(value, (list, tuple)) and not any(isinstance(item, Mapping) for item in value):

@@ -165,7 +165,7 @@ def test_a_plan_that_was_not_compared_does_not_look_as_if_it_were_right(findings
     assert "There are none" not in html
     assert ">not compared yet" in html
     assert "no findings" not in html
-    assert ("In the plan itself nothing is odd." in html) == (not findings)
+    assert ("The plan has no warnings." in html) == (not findings)
 
 
 def test_heads_stand_above_their_columns_and_guids_are_written_as_elsewhere():

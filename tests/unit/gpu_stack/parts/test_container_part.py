@@ -225,7 +225,7 @@ def test_enroot_and_pyxis(part: Callable[..., dict[str, Any]], tmp_path: Path) -
         ("without packages", {"engines": ["crio"]}, "crio .* debian-13 .*: podman, docker, containerd, enroot"),
         ("twice", {"engines": ["podman", "podman"]}, "container_runtime_engines: podman"),
         ("packages of an unknown one", {"packages": {"pod": ["x"]}}, "container_runtime_packages: 'pod'"),
-        ("no archive", {"engines": ["enroot"]}, "container_runtime_enroot: engine enroot"),
+        ("no archive", {"engines": ["enroot"]}, "container_runtime_enroot: the engine enroot"),
         ("no checksum", {"engines": ["enroot"], "enroot": [{"source": "x.deb"}]}, r"container_runtime_enroot\[1\]: .*{source"),
         ("a short checksum", {"engines": ["enroot"], "enroot": [{"source": "/x.deb", "sha256": "12"}]}, "sha256 '12'; .* 64"),
         ("a relative path", {"engines": ["enroot"], "enroot": [{"source": "x.deb", "sha256": "1" * 64}]},

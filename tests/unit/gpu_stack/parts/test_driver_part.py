@@ -202,7 +202,7 @@ def test_the_reason_for_a_reboot(
     ("more", "parameters", "values"),
     [
         ('module_options: {NVreg_X: "0"}', {"X": 0}, []),
-        ('module_options: {NVreg_X: "0"}', {"X": 1}, ["module option NVreg_X", " 0, ", " 1 "]),
+        ('module_options: {NVreg_X: "0"}', {"X": 1}, ["module option NVreg_X", "expected 0, ", "found 1"]),
         # Of one that this driver does not show, or of none, nobody knows.
         ('module_options: {NVreg_X: "0"}', {"Y": 1}, []),
         ('module_options: {NVreg_X: "0"}', None, []),

@@ -16,7 +16,7 @@ from tests.kit.broken import ROWS, configuration
 FAMILIES = ("file", "guard", "test", "start")
 # What the output of every refused run may have, whatever was wrong.
 EVERY_RUN = (
-    "Taken back: the previous files are on disk, and munge.service, slurmctld.service run on them again. Correct the above and run again.",
+    "Restored: the previous files are on disk, and munge.service, slurmctld.service run on them again. Correct the above and run again.",
     "slurm.conf cgroup.conf plugstack.conf job_submit.lua topology.conf /etc/slurm /var/lib/bedplate job_submit cgroup hash munge secret",
 )
 
