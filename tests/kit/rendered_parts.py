@@ -1,0 +1,110 @@
+"""Every part of every role, rendered for hosts of each kind of the cluster files of this tree, and of one with rare values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_choices import role_choices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.decisions import HostRequest, decide
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import ROLES as NAMES
+
+TOP = Path(__file__).parents[2]
+CLUSTERS = sorted(
+    path
+    for folder in ("inventories", "molecule", "tests/roles", "tests/update")
+    for path in (TOP / folder).rglob("*.bedplate.yml")
+)
+# Of the site's own; the largest has nothing that a smaller one has not.
+_LEFT_OUT = ("site-10000", "site-1024")
+
+
+def hosts(cluster: Cluster) -> Iterator[str]:
+    """Yield a host of each kind: one of each profile, and all that are no nodes."""
+    seen = set()
+    for name, machine in cluster.machines.items():
+        kind = machine.profile.name if isinstance(machine, Node) else name
+        if kind not in seen:
+            seen.add(kind)
+            yield name
+
+
+KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
+# What no cluster file of the tree has: IMEX, MIG, module options, a proxy, a driver that runs in another version.
+RARE = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24, start: 10.0.0.11}}
+profiles:
+  tray: {gpus: {model: gb200, count: 4}, sockets: 2, cores_per_socket: 72, memory_mib: 1024}
+  b200: {gpus: {model: b200, count: 8}, sockets: 2, cores_per_socket: 72, memory_mib: 1024}
+  split: {gpus: {model: h100, count: 2, detect: nvml, mig: "[{3g.40gb: 2}, {}]"}, sockets: 1, cores_per_socket: 2, memory_mib: 1024}
+racks:
+  r1: {nodes: "a[1-2]", profile: tray, nvlink_domain: 2}
+  r2: {nodes: b1, profile: b200}
+  r3: {nodes: c1, profile: split}
+hosts: {ctl1: {address: 10.0.0.10}}
+services: {controllers: [ctl1]}
+partitions: {all: {nodes: all}}
+package_access: {proxy: "http://p:1", ca: ca.pem, logins: [{url: "http://p:1", user: u, password: p}]}
+gpu_stack:
+  os: ubuntu-24.04
+  source: nvidia
+  driver: "580"
+  keys: {nvidia: nvidia.asc}
+  module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}
+""".replace('"[{3g.40gb: 2}, {}]"', "[{3g.40gb: 2}, {}]")
+FACTS = {
+    "driver": {"version": "570.86.15", "flavour": "open", "libraries": [], "parameters": {}},
+    "gpus": [{}],
+    "nouveau": False,
+    "running_kernel": "6.8.0",
+    "secure_boot": "none",
+}
+REPORTED = {"proved": "x", "steps": {"gpu_facts": {"gpu": FACTS}}}
+VARIABLES: dict[str, list[dict[str, Any]]] = {
+    "node_os": [{"node_os_time_servers": ["ntp"], "node_os_packages": ["vim"]}],
+    "container_runtime": [
+        {
+            "container_runtime_engines": ["podman", "enroot"],
+            "container_runtime_packages": {"enroot": ["enroot"]},
+            "container_runtime_pyxis": {"source": "https://x/pyxis.tar.gz", "sha256": "0" * 64},
+        }
+    ],
+    "slurm": [{}, {"slurm_compute_new_controllers": True}],
+    "rdma": [{}, {"rdma_nccl": {"NCCL_DEBUG": "INFO"}}],
+}
+
+
+def deployed(
+    role: str, cluster: Cluster, host: str, more: list[dict[str, Any]]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name and the arguments of every part of a role on a host, with each of the role's variables and `more`."""
+    for variables in [*VARIABLES.get(role, [{}]), *more]:
+        choices = role_choices(role, variables, lambda value: value)
+        request = HostRequest(cluster, host, choices, REPORTED, (), "admin")
+        try:
+            decision = decide(role, request)
+            yield from ((part, render_part(role, part, values)) for part, values in decision.parts.items())
+        except ValueError:
+            continue  # a host of which another test says why it is refused
+
+
+def rendered(folder: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Yield role, part, host and arguments of every part on every kind of host; `folder` is for the file with rare values."""
+    (folder / "nvidia.asc").write_text(KEY)
+    (folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
+    (folder / "rare.bedplate.yml").write_text(RARE)
+    doca = {"stack": "doca", "doca_url": "https://x/y", "doca_key": str(folder / "nvidia.asc"), "doca_version": "1-1"}
+    more = {"rdma": [{f"rdma_{name}": value for name, value in doca.items()}]}
+    files = [one for one in CLUSTERS if not any(name in str(one) for name in _LEFT_OUT)]
+    for path in (*files, folder / "rare.bedplate.yml"):
+        cluster = load(str(path))
+        for host in hosts(cluster):
+            for role in NAMES:
+                for part, arguments in deployed(role, cluster, host, more.get(role, [])):
+                    yield role, part, f"{path.name.partition('.')[0]}/{host}", arguments
