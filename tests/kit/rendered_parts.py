@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,14 +94,14 @@ def deployed(
             continue  # a host of which another test says why it is refused
 
 
-def rendered(folder: Path) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+def rendered(folder: Path, clusters: Iterable[Path] = CLUSTERS) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Yield role, part, host and arguments of every part on every kind of host; `folder` is for the file with rare values."""
     (folder / "nvidia.asc").write_text(KEY)
     (folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     (folder / "rare.bedplate.yml").write_text(RARE)
     doca = {"stack": "doca", "doca_url": "https://x/y", "doca_key": str(folder / "nvidia.asc"), "doca_version": "1-1"}
     more = {"rdma": [{f"rdma_{name}": value for name, value in doca.items()}]}
-    files = [one for one in CLUSTERS if not any(name in str(one) for name in _LEFT_OUT)]
+    files = [one for one in clusters if not any(name in str(one) for name in _LEFT_OUT)]
     for path in (*files, folder / "rare.bedplate.yml"):
         cluster = load(str(path))
         for host in hosts(cluster):

@@ -17,10 +17,13 @@ import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import ROLES as NAMES
+from tests.kit import rendered_parts
 from tests.kit.rendered_parts import rendered
 from tests.kit.sentences import RENEW
 
 FOLDER = Path(__file__).parent / "rendered"
+# Those of molecule/ name keys that only a run of their scenario makes.
+CLUSTERS = [path for path in rendered_parts.CLUSTERS if "molecule" not in path.parts]
 LONG = 400
 """Characters of a content that is shown whole."""
 
@@ -57,7 +60,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     folder = tmp_path_factory.mktemp("rare")
     seen: dict[tuple[str, str], set[tuple[object, ...]]] = {}
     found: dict[str, dict[str, Any]] = {role: {} for role in NAMES}
-    for role, part, host, arguments in rendered(folder):
+    for role, part, host, arguments in rendered(folder, CLUSTERS):
         new = set(features(arguments)) - seen.setdefault((role, part), set())
         if new:
             seen[role, part] |= new
