@@ -100,7 +100,7 @@ IRREGULAR: dict[str, tuple[Callable[[], Plan], str]] = {
         CASES["cores_by_rail"].plan,
         "of 2 pods so many ways end below the cores that 1.27 times the mean",
     ),
-    "dragonfly": (CASES["dragonfly"].plan, "a dragonfly is no tree"),
+    "dragonfly": (CASES["dragonfly"].plan, "a dragonfly is not a tree"),
     "left out": (lambda: left_out(SMALL, 0), "the plan leaves out the cables of rack r0, leaf-u0-r0 port 61"),
     "two of one leaf": (lambda: left_out(SMALL, 0, 1), "leaf-u0-r0 port 61, rack r0, leaf-u0-r0 port 62"),
     "two leaves": (lambda: left_out(SMALL, 0, 5), "leaf-u0-r0 port 61, rack r0, leaf-u0-r1 port 62"),
