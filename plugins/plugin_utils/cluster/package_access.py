@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any
@@ -14,11 +15,13 @@ from .schema.fields import Mistakes, Path
 
 _AT: Path = ("package_access",)
 _PEM = "-----BEGIN CERTIFICATE-----"
+_SERVER = re.compile(r"[A-Za-z0-9._-]+(:[0-9]*)?\Z|\[[0-9A-Fa-f:.]+\](:[0-9]*)?\Z")
 
 
 def refuse_password(path: Path, url: str, mistakes: Mistakes) -> bool:
     """Note a mistake if an address has a user or a password, and return whether it has. The message does not show them."""
-    if "@" not in url.partition("://")[2].partition("/")[0]:
+    # An @ in a path is none, but only behind the name of a server: an address without scheme, or a password with a slash, is one.
+    if "@" not in url or _SERVER.match(url.partition("://")[2].partition("/")[0]):
         return False
     mistakes.add(
         path,

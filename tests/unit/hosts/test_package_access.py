@@ -57,6 +57,10 @@ def test_a_password_is_a_mark_until_it_is_written(tmp_path: Path) -> None:
     [
         ("  proxy: http://me:s3cret@proxy:3128\n", "package_access.proxy"),
         ("  logins: [{url: 'http://me:s3cret@m/', user: a, password: b}]\n", "package_access.logins[0].url"),
+        # Each has a password, however the address is misspelt.
+        ("  proxy: me:s3cret@proxy:3128\n", "package_access.proxy"),
+        ("  proxy: http:/me:s3cret@proxy:3128\n", "package_access.proxy"),
+        ("  proxy: http://me:s3cret/x@proxy:3128\n", "package_access.proxy"),
         ("  proxy: proxy:3128\n", "package_access.proxy"),
         ("  proxy: ftp://proxy:3128\n", "package_access.proxy"),
         ("  no_proxy: [mirror]\n", "package_access.no_proxy"),
@@ -75,8 +79,19 @@ def test_what_cannot_be_is_refused_at_its_place(tmp_path: Path, section: str, wh
     assert "s3cret" not in str(caught.value)
 
 
+@pytest.mark.parametrize("url", ["https://m.example.org:8443/pool/@site", "http://[fd00::1]:80/@a", "http://m/a@b"])
+def test_an_at_sign_in_a_path_is_no_password(tmp_path: Path, url: str) -> None:
+    found = written(tmp_path, f"  logins: [{{url: '{url}', user: a, password: b}}]\n")
+    assert f"machine {url}\n" in found["/etc/apt/auth.conf.d/bedplate-access.conf"]["content"]
+
+
 @pytest.mark.parametrize(
-    "key", ["mirror: {url: 'http://me:s3cret@m/gpu', key: k.asc}", "urls: {debian: 'http://me:s3cret@m'}"]
+    "key",
+    [
+        "mirror: {url: 'http://me:s3cret@m/gpu', key: k.asc}",
+        "urls: {debian: 'http://me:s3cret@m'}",
+        "urls: {debian: 'http://me:s3cret/x@m'}",
+    ],
 )
 def test_a_password_in_the_address_of_a_mirror_is_refused(tmp_path: Path, key: str) -> None:
     file = tmp_path / "site.bedplate.yml"
