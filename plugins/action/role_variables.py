@@ -36,7 +36,12 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import var
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.host_choice import serial_mistakes
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import run_cluster
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import (
+    OF_FILE,
+    beside_file,
+    run_cluster,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import SERVICES
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import plain_mistakes, role_mistakes, run_secrets
 
@@ -45,6 +50,7 @@ _NO_FILE = (
     "no cluster file was read, so there is no machine to work on: the inventory has no *.bedplate.yml, or the warnings above list "
     "its mistakes. In ansible.cfg, [inventory] any_unparsed_is_failed = true ends the command there"
 )
+_EXTRA_FILES = "_extra_files"
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -72,11 +78,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         renamed = renamed_variables()
         old_names: dict[str, list[str]] = {}
         run_wide: dict[str, list[str]] = {}
+        of_file: dict[str, list[str]] = {}
         read = (*prefixes, *renamed, *plain_mistakes.PLAIN, *run_secrets.VARIABLES)
         for place, own in _Variables(inventory, self._loader, read).own():
             for name, value in own.items():
                 if name in run_secrets.VARIABLES and place != "group all":
                     run_wide.setdefault(name, []).append(place)
+                if name in OF_FILE and value is not None:
+                    of_file.setdefault(name, []).append(place)
                 if name in plain_mistakes.PLAIN:
                     places.setdefault(name, []).append(place)
                 if name in renamed:
@@ -87,10 +96,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                     checker.look(place, name, value)
         # What the command line says outranks the inventory, so it is looked at even where the inventory has the name, too.
         extra = self._task.get_variable_manager().extra_vars
+        named = (*prefixes, *plain_mistakes.PLAIN)
         for name in (name for name in renamed if name in extra or (name in variables and name not in old_names)):
             old_names.setdefault(name, []).append("this run")
-        for name in (name for name in variables if name.startswith(prefixes) and name not in renamed):
+        for name in (name for name in variables if name.startswith(named) and name not in renamed):
             if name in extra or name not in places:
+                if name in OF_FILE and extra.get(name, variables[name]) is not None:
+                    of_file.setdefault(name, []).append("this run")
                 places.setdefault(name, []).append("this run")
                 templated |= {name} if has_template(extra.get(name, variables[name])) else set()
                 checker.look("this run", name, extra.get(name, variables[name]))
@@ -105,7 +117,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += self._choices(inventory, places, templated, specified)
         mistakes += serial_mistakes(extra)
         cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
-        mistakes += self._requests(inventory, places, cluster)
+        if cluster is not None and of_file:
+            mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
+        else:
+            has_slurm = bool(variables.get("groups", {}).get(SERVICES["controllers"]))
+            mistakes += self._requests(inventory, places, cluster, plain and not has_slurm)
         mistakes += [f"{summary(found)}: {run_secrets.misplaced(name)}" for name, found in run_wide.items()]
         if cluster is None:
             cluster, found = self._plain(variables)
@@ -115,7 +131,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             if told := notices(cluster):
                 result["warnings"] = told
         if cluster is not None:
-            mistakes += self._secrets(inventory, cluster)
+            mistakes += self._secrets(inventory, cluster, places)
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
@@ -139,31 +155,35 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         except ValueError as error:
             return None, str(error).splitlines()
 
-    def _requests(self, inventory: Any, places: Mapping[str, list[str]], cluster: Cluster | None) -> list[str]:
-        """Return mistakes of the software that variables of hosts request."""
+    def _requests(
+        self, inventory: Any, places: Mapping[str, list[str]], cluster: Cluster | None, plain: bool
+    ) -> list[str]:
+        """Return mistakes of the software that variables of hosts request, and with `plain` of their hardware."""
         manager = self._task.get_variable_manager()
 
         def variables(host: Any) -> tuple[Mapping[str, Any], Callable[[Any], Any]]:
             found = manager.get_vars(host=host, include_hostvars=False)
             return found, Templar(self._loader, found).template
 
-        found = plain_mistakes.mistakes(inventory.hosts.values(), places, cluster, variables)
+        found = plain_mistakes.mistakes(inventory.hosts.values(), places, cluster, variables, plain)
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
-    def _secrets(self, inventory: Any, cluster: Cluster) -> list[str]:
+    def _secrets(self, inventory: Any, cluster: Cluster, places: Mapping[str, list[str]]) -> list[str]:
         """Return mistakes in the secrets of this run, as a machine of the cluster has them: localhost has no inventory_dir."""
-        host = next((inventory.hosts[name] for name in cluster.machines if name in inventory.hosts), None)
-        if host is None:
+        machines = [inventory.hosts[name] for name in cluster.machines if name in inventory.hosts]
+        if not machines:
             return []
-        variables = self._task.get_variable_manager().get_vars(host=host, include_hostvars=False)
-        templar = Templar(self._loader, variables)
+        manager = self._task.get_variable_manager()
+        variables = manager.get_vars(host=machines[0], include_hostvars=False)
         entries = []
-        for name in variables:
-            if name.endswith("_extra_files"):
+        deciding = {place for name, where in places.items() if name.endswith(_EXTRA_FILES) for place in where}
+        for members in role_mistakes.grouped_by_variables(machines, deciding) if deciding else ():
+            own = manager.get_vars(host=members[0], include_hostvars=False)
+            for name in (name for name in own if name.endswith(_EXTRA_FILES)):
                 with suppress(AnsibleError):
-                    entries += list(templar.template(variables[name]) or ())
+                    entries += list(Templar(self._loader, own).template(own[name]) or ())
         try:
-            found = secrets_of(variables, templar, self._loader)
+            found = secrets_of(variables, Templar(self._loader, variables), self._loader)
             return run_secrets.mistakes(found, cluster, self._task.args.get("secrets") or (), entries)
         except SecretError as error:
             return [str(error)]
@@ -175,7 +195,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         templated: set[str],
         specified: Mapping[str, Mapping[str, Any]],
     ) -> list[str]:
-        """Return what of the nodes' variables cannot be, together."""
+        """Return what of the machines' variables cannot be, together. An inventory without a cluster file may lack the group bedplate."""
         manager = self._task.get_variable_manager()
 
         def values(host: Any, role: str) -> Mapping[str, Any] | None:
@@ -190,8 +210,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 return None  # which is told already
             return {name.removeprefix(f"{role}_"): value for name, value in result.validated_parameters.items()}
 
-        nodes = inventory.groups.get("bedplate")
-        found = role_mistakes.mistakes(nodes.get_hosts() if nodes else [], places, templated, values)
+        group = inventory.groups.get("bedplate")
+        machines = group.get_hosts() if group else list(inventory.hosts.values())
+        found = role_mistakes.mistakes(machines, places, templated, values)
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
     def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:

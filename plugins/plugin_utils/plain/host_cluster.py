@@ -27,6 +27,8 @@ ADDRESS = "bedplate_address"
 PARTITIONS = "slurm_partitions"
 CLUSTER_WIDE = (*(f"slurm_{key}" for key in SLURM), PARTITIONS)
 """Variables that a cluster file has in its sections `slurm` and `partitions`."""
+OF_FILE = (HARDWARE, *CLUSTER_WIDE)
+"""Variables that are refused beside a cluster file."""
 _WHOLE = ("slurm", "node_os", "opensm")
 # Roles that write the address of the host.
 _NEED_ADDRESS = (*_WHOLE, "rdma")
@@ -69,14 +71,16 @@ def run_cluster(variables: Mapping[str, Any], template: Template) -> Cluster | N
 
 
 def _refuse_cluster_wide(cluster: Cluster, variables: Mapping[str, Any]) -> None:
-    found = [name for name in (HARDWARE, *CLUSTER_WIDE) if variables.get(name) is not None]
+    found = [beside_file(name, cluster) for name in OF_FILE if variables.get(name) is not None]
     if found:
-        keys = {HARDWARE: "profiles", PARTITIONS: "partitions"}
-        lines = [
-            f"{name}: this inventory has a cluster file. Set `{keys.get(name, name.replace('_', '.', 1))}` of {cluster.path} instead."
-            for name in found
-        ]
-        raise PlainInventoryError("\n".join(lines))
+        raise PlainInventoryError("\n".join(found))
+
+
+def beside_file(name: str, cluster: Cluster) -> str:
+    """Return the mistake of a variable of OF_FILE in an inventory with a cluster file."""
+    keys = {HARDWARE: "profiles", PARTITIONS: "partitions"}
+    key = keys.get(name, name.replace("_", ".", 1))
+    return f"{name}: this inventory has a cluster file. Set `{key}` of {cluster.path} instead."
 
 
 def plain_inventory(role: str, variables: Mapping[str, Any], template: Template) -> PlainInventory:
@@ -116,7 +120,7 @@ def _host(name: str, value: Callable[[str], Any], needs_address: bool) -> PlainH
     try:
         IPv4Address(address)
     except AddressValueError:
-        if needs_address:
+        if needs_address or stated:
             where = ADDRESS if stated else f"{ADDRESS} is not set, and ansible_host"
             text = f"host {name}: {where}: {address!r} is not an IPv4 address. Set {ADDRESS}, such as 10.20.1.11."
             raise PlainInventoryError(text) from None

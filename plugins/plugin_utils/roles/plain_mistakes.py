@@ -27,20 +27,23 @@ def mistakes(
     places: Mapping[str, Collection[str]],
     cluster: Cluster | None,
     variables: Callable[[AnsibleHost], tuple[Mapping[str, Any], Callable[[Any], Any]]],
+    plain: bool = False,
 ) -> dict[str, list[str]]:
     """Return mistake -> hosts that have it.
 
     `places`: those that set a variable, by its name. `cluster` is that of the cluster file, None without one. `variables` returns those
-    of a host, with what renders one of their values.
+    of a host, with what renders one of their values. `plain`: whether hardware and addresses are judged too, for an inventory that nothing
+    else judges as a whole: one without a cluster file and without Slurm.
     """
+    judged = (*REQUESTS, *PLAIN) if plain else REQUESTS
     found: dict[str, list[str]] = {}
     deciding = {place for name in (*REQUESTS, *PLAIN) for place in places.get(name, ())}
-    if not any(name in places for name in REQUESTS):
+    if not any(name in places for name in judged):
         return found
     for members in grouped_by_variables(hosts, deciding):
         for same in _by_profile(members, cluster):
             given, template = variables(same[0])
-            if all(given.get(name) is None for name in REQUESTS):
+            if all(given.get(name) is None for name in judged):
                 continue
             try:
                 host_cluster("gpu_driver", given, template)

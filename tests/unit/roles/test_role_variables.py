@@ -284,3 +284,77 @@ def test_a_node_in_no_partition_is_a_warning(tmp_path: Path):
     inventory.write_text(re.sub(r"nodes: all\b", "nodes: gpu01", text))
     _status, output = play("-i", inventory, "playbooks/validate.yml")
     assert re.search(r"\[WARNING\]: \S+: nodes gpu\[03-04\] [a-z ]*partition", " ".join(output.split()))
+
+
+PLAIN = """\
+compute_nodes:
+  hosts: {gpu1: {ansible_host: 10.0.0.11}, gpu2: {ansible_host: 10.0.0.12}}
+"""
+
+
+@pytest.mark.playbooks
+def test_without_a_cluster_file_all_hosts_are_judged_by_the_same_rules(tmp_path: Path):
+    """Neither the group bedplate nor Slurm is there."""
+    (tmp_path / "hosts.yml").write_text(PLAIN)
+    variables = tmp_path / "group_vars/compute_nodes.yml"
+    variables.parent.mkdir()
+    variables.write_text("bedplate_hardware: {sockets: 2, gpus: {model: h100, count: 1}}\n")
+    assert play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml")[0] == 0
+    variables.write_text(
+        "bedplate_hardware: {sokets: 2}\nnode_tuning_isolated_cpus: 4-x\nrdma_extra_files: [{path: etc/x, content: y}]\n"
+        "rdma_drop_ins: {other.service: {a.conf: ''}}\n"
+    )
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars/gpu2.yml").write_text("bedplate_address: 10.0.0.400\n")
+    code, output = play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "5 mistakes" in said
+    for line in (
+        "host gpu1 and 1 more: node_tuning_isolated_cpus: '4-x'",
+        "host gpu1 and 1 more: rdma_extra_files[0] etc/x: path is relative",
+        "host gpu1 and 1 more: rdma_drop_ins: 'other.service'",
+        "host gpu1: bedplate_hardware.sokets: ",
+        "host gpu2: bedplate_address: '10.0.0.400'",
+    ):
+        assert line in said
+
+
+@pytest.mark.playbooks
+def test_what_a_cluster_file_says_is_refused_as_a_variable_wherever_it_is_set(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/rack_r1.yml").write_text('bedplate_hardware: {sockets: 1}\nslurm_version: "25.05"\n')
+    (tmp_path / "group_vars/rack_r2.yml").write_text("slurm_partitions: null\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml", "-e", '{"slurm_options": {"a": 1}}')
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "3 mistakes" in said
+    for line in ("group rack_r1: bedplate_hardware", "group rack_r1: slurm_version", "this run: slurm_options"):
+        assert f"{line}: this inventory has a cluster file. Set `" in said
+    code, output = play("playbooks/validate.yml", "-e", '{"bedplate_hardware": {"sockets": 1}}')
+    assert code == 2, output
+    assert "this run: bedplate_hardware: this inventory has a cluster file" in output
+
+
+@pytest.mark.playbooks
+def test_a_secret_that_only_one_group_needs_is_missed_before_any_machine_is_touched(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text(
+        f"bedplate_secrets_dir: {tmp_path}/secrets\nbedplate_secrets_make: false\n"
+    )
+    (tmp_path / "group_vars/rack_r2.yml").write_text("rdma_extra_files: [{path: /etc/token, secret: site_token}]\n")
+    wanted = ("-e", '{"__validate_secrets": ["rdma"]}')
+    code, output = play("-i", tmp_path, "playbooks/validate.yml", *wanted)
+    assert code == 2, output
+    assert "secret site_token: not found" in " ".join(output.split())
+    (tmp_path / "secrets").mkdir(mode=0o700)
+    (tmp_path / "secrets/site_token").touch(0o400)
+    (tmp_path / "secrets/site_token").chmod(0o600)
+    (tmp_path / "secrets/site_token").write_text("x")
+    assert play("-i", tmp_path, "playbooks/validate.yml", *wanted)[0] == 0
+    (tmp_path / "group_vars/rack_r1.yml").write_text("bedplate_secrets_make: true\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml", *wanted)
+    assert code == 2, output
+    assert "group rack_r1: bedplate_secrets_make: holds for all machines" in " ".join(output.split())
