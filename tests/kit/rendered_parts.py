@@ -50,7 +50,7 @@ racks:
 hosts: {ctl1: {address: 10.0.0.10}}
 services: {controllers: [ctl1]}
 partitions: {all: {nodes: all}}
-package_access: {proxy: "http://p:1", ca: ca.pem, logins: [{url: "http://p:1", user: u, password: p}]}
+package_access: {proxy: "http://p:1", no_proxy: [m], ca: ca.pem, logins: [{url: "http://p:1", user: u, password: p}]}
 gpu_stack:
   os: ubuntu-24.04
   source: nvidia
@@ -77,6 +77,7 @@ VARIABLES: dict[str, list[dict[str, Any]]] = {
     ],
     "slurm": [{}, {"slurm_compute_new_controllers": True}],
     "rdma": [{}, {"rdma_nccl": {"NCCL_DEBUG": "INFO"}}],
+    "opensm": [{}, {"opensm_options": {"sm_key": "0x1"}}],
 }
 
 

@@ -12,7 +12,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.placeholder
     filled,
 )
 
-SCOPE = Scope({"name": "rdma", "count": 3, "packages": ["a", "b"], "rows": [{"x": 1}, {"x": 2}], "none": []})
+SCOPE = Scope(
+    {"name": "rdma", "count": 3, "on": True, "packages": ["a", "b"], "rows": [{"x": 1}, {"x": 2}], "none": []}
+)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,9 @@ def test_a_value_that_looks_like_a_placeholder_is_not_filled_again() -> None:
         "{% if values.name %}x{% endif %}",
         "{# note #}",
         "x {{ values.packages }}",
+        "on={{ values.on }}",
         [{"for_each": "values.name"}],
+        [{"for_each": "values.rows.x"}],
         [{"for_each": "packages"}],
         [{"for_each": "values.rows", "n": "{{ item.y }}"}],
     ],

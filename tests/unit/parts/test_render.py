@@ -118,6 +118,12 @@ def test_files_of_the_site_come_with_the_part_and_drop_ins_with_their_units() ->
     assert "drop_ins" not in found["units"][1]
 
 
+def test_a_drop_in_of_the_site_replaces_one_of_the_part_and_leaves_the_others(roles: Path) -> None:
+    (roles / "lamp/parts/lamp.yml").write_text("units: [{name: a.service, drop_ins: {a.conf: role, b.conf: role}}]")
+    found = rendered(SiteChanges(drop_ins={"a.service": {"a.conf": "site"}}))
+    assert found["units"][0]["drop_ins"] == {"a.conf": "site", "b.conf": "role"}
+
+
 def test_a_part_that_takes_none_has_none(roles: Path) -> None:
     (roles / "lamp/parts/lamp.yml").write_text(PART.replace("site_files: true", ""))
     assert entry(rendered(), "/etc/lamp.json")
@@ -142,6 +148,13 @@ def test_a_part_that_cannot_be_rendered_names_role_and_part(roles: Path, text: s
         rendered(**values)
 
 
+@pytest.mark.parametrize("text", ["watts={{ values.watts }}\n", "{{ range(3) | join }}\n", "{{ lamp_watts }}\n"])
+def test_a_template_knows_its_values_alone_and_an_unknown_name_is_not_empty(roles: Path, text: str) -> None:
+    (roles / "lamp/templates/room.conf.j2").write_text(text)
+    with pytest.raises(PartError, match=r"room\.conf\.j2"):
+        rendered()
+
+
 def test_an_unknown_part_is_named_with_those_there_are() -> None:
     with pytest.raises(PartError) as caught:
         render_part("lamp", "lmp", {})
@@ -156,3 +169,14 @@ def test_mistakes_of_the_site_are_all_named() -> None:
     }
     sentences.check(SENTENCES, "mistakes of the site", list(site_mistakes("lamp", choices)))
     assert list(site_mistakes("lamp", {"extra_files": [], "templates": {"room.conf.j2": "/x"}})) == []
+
+
+@pytest.mark.parametrize("files", ["x", {"a.conf": 5}, {"a.conf": None}])
+def test_a_drop_in_is_a_text(files: Any) -> None:
+    (text,) = site_mistakes("lamp", {"drop_ins": {"lamp.service": files}})
+    assert text.startswith("lamp_drop_ins: lamp.service: ")
+
+
+def test_drop_ins_of_opensm_are_of_no_unit(roles: Path) -> None:
+    (roles / "lamp").rename(roles / "opensm")
+    assert list(site_mistakes("opensm", {"drop_ins": {"10-site.conf": "[Service]\n"}})) == []
