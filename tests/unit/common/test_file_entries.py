@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import is_sensitive, mistakes
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
@@ -107,3 +108,23 @@ def test_a_manifest_needs_a_name(manifest):
 @pytest.mark.parametrize("files", [None, "x", {"path": "/x"}])
 def test_files_is_a_list(files):
     assert [one.partition(":")[0] for one in mistakes("demo", files, [])] == ["files"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ({"path": "/x", "content": "@k@", "secrets": {"@k@": "k"}, "mode": "0644"}, "mode '0644' opens a secret"),
+        ({"path": "/x", "template": "x", "secrets": {"@k@": "k"}}, "secrets: allowed with content only"),
+        ({"path": "/x", "content": "@k@", "secrets": ["k"]}, "secrets: allowed with content only"),
+        ({"path": "/x", "secret": "k", "used_by": "slurmd.service"}, "used_by: allowed: a list"),
+        ({"path": "/x", "content": "x", "used_by": ["slurmd.service"]}, "used_by is allowed with secret only"),
+    ],
+)
+def test_a_secret_is_kept_from_all_others(entry: dict[str, Any], said: str):
+    (found,) = mistakes("demo", [entry], [])
+    assert said in found
+
+
+def test_a_content_with_secrets_is_hidden():
+    assert is_sensitive({"path": "/x", "content": "@k@", "secrets": {"@k@": "k"}})
+    assert not is_sensitive({"path": "/x", "content": "x"})

@@ -67,12 +67,15 @@ def test_each_form_keeps_its_bytes(tmp_path: Path) -> None:
         ({"text": SHOWN, "file": SHOWN}, "exactly one of"),
         ({"path": SHOWN}, "has path"),
         ({"base64": f"{SHOWN}*"}, "not valid base64"),
+        # Of the right length without the character that is none of base64.
+        ({"base64": "AAAAAAAA*"}, "not valid base64"),
         ({"base64": 7}, "is a number"),
         ({"file": ""}, "is empty"),
         ({"file": "/nowhere/at/all"}, "No such file"),
         ({"file": "/"}, "not a file"),
         ({"file": "relative"}, "no cluster file"),
         ({"text": SHOWN, "replaces": ["sha"]}, "SHA-256"),
+        ({"text": SHOWN, "replaces": ["ab" * 33]}, "SHA-256"),
         ({"text": SHOWN, "replaces": 3}, "a list of SHA-256"),
     ],
 )
@@ -115,16 +118,18 @@ def test_an_expression_that_fails_is_named() -> None:
 def test_a_file_open_to_others_is_refused_except_a_mounted_credential(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "token"
-    path.write_text(SHOWN)
-    path.chmod(0o444)
-    values = {"token": {"file": str(path)}}
-    (mistake,) = given(values).mistakes()
-    assert f"{path}: open to others on this machine (mode 0444)" in mistake
-    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-    assert given(values).mistakes() == []
-    outside = {"token": {"file": f"{tmp_path}/x/../../token"}}
-    assert "open to others" in given(outside).mistakes()[0] or "No such file" in given(outside).mistakes()[0]
+    credentials = tmp_path / "credentials"
+    credentials.mkdir()
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(credentials))
+    for path, mode in (tmp_path / "token", 0o444), (tmp_path / "group", 0o440), (credentials / "token", 0o444):
+        path.write_text(SHOWN)
+        path.chmod(mode)
+    for place, shown in (tmp_path / "token", "0444"), (tmp_path / "group", "0440"):
+        (mistake,) = given({"token": {"file": str(place)}}).mistakes()
+        assert f"{place}: open to others on this machine (mode {shown})" in mistake
+    (mistake,) = given({"token": {"file": f"{credentials}/../token"}}).mistakes()
+    assert "open to others" in mistake
+    assert given({"token": {"file": str(credentials / "token")}}).mistakes() == []
 
 
 def test_a_file_that_cannot_be_read_names_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -63,6 +63,7 @@ def test_a_password_is_a_mark_until_it_is_written(tmp_path: Path) -> None:
         ("  proxy: http://me:s3cret/x@proxy:3128\n", "package_access.proxy"),
         ("  proxy: proxy:3128\n", "package_access.proxy"),
         ("  proxy: ftp://proxy:3128\n", "package_access.proxy"),
+        ("  proxy: http://proxy:0\n", "package_access.proxy"),
         ("  no_proxy: [mirror]\n", "package_access.no_proxy"),
         ("  proxy: http://p:1\n  no_proxy: ['*.example.org']\n", "package_access.no_proxy[0]"),
         ("  logins: [{url: 'http://m', user: a, password: 'S3cret!'}]\n", "package_access.logins[0].password"),
@@ -255,3 +256,9 @@ def test_an_authority_of_the_site_is_trusted(tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         del files["/etc/apt/apt.conf.d/80bedplate-access"]
         assert _Apt(tmp_path / "other", url, files).update().returncode != 0
+
+
+def test_certificates_end_with_a_line_end(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----")
+    found = written(tmp_path, "  ca: ca.pem\n")
+    assert found["/etc/apt/bedplate-access.pem"]["content"].endswith("-----END CERTIFICATE-----\n")

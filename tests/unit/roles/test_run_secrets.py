@@ -63,6 +63,11 @@ def test_a_name_that_is_nearly_a_known_one(tmp_path: Path, name: str, is_slip: b
     assert not is_slip or "Did you mean munge_key?" in found[0]
 
 
+def test_a_variable_that_is_no_map_is_one_mistake(tmp_path: Path) -> None:
+    (text,) = mistakes(tmp_path, ["node_os", "slurm"], ["x" * 40], section=ACCESS)
+    assert text.startswith("bedplate_secrets: is a list")
+
+
 def test_a_password_with_a_blank_is_refused(tmp_path: Path) -> None:
     assert mistakes(tmp_path, ["node_os"], {"mirror_password": "good\n"}, section=ACCESS) == []
     (text,) = mistakes(tmp_path, ["node_os"], {"mirror_password": "two words"}, section=ACCESS)
