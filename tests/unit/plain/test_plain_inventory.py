@@ -3,11 +3,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import host_cluster, plain_inventory
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import (
+    host_cluster,
+    plain_inventory,
+    run_cluster,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import (
     PlainInventoryError,
     from_data,
@@ -60,6 +65,36 @@ def test_groups_and_variables_make_the_cluster():
     assert len(cluster.profiles) == 1
 
 
+def test_true_and_a_domain_are_kept_as_a_cluster_file_has_them():
+    cluster = host_cluster(
+        "slurm",
+        variables(slurm_partitions={"train": {"nodes": "all", "default": True}}, node_os_domain="west.example.org"),
+        same,
+    )
+    assert cluster.partitions["train"].default is True
+    assert cluster.domain == "west.example.org"
+
+
+def test_slurm_counts_what_each_node_has():
+    own = {"bedplate_hardware": {"gpus": HARDWARE["gpus"]}}
+    lines = refused("slurm", variables(own=own))
+    assert lines
+    assert all(line.startswith("host gpu2: bedplate_hardware") for line in lines)
+    assert any("sockets" in line for line in lines)
+
+
+def test_the_cluster_of_a_run_is_that_of_a_controller():
+    """The check of variables runs on a host that is no machine, and has none of their variables."""
+    given = variables(slurm_version="25.05", bedplate_cluster="east")
+    run = {"groups": given["groups"], "hostvars": given["hostvars"]}
+    for one in run["hostvars"]:
+        run["hostvars"][one]["inventory_hostname"] = one
+    cluster = run_cluster(run, same)
+    assert cluster
+    assert (cluster.name, cluster.slurm.version) == ("east", "25.05")
+    assert run_cluster({**run, "groups": {"compute_nodes": ["gpu1"]}}, same) is None
+
+
 def test_it_is_the_same_on_every_host_and_as_data():
     given = [plain_inventory("slurm", variables(host), same) for host in ("ctl1", "gpu1", "gpu2")]
     assert given[0] == given[1] == given[2]
@@ -110,6 +145,12 @@ def test_a_gpu_role_reads_the_host_alone():
     assert (stack.os, stack.source, stack.driver) == ("debian-13", "debian", "550")
 
 
+def test_a_stated_address_is_one_for_each_role():
+    given = {**variables(gpu_driver_stack=STACK), "bedplate_address": "10.0.0.400"}
+    (line,) = refused("gpu_driver", given)
+    assert line.startswith("host gpu1: bedplate_address: '10.0.0.400'")
+
+
 def test_rdma_needs_an_address():
     given = {**variables(), "ansible_host": "gpu1.example.org"}
     assert refused("rdma", given) == [
@@ -147,6 +188,14 @@ def test_a_mistake_in_a_request_names_host_and_variable(name: str, value: Any, p
     )
 
 
+def test_a_template_is_rendered_before_it_is_judged():
+    given = variables(gpu_driver_stack=STACK, gpu_driver_version="{{ wanted }}")
+    cluster = host_cluster("gpu_driver", given, lambda value: "550.163.01" if value == "{{ wanted }}" else value)
+    stack = cluster.node("gpu1").profile.gpu_stack
+    assert stack
+    assert stack.driver == "550.163.01"
+
+
 def test_requests_without_gpus_are_refused():
     given = {**variables(gpu_driver_stack=STACK), "bedplate_hardware": {"sockets": 1}}
     (line,) = refused("gpu_driver", given)
@@ -179,6 +228,23 @@ gpu_stack: {os: debian-13, source: debian, driver: "550", dcgm: ""}
         drivers = [cluster.node(name).profile.gpu_stack.driver for name in ("gpu1", "gpu2")]  # type: ignore[union-attr]
         assert drivers == ["550.163.01", "550"]
 
+    def test_a_variable_leaves_all_other_keys_of_the_file(self, file: str, tmp_path: Any):
+        text = (tmp_path / "a.bedplate.yml").read_text().partition("gpu_stack:")[0]
+        keys = ("nvidia", "mirror")
+        for key in keys:
+            (tmp_path / f"{key}.asc").write_text("-----BEGIN PGP PUBLIC KEY BLOCK-----\n")
+        (tmp_path / "a.bedplate.yml").write_text(
+            f"{text}gpu_stack:\n  os: ubuntu-24.04\n  source: nvidia\n  driver: '580'\n  module: open\n  platform: pcie\n"
+            "  kernel: 6.8.0-60-generic\n  cuda: ['12.9']\n  keys: {nvidia: nvidia.asc}\n  urls: {nvidia: 'http://m/nvidia'}\n"
+            "  module_options: {NVreg_RestrictProfilingToAdminUsers: '0'}\n"
+            "  mirror: {url: 'http://m/gpu', key: mirror.asc}\n"
+        )
+        given = {"inventory_hostname": "gpu1", "bedplate_cluster_file": file}
+        before = host_cluster("cuda", given, same).node("gpu1").profile.gpu_stack
+        after = host_cluster("cuda", {**given, "cuda_versions": ["13.0"]}, same).node("gpu1").profile.gpu_stack
+        assert before
+        assert after == replace(before, cuda=("13.0",))
+
     def test_nothing_set_is_the_cluster_of_the_file(self, file: str):
         given = {"inventory_hostname": "gpu1", "bedplate_cluster_file": file}
         assert host_cluster("gpu_driver", given, same) is host_cluster("slurm", given, same)
@@ -193,4 +259,6 @@ gpu_stack: {os: debian-13, source: debian, driver: "550", dcgm: ""}
 def test_a_cluster_without_slurm_has_no_services():
     given = variables(gpu_driver_stack=STACK)
     inventory = plain_inventory("cuda", given, same)
-    assert plain_cluster(inventory).services.controllers == ()
+    cluster = plain_cluster(inventory)
+    assert cluster.services.controllers == ()
+    assert cluster.partitions == {}
