@@ -6,12 +6,13 @@ from __future__ import annotations
 import base64
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleError
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import ClusterSecrets
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import ClusterSecrets, secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.given_secrets import GivenSecrets
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError, SecretStore
 
@@ -223,3 +224,23 @@ def test_a_short_key_of_the_directory_is_a_mistake(tmp_path: Path) -> None:
 def test_no_repr_shows_a_value() -> None:
     found = given({"token": SHOWN})
     assert SHOWN not in repr(found) + repr(found.get("token"))
+
+
+@pytest.mark.parametrize(("value", "made"), [(None, True), (True, True), ("yes", True), (False, False), ("no", False)])
+def test_the_variable_says_whether_secrets_are_made(tmp_path: Path, value: Any, made: bool) -> None:
+    templar = SimpleNamespace(template=lambda value: value)
+    variables = {"bedplate_secrets_dir": str(tmp_path / "state"), "bedplate_secrets_make": value}
+    found = secrets_of(variables, templar, None)
+    assert (found.mistake("munge_key") == "") is made
+    with pytest.raises(SecretError, match="bedplate_secrets_make 'never'; allowed: true, false"):
+        secrets_of({**variables, "bedplate_secrets_make": "never"}, templar, None)
+
+
+def test_no_decrypted_copy_of_a_file_stays(tmp_path: Path) -> None:
+    plain = tmp_path / "decrypted"
+    plain.write_text(SHOWN)
+    (tmp_path / "token").write_text("$ANSIBLE_VAULT;1.1;AES256\n6162\n")
+    loader = SimpleNamespace(get_real_file=lambda _path: str(plain), cleanup_tmp_file=lambda path: Path(path).unlink())
+    variables = {"bedplate_secrets": {"token": {"file": str(tmp_path / "token")}}}
+    assert secrets_of(variables, SimpleNamespace(template=lambda value: value), loader).get("token") == SHOWN.encode()
+    assert not plain.exists()

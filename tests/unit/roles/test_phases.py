@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision import Step
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import part_file, parts_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import phases
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import ROLES as NAMES
 
 ROOT = Path(__file__).parents[3]
 TASK_TAGS = ["rdma", *phases.tags("rdma")]
@@ -86,6 +90,44 @@ def test_each_task_of_a_role_has_tags_of_phases(role: str) -> None:
             tags = task.get("tags", [])
             assert set(tags) <= set(phases.tags(role)), f"{path}: {task['name']}"
             assert tags or task["name"] in UNTAGGED, f"{path}: {task['name']}"
+
+
+@pytest.mark.parametrize(("role", "part"), [(role, part) for role in NAMES for part in parts_of(role)])
+def test_each_phase_of_a_part_has_its_tag(role: str, part: str) -> None:
+    """Else a run with that tag alone would deploy nothing of it, and say that all is well."""
+    name = part.removesuffix("_absent")
+    tasks = [
+        task
+        for path in sorted((ROOT / "roles" / role / "tasks").glob("*.yml"))
+        for task in _single(yaml.safe_load(path.read_text()))
+        if name in _listed((task.get("bedplate.cluster.part") or {}).get("name"))
+    ]
+    document = part_file(role, part)
+    keys = {"packages": ("packages", "sources", "repositories"), "files": ("files",), "services": ("units",)}
+    used = [phase for phase, ones in keys.items() if document.get("undivided") or any(one in document for one in ones)]
+    assert tasks
+    for task in tasks:
+        assert {f"{role}_{phase}" for phase in used} <= set(task["tags"]), task["name"]
+
+
+def test_parts_that_any_tag_deploys_whole() -> None:
+    """A driver without its files, or a plugin that Slurm loads and that is missing, would stop jobs."""
+    undivided = {(role, part) for role in NAMES for part in parts_of(role) if part_file(role, part).get("undivided")}
+    assert undivided == {("gpu_driver", "driver"), ("container_runtime", "pyxis"), ("container_runtime", "pyxis_build")}
+
+
+def _single(tasks: list[dict[str, Any]], tags: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+    """Yield each task with its tags, those of its block among them."""
+    for task in tasks:
+        own = (*tags, *task.get("tags", ()))
+        if "block" in task:
+            yield from _single([*task["block"], *task.get("rescue", ()), *task.get("always", ())], own)
+        else:
+            yield {**task, "tags": own}
+
+
+def _listed(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else [value]
 
 
 # Imports, whose files have the tags; verify reads only.

@@ -321,6 +321,17 @@ def test_without_a_cluster_file_all_hosts_are_judged_by_the_same_rules(tmp_path:
 
 
 @pytest.mark.playbooks
+def test_software_that_variables_request_is_judged_before_any_machine_is_touched(tmp_path: Path):
+    shutil.copytree(ROOT / "inventories/lab", tmp_path, dirs_exist_ok=True)
+    variables = tmp_path / "group_vars/rack_r1.yml"
+    variables.parent.mkdir(exist_ok=True)
+    variables.write_text('gpu_driver_version: "five"\n')
+    code, output = play("-i", tmp_path / "lab.bedplate.yml", "playbooks/validate.yml")
+    assert code == 2, output
+    assert "host gpu01 and 1 more: gpu_driver_version: " in " ".join(output.split())
+
+
+@pytest.mark.playbooks
 def test_what_a_cluster_file_says_is_refused_as_a_variable_wherever_it_is_set(tmp_path: Path):
     shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
     (tmp_path / "group_vars").mkdir()

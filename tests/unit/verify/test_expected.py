@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import digest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import ClusterSecrets
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.given_secrets import GivenSecrets
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.package_sources import none
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision import Decision
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decision import HostDecision
@@ -58,3 +61,29 @@ def test_the_mode_of_an_entry_is_the_one_that_deploy_sets(entry: dict[str, str],
     assert row["mode"] == mode
     # A secret that this control node does not have is compared by owner and mode alone.
     assert (row.get("sha256") is None) == ("secret" in entry or entry.get("state") == "directory")
+
+
+@pytest.mark.parametrize("entry", [{"content": "password @k@\n", "secrets": {"@k@": "token"}}, {"secret": "token"}])
+def test_a_secret_is_compared_where_this_control_node_has_it_and_is_never_made(
+    tmp_path: Path, entry: dict[str, object]
+) -> None:
+    """Also from a directory that others may read nothing is taken."""
+    directory = tmp_path / "secrets"
+    text = "password x\n" if "content" in entry else "x"
+
+    def expected_digest(has: bool = True) -> object:
+        given = GivenSecrets(None, lambda value: value, Path.read_bytes)
+        secrets = ClusterSecrets(given, lambda: directory) if has else None
+        return Contents(None, None, secrets).row("role", {"path": "/a", **entry})["sha256"]  # type: ignore[arg-type]
+
+    assert expected_digest(has=False) is None
+    assert expected_digest() is None
+    assert not directory.exists()
+    directory.mkdir(mode=0o700)
+    (directory / "token").write_text("x")
+    (directory / "token").chmod(0o400)
+    assert expected_digest() == digest(text.encode())
+    # Nothing is noted either: verify changes nothing.
+    assert [path.name for path in directory.iterdir()] == ["token"]
+    directory.chmod(0o755)
+    assert expected_digest() is None
