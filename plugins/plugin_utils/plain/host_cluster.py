@@ -25,9 +25,11 @@ FILE = "bedplate_cluster_file"
 HARDWARE = "bedplate_hardware"
 ADDRESS = "bedplate_address"
 PARTITIONS = "slurm_partitions"
+CLUSTER = "bedplate_cluster"
+DOMAIN = "bedplate_domain"
 CLUSTER_WIDE = (*(f"slurm_{key}" for key in SLURM), PARTITIONS)
 """Variables that a cluster file has in its sections `slurm` and `partitions`."""
-OF_FILE = (HARDWARE, *CLUSTER_WIDE)
+OF_FILE = (HARDWARE, DOMAIN, *CLUSTER_WIDE)
 """Variables that are refused beside a cluster file."""
 _WHOLE = ("slurm", "node_os", "opensm")
 # Roles that write the address of the host.
@@ -78,7 +80,7 @@ def _refuse_cluster_wide(cluster: Cluster, variables: Mapping[str, Any]) -> None
 
 def beside_file(name: str, cluster: Cluster) -> str:
     """Return the mistake of a variable of OF_FILE in an inventory with a cluster file."""
-    keys = {HARDWARE: "profiles", PARTITIONS: "partitions"}
+    keys = {HARDWARE: "profiles", DOMAIN: "domain", PARTITIONS: "partitions"}
     key = keys.get(name, name.replace("_", ".", 1))
     return f"{name}: this inventory has a cluster file. Set `{key}` of {cluster.path} instead."
 
@@ -90,7 +92,7 @@ def plain_inventory(role: str, variables: Mapping[str, Any], template: Template)
     """
     host = str(variables["inventory_hostname"])
     directory = str(variables.get("inventory_dir") or variables.get("playbook_dir") or "/")
-    name = str(template(variables.get("bedplate_cluster") or "cluster"))
+    name = str(template(variables.get(CLUSTER) or "cluster"))
     if role not in _WHOLE:
         own = _host(host, lambda key: template(variables.get(key)), needs_address=role in _NEED_ADDRESS)
         return PlainInventory(directory, name, {host: own}, [host])
@@ -110,7 +112,7 @@ def plain_inventory(role: str, variables: Mapping[str, Any], template: Template)
         services,
         {key: settings[f"slurm_{key}"] for key in SLURM},
         settings[PARTITIONS],
-        hostvars[host].get("node_os_domain"),
+        settings[DOMAIN],
     )
 
 
@@ -132,7 +134,8 @@ def _host(name: str, value: Callable[[str], Any], needs_address: bool) -> PlainH
 def _cluster_wide(names: list[str], hostvars: Mapping[str, Any]) -> dict[str, Any]:
     """Return the variables of the whole cluster. PlainInventoryError: hosts do not agree."""
     found, mistakes = {}, []
-    for variable in CLUSTER_WIDE:
+    # Also the name: machines of another name would have another directory of secrets, and so another munge key.
+    for variable in (CLUSTER, DOMAIN, *CLUSTER_WIDE):
         values = {name: _plain(hostvars[name].get(variable)) for name in names}
         first = values[names[0]]
         other = next((name for name, one in values.items() if one != first), None)

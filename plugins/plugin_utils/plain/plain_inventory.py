@@ -106,7 +106,7 @@ def plain_cluster(inventory: PlainInventory) -> Cluster:
 
 def _document(inventory: PlainInventory) -> tuple[dict[str, Any], dict[Path, str]]:
     """Return what a cluster file of this inventory would have, and the variable of each path."""
-    names: dict[Path, str] = {("cluster",): "bedplate_cluster", ("domain",): "node_os_domain"}
+    names: dict[Path, str] = {("cluster",): "bedplate_cluster", ("domain",): "bedplate_domain"}
     nodes = [name for name in inventory.hosts if name in set(inventory.nodes)]
     profiles, profile_of = _profiles(inventory, nodes, names)
     entries = []

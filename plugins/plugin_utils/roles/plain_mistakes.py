@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ..cluster import Cluster, Node
-from ..plain.host_cluster import ADDRESS, HARDWARE, host_cluster
+from ..plain.host_cluster import ADDRESS, DOMAIN, HARDWARE, host_cluster
 from ..plain.plain_inventory import NODES, SERVICES
 from ..plain.requested_stack import STACK, VARIABLES
 from .role_mistakes import AnsibleHost, grouped_by_variables
 
 REQUESTS = (STACK, *VARIABLES)
-PLAIN = (HARDWARE, ADDRESS)
+PLAIN = (HARDWARE, ADDRESS, DOMAIN)
 """Variables without a role's prefix, beside those of the roles."""
 
 

@@ -68,7 +68,7 @@ def test_groups_and_variables_make_the_cluster():
 def test_true_and_a_domain_are_kept_as_a_cluster_file_has_them():
     cluster = host_cluster(
         "slurm",
-        variables(slurm_partitions={"train": {"nodes": "all", "default": True}}, node_os_domain="west.example.org"),
+        variables(slurm_partitions={"train": {"nodes": "all", "default": True}}, bedplate_domain="west.example.org"),
         same,
     )
     assert cluster.partitions["train"].default is True
@@ -123,9 +123,13 @@ def test_an_address_of_two_hosts_is_refused():
     assert line.startswith("host gpu2: bedplate_address: 10.0.0.11 of gpu2 is gpu1's already")
 
 
-def test_hosts_agree_on_what_is_of_the_whole_cluster():
-    (line,) = refused("slurm", variables(own={"slurm_version": "25.05"}))
-    assert line == "slurm_version: host ctl1 and host gpu2 have different values. Set it for the group all."
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("slurm_version", "25.05"), ("bedplate_cluster", "east"), ("bedplate_domain", "east.example.org")],
+)
+def test_hosts_agree_on_what_is_of_the_whole_cluster(name: str, value: str):
+    (line,) = refused("slurm", variables(own={name: value}))
+    assert line == f"{name}: host ctl1 and host gpu2 have different values. Set it for the group all."
 
 
 def test_a_host_in_no_group_is_refused():
@@ -249,7 +253,9 @@ gpu_stack: {os: debian-13, source: debian, driver: "550", dcgm: ""}
         given = {"inventory_hostname": "gpu1", "bedplate_cluster_file": file}
         assert host_cluster("gpu_driver", given, same) is host_cluster("slurm", given, same)
 
-    @pytest.mark.parametrize("name", ["bedplate_hardware", "slurm_version", "slurm_partitions", "slurm_options"])
+    @pytest.mark.parametrize(
+        "name", ["bedplate_hardware", "bedplate_domain", "slurm_version", "slurm_partitions", "slurm_options"]
+    )
     def test_what_the_file_says_is_refused_as_a_variable(self, file: str, name: str):
         given = {"inventory_hostname": "gpu1", "bedplate_cluster_file": file, name: {"a": 1}}
         (line,) = refused("slurm", given)
