@@ -13,6 +13,7 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from .given_secrets import VARIABLE, GivenSecrets
 from .secrets import SecretError, SecretStore, directory_of, plain_text, size_mistake
 
+DIRECTORY = "bedplate_secrets_dir"
 MAKE = "bedplate_secrets_make"
 REPLACE = "bedplate_new_secrets"
 
@@ -115,8 +116,8 @@ def secrets_of(variables: Mapping[str, Any], templar: Any, loader: Any, director
             loader.cleanup_tmp_file(real)
 
     def where() -> Path:
-        named = {name: templar.template(variables.get(name)) for name in ("bedplate_secrets_dir", "bedplate_cluster")}
-        return directory_of({**named, **({"bedplate_secrets_dir": directory} if directory else {})})
+        named = {name: templar.template(variables.get(name)) for name in (DIRECTORY, "bedplate_cluster")}
+        return directory_of({**named, **({DIRECTORY: directory} if directory else {})})
 
     file = templar.template(variables.get("bedplate_cluster_file")) if VARIABLE in variables else ""
     base = str(Path(file).resolve().parent) if file else ""

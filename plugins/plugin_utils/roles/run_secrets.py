@@ -9,13 +9,13 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import nearest
 
 from ..cluster import Cluster
-from ..common.cluster_secrets import MAKE, REPLACE, ClusterSecrets
+from ..common.cluster_secrets import DIRECTORY, MAKE, REPLACE, ClusterSecrets
 from ..common.given_secrets import VARIABLE
 from ..common.secrets import MIRROR_KEY
 from ..parts.part_files import part_file, parts_of
 from .role_mistakes import ROLES
 
-VARIABLES = (VARIABLE, MAKE, REPLACE)
+VARIABLES = (VARIABLE, DIRECTORY, MAKE, REPLACE)
 """Variables that hold for all hosts of a run: two values of them would give a cluster two keys."""
 # So near to a known name that it must be a slip: munge_keys, but not api_key.
 _SLIP = 0.85

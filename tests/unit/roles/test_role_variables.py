@@ -298,7 +298,9 @@ def test_without_a_cluster_file_all_hosts_are_judged_by_the_same_rules(tmp_path:
     (tmp_path / "hosts.yml").write_text(PLAIN)
     variables = tmp_path / "group_vars/compute_nodes.yml"
     variables.parent.mkdir()
-    variables.write_text("bedplate_hardware: {sockets: 2, gpus: {model: h100, count: 1}}\n")
+    variables.write_text(
+        "bedplate_hardware: {sockets: 2, gpus: {model: h100, count: 1}}\nbedplate_domain: west.example.org\n"
+    )
     assert play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml")[0] == 0
     variables.write_text(
         "bedplate_hardware: {sokets: 2}\nnode_tuning_isolated_cpus: 4-x\nrdma_extra_files: [{path: etc/x, content: y}]\n"
@@ -318,6 +320,33 @@ def test_without_a_cluster_file_all_hosts_are_judged_by_the_same_rules(tmp_path:
         "host gpu2: bedplate_address: '10.0.0.400'",
     ):
         assert line in said
+
+
+@pytest.mark.playbooks
+def test_without_a_cluster_file_slurm_is_judged_as_a_whole(tmp_path: Path):
+    (tmp_path / "hosts.yml").write_text(f"{PLAIN}slurm_controllers: {{hosts: {{ctl1: {{ansible_host: 10.0.0.10}}}}}}\n")
+    variables = tmp_path / "group_vars/all.yml"
+    variables.parent.mkdir()
+    hardware = "bedplate_hardware: {sockets: 1, cores_per_socket: 2, memory_mib: 1024}\n"
+    variables.write_text(hardware)
+    assert play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml")[0] == 0
+    variables.write_text(f"{hardware}slurm_options: {{SlurmctldTimout: 3}}\nbedplate_secrets: {{munge_key: short}}\n")
+    code, output = play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml")
+    assert code == 2, output
+    assert "slurm_options.SlurmctldTimout: " in output
+    variables.write_text(f"{hardware}bedplate_secrets: {{munge_key: short}}\n")
+    code, output = play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml")
+    assert code == 2, output
+    assert "bedplate_secrets.munge_key: has 5 bytes" in output
+
+
+@pytest.mark.playbooks
+def test_certificates_that_cannot_be_written_stop_a_run_before_any_machine_is_touched(tmp_path: Path):
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    (tmp_path / "lab.bedplate.yml").write_text(f"{text}package_access: {{ca: gone.pem}}\n")
+    code, output = play("-i", tmp_path / "lab.bedplate.yml", "playbooks/validate.yml")
+    assert code == 2, output
+    assert f"package_access.ca: {tmp_path}/gone.pem: " in output
 
 
 @pytest.mark.playbooks
@@ -365,7 +394,8 @@ def test_a_secret_that_only_one_group_needs_is_missed_before_any_machine_is_touc
     (tmp_path / "secrets/site_token").chmod(0o600)
     (tmp_path / "secrets/site_token").write_text("x")
     assert play("-i", tmp_path, "playbooks/validate.yml", *wanted)[0] == 0
-    (tmp_path / "group_vars/rack_r1.yml").write_text("bedplate_secrets_make: true\n")
+    (tmp_path / "group_vars/rack_r1.yml").write_text("bedplate_secrets_make: true\nbedplate_secrets_dir: /other\n")
     code, output = play("-i", tmp_path, "playbooks/validate.yml", *wanted)
     assert code == 2, output
-    assert "group rack_r1: bedplate_secrets_make: holds for all machines" in " ".join(output.split())
+    for name in ("bedplate_secrets_make", "bedplate_secrets_dir"):
+        assert f"group rack_r1: {name}: holds for all machines" in " ".join(output.split())
