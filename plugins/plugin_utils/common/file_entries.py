@@ -42,12 +42,14 @@ def is_sensitive(entry: Mapping[str, Any]) -> bool:
 
 def text_with_secrets(entry: Mapping[str, Any], secret: Callable[[str], str] | None) -> str:
     """Return the content of an entry with the secrets that its `secrets` names in place of their marks."""
-    text = str(entry["content"])
-    for mark, name in (entry.get("secrets") or {}).items():
-        if secret is None:
-            raise AssertionError("an entry with secrets has a reader of secrets")
-        text = text.replace(str(mark), secret(str(name)))
-    return text
+    names = {str(mark): str(name) for mark, name in (entry.get("secrets") or {}).items()}
+    if not names:
+        return str(entry["content"])
+    if secret is None:
+        raise AssertionError("an entry with secrets has a reader of secrets")
+    values = {mark: secret(name) for mark, name in names.items()}
+    # In one pass: a secret may have the text of another mark.
+    return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], str(entry["content"]))
 
 
 def notify_of(entry: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import is_sensitive, mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entries import (
+    is_sensitive,
+    mistakes,
+    text_with_secrets,
+)
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
@@ -123,6 +127,15 @@ def test_files_is_a_list(files):
 def test_a_secret_is_kept_from_all_others(entry: dict[str, Any], said: str):
     (found,) = mistakes("demo", [entry], [])
     assert said in found
+
+
+def test_each_mark_becomes_its_secret_and_no_secret_is_changed():
+    """A secret may look like another mark, or like a reference of a regular expression."""
+    entry = {"content": "a @one@ b @two@ @one@ @three@\n", "secrets": {"@one@": "first", "@two@": "second"}}
+    values = {"first": r"x@two@\1", "second": "y@one@"}
+    text = text_with_secrets(entry, values.__getitem__)
+    assert text == "a x@two@\\1 b y@one@ x@two@\\1 @three@\n"
+    assert text_with_secrets({"content": "@one@"}, None) == "@one@"
 
 
 def test_a_content_with_secrets_is_hidden():
