@@ -78,6 +78,19 @@ def test_variables_are_checked_once(printed: Mapping[tuple[str, int], str], call
 
 
 @pytest.mark.parametrize(
+    ("recap", "unchanged"),
+    [
+        ("localhost : ok=1 changed=0\ngpu01 : ok=9 changed=0\n", True),
+        ("localhost : ok=1 changed=0\ngpu01 : ok=9 changed=1\n", False),
+        ("localhost : ok=1 changed=10\n", False),
+        ("\n", False),
+    ],
+)
+def test_a_run_that_changes_one_node_is_no_run_without_a_change(recap: str, unchanged: bool) -> None:
+    assert site.is_unchanged(recap) is unchanged
+
+
+@pytest.mark.parametrize(
     ("text", "found"),
     [
         ("PLAY [a] ***\n\nTASK [b] ***\nok: [n1]\n", []),
