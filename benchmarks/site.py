@@ -168,7 +168,7 @@ def play(folder: Path, playbook: str, count: int, more: Mapping[str, str] | None
 
 
 def is_unchanged(recap: str) -> bool:
-    """Return whether a recap has hosts, and none of them was changed."""
+    """Return whether a recap has hosts, each without a change."""
     numbers = re.findall(r" changed=(\d+)", recap)
     return bool(numbers) and set(numbers) == {"0"}
 

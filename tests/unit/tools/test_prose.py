@@ -124,3 +124,17 @@ def test_a_mistake_ends_with_status_1_and_is_counted_by_folder(root: Path, capsy
 def test_every_place_exists():
     for place in (place for kind in rules().places.values() for place in kind):
         assert list(prose.files([place])), place
+
+
+def test_comments_of_defaults_are_sentences_and_others_are_not(root: Path):
+    text = "---\n# The node is told it.\nrole_x: 1\n"
+    assert found(write(root / "roles/role/defaults/main.yml", text)) == [("message", 2, "# The node is told it.")]
+    assert found(write(root / "roles/role/vars/main.yml", text)) == []
+
+
+def test_without_arguments_all_places_are_checked(monkeypatch: pytest.MonkeyPatch):
+    seen: list[str] = []
+    monkeypatch.setattr(prose, "check", lambda places: seen.extend(places) or [])
+    assert prose.main([]) == 0
+    assert seen == [place for places in rules().places.values() for place in places]
+    assert len(rules().places) > 1
