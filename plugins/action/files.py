@@ -34,7 +34,8 @@ class Arguments(dict[str, Any]):
     """Arguments of the module; with ANSIBLE_DEBUG Ansible prints them as they are, no_log or not."""
 
     def __repr__(self) -> str:
-        return repr({**self, "payload": "not shown"})
+        hidden = {key: "not shown" for key in self if key.endswith("payload")}
+        return repr({**self, **hidden})
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]

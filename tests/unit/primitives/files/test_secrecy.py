@@ -53,12 +53,24 @@ class Site:
             "state_directory": f"{self.base}/state",
             "files": [{"path": f"{self.node}/{name}", **entry} for name, entry in files.items()],
         }
+        if self.plugin == "bedplate.cluster.deploy":
+            source = {
+                "path": f"{self.node}/source",
+                "content": "password @mark@\n",
+                "secrets": {"@mark@": "source_secret"},
+            }
+            arguments["sources"] = [source]
         play = {"hosts": "all", "gather_facts": False, "tasks": [{self.plugin: arguments}]}
         variables = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
             "bedplate_secrets_dir": f"{self.base}/secrets",
         }
+        (self.base / "secrets").mkdir(mode=0o700, exist_ok=True)
+        password = self.base / "secrets/source_secret"
+        if not password.exists():
+            password.touch(0o600)
+            password.write_text(f"{SECRET} of a source")
         self.write("hosts.yml", yaml.safe_dump({"all": {"vars": variables, "hosts": {"n0": {}}}}))
         self.write("play.yml", yaml.safe_dump([play]))
 
