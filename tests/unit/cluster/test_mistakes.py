@@ -210,3 +210,36 @@ def test_a_name_with_capitals_is_told_where_it_is_written(bench, accounts, where
 )
 def test_one_hash_plugin_in_both_files(bench, edits):
     bench.load(*edits)
+
+
+_STACK = "gpu_stack: {os: debian-13, source: debian, driver: '550', "
+
+
+@pytest.mark.parametrize(
+    ("section", "shown"),
+    [
+        (_STACK + "mirror: {url: 'user:s3cret@host/path', key: a.asc}}", "'...@host/path'"),
+        (_STACK + "mirror: {url: 'token-s3cret@host/path', key: a.asc}}", "'...@host/path'"),
+        (_STACK + "urls: {debian: 'ftp://user:se/s3cret@host/path'}}", "'...@host/path'"),
+        (_STACK + 'urls: {debian: "http://us\'s3cret:a b@host/path"}}', "...@host/path"),
+        ("package_access: {proxy: 'user:a s3cret@host:3128'}", "'...@host:3128'"),
+        ("package_access: {proxy: ['http://user:s3cret@host']}", "a list"),
+        ("package_access: {logins: [{url: http://m, user: a, password: 'My-s3cret'}]}", "'...'"),
+        ("package_access: {no_proxy: 'user:s3cret@host'}", "'...@host'"),
+        ("package_access: {'http://user:s3cret@host': a}", "'...@host'"),
+    ],
+)
+def test_a_message_shows_no_password(bench, section, shown):
+    text = str(bench.error(("profiles:\n", f"{section}\nprofiles:\n")))
+    assert shown in text
+    assert "s3cret" not in text
+
+
+def test_a_user_is_shown_where_no_password_can_be(bench):
+    assert "'alice@example'" in str(bench.error(("      gpu02:", "      alice@example:")))
+
+
+def test_a_section_without_a_value_is_one_mistake(bench):
+    text = bench.text()
+    error = bench.error_of(text[: text.index("racks:\n")] + "racks:\n" + text[text.index("\nhosts:\n") :])
+    assert wheres(error).count("racks") == 1

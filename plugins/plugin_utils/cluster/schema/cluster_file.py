@@ -254,10 +254,15 @@ _SLURM = {
     ),
 }
 
+# Messages show no user and no password of an address.
+_LOGIN = ".*(?=@)"
 _LINE: dict[str, Any] = {"pattern": r"[^\s\"#;]+", "allowed": "Allowed: text without blanks, quotes, # and ;."}
 _SERVER_LOGIN = {
     "url": Field(
-        "Address of the server or of a part of it, such as https://mirror.example.org/gpu.", required=True, **_LINE
+        "Address of the server or of a part of it, such as https://mirror.example.org/gpu.",
+        required=True,
+        hides=_LOGIN,
+        **_LINE,
     ),
     "user": Field("User name.", required=True, **_LINE),
     "password": Field(
@@ -265,11 +270,12 @@ _SERVER_LOGIN = {
         required=True,
         pattern="[a-z0-9_]{1,100}",
         allowed="Allowed: the name of a secret, of a-z, 0-9 and _. The password itself belongs into `bedplate_secrets`.",
+        hides=".+",
     ),
 }
 
 _PACKAGE_ACCESS = {
-    "proxy": Field("Proxy for HTTP and HTTPS, such as http://proxy.example.org:3128.", **_LINE),
+    "proxy": Field("Proxy for HTTP and HTTPS, such as http://proxy.example.org:3128.", hides=_LOGIN, **_LINE),
     "no_proxy": Field(
         "Hosts that machines reach without the proxy, each a name or an address.",
         "list",

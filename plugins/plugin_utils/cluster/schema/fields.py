@@ -21,8 +21,28 @@ Path = tuple[str | int | None, ...]
 _LONG = re.compile(r"[^\s,]{121,}")
 
 
+# A value in quotes, or a word, with a colon before an @: user:password@server, http://token@server.
+_LOGIN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]*@""")
+_QUOTES = "'\""
+HIDDEN = "..."
+
+
 def _cut(found: re.Match[str]) -> str:
     return f"{found[0][:40]}... ({len(found[0])} characters)"
+
+
+def _without_login(found: re.Match[str]) -> str:
+    login, _at, server = found[0].rpartition("@")
+    return f"{login[0] if login[0] in _QUOTES else ''}{HIDDEN}@{server}" if ":" in login else found[0]
+
+
+def shown_text(text: str) -> str:
+    """Return a text as messages show it: in one line, without logins in addresses, and without values that nobody reads to their end.
+
+    >>> shown_text("'user:secret@server/x' is not allowed.")
+    "'...@server/x' is not allowed."
+    """
+    return _LONG.sub(_cut, _LOGIN.sub(_without_login, text.replace("\n", "\\n")))
 
 
 @dataclass(frozen=True)
@@ -47,8 +67,7 @@ class Mistakes:
         while path and path not in self.lines:
             path = path[:-1]
         # A key or value with a line break must not look like a mistake more.
-        where, message = (_LONG.sub(_cut, text.replace("\n", "\\n")) for text in (self.place(path), message))
-        mistake = Mistake(self.lines.get(path, 1), where, message)
+        mistake = Mistake(self.lines.get(path, 1), shown_text(self.place(path)), shown_text(message))
         if mistake not in self.found:
             self.found.append(mistake)
 
@@ -91,6 +110,8 @@ class Field:
     allowed: str = ""
     # Whether messages show a number as people write it: 0x7fff.
     hexadecimal: bool = False
+    # What messages leave out of a value, as a pattern: a password, or all before an @.
+    hides: str = ""
     # For type "section": its keys. For "map" and "list": what each value is.
     fields: Mapping[str, Field] = field(default_factory=dict)
     item: Field | None = None
@@ -102,6 +123,14 @@ class Field:
     def shown(self, number: int) -> str:
         """Return a number as it is written in the file."""
         return f"0x{number:04x}" if self.hexadecimal and number >= 0 else str(number)
+
+    def written(self, value: Any) -> str:
+        """Return a value as messages write it; of a list or a mapping only what it is, since it may hold a password."""
+        if isinstance(value, list | dict):
+            return "a list" if isinstance(value, list) else "a mapping"
+        if self.hides:
+            value = re.sub(self.hides, HIDDEN, str(value), count=1, flags=re.DOTALL)
+        return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, date) else repr(value)
 
 
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
@@ -126,6 +155,7 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
 
     A value of the wrong shape is returned as None, or empty: what builds on the result only has to look for that.
     """
+    given = value
     if value is None:
         if rule.required:
             mistakes.add(path, f"has no value: {rule.description}")
@@ -142,9 +172,9 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
     types, name = _TYPES[rule.type]
     if not isinstance(value, types) or (rule.type == "int" and isinstance(value, bool)):
         quoted = " Put quotes around it." if rule.type == "str" and isinstance(value, int | float | date) else ""
-        mistakes.add(path, f"{_written(value)} is not {name}.{quoted}")
+        mistakes.add(path, f"{rule.written(value)} is not {name}.{quoted}")
         return _nothing(rule)
-    if rule.required and value in ([], {}) and rule.type != "section":
+    if rule.required and given is not None and value in ([], {}) and rule.type != "section":
         mistakes.add(path, f"is empty: {rule.description}")
     shape: Any = value
     if rule.type == "section":
@@ -154,11 +184,6 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
     if rule.type == "list" and rule.item:
         return [_element(item, rule.item, (*path, number), mistakes) for number, item in enumerate(shape)]
     return value if _scalar(value, rule, path, mistakes) else None
-
-
-def _written(value: Any) -> str:
-    """Return a value as YAML has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, date) else repr(value)
 
 
 def _nothing(rule: Field) -> Any:
@@ -227,7 +252,7 @@ def _ranges(value: Any, path: Path, mistakes: Mistakes) -> str | None:
 def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> bool:
     if rule.choices and value not in rule.choices:
         hint = did_you_mean(str(value), rule.choices)
-        mistakes.add(path, f"{value!r} is not allowed.{hint} Allowed: {', '.join(rule.choices)}.")
+        mistakes.add(path, f"{rule.written(value)} is not allowed.{hint} Allowed: {', '.join(rule.choices)}.")
     elif rule.minimum is not None and value < rule.minimum:
         mistakes.add(path, f"{rule.shown(value)} is too small. The least is {rule.shown(rule.minimum)}.")
     elif rule.maximum is not None and value > rule.maximum:
@@ -236,7 +261,7 @@ def _scalar(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> bool:
     elif rule.pattern and not re.fullmatch(rule.pattern, value):
         small = str(value).lower()
         hint = did_you_mean(value, [small], fold=True) if small != value and re.fullmatch(rule.pattern, small) else ""
-        mistakes.add(path, f"{value!r} is not allowed.{hint} {rule.allowed}")
+        mistakes.add(path, f"{rule.written(value)} is not allowed.{hint} {rule.allowed}")
     else:
         return True
     return False

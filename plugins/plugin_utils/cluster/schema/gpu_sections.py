@@ -54,6 +54,7 @@ _KEY = "armored public key (PGP), a path beside the cluster file or an absolute 
 _URL: dict[str, Any] = {
     "pattern": r"(https?|file)://\S+",
     "allowed": "Allowed: an address with http, https or file.",
+    "hides": ".*(?=@)",
 }
 
 _MIRROR = {
