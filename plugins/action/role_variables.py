@@ -130,8 +130,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             mistakes += self._of_cluster(cluster, variables)
             if told := notices(cluster):
                 result["warnings"] = told
-        if cluster is not None:
-            mistakes += self._secrets(inventory, cluster, places)
+        mistakes += self._secrets(inventory, cluster, places)
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
@@ -168,23 +167,26 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         found = plain_mistakes.mistakes(inventory.hosts.values(), places, cluster, variables, plain)
         return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
 
-    def _secrets(self, inventory: Any, cluster: Cluster, places: Mapping[str, list[str]]) -> list[str]:
+    def _secrets(self, inventory: Any, cluster: Cluster | None, places: Mapping[str, list[str]]) -> list[str]:
         """Return mistakes in the secrets of this run, as a machine of the cluster has them: localhost has no inventory_dir."""
-        machines = [inventory.hosts[name] for name in cluster.machines if name in inventory.hosts]
+        names = inventory.hosts if cluster is None else cluster.machines
+        machines = [inventory.hosts[name] for name in names if name in inventory.hosts]
         if not machines:
             return []
         manager = self._task.get_variable_manager()
         variables = manager.get_vars(host=machines[0], include_hostvars=False)
-        entries = []
+        entries: dict[str, list[Any]] = {}
         deciding = {place for name, where in places.items() if name.endswith(_EXTRA_FILES) for place in where}
         for members in role_mistakes.grouped_by_variables(machines, deciding) if deciding else ():
             own = manager.get_vars(host=members[0], include_hostvars=False)
             for name in (name for name in own if name.endswith(_EXTRA_FILES)):
                 with suppress(AnsibleError):
-                    entries += list(Templar(self._loader, own).template(own[name]) or ())
+                    found = Templar(self._loader, own).template(own[name])
+                    if isinstance(found, list):
+                        entries.setdefault(name.removesuffix(_EXTRA_FILES), []).extend(found)
         try:
-            found = secrets_of(variables, Templar(self._loader, variables), self._loader)
-            return run_secrets.mistakes(found, cluster, self._task.args.get("secrets") or (), entries)
+            secrets = secrets_of(variables, Templar(self._loader, variables), self._loader)
+            return run_secrets.mistakes(secrets, cluster, self._task.args.get("secrets") or (), entries)
         except SecretError as error:
             return [str(error)]
 

@@ -35,15 +35,22 @@ def of_role(role: str) -> list[str]:
 
 
 def mistakes(
-    secrets: ClusterSecrets, cluster: Cluster, roles: Collection[str], extra_files: Iterable[Any] = ()
+    secrets: ClusterSecrets,
+    cluster: Cluster | None,
+    roles: Collection[str],
+    extra_files: Mapping[str, Iterable[Any]] | None = None,
 ) -> list[str]:
-    """Return the mistakes of the given secrets, and of the secrets that these roles need."""
-    own = list(_names(extra_files))
-    foreign = cluster.package_access.secrets if cluster.package_access else ()
+    """Return the mistakes of the given secrets, and of the secrets that these roles need.
+
+    `cluster` is None without a cluster file and without Slurm. `extra_files`: role -> entries of its `<role>_extra_files`.
+    """
+    own = {role: list(_names(entries)) for role, entries in (extra_files or {}).items()}
+    foreign = cluster.package_access.secrets if cluster and cluster.package_access else ()
     found = secrets.given.mistakes()
     if found and not isinstance(secrets.given.variable, Mapping):
         return found
-    known = [*dict.fromkeys([*(name for role in ROLES for name in of_role(role)), *own, *foreign, MIRROR_KEY])]
+    of_roles = [name for role in ROLES for name in (*of_role(role), *own.get(role, ()))]
+    known = [*dict.fromkeys([*of_roles, *foreign, MIRROR_KEY])]
     given = secrets.given.names()
     for name in given:
         slip = nearest(name, known, cutoff=_SLIP) if name not in known else ""
@@ -51,7 +58,7 @@ def mistakes(
             found.append(
                 f"{VARIABLE}.{name}: nothing uses this secret. Did you mean {slip}? Secrets: {', '.join(known)}"
             )
-    needed = [name for role in roles for name in of_role(role)] + (own if roles else [])
+    needed = [name for role in roles for name in (*of_role(role), *own.get(role, ()))]
     found += [text for name in dict.fromkeys(needed) if name not in given and (text := secrets.mistake(name))]
     if "node_os" in roles:
         found += [text for name in foreign if name not in given and (text := secrets.mistake(name, foreign=True))]

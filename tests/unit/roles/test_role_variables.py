@@ -399,3 +399,21 @@ def test_a_secret_that_only_one_group_needs_is_missed_before_any_machine_is_touc
     assert code == 2, output
     for name in ("bedplate_secrets_make", "bedplate_secrets_dir"):
         assert f"group rack_r1: {name}: holds for all machines" in " ".join(output.split())
+
+
+@pytest.mark.playbooks
+def test_a_secret_of_a_sites_own_file_is_missed_before_any_machine_is_touched_without_slurm_too(tmp_path: Path):
+    (tmp_path / "hosts.yml").write_text("compute_nodes: {hosts: {gpu1: {ansible_host: 10.0.0.1}}}\n")
+    (tmp_path / "group_vars").mkdir()
+    own = f"bedplate_secrets_dir: {tmp_path}/secrets\nbedplate_secrets_make: false\n"
+    (tmp_path / "group_vars/all.yml").write_text(
+        f"{own}rdma_extra_files: [{{path: /etc/token, secret: site_token}}]\ncuda_extra_files: 5\n"
+    )
+    code, output = play("-i", tmp_path / "hosts.yml", "playbooks/rdma.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "secret site_token: not found" in said
+    assert "cuda_extra_files" in said
+    (tmp_path / "group_vars/all.yml").write_text(f"{own}rdma_extra_files: [{{path: /etc/token, secret: site_token}}]\n")
+    others = ("-e", '{"__validate_secrets": ["cuda"]}')
+    assert play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml", *others)[0] == 0

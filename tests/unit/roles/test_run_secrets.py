@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import ClusterSecrets
@@ -30,7 +32,7 @@ def mistakes(
     file.write_text(BASE + section)
     given = GivenSecrets(values, lambda value: value, Path.read_bytes)
     found = ClusterSecrets(given, lambda: folder / "secrets", make)
-    return run_secrets.mistakes(found, load(str(file)), roles, entries)
+    return run_secrets.mistakes(found, load(str(file)), roles, {"rdma": entries})
 
 
 def test_slurm_needs_two_keys() -> None:
@@ -38,7 +40,7 @@ def test_slurm_needs_two_keys() -> None:
 
 
 def test_all_that_is_missing_is_named_at_once(tmp_path: Path) -> None:
-    found = mistakes(tmp_path, ["node_os", "slurm"], section=ACCESS, entries=(ENTRY,))
+    found = mistakes(tmp_path, ["node_os", "rdma", "slurm"], section=ACCESS, entries=(ENTRY,))
     assert sorted(text.split(":")[0] for text in found) == [
         "secret jwt_key", "secret mirror_password", "secret munge_key", "secret site_token",
     ]  # fmt: skip
@@ -52,6 +54,11 @@ def test_what_can_be_made_is_no_mistake_but_a_foreign_password_is(tmp_path: Path
 
 def test_a_run_without_the_roles_needs_none(tmp_path: Path) -> None:
     assert mistakes(tmp_path, [], section=ACCESS, entries=(ENTRY,)) == []
+
+
+def test_a_run_needs_the_secrets_of_its_own_roles(tmp_path: Path) -> None:
+    assert [text.split(":")[0] for text in mistakes(tmp_path, ["rdma"], entries=(ENTRY,))] == ["secret site_token"]
+    assert mistakes(tmp_path, ["cuda"], entries=(ENTRY,)) == []
 
 
 @pytest.mark.parametrize(
@@ -83,3 +90,26 @@ def test_a_secret_of_the_directory_is_read(tmp_path: Path) -> None:
     (tmp_path / "secrets/jwt_key").chmod(0o444)
     (text,) = mistakes(tmp_path, ["slurm"])
     assert "jwt_key is open to others" in text
+
+
+PLAYBOOKS = Path(__file__).parents[3] / "playbooks"
+ROLES_WITH_SITE_FILES = {
+    path.parts[-3]
+    for path in (PLAYBOOKS.parent / "roles").glob("*/parts/*.yml")
+    if "\nsite_files: true" in path.read_text()
+}
+
+
+def imported(path: Path) -> list[dict[str, Any]]:
+    """Return the plays that a playbook imports, and what it imports them with."""
+    return [play for play in yaml.safe_load(path.read_text()) if "ansible.builtin.import_playbook" in play]
+
+
+@pytest.mark.parametrize("name", ["site", "os", "tuning", "rdma", "interconnect", "gpu", "scheduler"])
+def test_a_playbook_checks_the_secrets_of_every_role_whose_site_files_it_writes(name: str) -> None:
+    first, *phases = imported(PLAYBOOKS / f"{name}.yml")
+    texts = [(PLAYBOOKS / phase["ansible.builtin.import_playbook"]).read_text() for phase in phases]
+    deployed = {role for text in texts for role in re.findall(r"__role: (\w+)", text)}
+    if name == "scheduler":
+        deployed.discard("container_runtime")  # pyxis alone, which has no files of the site
+    assert set(first["vars"]["__validate_secrets"]) == deployed & ROLES_WITH_SITE_FILES
