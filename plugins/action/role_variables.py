@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleError, AnsibleFileNotFound, AnsibleTemplateSyntaxError, AnsibleUndefinedVariable
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.template import Templar
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import key_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
@@ -23,6 +25,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.package_a
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import (
     NOT_AS_TEXT,
+    ROLES,
     has_template,
     hosts_to_read,
     message,
@@ -51,6 +54,9 @@ _NO_FILE = (
     "its mistakes. In ansible.cfg, [inventory] any_unparsed_is_failed = true ends the command there"
 )
 _EXTRA_FILES = "_extra_files"
+_UNDEFINED = re.compile(r"'(\w+)' is undefined")
+# Variables that a host has only while its tasks run.
+_LATER = ("ansible_", "hostvars", "values", "item")
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -114,7 +120,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             mistakes.append(f"{summary(found)}: {name} {renamed[name].message(new_is_set=is_set)}")
         mistakes += [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
-        mistakes += self._choices(inventory, places, templated, specified)
+        found, undefined = self._choices(inventory, places, templated, specified)
+        mistakes += found
+        if undefined:
+            result["warnings"] = undefined
         mistakes += serial_mistakes(extra)
         cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
         if cluster is not None and of_file:
@@ -129,7 +138,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         else:
             mistakes += self._of_cluster(cluster, variables)
             if told := notices(cluster):
-                result["warnings"] = told
+                result["warnings"] = [*result.get("warnings", ()), *told]
         mistakes += self._secrets(inventory, cluster, places)
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
@@ -196,26 +205,68 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         places: Mapping[str, list[str]],
         templated: set[str],
         specified: Mapping[str, Mapping[str, Any]],
-    ) -> list[str]:
-        """Return what of the machines' variables cannot be, together. An inventory without a cluster file may lack the group bedplate."""
+    ) -> tuple[list[str], list[str]]:
+        """Return mistakes in the machines' variables, and warnings of variables that only a later play may define.
+
+        An inventory without a cluster file may lack the group bedplate.
+        """
         manager = self._task.get_variable_manager()
+        roles_of_run = self._task.args.get("secrets") or ()
+        fails: dict[str, list[str]] = {}
+        may_fail: dict[str, list[str]] = {}
 
         def values(host: Any, role: str) -> Mapping[str, Any] | None:
             variables = manager.get_vars(host=host, include_hostvars=False)
-            given = {name: variables[name] for name in specified[role] if name in variables}
-            try:
-                given = {key: Templar(self._loader, variables).template(one) for key, one in given.items()}
-            except AnsibleError:
-                return None  # it needs what only the hosts themselves have
-            result = ArgumentSpecValidator(specified[role]).validate(given)
-            if result.error_messages:
+            given, is_known = {}, True
+            for key in (key for key in specified[role] if key in variables):
+                try:
+                    given[key] = Templar(self._loader, variables).template(variables[key])
+                except AnsibleError as error:
+                    is_known = False  # it may need what only the hosts themselves have
+                    text = self._undefined(error, variables) if role_mistakes.runs_on(host, role) else ""
+                    if text:
+                        undefined = fails if role in roles_of_run else may_fail
+                        undefined.setdefault(f"{key}: {text}", []).append(f"host {host.name}")
+            result = ArgumentSpecValidator(specified[role]).validate(given) if is_known else None
+            if result is None or result.error_messages:
                 return None  # which is told already
             return {name.removeprefix(f"{role}_"): value for name, value in result.validated_parameters.items()}
 
         group = inventory.groups.get("bedplate")
         machines = group.get_hosts() if group else list(inventory.hosts.values())
-        found = role_mistakes.mistakes(machines, places, templated, values)
-        return [f"{summary(hosts)}: {text}" for text, hosts in found.items()]
+        found = role_mistakes.mistakes(machines, places, templated, values, self._site_file)
+        mistakes, warnings = (
+            [f"{summary(hosts)}: {text}" for text, hosts in texts.items()] for texts in ({**fails, **found}, may_fail)
+        )
+        return mistakes, warnings
+
+    def _undefined(self, error: AnsibleError, variables: Mapping[str, Any]) -> str:
+        """Return the mistake in a template that names a variable which no host has, or "". Facts are read later."""
+        name = _UNDEFINED.fullmatch(error.message) if isinstance(error, AnsibleUndefinedVariable) else None
+        # A variable of this play, such as one of `import_playbook`, is not a host's.
+        if name is None or name[1].startswith(_LATER) or name[1] in self._templar.available_variables:
+            return ""
+        return f"{error.message}.{did_you_mean(name[1], sorted(variables), otherwise=' Set it, or correct its name.')}"
+
+    def _site_file(self, role: str, folder: str, name: str) -> str:
+        """Return the text of a template that a site names for a role; of another file "". ValueError: it cannot be read."""
+        try:
+            search = [str(ROLES / role), *self._task.get_search_path()]
+            found = self._loader.path_dwim_relative_stack(search, folder, name)
+            if folder == "templates":
+                return str(self._loader.get_text_file_contents(found))
+        except AnsibleFileNotFound:
+            hint = (
+                ""
+                if Path(name).is_absolute()
+                else ". Write a path beside the inventory with {{ inventory_dir }}/ before it"
+            )
+            raise ValueError(f"{name}: file not found{hint}") from None
+        except (AnsibleError, OSError, UnicodeError) as error:
+            raise ValueError(f"{name}: cannot be read: {error}") from None
+        if not Path(found).is_file():
+            raise ValueError(f"{found} is not a file; allowed: one file for each entry")
+        return ""
 
     def _given(self, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return the variables of the fabric's playbooks, without a variable that only its own play can template."""
@@ -250,6 +301,9 @@ class _Checker:
         if has_template(value):
             try:
                 value = self._template(value)
+            except AnsibleTemplateSyntaxError as error:
+                yield error.message.removesuffix(".")
+                return
             except AnsibleError:
                 return  # it needs what only the hosts themselves have
         if isinstance(value, str) and specified.get("type") in NOT_AS_TEXT:

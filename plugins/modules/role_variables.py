@@ -14,7 +14,9 @@ description:
     collection's roles, and fails with every unknown name that begins like a role's variable.
   - A value that the argument spec does not allow is a failure as well, once for each value, with the hosts that have it. Text is
     not taken for a truth value or a list, as C(-e name=false) and INI files would have it. A value with a template in it is checked
-    if the control node can template it. The playbooks of this collection check here once, and not in every role on every host.
+    if the control node can template it; an undefined variable in it is a failure if this run deploys the role, else a warning.
+    The playbooks of this collection check here once, and not in every role on every host.
+  - Templates and files that a site names for a role must exist on the control node, and its templates must be valid.
   - All groups and all hosts of the inventory are checked, also with C(--limit), with their group_vars and host_vars.
     Of the playbook only variables of the task are.
   - What makes the fabric of the cluster file impossible, such as more cables than a switch has ports, is a failure, too.
@@ -25,7 +27,7 @@ description:
 options:
   secrets:
     description:
-      - Roles whose secrets this run needs. An unusable secret in the secrets directory is a mistake, too, and
+      - Roles that this run deploys, and whose secrets it needs. An unusable secret in the secrets directory is a mistake, too, and
         with C(bedplate_secrets_make=false) a missing one.
     type: list
     elements: str

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from ..parts.site_mistakes import site_mistakes
+from ..parts.site_sources import Reader, source_mistakes
 from ..rdma import rdma_part
 from ..tuning import tuning_part
 
@@ -19,6 +20,24 @@ MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
 """Role -> what finds mistakes in its variables, given by what is behind `<role>_`."""
 
 ROLES = ("node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm")
+
+_GPU = ("gpu_software",)
+RUNS_ON: dict[str, tuple[str, ...]] = {
+    "node_os": ("bedplate",),
+    "node_tuning": ("compute_nodes",),
+    "rdma": ("rdma_nodes",),
+    **dict.fromkeys(("gpu_driver", "cuda", "dcgm", "container_runtime"), _GPU),
+    "opensm": ("subnet_managers",),
+    "slurm": (
+        "slurm_controllers",
+        "slurm_database",
+        "slurm_login",
+        "slurm_rest",
+        "slurm_script_hosts",
+        "compute_nodes",
+    ),
+}
+"""Role -> groups on which the playbooks run it."""
 
 Values = Callable[[Any, str], Mapping[str, Any] | None]
 
@@ -45,27 +64,39 @@ def grouped_by_variables(hosts: Iterable[AnsibleHost], deciding: Collection[str]
     yield from found.values()
 
 
+def runs_on(host: AnsibleHost, role: str) -> bool:
+    """Return whether the playbooks run a role on a host."""
+    return any(group.name in RUNS_ON[role] for group in host.get_groups())
+
+
 def mistakes(
-    hosts: Collection[AnsibleHost], places: Mapping[str, Iterable[str]], templated: Collection[str], values: Values
+    hosts: Collection[AnsibleHost],
+    places: Mapping[str, Iterable[str]],
+    templated: Collection[str],
+    values: Values,
+    read: Reader,
 ) -> dict[str, list[str]]:
     """Return mistake -> hosts that have it.
 
-    `places` are those that set a variable, by its name; `values` returns a role's variables on a host, None where they cannot be told.
-    What a `templated` variable is may differ from host to host, so a role with one is left to the hosts themselves.
+    `places` are those that set a variable, by its name; `values` returns a role's variables on a host, None where they cannot be told;
+    `read` returns a file of the control node. What a `templated` variable is may differ from host to host: of the hosts that share
+    one, the first that runs the role is checked, and it alone is named.
     """
     found: dict[str, list[str]] = {}
     for role in ROLES:
-        if any(name.startswith(f"{role}_") for name in templated):
-            continue
+        is_templated = any(name.startswith(f"{role}_") for name in templated)
         deciding = {place for name, where in places.items() if name.startswith(f"{role}_") for place in where}
         for members in grouped_by_variables(hosts, deciding) if deciding else ():
-            choices = values(members[0], role)
-            for text in _of_role(role, choices) if choices is not None else ():
-                found.setdefault(text, []).extend(f"host {host.name}" for host in members)
+            first = next((host for host in members if runs_on(host, role)), members[0])
+            choices = values(first, role)
+            named = [first] if is_templated else members
+            for text in _of_role(role, choices, read) if choices is not None else ():
+                found.setdefault(text, []).extend(f"host {host.name}" for host in named)
     return found
 
 
-def _of_role(role: str, choices: Mapping[str, Any]) -> Iterator[str]:
+def _of_role(role: str, choices: Mapping[str, Any], read: Reader) -> Iterator[str]:
     if role in MISTAKES and choices["manage"]:
         yield from MISTAKES[role](choices)
     yield from site_mistakes(role, choices)
+    yield from source_mistakes(role, choices, read)

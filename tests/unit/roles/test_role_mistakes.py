@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import mistakes
+import pytest
+import yaml
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import ROLES as ROLES_FOLDER
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import RUNS_ON, mistakes
 from tests.unit.rdma.machine import CHOICES as RDMA
 from tests.unit.tuning.node import CHOICES as TUNING
 
@@ -34,7 +39,7 @@ def found(values: dict[str, dict[str, Any]], templated: Iterable[str] = (), plac
     def choices(host: Host, role: str) -> dict[str, Any]:
         return {**(RDMA if role == "rdma" else TUNING), **values.get(host.name, {})}
 
-    return mistakes(HOSTS, PLACES if places is None else places, set(templated), choices)
+    return mistakes(HOSTS, PLACES if places is None else places, set(templated), choices, lambda *_: "")
 
 
 def test_hosts_that_are_alike_are_judged_once_and_named_all() -> None:
@@ -49,10 +54,33 @@ def test_what_nobody_sets_is_not_asked_for() -> None:
     assert found({"n1": {"cnp_dscp": 26}}, places={}) == {}
 
 
-def test_a_role_with_a_template_is_left_to_its_hosts() -> None:
+def test_of_hosts_that_share_a_template_one_is_checked_and_named() -> None:
     """Of two hosts with the same line in a group one may have a mistake and the other not."""
-    assert found({"n1": {"cnp_dscp": 26}}, templated=["rdma_cnp_dscp"]) == {}
-    assert found({"n1": {"cnp_dscp": 26}}, templated=["node_tuning_thp"]) != {}
+    wrong = {host.name: {"cnp_dscp": 26} for host in HOSTS}
+    places = {"rdma_cnp_dscp": ["group all"]}
+    assert list(found(wrong, templated=["rdma_cnp_dscp"], places=places).values()) == [["host n1"]]
+    assert list(found(wrong, templated=["node_tuning_thp"], places=places).values()) == [
+        ["host n1", "host n2", "host n3", "host n4"]
+    ]
+
+
+def test_of_hosts_that_share_a_template_one_that_runs_the_role_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RUNS_ON, "rdma", ("r2",))
+    places = {"rdma_cnp_dscp": ["group all"]}
+    assert found({"n1": {"cnp_dscp": 26}, "n3": {}}, templated=["rdma_cnp_dscp"], places=places) == {}
+    assert found({"n3": {"cnp_dscp": 26}}, templated=["rdma_cnp_dscp"], places=places) != {}
+
+
+def test_the_groups_of_a_role_are_those_of_the_playbooks() -> None:
+    groups: dict[str, set[str]] = {}
+    for path in (ROLES_FOLDER.parent / "playbooks/phases").glob("*.yml"):
+        for play in yaml.safe_load(path.read_text()) if path.stem not in ("reboot", "verify") else ():
+            for role in re.findall(r"'__role': '(\w+)'", str(play)):
+                groups.setdefault(role, set()).add(str(play["hosts"]))
+    for role, known in RUNS_ON.items():
+        plain = {group for group in groups[role] if re.fullmatch(r"\w+", group)}
+        assert plain
+        assert plain <= set(known)
 
 
 def test_a_host_that_is_not_managed_and_a_key_on_another_machine_are_no_mistakes() -> None:

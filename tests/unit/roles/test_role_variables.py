@@ -417,3 +417,47 @@ def test_a_secret_of_a_sites_own_file_is_missed_before_any_machine_is_touched_wi
     (tmp_path / "group_vars/all.yml").write_text(f"{own}rdma_extra_files: [{{path: /etc/token, secret: site_token}}]\n")
     others = ("-e", '{"__validate_secrets": ["cuda"]}')
     assert play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml", *others)[0] == 0
+
+
+@pytest.mark.playbooks
+def test_what_a_site_changes_with_templates_is_checked_before_any_machine_is_touched(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates/nccl.j2").write_text("{{ values.nccl }}")
+    variables = tmp_path / "group_vars/compute_nodes.yml"
+    template = """rdma_templates: {nccl.conf.j2: "{{ inventory_dir }}/templates/nccl.j2"}\n"""
+    variables.write_text(
+        template + """node_os_extra_files: [{path: /etc/a, content: "{{ ansible_facts.x }} {{ own }}"}]\nown: 1\n"""
+    )
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    assert code == 0, output
+    (tmp_path / "templates/nccl.j2").write_text("a\n{{ values.nccl\n")
+    variables.write_text(
+        f"""{template}rdma_drop_ins: {{none.service: {{}}}}
+node_os_time_servers: ["{{{{ ntp_servr }}}}"]
+ntp_server: a
+slurm_compute_ssh_users: "{{{{ broken "
+node_tuning_extra_files: [{{path: /etc/a, src: files/none}}]
+# On no host of this group does this role run.
+opensm_extra_files: [{{path: /etc/b, content: "{{{{ nowhere }}}}"}}]
+"""
+    )
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "4 mistakes" in said
+    assert "[WARNING]: host gpu01: node_os_time_servers: 'ntp_servr' is undefined." in said
+    # A run that deploys the role would fail on each host.
+    code, output = play("-i", tmp_path, "playbooks/os.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "5 mistakes" in said, output
+    for text in (
+        f"host gpu01: rdma_templates: nccl.conf.j2: {tmp_path}/templates/nccl.j2:2: not a valid template",
+        "host gpu01: rdma_drop_ins: 'none.service'",
+        "host gpu01: node_os_time_servers: 'ntp_servr' is undefined. Did you mean 'ntp_server'?",
+        "group compute_nodes: slurm_compute_ssh_users: Syntax error in template",
+        "host gpu01 and 3 more: node_tuning_extra_files[0] /etc/a: src: files/none: file not found",
+    ):
+        assert text in said
