@@ -31,6 +31,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
     message,
     not_as_text,
     options,
+    spec_mistakes,
     summary,
     unknown_variables,
 )
@@ -310,7 +311,7 @@ class _Checker:
             # Ansible would take it for an argument of a module, but in a condition every text is true.
             yield not_as_text(name, value, specified["type"])
         else:
-            yield from ArgumentSpecValidator({name: specified}).validate({name: value}).error_messages
+            yield from spec_mistakes(name, specified, value)
 
 
 class _Variables:

@@ -15,7 +15,7 @@ from typing import Any
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 
-from .role_interfaces import ROLES, has_template, role_options
+from .role_interfaces import ROLES, has_template, role_options, spec_mistakes
 
 _UNSET = object()
 
@@ -46,9 +46,8 @@ def role_choices(role: str, variables: Mapping[str, Any], template: Callable[[An
         if has_template(value):
             value = template(value)
         if value != default:
-            checked = ArgumentSpecValidator({name: option}).validate({name: value})
-            mistakes += checked.error_messages
-            value = checked.validated_parameters.get(name)
+            mistakes += [f"{name}: {text}" for text in spec_mistakes(name, option, value)]
+            value = ArgumentSpecValidator({name: option}).validate({name: value}).validated_parameters.get(name)
         found[name.removeprefix(f"{role}_")] = value
     if mistakes:
         raise RoleChoiceError("\n".join(mistakes))

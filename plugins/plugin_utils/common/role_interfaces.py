@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.common.yaml import yaml_load
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
@@ -97,21 +99,77 @@ def misspelt_variables(names: Iterable[str], prefix: str, known: Sequence[str], 
 
 
 NOT_AS_TEXT = ("bool", "list", "dict")
+_KINDS = {
+    "str": "text",
+    "path": "a path",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a mapping",
+    "NoneType": "empty",
+}
+_WRONG_TYPE = re.compile(
+    r"(?P<what>argument|Elements value for option) '(?P<name>[^']*)'(?: found in '[^']*'\.?)? is of type (?P<type>\S+)"
+    r"(?: found in '[^']*'\.?)? and we were unable to convert to (?P<wanted>\w+): .*",
+    re.DOTALL,
+)
+_UNKNOWN_KEY = re.compile(r"(?P<name>\S+)\. Supported parameters include: (?P<known>.*)\.")
+# Ansible adds it to the message on the element.
+_AGAIN = "dictionary requested, could not parse JSON or key=value"
+
+
+def spec_mistakes(name: str, option: Mapping[str, Any], value: Any) -> list[str]:
+    """Return the mistakes of a value by its option in the argument spec, in words of YAML."""
+    # Ansible would write a list or a mapping as text.
+    if wrong := _not_text(option.get("type"), value) or _element_not_text(option, value):
+        return [wrong]
+    messages = ArgumentSpecValidator({name: dict(option)}).validate({name: value}).error_messages
+    return [_in_words(name, text) for text in messages if text != _AGAIN]
+
+
+def _not_text(kind: Any, value: Any) -> str:
+    if kind not in (None, "str", "path") or not isinstance(value, list | dict):
+        return ""
+    return f"is {_KINDS['list' if isinstance(value, list) else 'dict']}; allowed: {_KINDS[kind or 'str']}"
+
+
+def _element_not_text(option: Mapping[str, Any], value: Any) -> str:
+    elements = value if isinstance(value, list) and "elements" in option else ()
+    wrong = next(filter(None, (_not_text(option["elements"], one) for one in elements)), "")
+    return wrong and f"has an element that {wrong}"
+
+
+def _in_words(name: str, text: str) -> str:
+    """Return a message of Ansible on a type or a key without types of Python; any other as it is.
+
+    >>> _in_words("a", "argument 'a' is of type NoneType and we were unable to convert to list: <class 'NoneType'> cannot be converted")
+    'is empty; allowed: a list'
+    >>> _in_words("a", "a.b. Supported parameters include: c, d.")
+    "key 'b' is unknown; allowed: c, d"
+    """
+    if found := _UNKNOWN_KEY.fullmatch(text):
+        return f"key {found['name'].removeprefix(f'{name}.')!r} is unknown; allowed: {found['known']}"
+    found = _WRONG_TYPE.fullmatch(text)
+    if found is None:
+        return text
+    place = "" if found["name"] == name else f"key {found['name']!r} "
+    what = "is" if found["what"] == "argument" else "has an element that is"
+    return f"{place}{what} {_KINDS.get(found['type'], found['type'])}; allowed: {_KINDS.get(found['wanted'], found['wanted'])}"
 
 
 def not_as_text(name: str, value: str, kind: str) -> str:
     """Return the error text for a text where a truth value, a list or a mapping is meant, with how to write it.
 
     >>> print(not_as_text("slurm_compute_restrict_ssh", "false", "bool"))
-    'false' is text, and a truth value is needed; on the command line: -e '{"slurm_compute_restrict_ssh": false}'
+    'false' is text; allowed: true or false. Write slurm_compute_restrict_ssh: false, or -e '{"slurm_compute_restrict_ssh": false}'
     """
-    needed = {"bool": "a truth value", "list": "a list", "dict": "a mapping"}[kind]
     example = {
         "bool": str(value.lower() in ("true", "yes", "on", "1")).lower(),
         "list": f'["{value}"]',
         "dict": "{...}",
     }[kind]
-    return f"{value!r} is text, and {needed} is needed; on the command line: -e '{{\"{name}\": {example}}}'"
+    return f"{value!r} is text; allowed: {_KINDS[kind]}. Write {name}: {example}, or -e '{{\"{name}\": {example}}}'"
 
 
 def summary(places: Sequence[str]) -> str:

@@ -37,7 +37,7 @@ def _without_login(found: re.Match[str]) -> str:
 
 
 def shown_text(text: str) -> str:
-    """Return a text as messages show it: in one line, without logins in addresses, and without values that nobody reads to their end.
+    """Return a text as messages show it: in one line, without logins in addresses, long words cut.
 
     >>> shown_text("'user:secret@server/x' is not allowed.")
     "'...@server/x' is not allowed."
