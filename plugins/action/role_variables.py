@@ -45,14 +45,20 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluste
     beside_file,
     run_cluster,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import SERVICES
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import NODES, SERVICES
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import plain_mistakes, role_mistakes, run_secrets
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import (
+    misspelt_names,
+    plain_mistakes,
+    role_mistakes,
+    run_secrets,
+)
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
     "no cluster file was read, so there is no machine to work on: the inventory has no *.bedplate.yml, or the warnings above list "
-    "its mistakes. In ansible.cfg, [inventory] any_unparsed_is_failed = true ends the command there"
+    "its mistakes. In ansible.cfg, [inventory] any_unparsed_is_failed = true ends the command there. An inventory without a cluster "
+    f"file needs one of these groups: {', '.join((*SERVICES.values(), NODES))}"
 )
 _EXTRA_FILES = "_extra_files"
 _UNDEFINED = re.compile(r"'(\w+)' is undefined")
@@ -72,7 +78,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         variables = task_vars or {}
         plain = "bedplate_cluster_file" not in variables
         if plain and not plain_mistakes.is_plain(variables.get("groups", ())):
-            return {**result, "changed": False, "failed": True, "msg": _NO_FILE}
+            slips = misspelt_names.groups(variables.get("groups", ()))
+            return {**result, "changed": False, "failed": True, "msg": "\n".join([_NO_FILE, *slips])}
         specified = options()
         known = {role: set(found) for role, found in specified.items()}
         prefixes = tuple(f"{role}_" for role in known)
@@ -86,8 +93,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         old_names: dict[str, list[str]] = {}
         run_wide: dict[str, list[str]] = {}
         of_file: dict[str, list[str]] = {}
-        read = (*prefixes, *renamed, *plain_mistakes.PLAIN, *run_secrets.VARIABLES)
-        for place, own in _Variables(inventory, self._loader, read).own():
+        others: dict[str, list[str]] = {}
+        extra = self._task.get_variable_manager().extra_vars
+        files = _Variables(inventory, self._loader, (*prefixes, *renamed, misspelt_names.PREFIX))
+        for place, own in files.own():
             for name, value in own.items():
                 if name in run_secrets.VARIABLES and place != "group all":
                     run_wide.setdefault(name, []).append(place)
@@ -101,8 +110,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                     places.setdefault(name, []).append(place)
                     templated |= {name} if has_template(value) else set()
                     checker.look(place, name, value)
+                else:
+                    others.setdefault(name, []).append(place)
+        for name in (name for name in extra if not name.startswith(prefixes)):
+            others.setdefault(name, []).append("this run")
         # What the command line says outranks the inventory, so it is looked at even where the inventory has the name, too.
-        extra = self._task.get_variable_manager().extra_vars
         named = (*prefixes, *plain_mistakes.PLAIN)
         for name in (name for name in renamed if name in extra or (name in variables and name not in old_names)):
             old_names.setdefault(name, []).append("this run")
@@ -120,11 +132,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             is_set = new in variables or set(found) <= set(places.get(new, ()))
             mistakes.append(f"{summary(found)}: {name} {renamed[name].message(new_is_set=is_set)}")
         mistakes += [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
+        misspelt = misspelt_names.variables(name for name in others if name not in renamed)
+        mistakes += [f"{summary(others[name])}: {text}" for name, text in misspelt.items()]
+        mistakes += misspelt_names.groups(list(inventory.groups)) if plain else []
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         found, undefined = self._choices(inventory, places, templated, specified)
         mistakes += found
-        if undefined:
-            result["warnings"] = undefined
+        warnings = [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
         cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
         if cluster is not None and of_file:
@@ -138,9 +152,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             mistakes += found
         else:
             mistakes += self._of_cluster(cluster, variables)
-            if told := notices(cluster):
-                result["warnings"] = [*result.get("warnings", ()), *told]
+            warnings += notices(cluster)
         mistakes += self._secrets(inventory, cluster, places)
+        if warnings:
+            result["warnings"] = warnings
         # Ansible shows the message twice; a list of the same lines would be a third time.
         result.update(changed=False, failed=bool(mistakes))
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
@@ -321,9 +336,8 @@ class _Variables:
         self._inventory = inventory
         self._loader = loader
         files = [path for path in inventory._sources if path and ("," not in path or Path(path).exists())]
-        directories = {Path(path) if Path(path).is_dir() else Path(path).parent for path in files}
-        directories.add(Path(loader.get_basedir()))
-        self._to_read = hosts_to_read(directories, prefixes)
+        self.of_inventory = sorted({Path(path) if Path(path).is_dir() else Path(path).parent for path in files})
+        self._to_read = hosts_to_read([*self.of_inventory, Path(loader.get_basedir())], prefixes)
 
     def own(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Return each group and each host with its own variables."""

@@ -107,13 +107,26 @@ def plain_inventory(role: str, variables: Mapping[str, Any], template: Template)
     return PlainInventory(
         directory,
         name,
-        {one: _host(one, hostvars[one].get, needs_address=True) for one in names},
+        _hosts(names, hostvars),
         nodes,
         services,
         {key: settings[f"slurm_{key}"] for key in SLURM},
         settings[PARTITIONS],
         settings[DOMAIN],
     )
+
+
+def _hosts(names: list[str], hostvars: Mapping[str, Any]) -> dict[str, PlainHost]:
+    """Return the hosts. PlainInventoryError: mistakes of all of them."""
+    found, mistakes = {}, []
+    for name in names:
+        try:
+            found[name] = _host(name, hostvars[name].get, needs_address=True)
+        except PlainInventoryError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise PlainInventoryError("\n".join(mistakes))
+    return found
 
 
 def _host(name: str, value: Callable[[str], Any], needs_address: bool) -> PlainHost:

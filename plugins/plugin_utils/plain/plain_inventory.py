@@ -92,16 +92,38 @@ def _line(mistake: Mistake) -> str:
 
 def plain_cluster(inventory: PlainInventory) -> Cluster:
     """Return the cluster of an inventory. PlainInventoryError has all its mistakes."""
+    if inventory.has_slurm and not inventory.nodes:
+        raise PlainInventoryError(f"group {NODES}: has no host, so no job could run. Add the nodes of Slurm to it.")
+    inventory, unset = _with_hardware(inventory)
     document, names = _document(inventory)
     mistakes = VariableMistakes(document, names)
     path = str(FilePath(inventory.directory) / "inventory")
     cluster = build(path, walk(document, CLUSTER_FILE, (), mistakes), mistakes)
-    if mistakes.found:
-        raise PlainInventoryError("\n".join(mistakes.texts()))
+    if unset or mistakes.found:
+        raise PlainInventoryError("\n".join([*unset, *mistakes.texts()]))
     if not inventory.has_slurm:
         cluster.services = Services((), (), (), (), cluster.services.subnet_managers)
         cluster.partitions = {}
     return cluster
+
+
+def _with_hardware(inventory: PlainInventory) -> tuple[PlainInventory, list[str]]:
+    """Return the inventory with a stand-in for hardware that is not set where Slurm counts it, and the mistake of these hosts."""
+    unset = [name for name in inventory.nodes if inventory.hosts[name].hardware is None and inventory.has_slurm]
+    if not unset:
+        return inventory, []
+    hosts = {
+        name: replace(host, hardware=_UNCOUNTED) if name in unset else host for name, host in inventory.hosts.items()
+    }
+    text = (
+        f"host {_first(unset)}: bedplate_hardware: is not set. Set the keys of a profile of the cluster file, such as "
+        "{sockets: 2, cores_per_socket: 56, memory_mib: 2063000}."
+    )
+    return replace(inventory, hosts=hosts), [text]
+
+
+def _first(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def _document(inventory: PlainInventory) -> tuple[dict[str, Any], dict[Path, str]]:
@@ -162,8 +184,7 @@ def _profiles(
         profile = f"hardware{number}"
         profiles[profile] = dict(hardware)
         profile_of |= dict.fromkeys(members, profile)
-        more = f" and {len(members) - 1} more" if len(members) > 1 else ""
-        names["profiles", profile] = f"host {members[0]}{more}: bedplate_hardware"
+        names["profiles", profile] = f"host {_first(members)}: bedplate_hardware"
     return profiles, profile_of
 
 

@@ -268,3 +268,22 @@ def test_a_cluster_without_slurm_has_no_services():
     cluster = plain_cluster(inventory)
     assert cluster.services.controllers == ()
     assert cluster.partitions == {}
+
+
+def test_hardware_that_is_not_set_is_one_mistake_beside_all_others():
+    given = variables(bedplate_hardware=None, slurm_version=24.11)
+    unset, version = refused("slurm", given)
+    assert unset.startswith("host gpu1 and 1 more: bedplate_hardware: is not set.")
+    assert version.startswith("slurm_version: 24.11 is not text")
+
+
+def test_a_cluster_without_nodes_names_the_group():
+    given = variables("ctl1")
+    given["groups"]["compute_nodes"] = []
+    (text,) = refused("slurm", given)
+    assert text.startswith("group compute_nodes: has no host")
+
+
+def test_all_wrong_addresses_are_reported_together():
+    found = refused("slurm", variables(ansible_host="name.example.org", bedplate_address=None))
+    assert [line.partition(":")[0] for line in found] == ["host ctl1", "host gpu1", "host gpu2"]

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find names of an inventory that are nearly a name of bedplate: Ansible ignores each without a word."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean, nearest
+
+from ..common.role_interfaces import options
+from ..fabric import variable_values
+from ..plain.requested_stack import STACK, VARIABLES
+from .plain_mistakes import PLAIN
+from .role_mistakes import RUNS_ON
+from .run_secrets import VARIABLES as SECRETS
+
+PREFIX = "bedplate_"
+OWN = (
+    *PLAIN,
+    *SECRETS,
+    *(f"{PREFIX}{name}" for name in ("cluster", "cluster_file", "reboot", "reboot_batch", "serial", "site")),
+)
+"""Variables that belong to no role."""
+GROUPS = tuple(dict.fromkeys(group for groups in RUNS_ON.values() for group in groups))
+# So near to a known name that it must be a slip: slurm_controler, but not slurm_gateways.
+_SLIP = 0.9
+_FOLDERS = ("group_vars", "host_vars")
+_VARIABLE_FILES = ("", ".yml", ".yaml", ".json")
+
+
+def variables(names: Iterable[str]) -> dict[str, str]:
+    """Return variable -> mistake, for variables that no role and no playbook reads and that are nearly one of theirs."""
+    known = {*OWN, STACK, *VARIABLES, *variable_values.NAMES, *(name for found in options().values() for name in found)}
+    found = {name: nearest(name, known, cutoff=_SLIP) for name in names if name not in known}
+    return {name: f"{name}: nothing reads this variable. Did you mean {near}?" for name, near in found.items() if near}
+
+
+def groups(names: Collection[str], cutoff: float = _SLIP) -> list[str]:
+    """Return the mistakes in the groups of an inventory without a cluster file."""
+    found = {name: nearest(name, GROUPS, cutoff=cutoff) for name in names if name not in GROUPS}
+    return [
+        f"group {name}: nothing is deployed on this group. Did you mean {near}?"
+        for name, near in found.items()
+        if near and near not in names
+    ]
+
+
+def unread_files(
+    directories: Iterable[Path], group_names: Collection[str], host_names: Collection[str]
+) -> Iterator[str]:
+    """Yield a warning for each file of group_vars and host_vars whose group or host the inventory does not have."""
+    for directory in directories:
+        for folder, kind, names in zip(_FOLDERS, ("group", "host"), (group_names, host_names), strict=True):
+            for path in sorted(directory.glob(f"{folder}/*")):
+                name = path.name if path.is_dir() else path.stem
+                if name in names or path.name in names or path.name.startswith(".") or not _is_read(path):
+                    continue
+                hint = did_you_mean(name, sorted(names), otherwise=f" The inventory has no {kind} of this name.")
+                yield f"{path}: not read, because there is no {kind} {name}.{hint}"
+
+
+def _is_read(path: Path) -> bool:
+    return path.is_dir() or (path.suffix in _VARIABLE_FILES and not path.name.endswith("~"))
