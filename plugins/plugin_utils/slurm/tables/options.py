@@ -170,11 +170,13 @@ def _value(kind: str, name: str, type_: str, value: object, now: str) -> str:
     items = list(value) if isinstance(value, (list, tuple)) and type_ in ("string", "array") else [value]
     for item in items:
         if not isinstance(item, (str, int, float)):
-            return f"{name} is {item!r} ({type(item).__name__}); allowed: {_allowed(type_)}"
+            shown = "..." if name.endswith("Pass") else repr(item)
+            return f"{name} is {shown} ({type(item).__name__}); allowed: {_allowed(type_)}"
         if re.search(r"[\n\r]", str(item)):
             return f"{name} has a line break: Slurm would read the next line as another option"
         if re.search(r"(?<!\\)#", str(item)):
-            return f"{name}={item}: '#' begins a comment; write it as \\#"
+            # Without the value: it may be a password.
+            return f"{name} has a '#', which begins a comment; write it as \\#"
     text = ",".join(_text(item) for item in items)
     if type_ == "boolean":
         return "" if text.lower() in _BOOLEAN else _wrong(name, value, type_)

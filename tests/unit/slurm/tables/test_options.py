@@ -102,7 +102,7 @@ BAD = [
     ("24.11", "slurm", "ClusterName", None, ("ClusterName",)),
     ("24.11", "slurm", "ClusterName", {"a": 1}, ("ClusterName", "{'a': 1}", "dict")),
     ("24.11", "slurm", "ClusterName", "a\nb", ("ClusterName",)),
-    ("24.11", "node", "Reason", "bug #7", ("Reason=bug #7", "'#'", "\\#")),
+    ("24.11", "node", "Reason", "bug #7", ("Reason ", "'#'", "\\#")),
     ("22.05", "slurm", "HealthCheckNodeState", "NONDRAINED_IDLE", ("NONDRAINED_IDLE", "23.02", "22.05", "ALLOC, ANY")),
     ("24.11", "slurm", "HealthCheckNodeState", "IDLE,CYCEL", ("HealthCheckNodeState", "'CYCEL'", "24.11", "ALLOC, ANY")),
     ("22.05", "gres", "AutoDetect", "nvidia", ("AutoDetect=nvidia", "24.11", "22.05")),
@@ -222,3 +222,9 @@ def test_which_daemon_takes_the_restart() -> None:
 def test_another_hash_plugin_takes_a_restart_for_a_reconfigure_leaves_slurmctld_deaf():
     assert restart_needed("24.11", {}, {"HashPlugin": "hash/sha3"}, "slurmctld") == ["HashPlugin"]
     assert restart_needed("24.11", {}, {"HashPlugin": "hash/sha3"}, "slurmd") == ["HashPlugin"]
+
+
+@pytest.mark.parametrize("value", ["s3cret#1", {"s3cret": 1}, "s3cret\n"])
+def test_a_message_shows_no_password_of_the_database(value: object) -> None:
+    (mistake,) = options.check("24.11", "slurmdbd", {"StoragePass": value})
+    assert "s3cret" not in str(mistake)
