@@ -32,6 +32,25 @@ PLACEHOLDERS = re.compile(r"tests/unit/AREA|tests/test_\*\.py")
 PYTHON_FILES = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
 
 
+LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+
+
+def headings(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+def dead_links(page: Path, text: str) -> list[str]:
+    """Return the links of a page to files and headings that do not exist."""
+    found = []
+    for path, anchor in LINK.findall(text):
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in headings(target)):
+            found.append(f"{path}#{anchor}" if anchor else path)
+    return found
+
+
 def missing(text: str) -> list[str]:
     """Return the paths and the Python files in a text that this repository does not have."""
     paths = {path for path in PATH.findall(text) if not PLACEHOLDERS.fullmatch(path)}
@@ -41,6 +60,18 @@ def missing(text: str) -> list[str]:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     assert missing(page.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.suffix == ".md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    assert dead_links(page, page.read_text(encoding="utf-8")) == []
+
+
+def test_a_dead_link_is_found() -> None:
+    text = "[a](verify.md) [b](verify.md#gone) [c](gone.md) [d](#gone) [e](https://example.org/x) [f](tutorial.md#4-test-access)"
+    assert dead_links(ROOT / "docs/verify.md", text) == ["verify.md#gone", "gone.md", "#gone"]
 
 
 @pytest.mark.parametrize(
