@@ -111,7 +111,7 @@ _KINDS = {
 }
 _WRONG_TYPE = re.compile(
     r"(?P<what>argument|Elements value for option) '(?P<name>[^']*)'(?: found in '[^']*'\.?)? is of type (?P<type>\S+)"
-    r"(?: found in '[^']*'\.?)? and we were unable to convert to (?P<wanted>\w+): .*",
+    r"(?: found in '[^']*'\.?)? and we were unable to convert to (?P<allowed>\w+): .*",
     re.DOTALL,
 )
 _UNKNOWN_KEY = re.compile(r"(?P<name>\S+)\. Supported parameters include: (?P<known>.*)\.")
@@ -155,7 +155,7 @@ def _in_words(name: str, text: str) -> str:
         return text
     place = "" if found["name"] == name else f"key {found['name']!r} "
     what = "is" if found["what"] == "argument" else "has an element that is"
-    return f"{place}{what} {_KINDS.get(found['type'], found['type'])}; allowed: {_KINDS.get(found['wanted'], found['wanted'])}"
+    return f"{place}{what} {_KINDS.get(found['type'], found['type'])}; allowed: {_KINDS.get(found['allowed'], found['allowed'])}"
 
 
 def not_as_text(name: str, value: str, kind: str) -> str:

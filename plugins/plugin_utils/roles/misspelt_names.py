@@ -9,7 +9,6 @@ from pathlib import Path
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean, nearest
 
 from ..common.role_interfaces import options
-from ..fabric import variable_values
 from ..plain.requested_stack import STACK, VARIABLES
 from .plain_mistakes import PLAIN
 from .role_mistakes import RUNS_ON
@@ -31,7 +30,7 @@ _VARIABLE_FILES = ("", ".yml", ".yaml", ".json")
 
 def variables(names: Iterable[str]) -> dict[str, str]:
     """Return variable -> mistake, for variables that no role and no playbook reads and that are nearly one of theirs."""
-    known = {*OWN, STACK, *VARIABLES, *variable_values.NAMES, *(name for found in options().values() for name in found)}
+    known = {*OWN, STACK, *VARIABLES, *(name for found in options().values() for name in found)}
     found = {name: nearest(name, known, cutoff=_SLIP) for name in names if name not in known}
     return {name: f"{name}: nothing reads this variable. Did you mean {near}?" for name, near in found.items() if near}
 
