@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import drop_in_mistakes
 
 from ..common.file_entries import mistakes as file_mistakes
 from .part_files import part_file, parts_of, templates_of
@@ -31,10 +32,19 @@ def site_mistakes(role: str, choices: Mapping[str, Any]) -> Iterator[str]:
         if name not in known:
             hint = did_you_mean(str(name), known, lead="; did")
             yield f"{role}_templates: {name!r} is not a template of the role{hint}; allowed: {', '.join(known)}"
+    drop_ins = choices.get("drop_ins") or {}
+    # Those of opensm are of every plane's unit, and have no unit's name.
     if role == "opensm":
-        return  # its drop-ins are those of every plane's unit, and have no unit's name
-    for unit, files in (choices.get("drop_ins") or {}).items():
-        if not any(fnmatchcase(str(unit), one) for one in units_of(role)):
+        yield from _drop_ins(f"{role}_drop_ins", drop_ins)
+        return
+    for unit, files in drop_ins.items():
+        if any(fnmatchcase(str(unit), one) for one in units_of(role)):
+            yield from _drop_ins(f"{role}_drop_ins: {unit}", files)
+        else:
             yield f"{role}_drop_ins: {unit!r} is not a unit of the role; allowed: {', '.join(units_of(role))}"
-        elif not isinstance(files, Mapping) or not all(isinstance(text, str) for text in files.values()):
-            yield f"{role}_drop_ins: {unit}: {files!r}; allowed: file names, each with its text, as {{10-site.conf: ...}}"
+
+
+def _drop_ins(place: str, files: Any) -> Iterator[str]:
+    """Yield the mistakes in drop-ins, as the module on the node judges them."""
+    for text in drop_in_mistakes({} if files is None else files):
+        yield f"{place}: {text.removeprefix('drop_ins ')}"

@@ -171,10 +171,12 @@ def test_mistakes_of_the_site_are_all_named() -> None:
     assert list(site_mistakes("lamp", {"extra_files": [], "templates": {"room.conf.j2": "/x"}})) == []
 
 
-@pytest.mark.parametrize("files", ["x", {"a.conf": 5}, {"a.conf": None}])
-def test_a_drop_in_is_a_text(files: Any) -> None:
+@pytest.mark.parametrize("files", ["x", {"a.conf": 5}, {"a.conf": None}, {"a": "x"}, {"../a.conf": "x"}])
+def test_a_drop_in_is_a_file_name_with_a_text(files: Any) -> None:
     (text,) = site_mistakes("lamp", {"drop_ins": {"lamp.service": files}})
     assert text.startswith("lamp_drop_ins: lamp.service: ")
+    (text,) = site_mistakes("opensm", {"drop_ins": files})
+    assert text.startswith("opensm_drop_ins: ")
 
 
 def test_drop_ins_of_opensm_are_of_no_unit(roles: Path) -> None:

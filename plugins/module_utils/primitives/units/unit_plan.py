@@ -227,7 +227,7 @@ def _mistakes(entry: Mapping[str, Any]) -> Iterable[str]:
         yield "state_where without a state. Allowed: together with state"
     if where is not None and not _is_where(where):
         yield f"state_where {where!r}; allowed: the path of a file and its content, as {{path: /sys/module/nvidia/version, content: ...}}"
-    yield from _drop_in_mistakes(entry.get("drop_ins"))
+    yield from drop_in_mistakes(entry.get("drop_ins"))
 
 
 def _is_command(words: Any) -> bool:
@@ -249,7 +249,8 @@ def _after_mistakes(key: str, paths: Any, state: Any) -> Iterable[str]:
         yield f"{key} together with state {state!r}. Allowed: together with state: started"
 
 
-def _drop_in_mistakes(drop_ins: Any) -> Iterable[str]:
+def drop_in_mistakes(drop_ins: Any) -> Iterable[str]:
+    """Yield the mistakes in the drop-ins of a unit."""
     if drop_ins is None:
         return
     if not isinstance(drop_ins, Mapping):
