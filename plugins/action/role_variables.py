@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ansible import constants as C
 from ansible.errors import AnsibleError, AnsibleFileNotFound, AnsibleTemplateSyntaxError, AnsibleUndefinedVariable
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
@@ -134,7 +135,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += [f"{summary(places[name])}: {message(name, role, known)}" for name, role in unknown.items()]
         misspelt = misspelt_names.variables(name for name in others if name not in renamed)
         mistakes += [f"{summary(others[name])}: {text}" for name, text in misspelt.items()]
-        mistakes += misspelt_names.groups(list(inventory.groups)) if plain else []
+        if plain:
+            mistakes += misspelt_names.groups(list(inventory.groups))
+            # Otherwise Ansible only warns.
+            if C.HOST_PATTERN_MISMATCH == "error":
+                mistakes += plain_mistakes.missing_groups(inventory.groups, self._task.args.get("secrets") or ())
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         found, undefined = self._choices(inventory, places, templated, specified)
         mistakes += found

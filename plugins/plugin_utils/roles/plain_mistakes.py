@@ -10,7 +10,7 @@ from ..cluster import Cluster, Node
 from ..plain.host_cluster import ADDRESS, DOMAIN, HARDWARE, host_cluster
 from ..plain.plain_inventory import NODES, SERVICES
 from ..plain.requested_stack import STACK, VARIABLES
-from .role_mistakes import AnsibleHost, grouped_by_variables
+from .role_mistakes import RUNS_ON, AnsibleHost, grouped_by_variables
 
 REQUESTS = (STACK, *VARIABLES)
 PLAIN = (HARDWARE, ADDRESS, DOMAIN)
@@ -20,6 +20,18 @@ PLAIN = (HARDWARE, ADDRESS, DOMAIN)
 def is_plain(groups: Collection[str]) -> bool:
     """Return whether an inventory has a group that a role turns into a cluster."""
     return any(group in groups for group in (*SERVICES.values(), NODES))
+
+
+def missing_groups(groups: Collection[str], roles: Iterable[str]) -> list[str]:
+    """Return the mistake of groups that a run with these roles names in its plays and that the inventory does not have."""
+    missing = [one for one in dict.fromkeys(group for role in roles for group in RUNS_ON[role]) if one not in groups]
+    if not missing:
+        return []
+    example = ", ".join(f"{name}: {{}}" for name in missing)
+    return [
+        f"groups {', '.join(missing)}: this run names them, and this inventory does not have them: with host_pattern_mismatch = error "
+        f"Ansible ends the run at their play. Add the hosts that they are for, or leave them empty: {example}"
+    ]
 
 
 def mistakes(

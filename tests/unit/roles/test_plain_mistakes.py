@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.plain_mistakes import mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.plain_mistakes import missing_groups, mistakes
 from tests.unit.roles.test_role_mistakes import Host
 
 HARDWARE = {"gpus": {"model": "h100", "count": 1}}
@@ -72,3 +72,11 @@ def test_hardware_alone_is_judged_where_nothing_else_judges_it() -> None:
     told = found(own, places, plain=True)
     assert list(told.values()) == [["host n3"]]
     assert next(iter(told)).startswith("bedplate_hardware.sokets: ")
+
+
+def test_groups_that_a_run_names_and_the_inventory_lacks_are_one_mistake() -> None:
+    groups = ["all", "slurm_controllers", "compute_nodes"]
+    (text,) = missing_groups(groups, ["slurm", "rdma"])
+    assert text.endswith("slurm_database: {}, slurm_login: {}, slurm_rest: {}, slurm_script_hosts: {}, rdma_nodes: {}")
+    assert missing_groups([*groups, "rdma_nodes"], ["rdma", "node_tuning"]) == []
+    assert missing_groups(groups, []) == []

@@ -403,7 +403,7 @@ def test_a_secret_that_only_one_group_needs_is_missed_before_any_machine_is_touc
 
 @pytest.mark.playbooks
 def test_a_secret_of_a_sites_own_file_is_missed_before_any_machine_is_touched_without_slurm_too(tmp_path: Path):
-    (tmp_path / "hosts.yml").write_text("compute_nodes: {hosts: {gpu1: {ansible_host: 10.0.0.1}}}\n")
+    (tmp_path / "hosts.yml").write_text("compute_nodes: {hosts: {gpu1: {ansible_host: 10.0.0.1}}}\nrdma_nodes: {}\n")
     (tmp_path / "group_vars").mkdir()
     own = f"bedplate_secrets_dir: {tmp_path}/secrets\nbedplate_secrets_make: false\n"
     (tmp_path / "group_vars/all.yml").write_text(
@@ -415,7 +415,7 @@ def test_a_secret_of_a_sites_own_file_is_missed_before_any_machine_is_touched_wi
     assert "secret site_token: not found" in said
     assert "cuda_extra_files" in said
     (tmp_path / "group_vars/all.yml").write_text(f"{own}rdma_extra_files: [{{path: /etc/token, secret: site_token}}]\n")
-    others = ("-e", '{"__validate_secrets": ["cuda"]}')
+    others = ("-e", '{"__validate_secrets": ["node_tuning"]}')
     assert play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml", *others)[0] == 0
 
 
@@ -480,3 +480,16 @@ def test_names_that_ansible_ignores_are_reported(tmp_path: Path):
     code, output = play("-i", tmp_path, "playbooks/validate.yml")
     assert code == 2, output
     assert "group slurm_controler: nothing is deployed on this group." in " ".join(output.split())
+
+
+@pytest.mark.playbooks
+def test_a_group_that_ansible_would_miss_at_a_play_ends_the_run_at_its_start(tmp_path: Path):
+    page = (ROOT / "docs/how-to/without-a-cluster-file.md").read_text()
+    text = page.partition("# hosts.yml\n")[2].partition("```")[0]
+    (tmp_path / "hosts.yml").write_text(text)
+    code, output = play("-i", tmp_path / "hosts.yml", "playbooks/scheduler.yml", "--list-hosts")
+    assert code == 0, output
+    (tmp_path / "hosts.yml").write_text(text.replace("    slurm_rest: {}\n", ""))
+    code, output = play("-i", tmp_path / "hosts.yml", "playbooks/scheduler.yml")
+    assert code == 2, output
+    assert "groups slurm_rest: this run names them" in " ".join(output.split())
