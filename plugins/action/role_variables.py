@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ansible import constants as C
+from ansible import constants
 from ansible.errors import AnsibleError, AnsibleFileNotFound, AnsibleTemplateSyntaxError, AnsibleUndefinedVariable
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
@@ -138,12 +138,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if plain:
             mistakes += misspelt_names.groups(list(inventory.groups))
             # Otherwise Ansible only warns.
-            if C.HOST_PATTERN_MISMATCH == "error":
+            if constants.HOST_PATTERN_MISMATCH == "error":
                 mistakes += plain_mistakes.missing_groups(inventory.groups, self._task.args.get("secrets") or ())
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
         found, undefined = self._choices(inventory, places, templated, specified)
         mistakes += found
-        warnings = [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
+        warnings = misspelt_names.tags(variables.get("ansible_run_tags") or (), self._task.tags)
+        warnings += [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
         cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
         if cluster is not None and of_file:

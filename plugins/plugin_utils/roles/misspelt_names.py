@@ -10,6 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 from ..common.role_interfaces import options
 from ..plain.requested_stack import STACK, VARIABLES
+from . import phases
 from .plain_mistakes import PLAIN
 from .role_mistakes import RUNS_ON
 from .run_secrets import VARIABLES as SECRETS
@@ -22,10 +23,32 @@ OWN = (
 )
 """Variables that belong to no role."""
 GROUPS = tuple(dict.fromkeys(group for groups in RUNS_ON.values() for group in groups))
+_GPU = dict.fromkeys(("gpu_driver", "cuda", "dcgm", "container_runtime"), "gpu")
+TAGS = {
+    "node_os": "os",
+    "node_tuning": "tuning",
+    "rdma": "rdma",
+    "opensm": "interconnect",
+    **_GPU,
+    "slurm": "scheduler",
+}
+"""Role -> tag of everything that the playbooks do with it."""
+OTHER_TAGS = ("reboot", "verify", "fabric", "mirror", "always", "all", "never", "tagged", "untagged")
+_SLIP_OF_TAG = 0.8
 # So near to a known name that it must be a slip: slurm_controler, but not slurm_gateways.
 _SLIP = 0.9
 _FOLDERS = ("group_vars", "host_vars")
 _VARIABLE_FILES = ("", ".yml", ".yaml", ".json")
+
+
+def tags(names: Collection[str], own: Collection[str] = ()) -> list[str]:
+    """Return warnings of tags of a run that no task of bedplate has; `own` are those that the site gave to this run's tasks."""
+    known = [*dict.fromkeys(TAGS.values()), *OTHER_TAGS, *(tag for role in TAGS for tag in phases.tags(role))]
+    odd = [name for name in names if name not in known and name not in own]
+    found = {name: TAGS.get(name) or nearest(name, known, cutoff=_SLIP_OF_TAG) for name in odd}
+    return [
+        f"--tags {name}: no task of bedplate has this tag. Did you mean {near}?" for name, near in found.items() if near
+    ]
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import misspelt_names
 
@@ -63,3 +64,29 @@ def test_files_of_variables_for_no_group_and_no_host(tmp_path: Path) -> None:
         "group_vars/gpu_node.yml", "group_vars/other", "host_vars/gpu01.yml",
     ]  # fmt: skip
     assert "'gpu_nodes'" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("tag", "near"),
+    [
+        ("slurm", "scheduler"), ("node_os", "os"), ("cuda", "gpu"), ("schedular", "scheduler"), ("rdma_file", "rdma_files"),
+        ("rdma", ""), ("slurm_files", ""), ("all", ""), ("verify", ""), ("mine", ""),
+    ],
+)  # fmt: skip
+def test_a_tag_that_no_task_has(tag: str, near: str) -> None:
+    assert [line.endswith(f"Did you mean {near}?") for line in misspelt_names.tags([tag])] == ([True] if near else [])
+    assert misspelt_names.tags([tag], own=[tag]) == []
+
+
+def test_the_tags_of_roles_are_those_of_the_playbooks() -> None:
+    found: dict[str, set[str]] = {}
+    plays = [
+        play for path in (TABLE.parents[1] / "playbooks").rglob("*.yml") for play in yaml.safe_load(path.read_text())
+    ]
+    known = {*misspelt_names.TAGS.values(), *misspelt_names.OTHER_TAGS}
+    for play in plays:
+        assert set(play.get("tags", ())) <= known
+        for role in re.findall(r"'__role': '(\w+)'", str(play)):
+            found.setdefault(role, set()).update(play["tags"])
+    for role, tag in misspelt_names.TAGS.items():
+        assert tag in found[role]

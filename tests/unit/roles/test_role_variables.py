@@ -469,12 +469,14 @@ def test_names_that_ansible_ignores_are_reported(tmp_path: Path):
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars/gpu_node.yml").write_text("a: 1\n")
     (tmp_path / "group_vars/gpu_nodes.yml").write_text("bedplate_secret: {}\n")
-    code, output = play("-i", tmp_path, "playbooks/validate.yml", "-e", "gpu_drivers_version=580")
+    wrong = ("--tags", "slurm", "-e", "gpu_drivers_version=580")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml", *wrong)
     said = " ".join(output.split())
     assert code == 2, output
     assert "group gpu_nodes: bedplate_secret: nothing reads this variable. Did you mean bedplate_secrets?" in said
     assert "this run: gpu_drivers_version: nothing reads this variable." in said
     assert f"[WARNING]: {tmp_path}/group_vars/gpu_node.yml: not read" in said
+    assert "[WARNING]: --tags slurm: no task of bedplate has this tag. Did you mean scheduler?" in said
     (tmp_path / "lab.bedplate.yml").unlink()
     (tmp_path / "hosts.yml").write_text("slurm_controler: {hosts: {ctl1: }}\n")
     code, output = play("-i", tmp_path, "playbooks/validate.yml")
