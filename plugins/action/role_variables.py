@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
-from ansible.errors import AnsibleError, AnsibleFileNotFound, AnsibleTemplateSyntaxError, AnsibleUndefinedVariable
+from ansible.errors import (
+    AnsibleActionFail,
+    AnsibleError,
+    AnsibleFileNotFound,
+    AnsibleParserError,
+    AnsibleTemplateSyntaxError,
+    AnsibleUndefinedVariable,
+)
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
@@ -354,7 +361,14 @@ class _Variables:
 
     def _from_files(self, entity: Any) -> dict[str, Any]:
         """Return what Ansible reads from group_vars and host_vars, beside the inventory and beside the playbook."""
-        return {
-            **get_vars_from_inventory_sources(self._loader, self._inventory._sources, [entity], "task"),
-            **get_vars_from_path(self._loader, self._loader.get_basedir(), [entity], "task"),
-        }
+        try:
+            return {
+                **get_vars_from_inventory_sources(self._loader, self._inventory._sources, [entity], "task"),
+                **get_vars_from_path(self._loader, self._loader.get_basedir(), [entity], "task"),
+            }
+        except AnsibleParserError as error:
+            # The vars plugin drops the file and the line from the parser's error.
+            origin = getattr(error.__cause__ or error.__context__, "obj", None)
+            path, line = getattr(origin, "path", ""), getattr(origin, "line_num", 1)
+            place = f"{path}:{line}: " if path else ""
+            raise AnsibleActionFail(f"{place}{error.message} Nothing was touched.") from None

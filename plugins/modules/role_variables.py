@@ -17,6 +17,9 @@ description:
     if the control node can template it; an undefined variable in it is a failure if this run deploys the role, else a warning.
     The playbooks of this collection check here once, and not in every role on every host.
   - Templates and files that a site names for a role must exist on the control node, and its templates must be valid.
+  - A variable, or without a cluster file a group, whose name is nearly a known one is a failure. A file of group_vars or host_vars
+    without its group or host, and a tag that is a role's name, are warnings. Ansible ignores each of them.
+  - Without a cluster file, a group that this run needs is a failure if it is missing and host_pattern_mismatch is C(error).
   - All groups and all hosts of the inventory are checked, also with C(--limit), with their group_vars and host_vars.
     Of the playbook only variables of the task are.
   - What makes the fabric of the cluster file impossible, such as more cables than a switch has ports, is a failure, too.

@@ -42,7 +42,7 @@ _VARIABLE_FILES = ("", ".yml", ".yaml", ".json")
 
 
 def tags(names: Collection[str], own: Collection[str] = ()) -> list[str]:
-    """Return warnings of tags of a run that no task of bedplate has; `own` are those that the site gave to this run's tasks."""
+    """Return warnings of tags of a run that no task of bedplate has; `own` are the site's own, of this run's tasks."""
     known = [*dict.fromkeys(TAGS.values()), *OTHER_TAGS, *(tag for role in TAGS for tag in phases.tags(role))]
     odd = [name for name in names if name not in known and name not in own]
     found = {name: TAGS.get(name) or nearest(name, known, cutoff=_SLIP_OF_TAG) for name in odd}

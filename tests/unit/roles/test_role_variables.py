@@ -495,3 +495,13 @@ def test_a_group_that_ansible_would_miss_at_a_play_ends_the_run_at_its_start(tmp
     code, output = play("-i", tmp_path / "hosts.yml", "playbooks/scheduler.yml")
     assert code == 2, output
     assert "groups slurm_rest: this run names them" in " ".join(output.split())
+
+
+@pytest.mark.playbooks
+def test_a_file_of_variables_that_is_not_yaml_is_named_with_its_line(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/gpu_nodes.yml").write_text("a: 1\n b: 2\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    assert code == 2, output
+    assert f"{tmp_path}/group_vars/gpu_nodes.yml:2: " in output
