@@ -21,7 +21,7 @@ PLAYBOOKS = {
     for path in (ROOT / "playbooks").glob("*.yml")
 }
 USED = re.compile(
-    r"(?<![\w.])(?<!cluster\.)((?:fabric|mirror)_[a-z_]+|verify_report_file|bedplate_reboot)\b(?= *[|)}]| is | ==)"
+    r"(?<![\w.])(?<!cluster\.)((?:fabric|mirror)_[a-z_]+|verify_report_file|bedplate_reboot|bedplate_serial)\b(?= *[|)}]| is | ==)"
 )
 
 

@@ -219,7 +219,7 @@ def planned_managers(cluster: Cluster, choices: Mapping[str, Any], plan: Plan | 
     plan = plan or infiniband_plan(cluster)
     if without := [one.hca for one in plan.managers if not plan.hcas[one.hca].port_guid]:
         raise ManagersError(
-            f"{cluster.path}: GUIDs are not on record, such as {few(without)}, so the ports to read are unknown: "
+            f"{cluster.path}: GUIDs are not on record, such as {few(without)}, so the ports to read are unknown; run"
             " playbooks/fabric_compare.yml -e fabric_record=true"
         )
     found = []
