@@ -30,6 +30,7 @@ class ActionModule(Files):
             "manager",
             "manifest",
             "only",
+            "predicted",
             "prune",
             "start_installed",
             "state",
@@ -56,7 +57,7 @@ class ActionModule(Files):
         told.update(
             {
                 key: self._task.args[key]
-                for key in ("fixed", "only", "prune", "take_back", "unchanged")
+                for key in ("fixed", "only", "predicted", "prune", "take_back", "unchanged")
                 if key in self._task.args
             }
         )
@@ -86,7 +87,7 @@ class ActionModule(Files):
         packages = [*packages, *others]
         told.pop("sources_payload", None)
         outdated, unknown = asked.pop("outdated"), asked.pop("unknown")
-        if self._task.check_mode and (news or asked.get("changed")):
+        if self._task.check_mode and (news or asked.get("changed") or self._awaits_sources()):
             # It offers nothing yet, so nobody could tell anything of its packages.
             done = self._untold(told, f"the files that {manager} reads do not exist yet", lacking)
         elif self._task.check_mode and unknown:
@@ -98,6 +99,11 @@ class ActionModule(Files):
             for key in ("changed_files", "removed"):
                 done[key] = [*asked.get(key, []), *done.get(key, [])]
         return done
+
+    def _awaits_sources(self) -> bool:
+        """Return whether an earlier task of a run in check mode only predicted a file that the package manager reads."""
+        coming = self._task.args.get("predicted", {}).get("files", ())
+        return any(entry["path"] in coming for entry in self._task.args.get("sources", ()))
 
     def _ask(self, told: dict[str, Any], packages: list[str]) -> dict[str, Any]:
         """Write the files that the package manager reads, and return the missing packages."""

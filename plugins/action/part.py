@@ -10,6 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import predicted_changes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.rendering import Renderer
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision import Step
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import part_file
@@ -33,6 +34,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
         decided = self._decided()
+        self._role = decided.role
         self._phases = phases.chosen_phases(
             decided.role, self._task_vars.get("ansible_run_tags") or (), self._task.tags or ()
         )
@@ -97,6 +99,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return found
         task = self._task.copy()
         task.args = dict(step.arguments)
+        host = str(self._task_vars["inventory_hostname"])
+        predicts = task.check_mode and step.module == _DEPLOY
+        if predicts:
+            task.args["predicted"] = predicted_changes.predicted(host, self._role)
         if step.module == _DEPLOY and changed:
             task.args["touched"] = [*task.args.get("touched", []), *changed]
         task.diff = task.diff and not step.hide_diff
@@ -110,6 +116,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             shared_loader_obj=self._shared_loader_obj,
         )
         result: dict[str, Any] = action.run(task_vars=self._task_vars)
+        if predicts:
+            predicted_changes.add(host, self._role, result)
         if waiting := list(phases.waiting_units(step.arguments, result.get("changed_files") or ())):
             text = f"{', '.join(waiting)}: files changed, and this run has no tag of services. The next run with services restarts it."
             result["warnings"] = [*result.get("warnings", []), text]

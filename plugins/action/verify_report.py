@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 recorded, cluster, lambda: {host: raw(host) for host in hosts}, bool(self._task.check_mode)
             )
             result["warnings"] = ["\n".join(lines)] if lines else []
-        return self._judged({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings, said)
+        judge = self._before_change if self._task.check_mode and variables.get(RECORDS_RELEASE) else self._judged
+        return judge({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings, said)
 
     def _cluster(self, variables: dict[str, Any]) -> Cluster | None:
         """Return the cluster of the run; None for an inventory without a cluster file and without Slurm."""
@@ -84,15 +86,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         folded = collected.folded(findings)
         errors = [one for one in folded if one.severity == finding.ERROR]
         others = [one for one in folded if one.severity != finding.ERROR]
-        if self._task.check_mode:
-            # Nothing was applied, so what the run would change is no failure yet.
-            errors, others = [], folded
         if others:
             result["warnings"] = [*result.get("warnings", []), collected.lines(others)]
         if errors:
-            count = f"{len(errors)} {'difference' if len(errors) == 1 else 'differences'}"
-            machines = result["machines"]
-            return {**result, "failed": True, "msg": f"{count} on {machines} machines\n{collected.lines(errors)}"}
+            return {**result, "failed": True, "msg": f"{_count(errors, result)}\n{collected.lines(errors)}"}
         text = f"{result['machines']} machines are as the cluster file has them"
         # Without this, nobody sees that all is well, nor which subnet manager is master.
         return {
@@ -100,3 +97,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             "msg": f"{text}; {said}" if said else text,
             "_ansible_verbose_always": bool(said) or not others,
         }
+
+    def _before_change(self, result: dict[str, Any], findings: list[Finding], said: str) -> dict[str, Any]:
+        """Judge in a --check of site.yml: nothing was applied, so a difference is no failure, and a run is the remedy."""
+        found = [replace(one, remedy="") for one in collected.folded(findings)]
+        if not found:
+            return self._judged(result, findings, said)
+        text = f"{_count(found, result)} before the change. --check changes nothing; the tasks above say what a run changes."
+        return {**result, "msg": text, "warnings": [*result.get("warnings", []), f"{text}\n{collected.lines(found)}"]}
+
+
+def _count(findings: list[Finding], result: dict[str, Any]) -> str:
+    return f"{len(findings)} {'difference' if len(findings) == 1 else 'differences'} on {result['machines']} machines"

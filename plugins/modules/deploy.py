@@ -84,6 +84,15 @@ options:
     elements: str
     choices: [packages, files, services]
     default: [packages, files, services]
+  predicted:
+    description:
+      - Files and units that earlier tasks of a run in check mode will have changed. They count as changed already.
+        M(bedplate.cluster.part) sets it, since parts of a role may share a file. Outside of check mode it has no effect.
+    type: dict
+    default: {}
+    suboptions:
+      files: {description: Paths., type: list, elements: str, default: []}
+      units: {description: Names of units., type: list, elements: str, default: []}
   fixed:
     description:
       - Packages that this task installs, and never changes to another version. If one of them is installed in another version,
@@ -233,6 +242,11 @@ def main() -> None:
             "keep_below": {"type": "list", "elements": "str", "default": []},
             "take_back": {"type": "bool", "default": False},
             "unchanged": {"type": "dict", "default": {}},
+            "predicted": {
+                "type": "dict",
+                "default": {},
+                "options": {name: {"type": "list", "elements": "str", "default": []} for name in ("files", "units")},
+            },
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
             "sources": {"type": "list", "elements": "dict", "default": []},
             "payload": {"type": "str", "no_log": True},
@@ -401,7 +415,8 @@ def _nothing() -> dict[str, Any]:
 
 def _written(module: AnsibleModule, manifest: str, wanted: list[DesiredFile], **options: Any) -> dict[str, Any]:
     directory, check, diff = Path(module.params["state_directory"]), module.check_mode, module._diff
-    return apply(manifest, wanted, directory, check, diff, Scratch(module), **options)
+    predicted = module.params["predicted"].get("files", [])
+    return apply(manifest, wanted, directory, check, diff, Scratch(module), predicted=predicted, **options)
 
 
 def _held(module: AnsibleModule, files: dict[str, Any]) -> Held:
@@ -423,7 +438,7 @@ def _units(
     units, mistakes = read_units(module.params["units"] if _chosen(module, "services") else [])
     touched = [*module.params["touched"], *files["changed_files"]]
     keep = transaction.keep if transaction else None
-    systemd = Systemd(module.check_mode, module._diff, touched=touched, keep=keep)
+    systemd = Systemd(module.check_mode, module._diff, touched=touched, keep=keep, predicted=module.params["predicted"])
     try:
         if mistakes:  # of which the action plugin has told before anything was sent
             raise UnitsError("\n".join(mistakes))

@@ -47,7 +47,7 @@ options:
         description:
           - All drop-ins of bedplate for this unit, by file name. Files it once wrote and that are no longer
             named are removed; an empty mapping removes all. Left out, they are left alone.
-          - A changed drop-in does not restart the unit, unless O(units[].restart_after) names its path.
+          - A drop-in that is written, changed or removed restarts a running unit whose O(units[].state) is V(started).
         type: dict
       condition:
         description: V(allowed) lets a unit stay down whose own condition (as C(ConditionPathExists)) does not hold.

@@ -55,6 +55,11 @@ def part_file(role: str, part: str) -> Mapping[str, Any]:
     return document
 
 
+def is_owned(unit: Mapping[str, Any]) -> bool:
+    """Return whether a role owns a unit of its parts: it decides whether the unit starts at boot. Others it only restarts or masks."""
+    return "enabled" in unit
+
+
 def parts_of(role: str) -> list[str]:
     """Return the names of the parts of a role."""
     return sorted(path.stem for path in (ROLES / role / "parts").glob("*.yml"))

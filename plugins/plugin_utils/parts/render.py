@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..common import shipped
-from .part_files import PartError, part_file, rendered_template, role_file
+from .part_files import PartError, is_owned, part_file, rendered_template, role_file
 from .placeholders import PlaceholderError, Scope, expanded, filled
 
 _OWN = ("sources", "files", "site_files", "undivided")
@@ -94,6 +94,8 @@ def _unit(unit: Mapping[str, Any], drop_ins: Mapping[str, Mapping[str, str]]) ->
     if "program" in unit:
         files = [path for path, _text in shipped.files(unit["program"])]
         found["restart_after"] = [*found.get("restart_after", []), *files]
-    if own := drop_ins.get(unit["name"]):
+    if is_owned(unit):
+        # Also without drop-ins: one that the site no longer names is removed.
+        own = (drop_ins.get(unit["name"]) or {}) if unit["enabled"] else {}
         found["drop_ins"] = {**found.get("drop_ins", {}), **own}
     return found

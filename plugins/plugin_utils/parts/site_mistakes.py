@@ -12,14 +12,14 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import drop_in_mistakes
 
 from ..common.file_entries import mistakes as file_mistakes
-from .part_files import part_file, parts_of, templates_of
+from .part_files import is_owned, part_file, parts_of, templates_of
 from .placeholders import PLACEHOLDER
 
 
 @cache
 def units_of(role: str) -> tuple[str, ...]:
-    """Return the units of a role's parts; a `*` replaces a placeholder in a name."""
-    rows = (unit for part in parts_of(role) for unit in part_file(role, part).get("units", ()))
+    """Return the units that a role owns; a `*` replaces a placeholder in a name."""
+    rows = (unit for part in parts_of(role) for unit in part_file(role, part).get("units", ()) if is_owned(unit))
     return tuple(dict.fromkeys(PLACEHOLDER.sub("*", unit["name"]) for unit in rows))
 
 

@@ -12,7 +12,7 @@ that deploys it, for the remedy:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,8 @@ TAGS = {
 
 # Packages of these roles are compared by their own readers, with the versions of the set.
 _OWN_PACKAGES = ("gpu_driver", "cuda", "dcgm", "container_runtime", "rdma")
+# Units of GPU software run only where this driver does; their own reader compares them.
+_OWN_UNITS = ("gpu_driver", "cuda", "dcgm")
 
 
 @dataclass
@@ -89,7 +91,9 @@ def rows(deployments: Deployments, content: Callable[[str, Mapping[str, Any]], M
         manifest = told.get("manifest", "")
         entries = [*told.get("sources", []), *told.get("files", [])]
         files += [{"role": role, "manifest": manifest, **content(role, entry)} for entry in entries]
-        units += [{"role": role, **unit} for unit in told.get("units", [])]
+        files += [{"role": role, **row, **content(role, entry)} for row, entry in _drop_ins(told)]
+        if role not in _OWN_UNITS:
+            units += [{"role": role, **unit} for unit in told.get("units", [])]
         if role not in _OWN_PACKAGES:
             held = told.get("hold", [])
             packages += [_package(role, one, held) for one in told.get("packages", [])]
@@ -100,20 +104,26 @@ def rows(deployments: Deployments, content: Callable[[str, Mapping[str, Any]], M
     }
 
 
+def _drop_ins(told: Mapping[str, Any]) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+    """Return the manifest and the file of each drop-in of a deployment."""
+    for unit in told.get("units", []):
+        for name, text in (unit.get("drop_ins") or {}).items():
+            path = f"/etc/systemd/system/{unit['name']}.d/{name}"
+            yield {"manifest": f"drop_ins:{unit['name']}"}, {"path": path, "content": text}
+
+
 def _package(role: str, text: str, held: Iterable[str]) -> dict[str, Any]:
     name, _unused, version = text.partition("=")
     return {"role": role, "name": name, "version": version, "held": name in held}
 
 
-def _decided(role: str, with_units: bool = True) -> Callable[[ExpectedHost, Expected], None]:
+def _decided(role: str) -> Callable[[ExpectedHost, Expected], None]:
     """Return what makes the expectations of a role that decides in Python."""
 
     def parts(host: ExpectedHost, found: Expected) -> None:
         decided = host.variables.decision(role)
         found.parts.update(decided.decision.expected)
-        # Units of GPU software run only where this driver does; their own reader compares them.
-        more: dict[str, Any] = {} if with_units else {"units": []}
-        found.deployments += [(role, {**one, **more}) for one in decided.deployments() if decided.decision.expected]
+        found.deployments += [(role, one) for one in decided.deployments() if decided.decision.expected]
 
     return parts
 
@@ -135,10 +145,10 @@ _PARTS: dict[str, Callable[[ExpectedHost, Expected], None]] = {
     "node_os": _decided("node_os"),
     "node_tuning": _decided("node_tuning"),
     "rdma": _decided("rdma"),
-    "gpu_driver": _decided("gpu_driver", with_units=False),
+    "gpu_driver": _decided("gpu_driver"),
     BEFORE_REBOOT: _before_reboot,
-    "cuda": _decided("cuda", with_units=False),
-    "dcgm": _decided("dcgm", with_units=False),
+    "cuda": _decided("cuda"),
+    "dcgm": _decided("dcgm"),
     "container_runtime": _decided("container_runtime"),
     "slurm": _slurm,
 }

@@ -22,16 +22,18 @@ class Task:
 
     args: dict[str, Any] = field(default_factory=dict)
     diff: bool = True
+    check_mode: bool = False
 
     def copy(self) -> Task:
-        return Task(dict(self.args), self.diff)
+        return Task(dict(self.args), self.diff, self.check_mode)
 
 
 class Part(ActionModule):
     """The action, with plugins and modules that note what they get and return the next of `results`."""
 
     def __init__(self, *results: dict[str, Any]) -> None:
-        self._task, self._task_vars, self._phases = Task(), {}, frozenset(("packages", "files", "services"))
+        self._task, self._phases = Task(), frozenset(("packages", "files", "services"))
+        self._task_vars, self._role = {"inventory_hostname": "n1"}, "lamp"
         self._connection = self._play_context = self._loader = self._templar = None
         self._shared_loader_obj = SimpleNamespace(action_loader=self)
         self.results = list(results)

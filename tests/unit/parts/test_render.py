@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shi
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts import part_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import PartError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import SiteChanges, render_part
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.site_mistakes import site_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.site_mistakes import site_mistakes, units_of
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
@@ -48,6 +48,7 @@ def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.write_text(text)
     monkeypatch.setattr(part_files, "ROLES", tmp_path)
     part_files.part_file.cache_clear()
+    units_of.cache_clear()
     part_files._environment.cache_clear()
     return tmp_path
 
@@ -115,11 +116,26 @@ def test_files_of_the_site_come_with_the_part_and_drop_ins_with_their_units() ->
     found = rendered(SiteChanges(extra_files=[extra], drop_ins={"lamp.service": {"10-site.conf": "[Service]\n"}}))
     assert found["files"][-1] == extra
     assert found["units"][0]["drop_ins"] == {"10-site.conf": "[Service]\n"}
-    assert "drop_ins" not in found["units"][1]
+
+
+def test_an_owned_unit_without_drop_ins_of_the_site_loses_those_of_before(roles: Path) -> None:
+    (roles / "lamp/parts/lamp.yml").write_text(
+        "units: [{name: a.service, enabled: true}, {name: b.service, enabled: false}, {name: c.service, state: started}]"
+    )
+    site = SiteChanges(drop_ins={"b.service": {"x.conf": ""}, "c.service": {"x.conf": ""}})
+    assert [one.get("drop_ins") for one in rendered(site)["units"]] == [{}, {}, None]
+
+
+def test_a_unit_that_another_role_owns_takes_no_drop_in(roles: Path) -> None:
+    (roles / "lamp/parts/lamp.yml").write_text("units: [{name: a.service, enabled: true}, {name: c.service}]")
+    (text,) = site_mistakes("lamp", {"drop_ins": {"a.service": {}, "c.service": {}}})
+    assert text.startswith("lamp_drop_ins: 'c.service' ")
 
 
 def test_a_drop_in_of_the_site_replaces_one_of_the_part_and_leaves_the_others(roles: Path) -> None:
-    (roles / "lamp/parts/lamp.yml").write_text("units: [{name: a.service, drop_ins: {a.conf: role, b.conf: role}}]")
+    (roles / "lamp/parts/lamp.yml").write_text(
+        "units: [{name: a.service, enabled: true, drop_ins: {a.conf: role, b.conf: role}}]"
+    )
     found = rendered(SiteChanges(drop_ins={"a.service": {"a.conf": "site"}}))
     assert found["units"][0]["drop_ins"] == {"a.conf": "site", "b.conf": "role"}
 

@@ -116,12 +116,20 @@ def test_a_phase_is_compared_alone(site: Path) -> None:
     assert of_kind(rows, "module") == []
 
 
-def test_in_check_mode_differences_are_warnings(site: Path) -> None:
+def test_check_mode_of_verify_fails_like_verify(site: Path) -> None:
     done, rows = run(site, "--check")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert len(of_kind(rows, "partition-option")) == 2
+
+
+def test_in_a_check_of_site_yml_differences_are_warnings_without_remedy(site: Path) -> None:
+    done, rows = run(site, "--check", "-e", "__verify_records_release=true")
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(of_kind(rows, "partition-option")) == 2
     text = " ".join((done.stdout + done.stderr).split())
     assert re.search(r"partition batch State: [^;]*\bUP\b[^;]*\bDOWN\b", text)
+    assert "who changed it" not in text
+    assert "machines are as the cluster file" not in text
 
 
 def test_a_file_that_cannot_be_written_is_told(site: Path) -> None:

@@ -11,7 +11,7 @@ import grp
 import os
 import pwd
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -140,14 +140,16 @@ def plan(
     check: bool,
     prune: bool = True,
     keep_below: Sequence[str] = (),
+    predicted: Collection[str] = (),
 ) -> FilePlan:
     """Compare the machine with the desired files; without `prune`, no recorded file of the manifest is removed.
 
-    Nothing below the directories `keep_below` is removed.
+    Nothing below the directories `keep_below` is removed. `predicted`, in check mode: paths that an earlier task of the same run will have
+    written, with the content that is desired here.
     """
     owner, group = default_owner()
     owned = [replace(entry, owner=entry.owner or owner, group=entry.group or group) for entry in wanted]
-    planner = _Planner(manifest, owned, records, check)
+    planner = _Planner(manifest, owned, records, check, predicted if check else ())
     return planner.plan(prune, keep_below)
 
 
@@ -162,9 +164,12 @@ def ancestors(path: str) -> list[str]:
 
 
 class _Planner:
-    def __init__(self, manifest: str, wanted: Sequence[DesiredFile], records: Records, check: bool) -> None:
+    def __init__(
+        self, manifest: str, wanted: Sequence[DesiredFile], records: Records, check: bool, predicted: Collection[str]
+    ) -> None:
         self.manifest = manifest
         self.wanted = wanted
+        self.predicted = predicted
         self.check = check
         self.result = FilePlan(before=records, records=dict(records))
         self.paths = {entry.path for entry in wanted}
@@ -175,7 +180,12 @@ class _Planner:
     def plan(self, prune: bool, keep_below: Sequence[str]) -> FilePlan:
         for entry in self.wanted:
             try:
-                self._compare_block(entry) if entry.state == "block" else self._compare(entry)
+                if entry.state == "block":
+                    self._compare_block(entry)
+                elif entry.path in self.predicted:
+                    self._take_over(entry)
+                else:
+                    self._compare(entry)
             except OSError as error:
                 self.result.problems.append(f"{entry.path}: cannot be read: {error.strerror}")
         self._own_parents()
@@ -228,11 +238,21 @@ class _Planner:
             incomplete = self.check and (bool(missing) or (entry.state != "link" and (uid is None or gid is None)))
             result.changes.append(FileChange(entry, before, content, uid, gid, hidden, incomplete))
             self._obstacles(entry, before, content, uid)
+        self._record(entry, made=before.kind == "absent")
+
+    def _take_over(self, entry: DesiredFile) -> None:
+        """Plan for a path that an earlier task of this run will have written: it has to be on record for this manifest too."""
+        old = self.result.before.get(entry.path)
+        if not (old and self.manifest in old.manifests):
+            self._record(entry, made=True)
+
+    def _record(self, entry: DesiredFile, made: bool) -> None:
+        result, old = self.result, self.result.before.get(entry.path)
         owners = {self.manifest, *(old.manifests if old else [])}
         result.records[entry.path] = ManagedPath(
             type=entry.state,
             manifests=sorted(owners),
-            made=old.made if old else before.kind == "absent",
+            made=old.made if old else made,
             mode="" if entry.state == "link" else entry.mode,
             sha256=digest(entry.content) if entry.state == "file" else "",
             target=entry.target,

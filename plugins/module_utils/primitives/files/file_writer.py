@@ -8,7 +8,7 @@ import errno
 import os
 import shlex
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +46,16 @@ def apply(
     keep: Keep | None = None,
     prune: bool = True,
     keep_below: Sequence[str] = (),
+    predicted: Collection[str] = (),
 ) -> dict[str, Any]:
     """Write the desired files of a manifest, and return the result of an Ansible module.
 
     `scratch` is a private directory in which files are validated before any change. Its path is used only if a file must be validated, so a
     run with no change does not create it. `keep` is called with the plan before the first write. Without `prune`, recorded files that are
-    not in `wanted` are kept; otherwise only those below the directories `keep_below`.
+    not in `wanted` are kept; otherwise only those below the directories `keep_below`. `predicted` is as `plan` takes it.
     """
     with node_manifest.locked(directory, create=bool(wanted) and not check):
-        decided = plan(manifest, wanted, node_manifest.load(directory), check, prune, keep_below)
+        decided = plan(manifest, wanted, node_manifest.load(directory), check, prune, keep_below, predicted)
         _validate(decided, check, scratch)
         if decided.problems:
             raise NodeFilesError(decided.problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ class Systemd:
         run: Run = command.run,
         touched: Collection[str] = (),
         keep: Keep | None = None,
+        predicted: Mapping[str, Collection[str]] | None = None,
     ) -> None:
         self.check = check
         self.diff = diff
@@ -59,9 +60,14 @@ class Systemd:
         self.run = run
         # Files that this run changes; in check mode they still have their old times.
         self.touched = touched
+        # Drop-ins that this call writes or removes: the running units have not read them.
+        self.drop_in_changes: dict[str, list[str]] = {}
+        # In check mode: `files` and `units` that earlier tasks of the same run will have changed.
+        self.predicted = (predicted or {}) if check else {}
         # Called with the plan of drop-ins before they are written.
         self.keep = keep
         self.proof_timeout = 30.0
+        self.unit_directory = UNIT_DIRECTORY
         self.began = time.time()
         self.verbs: dict[str, list[str]] = {}
         self.outdated: dict[str, list[str]] = {}
@@ -70,7 +76,9 @@ class Systemd:
         self, units: Sequence[Unit], state_directory: Path, unit_directory: str = UNIT_DIRECTORY
     ) -> dict[str, Any]:
         """Change the units to the desired state, and return the result of an Ansible module."""
-        units = [unit.where(_text_of(unit)) for unit in units]
+        self.unit_directory = unit_directory
+        units = [unit.where(_text_of(unit)) for unit in units if not self._is_done(unit)]
+        self.touched = [*self.touched, *self.predicted.get("files", ())]
         names = [unit.name for unit in units]
         before = seen = self._show(names)
         first = decide_files(units, seen, self.check)
@@ -95,6 +103,12 @@ class Systemd:
         self._prove_work(units)
         return self._result(units, before, files, [*first.notes, *enabled.notes])
 
+    def _is_done(self, unit: Unit) -> bool:
+        """Return whether an earlier task will have done all of this, and no file of this task needs more."""
+        return unit.name in self.predicted.get("units", ()) and not {*unit.restart_after, *unit.reload_after} & set(
+            self.touched
+        )
+
     def _apply_running(self, units: Sequence[Unit], seen: dict[str, UnitState], applied: Applied) -> None:
         decision = decide_running(units, seen, self._outdated(units, seen, applied))
         _refuse(decision.problems)
@@ -110,7 +124,8 @@ class Systemd:
         if not self.check:
             self._prove(by_name, decision, said)
             for name in decision.of("start", "restart"):
-                applied.remember_start(name, by_name[name].restart_after)
+                unit = by_name[name]
+                applied.remember_start(name, [*unit.restart_after, *self._restarting_drop_ins(unit)])
 
     def _reload(self, units: Sequence[Unit], seen: dict[str, UnitState], applied: Applied) -> None:
         """Reload running units whose files changed since their last reload."""
@@ -191,13 +206,19 @@ class Systemd:
         """Return the running units with files that changed after the unit was started, and these files."""
         found = {}
         for unit in units:
-            changed = applied.changed(unit.name, seen[unit.name].started, unit.restart_after)
+            paths = [*unit.restart_after, *self._restarting_drop_ins(unit)]
+            changed = applied.changed(unit.name, seen[unit.name].started, paths)
+            changed += [path for path in self.drop_in_changes.get(unit.name, ()) if path not in changed]
             if self.check:
                 changed += [path for path in unit.restart_after if path in self.touched and path not in changed]
             if changed and seen[unit.name].running:
                 found[unit.name] = changed
         self.outdated = found
         return found
+
+    def _restarting_drop_ins(self, unit: Unit) -> list[str]:
+        """Return the paths of a unit's drop-ins, where a change restarts it: a run may have ended between file and restart."""
+        return [f"{self.unit_directory}/{unit.name}.d/{name}" for name in unit.drop_ins or ()] if unit.to_run else []
 
     def _do(self, decision: Decision, *verbs: str) -> list[str]:
         said = [self._change(verb, decision.verbs[verb]) for verb in verbs if decision.verbs.get(verb)]
@@ -239,7 +260,13 @@ class Systemd:
                 continue
             base = f"{unit_directory}/{unit.name}.d"
             wanted = [DesiredFile(f"{base}/{name}", content=text.encode()) for name, text in unit.drop_ins.items()]
-            done = apply(f"drop_ins:{unit.name}", wanted, state_directory, self.check, self.diff, "", keep=self.keep)
+            done = apply(
+                f"drop_ins:{unit.name}", wanted, state_directory, self.check, self.diff, "",
+                keep=self.keep, predicted=self.predicted.get("files", ()),
+            )  # fmt: skip
+            if unit.to_run:
+                paths = [*done["changed_files"], *done["removed"]]
+                self.drop_in_changes[unit.name] = [path for path in paths if path != base]
             total["changed"] |= done["changed"]
             for key in ("changed_files", "removed", "problems", "diff"):
                 total[key] += done.get(key, [])

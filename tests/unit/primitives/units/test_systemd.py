@@ -171,6 +171,39 @@ def test_a_drop_in_reloads_systemd_and_goes_again(tmp_path: Path):
     ]
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_changed_or_removed_drop_in_restarts_a_unit_that_is_to_run(tmp_path: Path, check: bool):
+    machine = Machine({"a.service": UP, "b.service": UP})
+
+    def entries(text: str | None) -> list[dict]:
+        drop_ins = {} if text is None else {"site.conf": f"[Service]\nNice={text}\n"}
+        return [
+            {"name": "a.service", "state": "started", "drop_ins": drop_ins},
+            {"name": "b.service", "state": "started"},
+        ]
+
+    for text in ("1", "2", None):
+        if check:
+            assert apply(machine, tmp_path, *entries(text), check=True)["actions"] == [
+                "daemon-reload",
+                "restart a.service",
+            ]
+            assert machine.writes == []
+        assert apply(machine, tmp_path, *entries(text))["actions"] == ["daemon-reload", "restart a.service"]
+        machine.units["a.service"] = replace(UP, started=time.monotonic())
+        machine.commands.clear()
+        assert apply(machine, tmp_path, *entries(text))["changed"] is False
+        machine.commands.clear()
+
+
+def test_a_drop_in_of_a_run_that_ended_before_the_restart_restarts_the_unit(tmp_path: Path):
+    machine = Machine({"a.service": replace(UP, started=time.monotonic() - 60)})
+    entry = {"name": "a.service", "drop_ins": {"site.conf": "[Service]\n"}}
+    apply(machine, tmp_path, entry)
+    assert apply(machine, tmp_path, {**entry, "state": "started"})["actions"] == ["restart a.service"]
+    assert apply(machine, tmp_path, {**entry, "state": "stopped"})["actions"] == ["stop a.service"]
+
+
 def test_systemd_is_reloaded_when_it_says_that_files_changed(tmp_path: Path):
     machine = Machine({"a.service": UP, "b.service": replace(UP, stale=True)})
     apply(machine, tmp_path, {"name": "a.service"}, {"name": "b.service"})
