@@ -99,11 +99,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         }
 
     def _before_change(self, result: dict[str, Any], findings: list[Finding], said: str) -> dict[str, Any]:
-        """Judge in a --check of site.yml: nothing was applied, so a difference is no failure, and a run is the remedy."""
+        """Judge in a --check of site.yml: nothing was applied, so a difference does not fail the run, and a run is the remedy."""
         found = [replace(one, remedy="") for one in collected.folded(findings)]
-        if not found:
+        errors = [one for one in found if one.severity == finding.ERROR]
+        if not errors:
             return self._judged(result, findings, said)
-        text = f"{_count(found, result)} before the change. --check changes nothing; the tasks above say what a run changes."
+        text = f"{_count(errors, result)} before the change. --check changes nothing; the tasks above say what a run changes."
         return {**result, "msg": text, "warnings": [*result.get("warnings", []), f"{text}\n{collected.lines(found)}"]}
 
 

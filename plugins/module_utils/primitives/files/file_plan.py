@@ -241,7 +241,7 @@ class _Planner:
         self._record(entry, made=before.kind == "absent")
 
     def _take_over(self, entry: DesiredFile) -> None:
-        """Plan for a path that an earlier task of this run will have written: it has to be on record for this manifest too."""
+        """Plan for a path that an earlier task of this run will have written: it must be on record for this manifest too."""
         old = self.result.before.get(entry.path)
         if not (old and self.manifest in old.manifests):
             self._record(entry, made=True)
