@@ -3,6 +3,7 @@
 
     python -m tools.mutate_roles                          all
     python -m tools.mutate_roles roles/cuda playbooks/os.yml --subjects cuda,playbooks    some, by some scenarios
+    python -m tools.mutate_roles playbooks/phases --change serial    those whose change has this text
 
 A mutant that no scenario notices is a survivor. tests/mutants/survivors.yml lists those that are allowed, each with its reason.
 """
@@ -128,13 +129,16 @@ def chosen(root: Path, names: Sequence[str]) -> list[str]:
 class Runner:
     """Runs mutants in several copies of the tree at once."""
 
-    def __init__(self, root: Path, files: Sequence[str], jobs: int, subjects: Sequence[str] = ()) -> None:
+    def __init__(
+        self, root: Path, files: Sequence[str], jobs: int, subjects: Sequence[str] = (), change: str = ""
+    ) -> None:
         self._root, self._jobs, self._subjects = root, jobs, subjects
         self._work: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
         self._scenarios: queue.SimpleQueue[Scenario] = queue.SimpleQueue()
         for file in files:
             for mutant in mutants(file, (root / file).read_text()):
-                self._work.put(mutant)
+                if change in mutant.change:
+                    self._work.put(mutant)
         self._files = files
         self._baseline = Baseline()
         self._barrier = threading.Barrier(jobs)
@@ -213,11 +217,18 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--subjects", default="", help="use the scenarios of these files of tests/roles alone, such as slurm,reboot"
     )
+    parser.add_argument(
+        "--change", default="", help="make the mutants alone whose change has this text, such as serial"
+    )
     parser.add_argument("--verbose", action="store_true", help="print what noticed each mutant")
     options = parser.parse_args(arguments)
     began = time.monotonic()
     runner = Runner(
-        ROOT, chosen(ROOT, options.names), options.jobs, [one for one in options.subjects.split(",") if one]
+        ROOT,
+        chosen(ROOT, options.names),
+        options.jobs,
+        [one for one in options.subjects.split(",") if one],
+        options.change,
     )
     runner.run()
     if runner.broken:
@@ -232,7 +243,7 @@ def main(arguments: Sequence[str]) -> int:
     problems = [f"no scenario notices {one}" for one in survivors if (one.file, one.task, one.change) not in excused]
     if len(reasons) > MOST_ALLOWED:
         problems.append(f"{ALLOWED}: {len(reasons)} survivors; allowed: {MOST_ALLOWED}")
-    if not options.names:
+    if not options.names and not options.change:
         problems += [
             f"{ALLOWED}: {' / '.join(one)} does not survive; remove it" for one in sorted(set(reasons) - excused)
         ]

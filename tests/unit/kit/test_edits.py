@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs import hardware_in_use, kept_lines
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.removed_records import Retained
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmctld_report import Live
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.cluster_file import CLUSTER_FILE
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import rows
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan.wiring import TemplateError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.render import slurm_files
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables import options
@@ -62,8 +66,6 @@ FOR_WORDS = {"script": "/bin/true", "cgroup": "cgroup/v1", "free": "10.215.14.25
 BY_SLURMCTLD = {
     *(f"slurm.{name}" for name in ("FrontendName", "SelectType", "LaunchType", "RoutePlugin")),
     "cluster_file.slurm.version",
-    # The plan of the fabric, which playbooks make.
-    "cluster_file.profiles.<name>.nvlink_domain",
 }
 BY_JOBS = {
     *(f"cluster_file.{name}" for name in ("cluster", "services.controllers", "services.database")),
@@ -77,8 +79,9 @@ def test_the_cluster_file_takes_and_refuses_what_the_table_says(tmp_path: Path):
         text = yaml.safe_dump(edited(BASE, batch, {**FOR_WORDS, "gpu01": "10.215.14.11"}), sort_keys=False)
         path.write_text(text)
         try:
-            slurm_files(load(str(path)))
-            refusal = ""
+            cluster = load(str(path))
+            slurm_files(cluster)
+            refusal = "\n".join(buildable.fabric_mistakes(cluster))
         except (ClusterFileError, TemplateError) as error:
             refusal = str(error)
         names = {str(one) for one in batch}
@@ -86,6 +89,15 @@ def test_the_cluster_file_takes_and_refuses_what_the_table_says(tmp_path: Path):
             assert [str(one) for one in batch if one.refused not in refusal] == [], refusal
         else:
             assert not refusal or names & BY_JOBS, (names, refusal)
+
+
+def test_what_waits_for_jobs_is_reported_as_the_table_says():
+    group = hardware_in_use.Group("gpu01", ["CoresPerSocket 8 -> 4"], hardware_in_use.JOBS, ["7"], "", 8, 8192)
+    changing = kept_lines.changing_notes([group])
+    leaving = kept_lines.leaving_notes(Retained(nodes={"gpu02": ["7"]}), Live())
+    for one in edits():
+        removes_node = str(one) == "cluster_file.racks.<name>.nodes"
+        assert not one.waits or one.waits in (leaving if removes_node else changing)[0], one
 
 
 def edit(name: str, value: object = 1, **words: object) -> Edit:

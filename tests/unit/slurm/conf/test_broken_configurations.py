@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_files
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial, script_check
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import script_guard, scripts
 from tests.kit.broken import ROWS, configuration
 
 FAMILIES = ("file", "guard", "test", "start")
@@ -64,3 +73,54 @@ def test_slurmctld_refuses(row: dict[str, Any], tmp_path: Path) -> None:
     result = config_trial.run(slurm_files(str(path), None, topology))
     assert not result.accepted
     assert _fits(result.message) == [row["reason"]]
+
+
+@pytest.fixture
+def machine() -> Iterator[Path]:
+    """A folder that stands for /opt of one machine; all users may enter it, unlike those of tmp_path."""
+    folder = Path(tempfile.mkdtemp(prefix="bedplate-guard-"))
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _empty(folder: Path) -> None:
+    """Make the folder that of a machine before a row's commands."""
+    shutil.rmtree(folder)
+    folder.mkdir()
+    folder.chmod(0o755)
+    (folder / "hostname").write_text("machine\n")
+    (folder / "hostname").chmod(0o644)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root owns scripts")
+@pytest.mark.parametrize(
+    "row", [row for row in ROWS if row["refused"] == "guard" and "secrets" not in row], ids=lambda row: row["reason"]
+)
+def test_the_guard_refuses_scripts(row: dict[str, Any], tmp_path: Path, machine: Path) -> None:
+    """Each machine has its turn in one folder, which stands for its /opt."""
+    places = {"/etc/hostname": f"{machine}/hostname", "/opt": str(machine)}
+    text = yaml.safe_dump({**row, "says": ""})
+    for old, new in places.items():
+        text = text.replace(old, new)
+    moved = yaml.safe_load(text)
+    cluster = load(configuration(moved, tmp_path))
+    limit = [one.partition("=")[2] for one in row.get("arguments", ())]
+    answers: dict[str, Any] = {}
+    for host in limit or script_guard.hosts(cluster):
+        _empty(machine)
+        subprocess.run(moved.get("before", {}).get(host, "true"), shell=True, check=True)
+        found = script_check.findings_of(scripts.expected(cluster, host), tmp_path / "etc")
+        answers[host] = {"findings": finding.to_json(found), "in_force": {}}
+    said = script_guard.refuse(cluster, answers, {})
+    for new, old in {
+        f"{machine}/hostname": "/etc/hostname",
+        str(machine): "/opt",
+        f"{tmp_path}/etc/": "/etc/slurm/",
+    }.items():
+        said = said.replace(new, old)
+    assert _fits(said) == [row["reason"]], said
+
+
+def test_the_guard_refuses_a_secret_of_another_cluster(tmp_path: Path) -> None:
+    (row,) = [row for row in ROWS if row["refused"] == "guard" and "secrets" in row]
+    assert _fits(SecretStore(tmp_path).refusal("munge_key")) == [row["reason"]]
