@@ -77,7 +77,7 @@ def test_slurmctld_refuses(row: dict[str, Any], tmp_path: Path) -> None:
 
 @pytest.fixture
 def machine() -> Iterator[Path]:
-    """A folder that stands for /opt of one machine; all users may enter it, unlike those of tmp_path."""
+    """A folder in place of /opt of one machine; all users may enter it, unlike those of tmp_path."""
     folder = Path(tempfile.mkdtemp(prefix="bedplate-guard-"))
     yield folder
     shutil.rmtree(folder)
@@ -97,7 +97,7 @@ def _empty(folder: Path) -> None:
     "row", [row for row in ROWS if row["refused"] == "guard" and "secrets" not in row], ids=lambda row: row["reason"]
 )
 def test_the_guard_refuses_scripts(row: dict[str, Any], tmp_path: Path, machine: Path) -> None:
-    """Each machine has its turn in one folder, which stands for its /opt."""
+    """Check the machines one after the other; one folder is /opt of each."""
     places = {"/etc/hostname": f"{machine}/hostname", "/opt": str(machine)}
     text = yaml.safe_dump({**row, "says": ""})
     for old, new in places.items():
