@@ -424,7 +424,7 @@ def test_what_a_site_changes_with_templates_is_checked_before_any_machine_is_tou
     shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "templates").mkdir()
-    (tmp_path / "templates/nccl.j2").write_text("{{ values.nccl }}")
+    (tmp_path / "templates/nccl.j2").write_text("{{ values.nccl | length }}")
     variables = tmp_path / "group_vars/compute_nodes.yml"
     template = """rdma_templates: {nccl.conf.j2: "{{ inventory_dir }}/templates/nccl.j2"}\n"""
     variables.write_text(
@@ -505,3 +505,36 @@ def test_a_file_of_variables_that_is_not_yaml_is_named_with_its_line(tmp_path: P
     code, output = play("-i", tmp_path, "playbooks/validate.yml")
     assert code == 2, output
     assert f"{tmp_path}/group_vars/gpu_nodes.yml:2: " in output
+
+
+@pytest.mark.playbooks
+def test_a_path_that_a_part_writes_is_refused_before_any_machine_is_touched(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text(
+        """node_os_extra_files:
+  - {path: /etc/slurm/slurm.conf, content: ""}
+  - {path: /etc/motd.d/site, content: ""}
+  - {path: "{{ site_path }}", content: ""}
+site_path: /etc/security/limits.d/60-bedplate.conf/x
+"""
+    )
+    (tmp_path / "group_vars/compute_nodes.yml").write_text(
+        """node_tuning_extra_files: [{path: /etc/motd.d/site, content: a}]
+slurm_drop_ins: {slurmd.service: {60-bedplate-limits.conf: ""}}
+"""
+    )
+    (tmp_path / "host_vars/gpu03.yml").write_text("site_path: /etc/cron.d/site\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "4 mistakes" in said, output
+    for text in (
+        "host ctl1: node_os_extra_files[0] /etc/slurm/slurm.conf: the part controller of the role slurm",
+        "host gpu01 and 2 more: node_os_extra_files[2] /etc/security/limits.d/60-bedplate.conf/x: is below",
+        "host gpu01 and 3 more: node_os_extra_files[1] /etc/motd.d/site: node_tuning_extra_files[0] /etc/motd.d/site",
+        "host gpu01 and 3 more: slurm_drop_ins: slurmd.service: 60-bedplate-limits.conf",
+    ):
+        assert text in said
+    assert re.findall(r"^(\S+) +: ok=", output, re.MULTILINE) == ["localhost"]
