@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +66,10 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import (
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decision import RunHost
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_changes import path_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_host import SiteHost
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_templates import (
+    TemplateCheck,
+    template_mistakes,
+)
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -172,7 +176,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             mistakes += self._of_cluster(cluster, variables)
             warnings += notices(cluster)
         mistakes += self._secrets(inventory, cluster, places)
-        mistakes += self._site_changes(inventory, places, files, cluster)
+        found, unsure = self._site_changes(inventory, places, files, cluster)
+        mistakes += found
+        warnings += unsure
         if warnings:
             result["warnings"] = warnings
         # Ansible shows the message twice; a list of the same lines would be a third time.
@@ -277,25 +283,40 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
     def _site_changes(
         self, inventory: Any, places: Mapping[str, list[str]], files: _Variables, cluster: Cluster | None
-    ) -> list[str]:
-        """Return mistakes in a site's extra files and drop-ins."""
+    ) -> tuple[list[str], list[str]]:
+        """Return mistakes in a site's extra files, drop-ins and templates, and warnings of templates that only another run renders."""
         changing = site_kinds.changing_places(places)
         if not changing:
-            return []
+            return [], []
+        roles_of_run = self._task.args.get("secrets") or role_mistakes.ROLES
         fails: dict[str, list[str]] = {}
+        may_fail: dict[str, list[str]] = {}
         hosts = inventory.hosts.values()
         for members in site_kinds.kinds(hosts, changing, files.of_host, files.groups, cluster):
-            for text in dict.fromkeys(path_mistakes(self._site_host(members[0]))):
-                fails.setdefault(text, []).extend(f"host {host.name}" for host in members)
-        return [f"{summary(names)}: {text}" for text, names in fails.items()]
+            names = [f"host {host.name}" for host in members]
+            host, check = self._site_host(members[0])
+            for text in dict.fromkeys(path_mistakes(host)):
+                fails.setdefault(text, []).extend(names)
+            for role, text in dict.fromkeys(template_mistakes(host, check)):
+                (fails if role in roles_of_run else may_fail).setdefault(text, []).extend(names)
+        mistakes, warnings = (
+            [f"{summary(names)}: {text}" for text, names in texts.items()] for texts in (fails, may_fail)
+        )
+        return mistakes, warnings
 
-    def _site_host(self, host: Any) -> SiteHost:
-        """Return a host with its roles."""
+    def _site_host(self, host: Any) -> tuple[SiteHost, Callable[[str], TemplateCheck]]:
+        """Return a host with its roles, and what tries its templates for a role."""
         variables = self._task.get_variable_manager().get_vars(play=self._task.get_play(), host=host)
+        templar = Templar(self._loader, variables)
+
+        @cache
+        def check(role: str) -> TemplateCheck:
+            return TemplateCheck(self._task, templar, self._loader, variables, role)
+
         # Slurm's part of a node needs a user who logs in; only the content of a file depends on it.
         user = str(self._play_context.remote_user or "root")
-        run = RunHost(variables, Templar(self._loader, variables).template, lambda *_: "", user)
-        return SiteHost(run, [role for role in role_mistakes.ROLES if role_mistakes.runs_on(host, role)])
+        run = RunHost(variables, templar.template, lambda *_: "", user)
+        return SiteHost(run, [role for role in role_mistakes.ROLES if role_mistakes.runs_on(host, role)]), check
 
     def _undefined(self, error: AnsibleError, variables: Mapping[str, Any]) -> str:
         """Return the mistake in a template that names a variable which no host has, or "". Facts are read later."""
