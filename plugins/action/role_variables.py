@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,14 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import (
     plain_mistakes,
     role_mistakes,
     run_secrets,
+    site_kinds,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decision import RunHost
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_changes import path_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_host import SiteHost
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_templates import (
+    TemplateCheck,
+    template_mistakes,
 )
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
@@ -167,6 +176,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             mistakes += self._of_cluster(cluster, variables)
             warnings += notices(cluster)
         mistakes += self._secrets(inventory, cluster, places)
+        found, unsure = self._site_changes(inventory, places, files, cluster)
+        mistakes += found
+        warnings += unsure
         if warnings:
             result["warnings"] = warnings
         # Ansible shows the message twice; a list of the same lines would be a third time.
@@ -269,6 +281,43 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         )
         return mistakes, warnings
 
+    def _site_changes(
+        self, inventory: Any, places: Mapping[str, list[str]], files: _Variables, cluster: Cluster | None
+    ) -> tuple[list[str], list[str]]:
+        """Return mistakes in a site's extra files, drop-ins and templates, and warnings of templates that only another run renders."""
+        changing = site_kinds.changing_places(places)
+        if not changing:
+            return [], []
+        roles_of_run = self._task.args.get("secrets") or role_mistakes.ROLES
+        fails: dict[str, list[str]] = {}
+        may_fail: dict[str, list[str]] = {}
+        hosts = inventory.hosts.values()
+        for members in site_kinds.kinds(hosts, changing, files.of_host, files.groups, cluster):
+            names = [f"host {host.name}" for host in members]
+            host, check = self._site_host(members[0])
+            for text in dict.fromkeys(path_mistakes(host)):
+                fails.setdefault(text, []).extend(names)
+            for role, text in dict.fromkeys(template_mistakes(host, check)):
+                (fails if role in roles_of_run else may_fail).setdefault(text, []).extend(names)
+        mistakes, warnings = (
+            [f"{summary(names)}: {text}" for text, names in texts.items()] for texts in (fails, may_fail)
+        )
+        return mistakes, warnings
+
+    def _site_host(self, host: Any) -> tuple[SiteHost, Callable[[str], TemplateCheck]]:
+        """Return a host with its roles, and what tries its templates for a role."""
+        variables = self._task.get_variable_manager().get_vars(play=self._task.get_play(), host=host)
+        templar = Templar(self._loader, variables)
+
+        @cache
+        def check(role: str) -> TemplateCheck:
+            return TemplateCheck(self._task, templar, self._loader, variables, role)
+
+        # Slurm's part of a node needs a user who logs in; only the content of a file depends on it.
+        user = str(self._play_context.remote_user or "root")
+        run = RunHost(variables, templar.template, lambda *_: "", user)
+        return SiteHost(run, [role for role in role_mistakes.ROLES if role_mistakes.runs_on(host, role)]), check
+
     def _undefined(self, error: AnsibleError, variables: Mapping[str, Any]) -> str:
         """Return the mistake in a template that names a variable which no host has, or "". Facts are read later."""
         name = _UNDEFINED.fullmatch(error.message) if isinstance(error, AnsibleUndefinedVariable) else None
@@ -350,14 +399,28 @@ class _Variables:
         self._loader = loader
         files = [path for path in inventory._sources if path and ("," not in path or Path(path).exists())]
         self.of_inventory = sorted({Path(path) if Path(path).is_dir() else Path(path).parent for path in files})
-        self._to_read = hosts_to_read([*self.of_inventory, Path(loader.get_basedir())], prefixes)
+        self._directories = [*self.of_inventory, Path(loader.get_basedir())]
+        self._to_read = hosts_to_read(self._directories, prefixes)
+        # Groups with variables, once `own` is through.
+        self.groups: set[str] = set()
 
     def own(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """Return each group and each host with its own variables."""
         for name, group in self._inventory.groups.items():
-            yield f"group {name}", {**group.vars, **self._from_files(group)}
+            found = {**group.vars, **self._from_files(group)}
+            if found:
+                self.groups.add(name)
+            yield f"group {name}", found
         for name, host in self._inventory.hosts.items():
             yield f"host {name}", {**host.vars, **self._from_files(host)} if name in self._to_read else host.vars
+
+    def of_host(self, host: Any) -> Mapping[str, Any]:
+        """Return the own variables of a host, of whichever name."""
+        return {**host.vars, **self._from_files(host)} if host.name in self._with_files else host.vars
+
+    @cached_property
+    def _with_files(self) -> set[str]:
+        return hosts_to_read(self._directories, ("",))
 
     def _from_files(self, entity: Any) -> dict[str, Any]:
         """Return what Ansible reads from group_vars and host_vars, beside the inventory and beside the playbook."""

@@ -17,6 +17,10 @@ description:
     if the control node can template it; an undefined variable in it is a failure if this run deploys the role, else a warning.
     The playbooks of this collection check here once, and not in every role on every host.
   - Templates and files that a site names for a role must exist on the control node, and its templates must be valid.
+  - A path of C(<role>_extra_files) or C(<role>_drop_ins) that a part writes on the same host, or that two variables name, is a failure.
+    What a role writes on a host is decided as in a deployment; a path that only a task on the node can decide counts as written.
+  - A template of a site is rendered for the hosts that use it, and an undefined variable in it is a failure. It is a warning if
+    this run deploys other roles only.
   - A variable, or without a cluster file a group, whose name is nearly a known one is a failure. A file of group_vars or host_vars
     without its group or host, and a tag that is a role's name, are warnings. Ansible ignores each of them.
   - Without a cluster file, a group that this run needs is a failure if it is missing and host_pattern_mismatch is C(error).

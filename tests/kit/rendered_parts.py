@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Node, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_choices import role_choices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision import Decision
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.decisions import HostRequest, decide
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import ROLES as NAMES
@@ -85,18 +87,43 @@ def deployed(
     role: str, cluster: Cluster, host: str, more: list[dict[str, Any]]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name and the arguments of every part of a role on a host, with each of the role's variables and `more`."""
-    for variables in [*VARIABLES.get(role, [{}]), *more]:
-        choices = role_choices(role, variables, lambda value: value)
-        request = HostRequest(cluster, host, choices, REPORTED, (), "admin")
+    for decision in _decisions(role, cluster, host, more, REPORTED):
         try:
-            decision = decide(role, request)
             yield from ((part, render_part(role, part, values)) for part, values in decision.parts.items())
         except ValueError:
             continue  # a host of which another test says why it is refused
 
 
+def _decisions(
+    role: str, cluster: Cluster, host: str, more: list[dict[str, Any]], reported: dict[str, Any]
+) -> Iterator[Decision]:
+    """Yield the decision of a role for a host with each of the role's variables and `more`."""
+    for variables in [*VARIABLES.get(role, [{}]), *more]:
+        choices = role_choices(role, variables, lambda value: value)
+        try:
+            yield decide(role, HostRequest(cluster, host, choices, reported, (), "admin"))
+        except ValueError:
+            continue
+
+
 def rendered(folder: Path, clusters: Iterable[Path] = CLUSTERS) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
     """Yield role, part, host and arguments of every part on every kind of host; `folder` is for the file with rare values."""
+    for role, cluster, name, host, more in _all(folder, clusters):
+        for part, arguments in deployed(role, cluster, host, more):
+            yield role, part, f"{name}/{host}", arguments
+
+
+def decided(folder: Path, clusters: Iterable[Path]) -> Iterator[tuple[str, str, Any, Any]]:
+    """Yield role, part, values, and values before a task has read the node, as `rendered` yields arguments."""
+    for role, cluster, _name, host, more in _all(folder, clusters):
+        both = (_decisions(role, cluster, host, more, reported) for reported in (REPORTED, {}))
+        for decision, before in zip(*both, strict=True):
+            with suppress(ValueError):
+                yield from ((role, part, values, before.parts[part]) for part, values in decision.parts.items())
+
+
+def _all(folder: Path, clusters: Iterable[Path]) -> Iterator[tuple[str, Cluster, str, str, list[dict[str, Any]]]]:
+    """Yield every role for every kind of host, with further variables of the role."""
     (folder / "nvidia.asc").write_text(KEY)
     (folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     (folder / "rare.bedplate.yml").write_text(RARE)
@@ -107,5 +134,4 @@ def rendered(folder: Path, clusters: Iterable[Path] = CLUSTERS) -> Iterator[tupl
         cluster = load(str(path))
         for host in hosts(cluster):
             for role in NAMES:
-                for part, arguments in deployed(role, cluster, host, more.get(role, [])):
-                    yield role, part, f"{path.name.partition('.')[0]}/{host}", arguments
+                yield role, cluster, path.name.partition(".")[0], host, more.get(role, [])

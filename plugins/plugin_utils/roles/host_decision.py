@@ -64,20 +64,23 @@ class RunHost:
 
     def decision(self, role: str, reported: Mapping[str, Any] | None = None) -> HostDecision:
         """Return the decision of a role for this host. KeyError, ValueError: as `decide`."""
-        cluster = host_cluster(role, self.variables, self.template)
-        choices = role_choices(role, self.variables, self.template)
-        if wrong := list(site_mistakes(role, choices)):
+        request = self.request(role, reported)
+        if wrong := list(site_mistakes(role, request.choices)):
             raise PartError("\n".join(wrong))
-        request = HostRequest(
+        return HostDecision(role, request.choices, decide(role, request), self.render)
+
+    def request(self, role: str, reported: Mapping[str, Any] | None = None) -> HostRequest:
+        """Return what a role decides from for this host. ValueError: mistakes in the cluster file, the inventory or variables."""
+        cluster = host_cluster(role, self.variables, self.template)
+        return HostRequest(
             cluster=cluster,
             host=str(self.variables["inventory_hostname"]),
-            choices=choices,
+            choices=role_choices(role, self.variables, self.template),
             reported=reported or {},
             groups=tuple(self.variables.get("group_names") or ()),
             login_user=str(self.template(self.variables.get("ansible_user")) or self.login_user),
             check=self.check,
         )
-        return HostDecision(role, choices, decide(role, request), self.render)
 
 
 def preload() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import combinations
 from typing import Any, Protocol
 
 from ..parts.site_mistakes import site_mistakes
@@ -84,7 +83,6 @@ def mistakes(
     one, the first that runs the role is checked, and it alone is named.
     """
     found: dict[str, list[str]] = {}
-    claims: dict[str, dict[str, set[str]]] = {}
     for role in ROLES:
         is_templated = any(name.startswith(f"{role}_") for name in templated)
         deciding = {place for name, where in places.items() if name.startswith(f"{role}_") for place in where}
@@ -94,20 +92,7 @@ def mistakes(
             named = [first] if is_templated else members
             for text in _of_role(role, choices, read) if choices is not None else ():
                 found.setdefault(text, []).extend(f"host {host.name}" for host in named)
-            hosts_of_role = {host.name for host in named if runs_on(host, role)}
-            for path in _extra_paths(choices):
-                claims.setdefault(path, {}).setdefault(role, set()).update(hosts_of_role)
-    for path, by_role in claims.items():
-        for one, other in combinations(by_role, 2):
-            if shared := by_role[one] & by_role[other]:
-                text = f"{path}: is in {one}_extra_files and in {other}_extra_files. List a path once"
-                found[text] = [f"host {name}" for name in sorted(shared)]
     return found
-
-
-def _extra_paths(choices: Mapping[str, Any] | None) -> list[str]:
-    entries = (choices or {}).get("extra_files") or ()
-    return [str(entry["path"]) for entry in entries if isinstance(entry, Mapping) and "path" in entry]
 
 
 def _of_role(role: str, choices: Mapping[str, Any], read: Reader) -> Iterator[str]:

@@ -100,14 +100,3 @@ def test_keys_that_are_no_text_are_mistakes_too() -> None:
     wrong = {"nccl": {1: 2}, "sysctl": {1: 2}}
     told = found({host.name: wrong for host in HOSTS}, places=places)
     assert sorted(line.partition(":")[0] for line in told) == ["node_tuning_sysctl", "rdma_nccl"]
-
-
-def test_a_path_of_two_roles_is_a_mistake_where_both_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RUNS_ON, "rdma", ("r2",))
-    monkeypatch.setitem(RUNS_ON, "node_tuning", ("all",))
-    entries = {"extra_files": [{"path": "/etc/a", "content": ""}]}
-    places = {"rdma_extra_files": ["group all"], "node_tuning_extra_files": ["group all"]}
-    (line,) = found({host.name: entries for host in HOSTS}, places=places).items()
-    assert line[0].startswith("/etc/a: is in node_tuning_extra_files and in rdma_extra_files")
-    assert line[1] == ["host n3", "host n4"]
-    assert found({host.name: entries for host in HOSTS}, places={"rdma_extra_files": ["group all"]}) == {}

@@ -424,7 +424,7 @@ def test_what_a_site_changes_with_templates_is_checked_before_any_machine_is_tou
     shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "templates").mkdir()
-    (tmp_path / "templates/nccl.j2").write_text("{{ values.nccl }}")
+    (tmp_path / "templates/nccl.j2").write_text("{{ values.nccl | length }}")
     variables = tmp_path / "group_vars/compute_nodes.yml"
     template = """rdma_templates: {nccl.conf.j2: "{{ inventory_dir }}/templates/nccl.j2"}\n"""
     variables.write_text(
@@ -505,3 +505,97 @@ def test_a_file_of_variables_that_is_not_yaml_is_named_with_its_line(tmp_path: P
     code, output = play("-i", tmp_path, "playbooks/validate.yml")
     assert code == 2, output
     assert f"{tmp_path}/group_vars/gpu_nodes.yml:2: " in output
+
+
+@pytest.mark.playbooks
+def test_a_path_that_a_part_writes_is_refused_before_any_machine_is_touched(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text(
+        """node_os_extra_files:
+  - {path: /etc/slurm/slurm.conf, content: ""}
+  - {path: /etc/motd.d/site, content: ""}
+  - {path: "{{ site_path }}", content: ""}
+site_path: /etc/security/limits.d/60-bedplate.conf/x
+"""
+    )
+    (tmp_path / "group_vars/compute_nodes.yml").write_text(
+        """node_tuning_extra_files: [{path: /etc/motd.d/site, content: a}]
+slurm_drop_ins: {slurmd.service: {60-bedplate-limits.conf: ""}}
+"""
+    )
+    (tmp_path / "host_vars/gpu03.yml").write_text("site_path: /etc/cron.d/site\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "4 mistakes" in said, output
+    for text in (
+        "host ctl1: node_os_extra_files[0] /etc/slurm/slurm.conf: the part controller of the role slurm",
+        "host gpu01 and 2 more: node_os_extra_files[2] /etc/security/limits.d/60-bedplate.conf/x: is below",
+        "host gpu01 and 3 more: node_os_extra_files[1] /etc/motd.d/site: node_tuning_extra_files[0] /etc/motd.d/site",
+        "host gpu01 and 3 more: slurm_drop_ins: slurmd.service: 60-bedplate-limits.conf",
+    ):
+        assert text in said
+    assert re.findall(r"^(\S+) +: ok=", output, re.MULTILINE) == ["localhost"]
+
+
+@pytest.mark.playbooks
+def test_a_template_with_an_undefined_variable_is_refused_before_any_machine_is_touched(tmp_path: Path):
+    shutil.copy(ROOT / "inventories/lab/lab.bedplate.yml", tmp_path)
+    for folder in ("group_vars", "host_vars", "templates"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "templates/limits.j2").write_text("{{ values.limits }}\n# {{ site_note }}\n")
+    (tmp_path / "templates/motd.j2").write_text(
+        "{{ site_note }} {{ hostvars[groups.all[0]].inventory_hostname }} {{ node_os_time_servers }} {{ inventory_dir }}"
+    )
+    variables = tmp_path / "group_vars/compute_nodes.yml"
+    variables.write_text(
+        """node_tuning_templates: {limits.conf.j2: "{{ inventory_dir }}/templates/limits.j2"}
+node_os_extra_files: [{path: /etc/motd, template: "{{ inventory_dir }}/templates/motd.j2"}]
+"""
+    )
+    for name in ("gpu01", "gpu02"):
+        (tmp_path / f"host_vars/{name}.yml").write_text("site_note: a\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "2 mistakes" in said, output
+    for text in (
+        f"host gpu03 and 1 more: node_tuning_templates: limits.conf.j2: {tmp_path}/templates/limits.j2:2: 'site_note' is",
+        f"host gpu03 and 1 more: node_os_extra_files[0] /etc/motd: template: {tmp_path}/templates/motd.j2:1: 'site_note'",
+    ):
+        assert text in said
+    # This run does not deploy node_tuning; another may define the variable.
+    code, output = play("-i", tmp_path, "playbooks/os.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    assert "1 mistake," in said
+    assert "[WARNING]: host gpu03 and 1 more: node_tuning_templates: limits.conf.j2" in said
+    variables.write_text(f"{variables.read_text()}site_note: b\n")
+    code, output = play("-i", tmp_path, "playbooks/validate.yml")
+    assert code == 0, output
+
+
+@pytest.mark.playbooks
+def test_without_a_cluster_file_changes_of_a_site_are_judged_too(tmp_path: Path):
+    (tmp_path / "hosts.yml").write_text(PLAIN)
+    variables = tmp_path / "group_vars/compute_nodes.yml"
+    variables.parent.mkdir()
+    (tmp_path / "motd.j2").write_text("{{ site_note }}")
+    variables.write_text(
+        """bedplate_hardware: {sockets: 2, gpus: {model: h100, count: 1}}
+node_tuning_extra_files:
+  - {path: /etc/sysctl.d/60-bedplate.conf, content: ""}
+  - {path: /etc/hosts, content: ""}
+  - {path: /etc/motd, template: "{{ inventory_dir }}/motd.j2"}
+"""
+    )
+    code, output = play("-i", tmp_path / "hosts.yml", "playbooks/validate.yml")
+    said = " ".join(output.split())
+    assert code == 2, output
+    for text in (
+        "host gpu1 and 1 more: node_tuning_extra_files[0] /etc/sysctl.d/60-bedplate.conf: the part node_tuning",
+        f"host gpu1 and 1 more: node_tuning_extra_files[2] /etc/motd: template: {tmp_path}/motd.j2:1: 'site_note'",
+    ):
+        assert text in said
