@@ -127,8 +127,8 @@ def test_an_untouched_guest_is_otherwise(node: RdmaNode) -> None:
 
 def test_a_run_brings_the_addresses_the_mtu_and_the_tos(node: RdmaNode) -> None:
     run = node.play("apply")
-    assert run.code == 0, run
-    assert run.counts["ok"] == 1, run
+    assert run.code == 0, run.told
+    assert run.counts["ok"] == 1, run.told
     # Debian's own rules may have named the devices already; with the role's they have the names of the file from the next time on.
     node.guest.run(
         f'rdma link del {next(iter(node.devices()))}; rdma link del $(rdma -j link | grep -o \'"ifname":"[^"]*\' | cut -d\'"\' -f4)'
@@ -148,10 +148,10 @@ def test_a_run_brings_the_addresses_the_mtu_and_the_tos(node: RdmaNode) -> None:
 
 def test_a_second_run_changes_nothing_and_verify_is_content(node: RdmaNode) -> None:
     run = node.play("apply")
-    assert run.code == 0, run
-    assert run.counts["changed"] == 0, run
+    assert run.code == 0, run.told
+    assert run.counts["changed"] == 0, run.told
     run = node.play("verify")
-    assert run.code == 0, run
+    assert run.code == 0, run.told
 
 
 def test_rdma_writes_go_from_one_device_to_the_other_in_the_lossless_class(node: RdmaNode) -> None:
@@ -168,13 +168,13 @@ def test_after_a_reload_of_the_driver_it_is_all_there_again(node: RdmaNode) -> N
     node.guest.run("rdma link del rxe0; rdma link del rxe1; modprobe -r rdma_rxe")
     assert node.devices() == {}
     run = node.play("verify")
-    assert run.code == 2, run
+    assert run.code == 2, run.told
     assert "RDMA device rxe0: expected " in run.text, run
     node.guest.run(f"modprobe rdma_rxe && {_DEVICES}")
     node.settled()
     assert [node.tos(one) for one in ("rxe0", "rxe1")] == ["106", "106"]
     run = node.play("verify")
-    assert run.code == 0, run
+    assert run.code == 0, run.told
 
 
 def test_verify_names_each_setting_that_was_changed_by_hand(node: RdmaNode) -> None:
@@ -183,7 +183,7 @@ def test_verify_names_each_setting_that_was_changed_by_hand(node: RdmaNode) -> N
                    "rmdir /sys/kernel/config/rdma_cm/rxe0; echo 0 >/proc/sys/net/ipv4/conf/rail0/arp_announce; "
                    "sed -i s/106/0/ /etc/nccl.conf")  # fmt: skip
     run = node.play("verify")
-    assert run.code == 2, run
+    assert run.code == 2, run.told
     for line in (
         "address of rxe1 (rail1): expected 10.215.253.11/23, found none",
         "MTU of rxe0 (rail0): expected 9000, found 1500",
@@ -194,9 +194,9 @@ def test_verify_names_each_setting_that_was_changed_by_hand(node: RdmaNode) -> N
         assert line in run.text, run
     node.guest.run("systemctl restart bedplate-rdma")
     run = node.play("apply")
-    assert run.code == 0, run
+    assert run.code == 0, run.told
     run = node.play("verify")
-    assert run.code == 0, run
+    assert run.code == 0, run.told
 
 
 def test_after_a_reboot_devices_that_come_late_are_set_up(node: RdmaNode) -> None:
@@ -205,4 +205,4 @@ def test_after_a_reboot_devices_that_come_late_are_set_up(node: RdmaNode) -> Non
     node.guest.run(f"{_CABLE} && {_DEVICES}")
     node.settled()
     run = node.play("verify")
-    assert run.code == 0, run
+    assert run.code == 0, run.told

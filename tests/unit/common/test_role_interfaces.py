@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 ROOT = Path(__file__).parents[3]
 ROLES = sorted(path for path in (ROOT / "roles").iterdir() if path.is_dir())
@@ -29,6 +30,15 @@ def test_there_are_roles():
 def test_defaults_equal_the_argument_specs(role: Path):
     specified = {name: option.get("default") for name, option in options(role).items() if not option.get("required")}
     assert load(role / "defaults/main.yml") == specified
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_ansible_accepts_the_defaults_where_others_include_a_role(role: Path):
+    """Ansible validates them at each entry point, unless `rolespec_validate: false`; bedplate's own playbooks check them once a run."""
+    values = load(role / "defaults/main.yml")
+    for spec in load(role / "meta/argument_specs.yml")["argument_specs"].values():
+        known = {name: keys for name, keys in spec.get("options", {}).items() if name in values}
+        assert ArgumentSpecValidator(known).validate({name: values[name] for name in known}).error_messages == []
 
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
