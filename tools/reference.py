@@ -82,7 +82,11 @@ def roles_page() -> str:
         lines.append("\n| variable | type | default | meaning |\n| --- | --- | --- | --- |\n")
         for name, option in options_of(role).items():
             kind = option.get("type", "str") + (f" of {option['elements']}" if "elements" in option else "")
-            choices = f" One of {', '.join(f'`{one}`' for one in option['choices'] if one != '')}." if "choices" in option else ""
+            choices = (
+                f" One of {', '.join(f'`{one}`' for one in option['choices'] if one != '')}."
+                if "choices" in option
+                else ""
+            )
             default = shown(option["default"]) if "default" in option else ""
             lines.append(f"| `{name}` | {kind} | {default} | {cell(option['description'])}{choices} |\n")
     return "".join(lines)
