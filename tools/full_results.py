@@ -70,8 +70,9 @@ def commit() -> str:
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
-    # The page itself changes with each of these targets.
-    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{PAGE.relative_to(ROOT)}")
+    # These two pages change with each of these targets.
+    pages = [f":!{page.relative_to(ROOT)}" for page in (PAGE, support.PAGE)]
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ".", *pages)
     return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 
