@@ -118,9 +118,10 @@ class Renderer:
             return str(result)
         if result is None:
             return ""
-        raise RenderError(
-            f"template {source}: gives a {type(result).__name__}, not text; use a filter, as to_nice_json"
-        )
+        # Ansible's own types have names that nobody knows.
+        kinds = ((bool, "true or false"), (Mapping, "a mapping"), (list | tuple, "a list"))
+        kind = next((words for one, words in kinds if isinstance(result, one)), f"a {type(result).__name__}")
+        raise RenderError(f"template {source}: gives {kind}, not text; use a filter, as to_nice_json")
 
     def _key(self, source: str) -> str:
         """Key of a rendered template: the same template with other variables of its task or role is a different one."""

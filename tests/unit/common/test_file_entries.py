@@ -141,3 +141,33 @@ def test_each_mark_becomes_its_secret_and_no_secret_is_changed():
 def test_a_content_with_secrets_is_hidden():
     assert is_sensitive({"path": "/x", "content": "@k@", "secrets": {"@k@": "k"}})
     assert not is_sensitive({"path": "/x", "content": "x"})
+
+
+@pytest.mark.parametrize(
+    ("entry", "place"),
+    [
+        ({"path": "/", "content": "x"}, "/: path "),
+        ({"path": "//etc/x", "content": "x"}, "//etc/x: path "),
+        ({"path": "/etc/x\n/etc/y", "content": "x"}, "/etc/x\n/etc/y: path "),
+        ({"path": "/etc/x\0", "content": "x"}, "/etc/x\0: path "),
+        ({"path": "/x", "state": "block"}, "/x: content "),
+        ({"path": "/x", "state": "block", "content": "a", "after": "("}, "/x: after "),
+        ({"path": "/x", "state": "block", "content": "a", "validate": "true"}, "/x: validate "),
+    ],
+)
+def test_paths_and_blocks_that_cannot_be(entry: dict[str, Any], place: str):
+    (found,) = mistakes("demo", [entry], [])
+    assert found.startswith(f"files[0] {place}")
+
+
+@pytest.mark.parametrize("key", ["secret", "sensitive"])
+def test_a_mark_hides_a_content(key: str):
+    assert is_sensitive({"path": "/x", "content": "x", key: True})
+    assert not is_sensitive({"path": "/x", "content": "x", key: False})
+    (found,) = mistakes("demo", [{"path": "/x", "content": "x", key: True, "mode": "0644"}], [])
+    assert found.startswith("files[0] /x: mode '0644'")
+
+
+def test_a_mark_is_no_pattern():
+    entry = {"content": "a.b axb", "secrets": {"a.b": "first"}}
+    assert text_with_secrets(entry, {"first": "s3cret"}.__getitem__) == "s3cret axb"

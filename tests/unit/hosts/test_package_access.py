@@ -262,3 +262,19 @@ def test_certificates_end_with_a_line_end(tmp_path: Path) -> None:
     (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----")
     found = written(tmp_path, "  ca: ca.pem\n")
     assert found["/etc/apt/bedplate-access.pem"]["content"].endswith("-----END CERTIFICATE-----\n")
+
+
+@pytest.mark.parametrize("proxy", ["http://:3128", "http://proxy:port", "http://[fd00::1", "http://proxy:70000"])
+def test_an_address_without_a_server_or_with_an_odd_port_is_refused(tmp_path: Path, proxy: str) -> None:
+    with pytest.raises(ClusterFileError, match=r": package_access\.proxy: "):
+        written(tmp_path, f"  proxy: '{proxy}'\n")
+
+
+def test_an_authority_of_the_site_is_named_where_apt_uses_it(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")
+    found = written(tmp_path, "  ca: ca.pem\n")
+    assert "/etc/apt/bedplate-access.pem" in found["/etc/apt/apt.conf.d/80bedplate-access"]["content"]
+    assert (
+        "bedplate-access.pem"
+        not in written(tmp_path, "  proxy: http://p:1\n")["/etc/apt/apt.conf.d/80bedplate-access"]["content"]
+    )

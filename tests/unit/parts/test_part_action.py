@@ -91,3 +91,11 @@ def test_a_run_without_services_warns_of_units_that_wait() -> None:
     arguments = {"only": ["files"], "units": [{"name": "a.service", "restart_after": ["/a"]}]}
     found = Part({"changed": True, "changed_files": ["/a"]})._in_order([("one", Step(DEPLOY, arguments))])
     assert found["warnings"][0].startswith("a.service: files changed")
+
+
+def test_the_task_keeps_its_own_arguments() -> None:
+    """A loop, or a retry, runs it again."""
+    action = Part({})
+    action._task.args["name"] = "one"
+    action._in_order([("one", Step(DEPLOY, {"units": []}, hide_diff=True))])
+    assert (action._task.args, action._task.diff) == ({"name": "one"}, True)

@@ -113,3 +113,19 @@ def test_a_playbook_checks_the_secrets_of_every_role_whose_site_files_it_writes(
     if name == "scheduler":
         deployed.discard("container_runtime")  # pyxis alone, which has no files of the site
     assert set(first["vars"]["__validate_secrets"]) == deployed & ROLES_WITH_SITE_FILES
+
+
+@pytest.mark.parametrize("password", ["\n", "\r\n"])
+def test_a_password_of_a_line_end_alone_is_refused(tmp_path: Path, password: str) -> None:
+    (text,) = mistakes(tmp_path, ["node_os"], {"mirror_password": password}, section=ACCESS)
+    assert text.startswith("secret mirror_password: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("mirror_passwords", "mirror_password"), ("mirror_signing_keys", "mirror_signing_key")]
+)
+def test_a_name_that_is_nearly_one_of_the_mirror(tmp_path: Path, name: str, near: str) -> None:
+    values = {"mirror_password": "good", near: "good", name: "good"}
+    (text,) = mistakes(tmp_path, ["node_os"], values, section=ACCESS)
+    assert text.startswith(f"bedplate_secrets.{name}: ")
+    assert f"Did you mean {near}?" in text
