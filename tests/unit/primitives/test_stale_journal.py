@@ -303,7 +303,7 @@ class Module:
         self.params = {
             "manager": "apt", "manifest": "demo", "state": "present", "packages": [], "hold": [], "follow": [],
             "fixed": None, "units": [], "touched": [], "prune": True, "keep_below": [], "take_back": False, "payload": pack([]),
-            "sources_payload": None, "unchanged": {}, "state_directory": str(node.state),
+            "sources_payload": None, "unchanged": {}, "predicted": {}, "state_directory": str(node.state),
             "only": ["packages", "files", "services"], **params,
         }  # fmt: skip
 

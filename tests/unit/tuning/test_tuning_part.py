@@ -80,7 +80,7 @@ def test_limits_are_pams_and_slurmds(tmp_path: Path) -> None:
     ("irqs", "units"),
     [
         ("numa", {"masked": True, "state": "stopped"}),
-        ("irqbalance", {"masked": False, "enabled": True, "state": "started"}),
+        ("irqbalance", {"masked": False, "enabled": True, "state": "started", "drop_ins": {}}),
     ],
 )
 def test_irqbalance_runs_or_nobody_has_it(tmp_path: Path, irqs: str, units: dict[str, Any]) -> None:

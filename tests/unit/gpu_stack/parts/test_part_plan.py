@@ -255,7 +255,7 @@ def test_dcgm_that_leaves_the_file_takes_its_pins_holds_and_unit_along(tmp_path:
     assert [gone[key] for key in ("sources", "packages", "hold", "follow")] == [[]] * 4
     assert (gone["state"], gone["manager"], gone["expected"]) == ("absent", "apt", {})
     # Whatever runs: it would watch another driver with this one's library.
-    assert gone["units"] == [{"name": "nvidia-dcgm.service", "enabled": False, "state": "stopped"}]
+    assert gone["units"] == [{"name": "nvidia-dcgm.service", "enabled": False, "state": "stopped", "drop_ins": {}}]
     assert "state" not in part(tmp_path, "dcgm", more='dcgm: "4"')
 
 

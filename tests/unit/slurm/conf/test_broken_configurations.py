@@ -18,7 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.filter.slurm import slurm_file
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial, script_check
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore, size_mistake
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import script_guard, scripts
 from tests.kit.broken import ROWS, configuration
 
@@ -122,5 +122,10 @@ def test_the_guard_refuses_scripts(row: dict[str, Any], tmp_path: Path, machine:
 
 
 def test_the_guard_refuses_a_secret_of_another_cluster(tmp_path: Path) -> None:
-    (row,) = [row for row in ROWS if row["refused"] == "guard" and "secrets" in row]
+    (row,) = [row for row in ROWS if ".munge_key.known" in row.get("secrets", {})]
     assert _fits(SecretStore(tmp_path).refusal("munge_key")) == [row["reason"]]
+
+
+def test_the_check_before_a_run_refuses_a_short_key():
+    (row,) = [row for row in ROWS if row["refused"] == "guard" and row.get("secrets", {}).get("munge_key") == "abc"]
+    assert _fits(f"munge_key: {size_mistake('munge_key', b'abc')}") == [row["reason"]]
