@@ -49,9 +49,9 @@ def _changed(change: FileChange) -> list[Diff]:
         if shown == after:  # both hidden or both only measured: show that they differ
             after = after.rstrip("\n") + ", new\n"
         found.append(_entry(entry.path, shown, after, _note(before)))
-    was = _attributes(before)
-    if was != f"file {attributes}\n":
-        found.append(_entry(f"{entry.path} (owner and mode)", was, f"file {attributes}\n"))
+    # By number: one user may be written as a name and as a number.
+    if (before.kind, before.uid, before.gid, before.mode) != ("file", change.uid, change.gid, int(entry.mode, 8)):
+        found.append(_entry(f"{entry.path} (owner and mode)", _attributes(before), f"file {attributes}\n"))
     return found
 
 
