@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ VALUES = {"packages": ["lampd"], "settings": {"on": True}, "rooms": [{"name": "h
 
 
 @pytest.fixture(autouse=True)
-def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Have a role lamp alone."""
     for name, text in {
         "parts/lamp.yml": PART,
@@ -47,10 +47,15 @@ def roles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     monkeypatch.setattr(part_files, "ROLES", tmp_path)
-    part_files.part_file.cache_clear()
-    units_of.cache_clear()
-    part_files._environment.cache_clear()
-    return tmp_path
+    _forget()
+    yield tmp_path
+    # Other tests of this process read the real roles.
+    _forget()
+
+
+def _forget() -> None:
+    for one in (part_files.part_file, units_of, part_files._environment):
+        one.cache_clear()
 
 
 def rendered(site: SiteChanges | None = None, **values: Any) -> dict[str, Any]:
