@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+import ast
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -44,3 +46,38 @@ def test_programs_share_no_library_with_each_other_nor_with_an_older_release():
 def test_no_file_of_a_program_has_the_name_of_a_folder_beside_it(program: str):
     modules = {path.removesuffix(".py") for path, _text in shipped.files(program)}
     assert modules & folders(program) == set()
+
+
+def _with_the_parser(module: str, text: str) -> Iterator[str]:
+    """Yield all that a module of module_utils imports from there, as modules or names of them."""
+    package = module.split(".")[:-1]
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1] + (node.module.split(".") if node.module else [])
+            yield from (".".join([*base, alias.name]) for alias in node.names)
+
+
+def test_imports_that_are_read_without_a_parser_are_those_that_python_finds():
+    """A module that is not found is missing on the node, and the program does not start."""
+    folder = Path(shipped.__file__).parents[2] / "module_utils"
+    modules = {
+        ".".join(path.relative_to(folder).with_suffix("").parts): path.read_text() for path in folder.rglob("*.py")
+    }
+    assert len(modules) > 100
+    for module, text in modules.items():
+        parsed = {one if one in modules else one.rpartition(".")[0] for one in _with_the_parser(module, text)}
+        assert set(shipped.imported(module, text)) == parsed, module
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("from . import files, text\n", ["common.files", "common.text"]),
+        ("from .files import (  # comment\n    atomic_write,  # text\n    read as text,\n)\n", ["common.files"]),
+        ("from ..tuning.boot import cmdline_tokens as tokens\n", ["tuning.boot.cmdline_tokens"]),
+        (f"def f():\n    from {shipped._PACKAGE}.common import text\n", ["common.text"]),
+        ("from os import path\n>>> from .files import no\n", []),
+    ],
+)
+def test_each_form_of_an_import_is_read(text: str, expected: list[str]):
+    assert shipped.imported("common.remedies", text) == expected
