@@ -14,6 +14,7 @@ from lab.shell import LabError
 # The resolver is bedplate's own; the link tree makes it importable without an installed collection.
 sys.path.insert(0, str(ROOT / "collections"))
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.driver_versions import numbers
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.resolve import (
     Request,
     Stack,
@@ -33,6 +34,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.stack_m
 __all__ = ["Found", "StackOrigin", "StackTable", "packages", "table_with"]
 
 SOURCE = "nvidia"
+# NVIDIA/yum-packaging-nvidia-kmod-common, and dkms.conf of 570.133.20 and 570.148.08.
+_RENAMED_ON_EL = "570.148.08"
 # Enough of them for a board with a fabric.
 _GPUS = 8
 
@@ -160,8 +163,14 @@ def _of_stack(stack: Stack, driver: Driver, names: PackageNames, flavour: str) -
         made = dataclasses.replace(_one(one, branch), streams=(stack.stream,) if stack.stream else ())
         if one == kernel[0]:
             rest = tuple(other.name for other in kernel[1:])
-            made = dataclasses.replace(made, flavour=flavour, dkms=stack.dkms, with_kernel=rest)
+            made = dataclasses.replace(made, flavour=flavour, dkms=_dkms_name(stack), with_kernel=rest)
         yield made
+
+
+def _dkms_name(stack: Stack) -> str:
+    """Return the name that the real package gives its module: of EL's open one it changed with a version."""
+    is_old = numbers(stack.driver) < numbers(_RENAMED_ON_EL)
+    return "nvidia-open" if stack.family == "rpm" and stack.module == "open" and is_old else "nvidia"
 
 
 def _one(package: StackPackage, branch: str) -> Found:

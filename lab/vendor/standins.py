@@ -90,11 +90,11 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
     if package.dkms:
         depends = ["dkms", *(f"{name} (= {version})" for name in package.with_kernel)]
         given = _scripts(package, "dkms")
+        files |= _tree("dkms", _words(package, broken))
     if _holds_sources(package):
-        files |= _tree("dkms", _words(_module(package, found), broken))
-        # Open and proprietary have the same files.
-        others = {one.name for one in found if _holds_sources(one) and one.version == version}
-        conflicts += sorted(others - {package.name})
+        files |= _tree("module", _words(_module(package, found), broken))
+    if package.dkms or _holds_sources(package):
+        conflicts += _other_flavours(package, found, version)
     units = [Path(path).name for path in files if path.startswith("usr/lib/systemd/system/")]
     return StandIn(
         name=package.name,
@@ -125,10 +125,17 @@ def _module(package: Found, found: Sequence[Found]) -> Found:
 
 
 def _holds_sources(package: Found) -> bool:
-    """Ubuntu has the sources of the module in a separate package."""
+    """Ubuntu has the sources of the module in another package than the settings of DKMS."""
     if package.dkms:
         return not any("kernel-source" in name for name in package.with_kernel)
     return package.part == "kernel" and "kernel-source" in package.name
+
+
+def _other_flavours(package: Found, found: Sequence[Found], version: str) -> list[str]:
+    """Return the packages that have the same files for the other flavour of the module."""
+    kinds = (bool(package.dkms), _holds_sources(package))
+    others = {one.name for one in found if one.version == version and (bool(one.dkms), _holds_sources(one)) == kinds}
+    return sorted(others - {package.name})
 
 
 def _words(package: Found, broken: Collection[str] = ()) -> dict[str, str]:

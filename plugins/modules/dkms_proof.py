@@ -10,7 +10,7 @@ module: dkms_proof
 short_description: Prove that the kernel module of a DKMS package compiles, before the package replaces a working one
 version_added: 0.1.0
 description:
-  - Fetches the package, unpacks it into its own directory and compiles it with DKMS for the kernel that boots next. Packages,
+  - Fetches the packages, unpacks them into their own directory and compiles the module with DKMS for the kernel that boots next. Packages,
     modules and DKMS's own trees of the machine stay as they are, also when the compiler fails.
   - With O(manager=apt) it installs the headers of that kernel first, if they are missing. DKMS builds nothing then, because it would
     build the old driver, which need not compile for that kernel, and leave apt's packages half configured.
@@ -18,6 +18,8 @@ description:
     module must compile for it, too.
   - Where the driver is installed already, and DKMS has not built it for that kernel, which is installed as well, it is built and installed
     for it once it is proven.
+  - Other modules that DKMS has installed for the running kernel, such as a file system's, must compile for that kernel, too. Otherwise the
+    node would boot without them.
   - What was proven is on record, by package, kernel and the version of its headers, so that a second run compiles nothing.
   - If it does not compile, the module fails with the compiler's first error line, and has installed only headers.
 options:
@@ -28,20 +30,15 @@ options:
     type: str
     choices: [apt, dnf]
     default: apt
-  package:
-    description: The package with the sources, such as V(nvidia-kernel-dkms).
-    type: str
-    required: true
-  version:
-    description: Its version, exactly; with O(manager=dnf) it may end with C(*), as the release does not name the driver.
-    type: str
-    required: true
-  name:
-    description: The name of the module in C(dkms status), such as V(nvidia-current).
-    type: str
+  packages:
+    description:
+      - The packages with the sources, name to version, such as V({nvidia-kernel-dkms: 550.163.01-2}). They are unpacked together, for
+        Ubuntu has the settings of DKMS in one package and the sources in another.
+      - A version is exact; with O(manager=dnf) it may end with C(*), as the release does not name the driver.
+    type: dict
     required: true
   module_version:
-    description: Its version there, such as V(550.163.01).
+    description: The version of the module in C(dkms status), such as V(550.163.01). Its name is read from the sources.
     type: str
     required: true
   kernel:
@@ -67,9 +64,7 @@ notes:
 EXAMPLES = r"""
 - name: Prove the driver for the kernel that boots next
   bedplate.cluster.dkms_proof:
-    package: nvidia-kernel-dkms
-    version: 550.163.01-2
-    name: nvidia-current
+    packages: {nvidia-kernel-dkms: 550.163.01-2}
     module_version: 550.163.01
 # => changed: true, kernel: 6.12.117+deb13-amd64, message: "nvidia-current 550.163.01 compiles for kernel 6.12.117+deb13-amd64"
 # => nvidia-current-open 535.261.03 does not compile for kernel 6.1.0-56-amd64 (dkms build ended with 10):
@@ -111,7 +106,7 @@ def main() -> None:
     except (BootError, DkmsError) as error:
         module.fail_json(msg=str(error))
         raise
-    what = f"{asked['name']} {asked['module_version']}"
+    what = f"driver {asked['module_version']}"
     known = f"{what} is known to compile" if asked["compile"] else f"{what} was not compiled (compile: false)"
     module.exit_json(changed=bool(done), kernel=kernel, message=f"{'; '.join(done) or known} for kernel {kernel}")
 

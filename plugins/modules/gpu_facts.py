@@ -40,10 +40,8 @@ options:
     type: dict
     suboptions:
       manager: {description: What fetches the package., type: str, choices: [apt, dnf], default: apt}
-      package: {description: The package with the sources., type: str, required: true}
-      version: {description: Its version., type: str, required: true}
-      name: {description: The name of the module in C(dkms status)., type: str, required: true}
-      module_version: {description: Its version there., type: str, required: true}
+      packages: {description: The packages with the sources and their versions., type: dict, required: true}
+      module_version: {description: Version of the module in C(dkms status)., type: str, required: true}
       kernel: {description: The kernel; by default the kernel that boots next., type: str}
   timeout:
     description: Seconds that the driver may take, once for its files and once for C(nvidia-smi). At least 1.
@@ -145,7 +143,7 @@ gpu:
           O(proof).
       type: list
       elements: str
-      sample: ["nvidia-current 550.163.01 needs a compilation"]
+      sample: ["the driver 550.163.01 needs a compilation"]
     queried: {description: Whether C(nvidia-smi) ran and has answered., type: bool, sample: true}
     problems: {description: "What could not be read, and why.", type: list, elements: str, sample: []}
 """

@@ -42,7 +42,8 @@ class Stack:
     pinned: tuple[tuple[str, str], ...]
     services: tuple[str, ...]
     modules_load: tuple[str, ...]
-    dkms: str
+    # Of `packages`: those with the sources of the kernel module.
+    sources: tuple[str, ...]
     module_file: str
     options_file: str
     options_module: str
@@ -162,7 +163,7 @@ def _stack(case: Case) -> Stack:
         pinned=_pinned(case, names, packages),
         services=tuple(services),
         modules_load=case.fabric.modules_load,
-        dkms=names.dkms[flavour],
+        sources=tuple(_fill(case, name) for name in names.sources[flavour]),
         module_file=names.module_file[flavour],
         options_file=names.options_file[flavour],
         options_module=names.options_module[flavour],

@@ -114,7 +114,7 @@ class StackOrigin:
 class PackageNames:
     """Package and file names of one source on these systems, for branches from `least` on and below `below`.
 
-    `absent` are packages that an architecture does not have.
+    `absent` are packages that an architecture does not have; `sources` are those of `kernel` with what DKMS compiles.
     """
 
     source: str
@@ -128,7 +128,7 @@ class PackageNames:
     support: tuple[str, ...] = ()
     absent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fabric: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    dkms: Mapping[str, str]
+    sources: Mapping[str, tuple[str, ...]]
     module_file: Mapping[str, str]
     options_file: Mapping[str, str]
     options_module: Mapping[str, str]

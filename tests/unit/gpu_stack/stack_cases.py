@@ -44,7 +44,7 @@ GOOD: dict[str, Good] = {
         {**DKMS_13, "nvidia-persistenced": "550.163.01-1", "nvidia-modprobe": "570.133.07-1"},
         (*FABRIC, "nvidia-kernel-dkms", "nvidia-driver"),
         {
-            "dkms": "nvidia-current-open",
+            "sources": ("nvidia-open-kernel-dkms",),
             "module_file": "nvidia-current-open.ko",
             "options_module": "nvidia-current-open",
             "options_file": "/etc/modprobe.d/bedplate-nvidia.conf",
@@ -59,7 +59,7 @@ GOOD: dict[str, Good] = {
         P,
         {"nvidia-kernel-dkms": "550.163.01-2", "nvidia-kernel-support": "550.163.01-2"},
         ("nvidia-open-kernel-dkms",),
-        {"dkms": "nvidia-current", "module_file": "nvidia-current.ko", "options_module": "nvidia-current"},
+        {"sources": ("nvidia-kernel-dkms",), "module_file": "nvidia-current.ko", "options_module": "nvidia-current"},
     ),
     "Debian 13, V100": Good(ask("debian-13 debian 550", "v100", gpu_count=8), "550.163.01", P, {}, FABRIC),
     "Debian 13, eight L40S": Good(ask("debian-13 debian 550", "l40s", gpu_count=8), "550.163.01", O, {}, FABRIC),
@@ -82,7 +82,7 @@ GOOD: dict[str, Good] = {
         P,
         {**DKMS_12, "nvidia-modprobe": "535.309.01-0+deb12u1", "nvidia-persistenced": "535.171.04-1~deb12u1"},
         ("nvidia-open-kernel-dkms",),
-        {"dkms": "nvidia-current"},
+        {"sources": ("nvidia-kernel-dkms",)},
     ),
     "Debian 12, V100": Good(ask("debian-12 debian 535", "v100"), "535.309.01", P, DKMS_12),
     "Debian 12, new kernel": Good(
@@ -97,7 +97,7 @@ GOOD: dict[str, Good] = {
         O,
         {**OLD_12, "linux-headers-6.1.0-50-amd64": "6.1.176-1"},
         (),
-        {"dkms": "nvidia-current-open"},
+        {"sources": ("nvidia-open-kernel-dkms",)},
     ),
     "Debian 12, GH200 at the pinned one": Good(ask("debian-12 debian 535.261.03", "gh200"), "535.261.03", O, OLD_12),
     "Debian 12, its CUDA": Good(
@@ -112,7 +112,11 @@ GOOD: dict[str, Good] = {
         O,
         {"nvidia-dkms-580-open": "580.126.09-*", "libnvidia-compute-580": "580.126.09-*"},
         ("nvidia-dkms-open", "libnvidia-compute"),
-        {"dkms": "nvidia", "module_file": "nvidia.ko", "options_module": "nvidia"},
+        {
+            "sources": ("nvidia-dkms-580-open", "nvidia-kernel-source-580-open"),
+            "module_file": "nvidia.ko",
+            "options_module": "nvidia",
+        },
     ),
     "CUDA repository, 580, exact": Good(
         ask(f"{NV_13} 580.65.06", "h100"), "580.65.06", O, {"nvidia-dkms-580-open": "580.65.06-*"}
@@ -236,7 +240,7 @@ GOOD: dict[str, Good] = {
         O,
         {"nvidia-dkms-595-server-open": "595.71.05-*", "nvidia-fabricmanager-595": "595.71.05-*"},
         ("nvidia-fabricmanager", "nvidia-dkms-open"),
-        {"dkms": "nvidia"},
+        {"sources": ("nvidia-dkms-595-server-open", "nvidia-kernel-source-595-server-open")},
     ),
     "Canonical, proprietary": Good(
         ask("ubuntu-22.04 canonical 580", "a100", module=P), "580.173.02", P, {"nvidia-dkms-580-server": "580.173.02-*"}
@@ -283,7 +287,7 @@ GOOD: dict[str, Good] = {
         O,
         {"nvidia-kernel-open-dkms": "595.91.07-*", "nvidia-driver-cuda": "595.91.07-*"},
         ("nvidia-open-kernel-dkms", "nvidia-smi"),
-        {"dkms": "nvidia", "module_file": "nvidia.ko"},
+        {"sources": ("nvidia-kernel-open-dkms",), "module_file": "nvidia.ko"},
     ),
     "V100 from the CUDA repository": Good(
         ask("debian-12 nvidia 580", "v100"), "580.126.09", P, {"nvidia-kernel-dkms": "580.126.09-*"}

@@ -73,7 +73,7 @@ def incomplete(table: StackTable) -> Iterator[str]:
             if names is None:
                 yield f"{where}: no row of names is for {driver.source} on {system}, {driver.branch}"
                 continue
-            for key in ("kernel", "dkms", "module_file", "options_file", "options_module"):
+            for key in ("kernel", "sources", "module_file", "options_file", "options_module"):
                 lacking = set(driver.flavours) - set(getattr(names, key))
                 yield from (f"{where}: its names have no {key} for flavour {flavour}" for flavour in sorted(lacking))
             yield from (f"{where}/own: no version of {name}" for name in names.support if name not in driver.own)
@@ -111,7 +111,7 @@ def test_the_schema_names_what_the_code_names() -> None:
         (("drivers", 4, "lacks"), {"fm": "x"}, "drivers/4/lacks: 'fm'"),
         (("drivers", 5, "source"), "elsewhere", "drivers/5: no row of names is for elsewhere"),
         (("names", 0, "kernel", "closed"), ["x"], "names/0/kernel: 'closed'"),
-        (("names", 0, "dkms"), {"open": "x"}, "its names have no dkms for flavour proprietary"),
+        (("names", 0, "sources"), {"open": ["x"]}, "its names have no sources for flavour proprietary"),
         (("names", 0, "driver"), [], "names/0/driver"),
         (("models", "h100", "generation"), "hoper", "models/h100/generation"),
         (("models", "h100", "lowest"), "525", "models/h100/lowest"),

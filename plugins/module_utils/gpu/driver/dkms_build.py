@@ -1,26 +1,27 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Prove that a kernel module compiles for a kernel before its package replaces a working one.
 
-If a DKMS package is installed first and compiled afterwards, the old module is already removed when the compiler fails. So the package is
-downloaded and unpacked into a separate directory, and DKMS compiles it there, in its own trees: the machine does not change.
+If a DKMS package is installed first and compiled afterwards, the old module is already removed when the compiler fails. So the packages
+with its sources are downloaded and unpacked into a separate directory, and DKMS compiles them there, in its own trees: the machine does not
+change.
 """
 
 from __future__ import annotations
 
-import json
 import platform
 import re
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ...common import command
 from ...common.command import Outcome
-from ...common.files import atomic_write
 from ...primitives.packages.dpkg import outdated
 from .dkms_guards import NO_AUTOINSTALL, dkms_paused, header_link, is_own_file, resume_dkms
+from .dkms_modules import DkmsModule, installed_for, modules_in
 from .dkms_packages import ASK, FETCH, MANAGERS, PackageError, PackageManager
+from .dkms_record import CompiledModule, ProofRecord
 
 Run = Callable[[list[str], float], Outcome]
 COMPILE, INSTALL = 3600.0, 900.0
@@ -29,18 +30,6 @@ _ERROR = re.compile(r"\b(?:fatal )?error:|\bError!|\*\*\* .*(?:Stop|Error \d+)")
 
 class DkmsError(Exception):
     """Module that is not proven to compile; the text says what to do."""
-
-
-@dataclass(frozen=True)
-class CompiledModule:
-    """Compiled module: package and its version, DKMS's name and version of the module, kernel, version of the kernel headers."""
-
-    package: str
-    version: str
-    name: str
-    module_version: str
-    kernel: str
-    headers: str
 
 
 def first_error(log: str) -> str:
@@ -52,6 +41,15 @@ def first_error(log: str) -> str:
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     of_compiler = [line for line in lines if re.search(r"\berror:", line)]
     return next(iter([*of_compiler, *(line for line in lines if _ERROR.search(line)), *lines[-1:]]), "no output")
+
+
+# By whether it is the driver.
+_ADVICE = {
+    True: "Nothing was installed and nothing is rebooted; the running driver stays. Choose another driver for this kernel, or keep a "
+    "kernel for which it compiles",
+    False: "This node would boot without it. Nothing was installed and nothing is rebooted. Install a version of {name} that compiles, "
+    "keep the running kernel, or remove the module: dkms remove {options} --all",
+}
 
 
 class Prover:
@@ -66,7 +64,7 @@ class Prover:
         is_outdated: Callable[[], bool] = outdated,
         packages: PackageManager = MANAGERS["apt"],
     ) -> None:
-        self.record = record
+        self.record = ProofRecord(record)
         self.run = run
         self.root = root
         self.running = running
@@ -121,8 +119,8 @@ class Prover:
         resume_dkms(self.no_autoinstall)
 
     def built_as_well(self, proof: CompiledModule) -> CompiledModule | None:
-        """Return the same module for the running kernel, if the package will also be built for that one."""
-        if not self.packages.install or self.running == proof.kernel or self._source(proof).exists():
+        """Return the same module for the running kernel, if its package will also be built for that one."""
+        if not self.packages.install or self.running == proof.kernel or self.installed_driver(proof):
             return None
         if not (self.modules / self.running / "build/include").exists():
             return None
@@ -131,7 +129,7 @@ class Prover:
     def prove_as_well(self, proof: CompiledModule, kernel: str, scratch: Path) -> None:
         """Compile for the running kernel a module that compiles for the kernel of the next boot."""
         try:
-            self.prove(proof, scratch)
+            self.prove([proof], scratch)
         except DkmsError as error:
             name = self.packages.headers.format(kernel=proof.kernel)
             raise DkmsError(
@@ -139,104 +137,127 @@ class Prover:
                 f"would stop in the middle. Without its headers, that kernel is skipped: apt-get remove {name}"
             ) from None
 
-    def is_left_out(self, proof: CompiledModule) -> bool:
-        """Return whether driver and kernel are installed without a built module, as happens if headers are installed later."""
-        if not (
-            self.packages.install
-            and self._source(proof).exists()
-            and (self.root / f"boot/vmlinuz-{proof.kernel}").exists()
-        ):
-            return False
-        said = self.run(["dkms", "status", *_module(proof), "-k", proof.kernel], ASK)
-        return said.code == 0 and ": installed" not in said.stdout
+    def installed_driver(self, proof: CompiledModule) -> DkmsModule | None:
+        """Return the driver of this version whose sources are on the machine, as DKMS names it."""
+        found = modules_in(self.root / "usr/src")
+        return next((one for one in found if one.is_driver and one.version == proof.module_version), None)
 
-    def _source(self, proof: CompiledModule) -> Path:
-        return self.root / "usr/src" / f"{proof.name}-{proof.module_version}" / "dkms.conf"
+    def others(self, proof: CompiledModule) -> list[CompiledModule]:
+        """Return the other modules that DKMS has installed for the running kernel and not for the kernel of this proof.
 
-    def build(self, proof: CompiledModule) -> None:
-        """Let DKMS build and install the installed driver for one more kernel."""
-        outcome = self.run(["dkms", "install", *_module(proof), "-k", proof.kernel], COMPILE)
+        The node would boot without them, a file system among them perhaps. Those of another driver are replaced together with it.
+        """
+        if self.running == proof.kernel:
+            return []
+        by_kernel = installed_for(self._status())
+        lost = by_kernel.get(self.running, set()) - by_kernel.get(proof.kernel, set())
+        # Those that need others last.
+        found = sorted(modules_in(self.root / "usr/src"), key=lambda one: len(one.depends))
+        return [
+            replace(proof, packages={}, name=one.name, module_version=one.version)
+            for one in found
+            if (one.name, one.version) in lost and not one.is_driver
+        ]
+
+    def built_against_driver(self, proofs: Sequence[CompiledModule]) -> bool:
+        """Return whether one of these installed modules is built against the driver, as nvidia-fs is."""
+        wanted = {(one.name, one.module_version) for one in proofs}
+        found = modules_in(self.root / "usr/src")
+        return any(one.depends for one in found if (one.name, one.version) in wanted)
+
+    def _status(self) -> str:
+        said = self.run(["dkms", "status"], ASK)
+        if said.code != 0:
+            raise DkmsError(f"dkms status fails, so it is unknown which modules this machine needs: {said.text}")
+        return said.stdout
+
+    def left_out(self, proof: CompiledModule) -> list[DkmsModule]:
+        """Return the driver and other modules that are installed, but not built for an installed kernel.
+
+        Such are those for which headers were installed while DKMS was paused.
+        """
+        driver = self.installed_driver(proof)
+        if not (self.packages.install and (self.root / f"boot/vmlinuz-{proof.kernel}").exists()):
+            return []
+        built = installed_for(self._status()).get(proof.kernel, set())
+        lost = [driver] if driver and (driver.name, driver.version) not in built else []
+        return [*lost, *(DkmsModule(one.name, one.module_version) for one in self.others(proof))]
+
+    def build(self, module: DkmsModule, kernel: str) -> None:
+        """Let DKMS build and install an installed module for one more kernel."""
+        outcome = self.run(["dkms", "install", *module.options, "-k", kernel], COMPILE)
         if outcome.code != 0:
-            what = f"{proof.name} {proof.module_version}"
             raise DkmsError(
-                f"{what} is installed, and DKMS does not build it for kernel {proof.kernel}:\n  {first_error(outcome.text)}\n"
-                f"Do not reboot into that kernel. /var/lib/dkms/{proof.name}/{proof.module_version}/build/make.log says more"
+                f"{module.name} {module.version} is installed, and DKMS does not build it for kernel {kernel}:\n"
+                f"  {first_error(outcome.text)}\nDo not reboot into that kernel. "
+                f"/var/lib/dkms/{module.name}/{module.version}/build/make.log says more"
             )
 
-    def is_proven(self, proof: CompiledModule) -> bool:
-        """Return whether exactly this module was compiled before."""
-        return asdict(proof) in self._proofs()
+    def prove(self, proofs: Sequence[CompiledModule], scratch: Path) -> list[CompiledModule]:
+        """Compile modules for one kernel in a temporary directory, and record each that compiles.
 
-    def prove(self, proof: CompiledModule, scratch: Path) -> None:
-        """Compile the module in a temporary directory, and record the proof."""
+        They are in one DKMS tree, for one may need another: nvidia-fs is built against the driver.
+        """
+        kernel = proofs[0].kernel
+        done = []
         with tempfile.TemporaryDirectory(prefix="dkms-", dir=scratch) as name:
             directory = Path(name)
-            sources = self._unpack(proof, directory)
-            with header_link(self.modules / proof.kernel / "build", self._tree(proof.kernel)):
-                self._compile(proof, directory, sources)
-        self._remember(proof)
+            (directory / "dkms").mkdir()
+            with header_link(self.modules / kernel / "build", self._tree(kernel)):
+                for proof in proofs:
+                    sources, module = self._sources(proof, directory)
+                    self._compile(module, kernel, directory, sources)
+                    done.append(replace(proof, name=module.name))
+                    self.record.add(done[-1])
+        return done
+
+    def _sources(self, proof: CompiledModule, directory: Path) -> tuple[Path, DkmsModule]:
+        """Return the directory with the sources of a module, and the module."""
+        sources = self._unpack(proof, directory) if proof.packages else self.root / "usr/src"
+        there = modules_in(sources)
+        fits = [one for one in there if one.version == proof.module_version and proof.name in ("", one.name)]
+        if len(fits) != 1:
+            where = ", ".join(self.packages.named(*one) for one in proof.packages.items()) or str(sources)
+            named = ", ".join(f"{one.name}-{one.version}" for one in there) or "none"
+            raise DkmsError(
+                f"{where}: expected the sources of one module of version {proof.module_version} for DKMS, found {named}"
+            )
+        return sources, fits[0]
 
     def _unpack(self, proof: CompiledModule, directory: Path) -> Path:
-        wanted = self.packages.named(proof.package, proof.version)
+        """Return /usr/src of the packages, unpacked together: Ubuntu has dkms.conf in one of them and the sources in another."""
         self._read_lists()
         try:
-            unpacked = self.packages.fetched(proof.package, proof.version, directory, self.run)
+            for package, version in proof.packages.items():
+                unpacked = self.packages.fetched(package, version, directory, self.run)
         except PackageError as error:
             raise DkmsError(str(error)) from None
-        sources = unpacked / "usr/src" / f"{proof.name}-{proof.module_version}"
-        if not (sources / "dkms.conf").exists():
-            there = sorted(path.parent.name for path in (unpacked / "usr/src").glob("*/dkms.conf"))
-            raise DkmsError(
-                f"{wanted} has no sources of {proof.name}-{proof.module_version} for DKMS; it has {', '.join(there) or 'none'}"
-            )
-        return sources.parent
+        return unpacked / "usr/src"
 
     def _read_lists(self) -> None:
         if self.packages.update and self.is_outdated():
             # The repository may have been added in this run, without an installation since.
             self._step([*self.packages.update], FETCH, "apt cannot read its repositories")
 
-    def _compile(self, proof: CompiledModule, directory: Path, sources: Path) -> None:
+    def _compile(self, module: DkmsModule, kernel: str, directory: Path, sources: Path) -> None:
+        what = f"{module.name} {module.version}"
         trees = ["--dkmstree", str(directory / "dkms"), "--sourcetree", str(sources)]
-        module = _module(proof)
-        (directory / "dkms").mkdir()
-        self._step(["dkms", "add", *trees, *module], 120.0, f"dkms cannot add {proof.name}")
-        outcome = self.run(["dkms", "build", *trees, *module, "-k", proof.kernel], COMPILE)
-        built = directory / "dkms" / proof.name / proof.module_version / proof.kernel / platform.machine() / "module"
-        if outcome.code == 0 and any(built.glob("*.ko*")):
+        self._step(["dkms", "add", *trees, *module.options], 120.0, f"dkms cannot add {module.name}")
+        outcome = self.run(["dkms", "build", *trees, *module.options, "-k", kernel], COMPILE)
+        folder = directory / "dkms" / module.name / module.version
+        if outcome.code == 0 and any((folder / kernel / platform.machine() / "module").glob("*.ko*")):
             return
-        logs = sorted((directory / "dkms").rglob("make.log"))
+        logs = sorted(folder.rglob("make.log"))
         log = logs[0].read_text(errors="replace") if logs else outcome.text
         if outcome.code in (0, 77):
             why = f"according to its dkms.conf (BUILD_EXCLUSIVE): {outcome.text}"
-            raise DkmsError(f"{proof.name} {proof.module_version} does not support kernel {proof.kernel}, {why}")
-        tree = f"{directory / 'dkms'}/{proof.name}/{proof.module_version}/build/"
-        said = first_error(log).replace(tree, "")
+            raise DkmsError(f"{what} does not support kernel {kernel}, {why}")
+        said = first_error(log).replace(f"{folder}/build/", "")
         ending = "did not end" if outcome.code is None else f"ended with {outcome.code}"
-        raise DkmsError(
-            f"{proof.name} {proof.module_version} does not compile for kernel {proof.kernel} (dkms build {ending}):\n  {said}\n"
-            "Nothing was installed and nothing is rebooted; the running driver stays. Choose another driver for this kernel, or keep a "
-            "kernel for which it compiles"
-        )
+        advice = _ADVICE[module.is_driver].format(name=module.name, options=" ".join(module.options))
+        raise DkmsError(f"{what} does not compile for kernel {kernel} (dkms build {ending}):\n  {said}\n{advice}")
 
     def _step(self, argv: list[str], timeout: float, what: str) -> None:
         outcome = self.run(argv, timeout)
         if outcome.code != 0:
             raise DkmsError(f"{what}: {outcome.text or argv[0] + ' said nothing'}")
-
-    def _proofs(self) -> Sequence[dict[str, str]]:
-        try:
-            proofs = json.loads(self.record.read_text())
-        except (FileNotFoundError, ValueError):
-            return []
-        return proofs if isinstance(proofs, list) else []
-
-    def _remember(self, proof: CompiledModule) -> None:
-        self.record.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        # Keep a few: the deployed one, and the one to return to.
-        proofs = [*self._proofs(), asdict(proof)][-8:]
-        atomic_write(self.record, json.dumps(proofs, indent=1) + "\n")
-
-
-def _module(proof: CompiledModule) -> list[str]:
-    return ["-m", proof.name, "-v", proof.module_version]

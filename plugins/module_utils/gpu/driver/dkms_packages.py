@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Download and unpack a package with a module's sources, separately from the machine's packages, by apt or dnf."""
+"""Download and unpack the packages with a module's sources, separately from the machine's packages, by apt or dnf."""
 
 from __future__ import annotations
 
@@ -50,10 +50,13 @@ class PackageManager:
         return (state, version) if said.code == 0 and version else ("unknown", "unknown")
 
     def fetched(self, package: str, version: str, into: Path, run: Run) -> Path:
-        """Download a package and return the folder in which it is unpacked. Raises PackageError if it is missing or broken."""
-        fetched, unpacked = into / "fetched", into / "unpacked"
+        """Download a package and return the folder in which it is unpacked, with those before it.
+
+        Raises PackageError if it is missing or broken.
+        """
+        fetched, unpacked = into / f"fetched-{package}", into / "unpacked"
         fetched.mkdir()
-        unpacked.mkdir()
+        unpacked.mkdir(exist_ok=True)
         wanted = self.named(package, version)
         _step(run, ["sh", "-c", self.fetch, "sh", str(fetched), wanted], FETCH, f"{wanted} cannot be fetched")
         archives = sorted(fetched.glob(f"*.{self.suffix}"))

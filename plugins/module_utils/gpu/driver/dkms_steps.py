@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List (verify) and carry out (bedplate.cluster.dkms_proof) the steps that prove a machine's kernel module."""
+"""List (verify) and carry out (bedplate.cluster.dkms_proof) the steps that prove a machine's kernel modules."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ...primitives.files.manifest import STATE_DIRECTORY
-from .dkms_build import CompiledModule, DkmsError, Prover
+from .dkms_build import DkmsError, Prover
 from .dkms_packages import MANAGERS
+from .dkms_record import CompiledModule
 from .next_kernel import BootError, boot_problem, next_kernel
 
 # On disk, since a build is large.
@@ -17,9 +18,7 @@ SCRATCH = Path("/var/tmp")
 # Options of the module to prove, as Ansible's modules declare their options.
 PROOF: dict[str, dict[str, Any]] = {
     "manager": {"type": "str", "choices": sorted(MANAGERS), "default": "apt"},
-    "package": {"type": "str", "required": True},
-    "version": {"type": "str", "required": True},
-    "name": {"type": "str", "required": True},
+    "packages": {"type": "dict", "required": True},
     "module_version": {"type": "str", "required": True},
     "kernel": {"type": "str"},
 }
@@ -57,7 +56,6 @@ def pending(asked: Mapping[str, Any]) -> list[str]:
 def work(prover: Prover, asked: Mapping[str, Any], kernel: str, check: bool) -> list[str]:
     """Return the steps that were done, or with `check` the steps to do. Raises DkmsError if the module does not compile."""
     done = []
-    compiles = asked.get("compile", True)
     if not check:
         prover.clean_up()
     if prover.lacks_headers(kernel):
@@ -67,21 +65,29 @@ def work(prover: Prover, asked: Mapping[str, Any], kernel: str, check: bool) -> 
         done.append("headers installed")
     if check and not prover.has_headers(kernel):
         return ["the headers are not installed yet; then the module must be compiled"]
-    headers = prover.headers_of(kernel)
-    proof = CompiledModule(asked["package"], asked["version"], asked["name"], asked["module_version"], kernel, headers)
-    what = f"{proof.name} {proof.module_version}"
-    if compiles and not prover.is_proven(proof):
+    proof = CompiledModule(dict(asked["packages"]), "", asked["module_version"], kernel, prover.headers_of(kernel))
+    if asked.get("compile", True):
+        done += _proofs(prover, proof, check)
+    for module in prover.left_out(proof):
         if not check:
-            prover.prove(proof, SCRATCH)
-        done.append(f"{what} {'needs a compilation' if check else 'compiles'}")
-    if compiles and (also := prover.built_as_well(proof)) and not prover.is_proven(also):
-        if not check:
-            prover.prove_as_well(also, kernel, SCRATCH)
-        done.append(
-            f"{what} {'needs a compilation' if check else 'compiles'} for kernel {also.kernel}, which runs, and"
-        )
-    if prover.is_left_out(proof):
-        if not check:
-            prover.build(proof)
-        done.append(f"the installed {what} {'needs a build' if check else 'was built'}")
+            prover.build(module, kernel)
+        done.append(f"the installed {module.name} {module.version} {'needs a build' if check else 'was built'}")
     return done
+
+
+def _proofs(prover: Prover, proof: CompiledModule, check: bool) -> list[str]:
+    """Compile what is not proven, and return a text for each; with `check` only the texts."""
+    others = prover.others(proof)
+    todo = [one for one in (proof, *others) if not prover.record.find(one)]
+    if proof not in todo and prover.built_against_driver(todo):
+        todo = [proof, *todo]
+    texts = [f"{one} {'needs a compilation' if check else 'compiles'}" for one in todo]
+    if todo and not check:
+        texts = [f"{one} compiles" for one in prover.prove(todo, SCRATCH)]
+    also = prover.built_as_well(proof)
+    if also and not prover.record.find(also):
+        if not check:
+            prover.prove_as_well(also, proof.kernel, SCRATCH)
+        verb = "needs a compilation" if check else "compiles"
+        texts.append(f"{prover.record.find(also) or also} {verb} for kernel {also.kernel}, which runs, and")
+    return texts

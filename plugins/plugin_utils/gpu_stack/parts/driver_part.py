@@ -122,7 +122,7 @@ def _expected(wanted: GpuSoftware, cluster: Cluster, host: str) -> dict[str, Any
             "options": dict(wanted.file.module_options),
             "kernel": wanted.file.kernel,
         },
-        "signed": bool(stack.dkms),
+        "signed": bool(stack.sources),
         "nvlink": nvlink_part.expected(stack, cluster, host),
     }
 
@@ -176,7 +176,7 @@ def judge(wanted: GpuSoftware, gpu: Mapping[str, Any]) -> DriverState:
         kernel = wanted.file.kernel
         if kernel and gpu["running_kernel"] not in (None, kernel):
             reasons.append(f"kernel {kernel} is stated, and {gpu['running_kernel']} runs")
-    decides = bool(stack.dkms) and gpu.get("secure_boot", "none") not in ("none", "disabled")
+    decides = bool(stack.sources) and gpu.get("secure_boot", "none") not in ("none", "disabled")
     return DriverState(", and ".join(reasons), _refusal(stack.driver, gpu), decides)
 
 
@@ -201,14 +201,14 @@ def _refusal(wanted: str, gpu: Mapping[str, Any]) -> str:
 def build_packages(wanted: GpuSoftware) -> list[str]:
     """Return the packages without a pinned version, which a mirror must have too: compilers for the module, headers, a kernel."""
     # The proof installs headers of the kernel that boots, which only the node knows; these are of a kernel that nobody states.
-    headers = wanted.stack.kernel_follows[:1] if wanted.stack.dkms and not wanted.file.kernel else ()
+    headers = wanted.stack.kernel_follows[:1] if wanted.stack.sources and not wanted.file.kernel else ()
     unversioned = [one for one in _kernel(wanted) if "=" not in one]
     return list(dict.fromkeys([*_build(wanted), *headers, *unversioned]))
 
 
 def _build(wanted: GpuSoftware) -> list[str]:
     """Return the packages that compile the module. With apt the proof installs the headers, so that DKMS compiles no other module."""
-    if not wanted.stack.dkms:
+    if not wanted.stack.sources:
         return []
     headers = wanted.stack.kernel_follows[:1] if wanted.manager == "dnf" else ()
     return ["dkms", *_versioned(wanted, headers)]
@@ -216,7 +216,7 @@ def _build(wanted: GpuSoftware) -> list[str]:
 
 def _kernel(wanted: GpuSoftware) -> list[str]:
     """Return the stated kernel, which is installed with its driver: a kernel before the proof would boot, proven or not."""
-    if not wanted.stack.dkms or not wanted.file.kernel:
+    if not wanted.stack.sources or not wanted.file.kernel:
         return []
     named = {one.name for one in wanted.packages(PART)}
     return _versioned(wanted, [name for name in sorted(wanted.stack.kernel_packages) if name not in named])
@@ -235,16 +235,11 @@ def _kernels(wanted: GpuSoftware) -> dict[str, str]:
     return {name: one for name, one in wanted.stack.pinned if name in wanted.stack.kernel_packages}
 
 
-def _proof(wanted: GpuSoftware) -> dict[str, str]:
+def _proof(wanted: GpuSoftware) -> dict[str, Any]:
     stack = wanted.stack
-    if not stack.dkms:
+    if not stack.sources:
         return {}
-    package = next(one for one in stack.packages if one.part == "kernel" and "-dkms" in one.name)
-    proof = {
-        "manager": wanted.manager,
-        "package": package.name,
-        "version": package.version,
-        "name": stack.dkms,
-        "module_version": stack.driver,
-    }
+    # Ubuntu has the sources in another package than DKMS's settings for them.
+    packages = {one.name: one.version for one in stack.packages if one.name in stack.sources}
+    proof: dict[str, Any] = {"manager": wanted.manager, "packages": packages, "module_version": stack.driver}
     return {**proof, "kernel": wanted.file.kernel} if wanted.file.kernel else proof

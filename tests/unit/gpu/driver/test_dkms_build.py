@@ -6,25 +6,29 @@ import json
 import platform
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver import dkms_guards, dkms_steps
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_build import (
-    CompiledModule,
     DkmsError,
     Prover,
     first_error,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_modules import DkmsModule
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_packages import MANAGERS
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_record import CompiledModule
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_steps import pending, work
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.next_kernel import BootError
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
-PROOF = CompiledModule("toy-dkms", "1.0-1", "toy", "1.0", "6.1.0-56-amd64", "6.1.192-2")
+PROOF = CompiledModule({"toy-dkms": "1.0-1"}, "", "1.0", "6.1.0-56-amd64", "6.1.192-2")
+TOY = DkmsModule("toy", "1.0", is_driver=True)
+CONF = 'PACKAGE_NAME="{name}"\nPACKAGE_VERSION="{version}"\nBUILT_MODULE_NAME[0]="{built}"\n'
 RUNNING = "6.1.0-50-amd64"
 LOG = """\
 make[1]: Entering directory '/usr/src/linux-headers-6.1.0-56-amd64'
@@ -35,6 +39,12 @@ make[2]: *** [nv-pci.o] Error 1
 """
 
 
+def write_conf(source: Path, built: str = "nvidia", more: str = "") -> None:
+    source.mkdir(parents=True, exist_ok=True)
+    name, _dash, version = source.name.rpartition("-")
+    (source / "dkms.conf").write_text(CONF.format(name=name, version=version, built=built) + more)
+
+
 class Machine:
     """A machine whose apt, dpkg-deb and dkms do what the test says."""
 
@@ -43,6 +53,7 @@ class Machine:
         self.outdated = False
         self.state, self.status, self.install, self.headers = "installed", "", 0, 0
         self.kept_still: list[str] = []
+        self.broken: tuple[str, ...] = ()
         self.calls: list[list[str]] = []
 
     def run(self, argv: list[str], timeout: float) -> Outcome:
@@ -53,17 +64,19 @@ class Machine:
             (Path(argv[-2]) / "toy-dkms_1.0-1_all.deb").touch()
         elif argv[0] == "dpkg-deb":
             source = Path(argv[-1]) / "usr/src" / self.sources
-            source.mkdir(parents=True)
-            (source / "dkms.conf").touch()
+            source.mkdir(parents=True, exist_ok=True)
+            write_conf(source)
         elif argv[:2] == ["dkms", "build"]:
-            tree = Path(argv[argv.index("--dkmstree") + 1]) / "toy/1.0"
-            made = tree / PROOF.kernel / platform.machine() / "module"
+            tree, name, version, kernel = (argv[argv.index(one) + 1] for one in ("--dkmstree", "-m", "-v", "-k"))
+            folder = Path(tree) / name / version
+            made = folder / kernel / platform.machine() / "module"
             made.mkdir(parents=True)
-            if self.makes:
+            code = self.build if name not in self.broken else 10
+            if self.makes and code == 0:
                 (made / "toy.ko.xz").touch()
-            (tree / "build").mkdir()
-            (tree / "build/make.log").write_text(LOG.format(build=tree / "build"))
-            return Outcome(self.build, "", "Error! Bad return status for module build")
+            (folder / "build").mkdir()
+            (folder / "build/make.log").write_text(LOG.format(build=folder / "build"))
+            return Outcome(code, "", "Error! Bad return status for module build")
         elif argv[:2] == ["dkms", "status"]:
             return Outcome(0, self.status, "")
         elif argv[:2] == ["dkms", "install"]:
@@ -87,7 +100,7 @@ def prover(tmp_path: Path, machine: Machine) -> Prover:
 def test_apt_reads_a_repository_that_has_just_come(tmp_path: Path) -> None:
     machine = Machine()
     machine.outdated = True
-    prover(tmp_path, machine).prove(PROOF, tmp_path)
+    prover(tmp_path, machine).prove([PROOF], tmp_path)
     assert machine.calls[0][:3] == ["apt-get", "--quiet", "update"]
     assert machine.calls[1][0] == "sh"
 
@@ -96,23 +109,44 @@ def test_what_compiles_is_on_record_and_nothing_is_left(tmp_path: Path) -> None:
     machine = Machine()
     one = prover(tmp_path, machine)
     (tmp_path / "scratch").mkdir()
-    assert not one.is_proven(PROOF)
-    one.prove(PROOF, tmp_path / "scratch")
-    assert one.is_proven(PROOF)
+    assert not one.record.find(PROOF)
+    one.prove([PROOF], tmp_path / "scratch")
+    assert one.record.find(PROOF)
     assert list((tmp_path / "scratch").iterdir()) == []
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["dkms.json"]
 
 
-@pytest.mark.parametrize("field", ["version", "kernel", "headers", "module_version", "package", "name"])
-def test_another_package_kernel_or_headers_are_another_proof(tmp_path: Path, field: str) -> None:
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"packages": {"toy-dkms": "1.0-2"}},
+        {"packages": {"toy-dkms": "1.0-1", "toy-source": "1.0-1"}},
+        {"kernel": "other"},
+        {"headers": "other"},
+        {"module_version": "other"},
+        {"name": "other"},
+    ],
+)
+def test_another_package_kernel_or_headers_are_another_proof(tmp_path: Path, other: dict[str, Any]) -> None:
     one = prover(tmp_path, Machine())
-    one.prove(PROOF, tmp_path)
-    assert not one.is_proven(CompiledModule(**{**vars(PROOF), field: "other"}))
+    one.prove([PROOF], tmp_path)
+    assert one.record.find(replace(PROOF, name="toy"))
+    assert not one.record.find(replace(PROOF, **other))
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.0-1", True), ("1.0-2", False)])
+def test_a_proof_of_release_0_1_counts(tmp_path: Path, version: str, expected: bool) -> None:
+    """Otherwise an update of bedplate compiles the driver of every node again."""
+    one = prover(tmp_path, Machine())
+    old = {"package": "toy-dkms", "version": version, "name": "toy", "module_version": "1.0"}
+    one.record.path.parent.mkdir()
+    one.record.path.write_text(json.dumps([{**old, "kernel": PROOF.kernel, "headers": PROOF.headers}]))
+    assert bool(one.record.find(PROOF)) == expected
 
 
 def test_dkms_works_in_trees_of_its_own(tmp_path: Path) -> None:
     machine = Machine()
-    prover(tmp_path, machine).prove(PROOF, tmp_path / ".")
+    prover(tmp_path, machine).prove([PROOF], tmp_path / ".")
     calls = [call for call in machine.calls if call[0] == "dkms"]
     assert [call[1] for call in calls] == ["add", "build"]
     for call in calls:
@@ -123,35 +157,35 @@ def test_dkms_works_in_trees_of_its_own(tmp_path: Path) -> None:
 def test_what_does_not_compile_is_told_with_the_first_error_and_is_no_proof(tmp_path: Path) -> None:
     one = prover(tmp_path, Machine(build=10, makes=False))
     with pytest.raises(DkmsError) as caught:
-        one.prove(PROOF, tmp_path)
+        one.prove([PROOF], tmp_path)
     head, error, *_advice = str(caught.value).splitlines()
     assert all(value in head for value in ("toy 1.0", PROOF.kernel, "dkms build", " 10"))
     assert error.strip() == LOG.splitlines()[2].removeprefix("{build}/")
     sentences.check(SENTENCES, "a module that does not compile", [caught.value])
-    assert not one.is_proven(PROOF)
+    assert not one.record.find(PROOF)
     assert not (tmp_path / "state").exists()
 
 
 @pytest.mark.parametrize("code", [0, 77])
 def test_a_kernel_that_dkms_passes_over_is_no_proof(tmp_path: Path, code: int) -> None:
     with pytest.raises(DkmsError, match=r"6\.1\.0-56-amd64.*dkms\.conf \(BUILD_EXCLUSIVE\)") as caught:
-        prover(tmp_path, Machine(build=code, makes=False)).prove(PROOF, tmp_path)
+        prover(tmp_path, Machine(build=code, makes=False)).prove([PROOF], tmp_path)
     sentences.check(SENTENCES, "a kernel that dkms passes over", [caught.value])
 
 
 def test_a_compiler_that_does_not_end_is_no_proof(tmp_path: Path) -> None:
     one = prover(tmp_path, Machine(build=None, makes=False))
     with pytest.raises(DkmsError, match=r"toy 1\.0 .*6\.1\.0-56-amd64 \(dkms build ") as caught:
-        one.prove(PROOF, tmp_path)
-    assert not one.is_proven(PROOF)
+        one.prove([PROOF], tmp_path)
+    assert not one.record.find(PROOF)
     sentences.check(SENTENCES, "a compiler that does not end", str(caught.value).splitlines()[:1])
 
 
 def test_a_package_that_is_not_there_and_one_of_another_module_are_told(tmp_path: Path) -> None:
     with pytest.raises(DkmsError, match=r"toy-dkms=1\.0-1 .*E: Version '1\.0-1'") as missing:
-        prover(tmp_path, Machine(fetch=100)).prove(PROOF, tmp_path)
-    with pytest.raises(DkmsError, match=r"toy-dkms=1\.0-1 .*toy-1\.0.*toy-2\.0") as other:
-        prover(tmp_path, Machine(sources="toy-2.0")).prove(PROOF, tmp_path)
+        prover(tmp_path, Machine(fetch=100)).prove([PROOF], tmp_path)
+    with pytest.raises(DkmsError, match=r"toy-dkms=1\.0-1: .* 1\.0 .*toy-2\.0") as other:
+        prover(tmp_path, Machine(sources="toy-2.0")).prove([PROOF], tmp_path)
     sentences.check(SENTENCES, "a package that is not there and one of another module", [missing.value, other.value])
 
 
@@ -164,12 +198,12 @@ def test_headers_that_are_not_there_are_told_with_their_package(tmp_path: Path) 
 
 def test_a_record_that_cannot_be_read_proves_nothing_and_is_made_anew(tmp_path: Path) -> None:
     one = prover(tmp_path, Machine())
-    one.record.parent.mkdir()
+    one.record.path.parent.mkdir()
     for broken in ("", "{", "7", "{}"):
-        one.record.write_text(broken)
-        assert not one.is_proven(PROOF)
-    one.prove(PROOF, tmp_path)
-    assert len(json.loads(one.record.read_text())) == 1
+        one.record.path.write_text(broken)
+        assert not one.record.find(PROOF)
+    one.prove([PROOF], tmp_path)
+    assert len(json.loads(one.record.path.read_text())) == 1
 
 
 @pytest.mark.parametrize(
@@ -273,14 +307,16 @@ def test_an_installed_driver_is_built_for_a_kernel_that_it_was_not_built_for(
         if there:
             (tmp_path / path).parent.mkdir(parents=True)
             (tmp_path / path).touch()
-    assert one.is_left_out(PROOF) == expected
-    one.build(PROOF)
+    if source:
+        write_conf(tmp_path / "usr/src/toy-1.0")
+    assert one.left_out(PROOF) == ([TOY] if expected else [])
+    one.build(TOY, PROOF.kernel)
     assert machine.calls[-1] == ["dkms", "install", "-m", "toy", "-v", "1.0", "-k", "6.1.0-56-amd64"]
     machine.install = 10
     with pytest.raises(
         DkmsError, match=r"(?s)toy 1\.0.*6\.1\.0-56-amd64:.*nv\.c:1:1: error: .*/toy/1\.0/build/make\.log"
     ) as caught:
-        one.build(PROOF)
+        one.build(TOY, PROOF.kernel)
     sentences.check(SENTENCES, "an installed driver that DKMS does not build", [caught.value])
 
 
@@ -307,9 +343,9 @@ def test_on_rpm_headers_are_found_before_the_kernel_has_come(tmp_path: Path, bui
     (tmp_path / f"usr/src/kernels/{PROOF.kernel}/Makefile").touch()
     if build:
         with pytest.raises(DkmsError):
-            one.prove(PROOF, tmp_path)
+            one.prove([PROOF], tmp_path)
     else:
-        one.prove(PROOF, tmp_path)
+        one.prove([PROOF], tmp_path)
     assert seen == [True]
     # The kernel's own package brings it.
     assert not (tmp_path / f"lib/modules/{PROOF.kernel}").exists()
@@ -332,12 +368,11 @@ def test_the_kernel_that_runs_has_to_go_with_it_where_the_package_builds_for_tha
         SENTENCES, "a driver that does not compile for the kernel that runs", str(caught.value).splitlines()[-1:]
     )
     # It is installed, and nothing more is built for that one.
-    (tmp_path / "usr/src/toy-1.0").mkdir(parents=True)
-    (tmp_path / "usr/src/toy-1.0/dkms.conf").touch()
+    write_conf(tmp_path / "usr/src/toy-1.0")
     assert one.built_as_well(PROOF) is None
 
 
-ASKED = {"package": PROOF.package, "version": PROOF.version, "name": "toy", "module_version": "1.0", "compile": True}
+ASKED = {"packages": PROOF.packages, "module_version": "1.0", "compile": True}
 
 
 def reads(machine: Machine) -> bool:
@@ -354,7 +389,7 @@ def test_check_mode_says_what_a_run_does_and_does_nothing(tmp_path: Path, monkey
     assert reads(machine)
     machine.build_directory.mkdir()
     (compiles,) = work(one, ASKED, PROOF.kernel, check=True)
-    assert "toy 1.0" in compiles
+    assert "the driver 1.0" in compiles
     assert reads(machine)
     assert work(one, ASKED, PROOF.kernel, check=False) == ["toy 1.0 compiles"]
     for check in (True, False):
@@ -362,6 +397,7 @@ def test_check_mode_says_what_a_run_does_and_does_nothing(tmp_path: Path, monkey
     for path in ("boot/vmlinuz-6.1.0-56-amd64", "usr/src/toy-1.0/dkms.conf"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).touch()
+    write_conf(tmp_path / "usr/src/toy-1.0")
     machine.calls.clear()
     (builds,) = work(one, ASKED, PROOF.kernel, check=True)
     assert reads(machine)
@@ -388,7 +424,7 @@ def test_who_only_reads_says_what_the_proof_would_do_and_changes_nothing(
     monkeypatch.setattr(dkms_steps, "prover_of", lambda asked: one)
     monkeypatch.setattr(dkms_steps, "next_kernel", lambda: PROOF.kernel)
     (compiles,) = pending(ASKED)
-    assert "toy 1.0" in compiles
+    assert "the driver 1.0" in compiles
     assert reads(machine)
     work(one, ASKED, PROOF.kernel, check=False)
     assert pending(ASKED) == []

@@ -8,18 +8,15 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome, run
-from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_build import (
-    CompiledModule,
-    DkmsError,
-    Prover,
-)
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_build import DkmsError, Prover
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_packages import DNF, PackageError
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_record import CompiledModule
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
 KERNEL = "5.14.0-1.el9.x86_64"
-PROOF = CompiledModule("kmod-toy", "3:1.0-*", "toy", "1.0", KERNEL, "5.14.0-1.el9")
+PROOF = CompiledModule({"kmod-toy": "3:1.0-*"}, "", "1.0", KERNEL, "5.14.0-1.el9")
 
 
 class Fetching:
@@ -63,12 +60,10 @@ def test_a_package_that_is_not_had_is_told(tmp_path: Path, case: str, machine: F
     with pytest.raises(PackageError, match=values) as caught:
         DNF.fetched("kmod-toy", "3:1.0-*", tmp_path, machine.run)
     sentences.check(SENTENCES, f"a kmod that is not fetched: {case}", [caught.value])
-    for name in ("fetched", "unpacked"):
-        (tmp_path / name).mkdir(exist_ok=True)
     record = Prover(tmp_path / "dkms.json", machine.run, packages=DNF)
     with pytest.raises(DkmsError, match=values):
-        record.prove(PROOF, tmp_path)
-    assert not record.is_proven(PROOF)
+        record.prove([PROOF], tmp_path)
+    assert not record.record.find(PROOF)
 
 
 def test_headers_are_those_of_the_kernels_own_package(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_the_note_on_a_reboot_waits_where_the_firmware_may_decide(
 ) -> None:
     wanted = software_of(cluster(tmp_path, DEBIAN), "gpu1")
     assert wanted
-    wanted = replace(wanted, stack=replace(wanted.stack, dkms=dkms))
+    wanted = replace(wanted, stack=replace(wanted.stack, sources=(dkms,) if dkms else ()))
     assert driver_part.judge(wanted, {**facts(None, None), "secure_boot": state}).firmware_decides is asked
 
 

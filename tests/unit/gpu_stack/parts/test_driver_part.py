@@ -79,9 +79,7 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
     assert told["hold"] == list(packages)
     proof = {
         "manager": "apt",
-        "package": "nvidia-open-kernel-dkms",
-        "version": "550.163.01-2",
-        "name": "nvidia-current-open",
+        "packages": {"nvidia-open-kernel-dkms": "550.163.01-2"},
         "module_version": "550.163.01",
     }
     asked = {"query": False, "early_file": "/etc/modprobe.d/bedplate-gpu-driver.conf", "users": True}
