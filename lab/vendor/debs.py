@@ -30,7 +30,15 @@ def file_name(package: StandIn) -> str:
 
 def control(package: StandIn) -> str:
     """Return a package's fields, as they are in the package and in the repository's index."""
-    lists = {"Depends": package.depends, "Conflicts": package.conflicts, "Replaces": package.replaces}
+    lists = {
+        "Pre-Depends": package.pre_depends,
+        "Depends": package.depends,
+        "Recommends": package.recommends,
+        "Provides": package.provides,
+        "Conflicts": package.conflicts,
+        "Breaks": package.breaks,
+        "Replaces": package.replaces,
+    }
     lines = [
         f"Package: {package.name}",
         f"Version: {package.version}",

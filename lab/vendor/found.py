@@ -31,9 +31,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.stack_m
     StackTable,
 )
 
-__all__ = ["Found", "StackOrigin", "StackTable", "packages", "table_with"]
+__all__ = ["Found", "StackOrigin", "StackTable", "numbers", "packages", "table_with"]
 
-SOURCE = "nvidia"
+SOURCE, CANONICAL = "nvidia", "canonical"
+# How the versions of packages end; the table has patterns that end with -*.
+_ENDS = {SOURCE: "1", CANONICAL: "0ubuntu0.24.04.1"}
 # NVIDIA/yum-packaging-nvidia-kmod-common, and dkms.conf of 570.133.20 and 570.148.08.
 _RENAMED_ON_EL = "570.148.08"
 # Enough of them for a board with a fabric.
@@ -58,6 +60,7 @@ class Found:
     flavour: str = ""
     dkms: str = ""
     with_kernel: tuple[str, ...] = ()
+    source: str = SOURCE
     streams: tuple[str, ...] = ()
 
 
@@ -80,15 +83,15 @@ def table_with(drivers: Sequence[str], systems: Sequence[str]) -> StackTable:
     return dataclasses.replace(table, drivers=(*table.drivers, *more))
 
 
-def packages(system: str, drivers: Sequence[str], table: StackTable) -> list[Found]:
+def packages(system: str, drivers: Sequence[str], table: StackTable, source: str = SOURCE) -> list[Found]:
     """Return every package of these drivers (none: all of the table), and every CUDA, DCGM and toolkit of the table.
 
     LabError: the table has no such driver for this system.
     """
-    known = {driver.version: driver for driver in table.drivers_of(system, SOURCE)}
+    known = {driver.version: driver for driver in table.drivers_of(system, source)}
     if unknown := sorted(set(drivers) - set(known)):
         raise LabError(
-            f"no driver {', '.join(unknown)} of {SOURCE} is known for {system}; known: {', '.join(known) or 'none'}. "
+            f"no driver {', '.join(unknown)} of {source} is known for {system}; known: {', '.join(known) or 'none'}. "
             "Add an unknown driver to more_drivers."
         )
     # Rocky's packages name the release for which they were built; those of other parts do not.
@@ -104,13 +107,13 @@ def packages(system: str, drivers: Sequence[str], table: StackTable) -> list[Fou
 
 
 def _of_driver(system: str, driver: Driver, table: StackTable) -> Iterator[Found]:
-    names = table.names_of(system, SOURCE, driver.branch)
+    names = table.names_of(system, driver.source, driver.branch)
     if names is None:
         raise AssertionError(f"the table was read, and has no names for {driver.version} on {system}")
     plain = None
     for model in _boards(table):
         for flavour in FLAVOURS:
-            request = Request(system, SOURCE, driver.version, (model,), gpu_count=_GPUS, module=flavour)
+            request = Request(system, driver.source, driver.version, (model,), gpu_count=_GPUS, module=flavour)
             if stack := _resolved(request, table):
                 plain = request
                 yield from _of_stack(stack, driver, names, flavour)
@@ -119,7 +122,7 @@ def _of_driver(system: str, driver: Driver, table: StackTable) -> Iterator[Found
             if stack := _resolved(request, table):
                 of_cuda = "".join(request.cuda)
                 beside = (one for one in stack.packages if one.part in ("cuda", "dcgm", "toolkit"))
-                yield from (dataclasses.replace(_one(one, ""), cuda=of_cuda) for one in beside)
+                yield from (dataclasses.replace(_one(one, "", driver.source), cuda=of_cuda) for one in beside)
 
 
 def _boards(table: StackTable) -> list[str]:
@@ -129,7 +132,7 @@ def _boards(table: StackTable) -> list[str]:
 
 
 def _beside(plain: Request, table: StackTable) -> Iterator[Request]:
-    offer = table.cuda_of(plain.os, SOURCE)
+    offer = table.cuda_of(plain.os, plain.source)
     for version in offer.versions if offer else ():
         yield dataclasses.replace(plain, cuda=(version,))
     for version in table.dcgm.versions:
@@ -158,9 +161,9 @@ def _of_stack(stack: Stack, driver: Driver, names: PackageNames, flavour: str) -
     coupled = [StackPackage(name, version, "coupled") for name, version in stack.pinned if name not in here]
     for one in (*stack.packages, *coupled):
         if one.version == "*":
-            yield _one(one, "")
+            yield _one(one, "", driver.source)
             continue
-        made = dataclasses.replace(_one(one, branch), streams=(stack.stream,) if stack.stream else ())
+        made = dataclasses.replace(_one(one, branch, driver.source), streams=(stack.stream,) if stack.stream else ())
         if one == kernel[0]:
             rest = tuple(other.name for other in kernel[1:])
             made = dataclasses.replace(made, flavour=flavour, dkms=_dkms_name(stack), with_kernel=rest)
@@ -173,18 +176,19 @@ def _dkms_name(stack: Stack) -> str:
     return "nvidia-open" if stack.family == "rpm" and stack.module == "open" and is_old else "nvidia"
 
 
-def _one(package: StackPackage, branch: str) -> Found:
-    version = concrete(package.version)
+def _one(package: StackPackage, branch: str, source: str) -> Found:
+    version = concrete(package.version, _ENDS[source])
     upstream = version.partition(":")[2] or version
-    return Found(package.name, version, package.part, upstream.rpartition("-")[0] or upstream, branch)
+    name_and_version = (package.name, version, package.part, upstream.rpartition("-")[0] or upstream, branch)
+    return Found(*name_and_version, source=source)
 
 
-def concrete(pattern: str) -> str:
+def concrete(pattern: str, end: str = "1") -> str:
     """Return a version that fits a pattern.
 
     >>> [concrete(one) for one in ("1:4.6.0-*", "12.9.*", "1.18.2-1", "*")]
     ['1:4.6.0-1', '12.9.0-1', '1.18.2-1', '*']
     """
     if pattern.endswith("-*"):
-        return pattern[:-1] + "1"
+        return pattern[:-1] + end
     return pattern[:-1] + "0-1" if pattern.endswith(".*") else pattern

@@ -12,7 +12,7 @@ from typing import Any
 from lab.machines import cluster_file, gpu_sections
 from lab.paths import ROOT, state_of
 from lab.shell import LabError
-from lab.vendor.found import table_with
+from lab.vendor.found import CANONICAL, table_with
 from lab.vendor.repository import MIRROR, PARTS, Repository, build, of_table
 
 SETTINGS = "vendor.json"
@@ -38,11 +38,12 @@ def prepare(inventory: Path, lab: str) -> Path | None:
     if not systems:
         raise LabError(f"{settings}: {path} has no gpu_stack with an os, so it needs no stand-ins.")
     folder = state_of(lab) / "vendor"
-    stamp = _stamp(wanted, systems)
+    stamp = _stamp(wanted, [f"{one.get('os')} {one.get('source')}" for one in sections])
     there = folder / "stamp"
     repository = Repository(folder / "public")
     if not there.exists() or there.read_text() != stamp:
-        repository = build(folder, systems, **wanted)
+        canonical = sorted({str(one["os"]) for one in sections if one.get("os") and one.get("source") == CANONICAL})
+        repository = build(folder, systems, **wanted, canonical=canonical)
         there.write_text(stamp)
     wanted_keys = {path.parent / name: part for name, part in _key_files(sections)}
     # The others as well: a test gives a repository the wrong one.

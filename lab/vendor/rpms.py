@@ -105,7 +105,13 @@ def _package(package: StandIn) -> str:
     lines = [f"%package -n {package.name}", f"Version: {version}", f"Release: {release or 1}", f"Summary: {said}"]
     if epoch:
         lines.append(f"Epoch: {epoch}")
-    relations = (("Requires", package.depends), ("Conflicts", package.conflicts), ("Obsoletes", package.replaces))
+    relations = (
+        ("Requires", package.depends),
+        ("Recommends", package.recommends),
+        ("Provides", package.provides),
+        ("Conflicts", package.conflicts),
+        ("Obsoletes", package.replaces),
+    )
     for tag, names in relations:
         lines += [f"{tag}: {_RELATION.sub(_PLAIN, name)}" for name in names]
     lines += ["AutoReqProv: no", f"%description -n {package.name}", said, f"%files -n {package.name}"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -63,6 +64,12 @@ def keys(folder: Path, names: Iterable[str]) -> Iterator[Keys]:
             yield found
         finally:
             succeeds(["env", f"GNUPGHOME={home}", "gpgconf", "--kill", "gpg-agent"])
+
+
+def dearmored(key: str) -> bytes:
+    """Return an armored key as the bytes in it."""
+    body = key.partition("\n\n")[2].partition("\n=")[0].partition("\n-----END")[0]
+    return base64.b64decode(body)
 
 
 def _address(name: str) -> str:

@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from lab.vendor import scripts
-from lab.vendor.found import Found
+from lab.vendor.found import CANONICAL, Found
 
 HERE = Path(__file__).parent
 REPOSITORIES = ("nvidia", "toolkit")
 """NVIDIA's two; the second is called by the one part that it has."""
+UBUNTU = "ubuntu"
+"""Canonical's archive, which is signed by the distribution's own key."""
 _TOOLKIT_PART = "toolkit"
+_RELATIONS = ("depends", "pre_depends", "breaks", "provides", "replaces")
 _LICENSES = {"open": "Dual MIT/GPL", "proprietary": "NVIDIA"}
 # The second is a call as it was before a kernel changed what it calls.
 _PROBE = {False: "0, 0", True: "0"}
@@ -43,6 +46,10 @@ class StandIn:
     depends: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     replaces: tuple[str, ...] = ()
+    pre_depends: tuple[str, ...] = ()
+    recommends: tuple[str, ...] = ()
+    provides: tuple[str, ...] = ()
+    breaks: tuple[str, ...] = ()
     files: Mapping[str, Content] = field(default_factory=dict)
     scripts: Mapping[str, str] = field(default_factory=dict)
     streams: tuple[str, ...] = ()
@@ -54,8 +61,8 @@ class StandIn:
 
 
 @cache
-def _data() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((HERE / "packages.json").read_text())
+def _data(file: str = "packages.json") -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((HERE / file).read_text())
     return data
 
 
@@ -64,13 +71,51 @@ def stand_ins(found: Sequence[Found], forbidden: str, broken: Collection[str] = 
 
     `forbidden` is a package that one of them conflicts with; it is built, too, to be removed in a test.
     """
-    made = [one for package in found if (one := _made(package, found, broken))]
+    made = [one for package in found if (one := _of_source(package, found, broken))]
     return [*made, *_metapackages(made, found), *(one for one in _always() if one.name == forbidden)]
 
 
-def _row(name: str) -> dict[str, Any]:
-    rows = (row for row in _data()["packages"] if any(fnmatchcase(name, one) for one in row["names"]))
+def _row(name: str, file: str = "packages.json") -> dict[str, Any]:
+    rows = (row for row in _data(file)["packages"] if any(fnmatchcase(name, one) for one in row["names"]))
     return next(rows, {})
+
+
+def _of_source(package: Found, found: Sequence[Found], broken: Collection[str]) -> StandIn | None:
+    is_canonicals = package.source == CANONICAL and package.branch
+    return _of_canonical(package, found, broken) if is_canonicals else _made(package, found, broken)
+
+
+def _of_canonical(package: Found, found: Sequence[Found], broken: Collection[str]) -> StandIn:
+    row = _row(package.name, "canonical.json")
+    words = {
+        "branch": package.branch,
+        "upstream": package.upstream,
+        "version": package.version,
+        "open": "-open" if package.name.endswith("-open") else "",
+    }
+    said = {key: tuple(text.format(**words) for text in row.get(key, ())) for key in _RELATIONS}
+    alone = tuple(row.get("alone", ()))
+    tree = row.get("tree", "")
+    files, given = _files(package, row, tree), _scripts(package, tree)
+    if package.dkms:
+        given = _scripts(package, "dkms")
+        files |= _tree("dkms", _words(package, broken))
+    if _holds_sources(package):
+        files |= _tree("module", _words(_module(package, found), broken))
+    units = [Path(path).name for path in files if path.startswith("usr/lib/systemd/system/")]
+    return StandIn(
+        name=package.name,
+        version=package.version,
+        repository=UBUNTU,
+        depends=said["depends"],
+        pre_depends=said["pre_depends"],
+        breaks=said["breaks"],
+        provides=alone + said["provides"],
+        conflicts=alone,
+        replaces=alone + said["replaces"],
+        files=files,
+        scripts=scripts.with_units(given, units, row.get("enabled", ())),
+    )
 
 
 def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> StandIn | None:
