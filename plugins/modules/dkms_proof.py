@@ -32,7 +32,7 @@ options:
     default: apt
   packages:
     description:
-      - The packages with the sources, name to version, such as V({nvidia-kernel-dkms: 550.163.01-2}). They are unpacked together, for
+      - The packages with the sources, name to version, such as C(nvidia-kernel-dkms) to C(550.163.01-2). They are unpacked together, for
         Ubuntu has the settings of DKMS in one package and the sources in another.
       - A version is exact; with O(manager=dnf) it may end with C(*), as the release does not name the driver.
     type: dict

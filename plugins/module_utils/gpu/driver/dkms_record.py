@@ -63,7 +63,7 @@ class ProofRecord:
 
 
 def _of_release_0_1(proof: CompiledModule, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of release 0.1 for a proof: one package had all sources, and nothing is to be compiled again."""
+    """Return the row of release 0.1 for a proof: one package had all sources. Such a proof still counts."""
     package = str(row.get("package", ""))
     old = {key: value for key, value in asdict(proof).items() if key != "packages"}
     return {**old, "package": package, "version": proof.packages.get(package)}

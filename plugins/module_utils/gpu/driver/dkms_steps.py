@@ -76,7 +76,7 @@ def work(prover: Prover, asked: Mapping[str, Any], kernel: str, check: bool) -> 
 
 
 def _proofs(prover: Prover, proof: CompiledModule, check: bool) -> list[str]:
-    """Compile what is not proven, and return a text for each; with `check` only the texts."""
+    """Compile each unproven module, and return a text for each; with `check` only the texts."""
     others = prover.others(proof)
     todo = [one for one in (proof, *others) if not prover.record.find(one)]
     if proof not in todo and prover.built_against_driver(todo):
