@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
-from . import driver_versions, request_mistakes, rules, rules_machine, stack_table
+from . import driver_versions, request_mistakes, rules, rules_gpu, rules_machine, stack_table
 from .rules import RuleViolation
 from .stack_model import UNCOUPLED, PackageNames, StackTable, unique
 from .stack_request import Case, Request
@@ -100,7 +100,8 @@ def resolve(request: Request, table: StackTable | None = None) -> Stack:
 
 def _problems(request: Request, table: StackTable) -> list[RuleViolation]:
     case = Case(request, table)
-    return [problem for rule in (*request_mistakes.RULES, *rules.RULES, *rules_machine.RULES) for problem in rule(case)]
+    every = (*request_mistakes.RULES, *rules.RULES, *rules_gpu.RULES, *rules_machine.RULES)
+    return [problem for rule in every for problem in rule(case)]
 
 
 def _instead(request: Request, table: StackTable) -> Request | None:
@@ -227,7 +228,7 @@ def _packages(case: Case, names: PackageNames) -> Iterator[StackPackage]:
             yield StackPackage(name, table.toolkit.version.format(version=request.toolkit), "toolkit")
     if request.dcgm:
         for name in table.dcgm.packages:
-            full = name.format(cuda=table.cuda_major(driver.branch))
+            full = name.format(cuda=case.dcgm_cuda)
             yield StackPackage(full, table.dcgm.version.format(version=case.dcgm[0]), "dcgm")
 
 

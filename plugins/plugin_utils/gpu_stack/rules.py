@@ -192,13 +192,14 @@ def dcgm_of_source(case: Case) -> Iterator[RuleViolation]:
 
 
 def dcgm_variant(case: Case) -> Iterator[RuleViolation]:
-    """DCGM's packages are chosen by the CUDA major of the driver, not of the toolkit."""
+    """DCGM's packages are chosen by the CUDA major of the driver, not of the toolkit; CUDA 13 has no Volta."""
     asked = case.dcgm[1]
     if not asked or case.driver is None:
         return
-    major = case.table.cuda_major(case.driver.branch)
+    major = case.dcgm_cuda
     if asked != major:
-        text = f"DCGM for CUDA {asked} does not fit driver {case.driver.version}, whose user-mode driver is of CUDA {major}"
+        gpus = " and ".join(case.request.gpus)
+        text = f"driver {case.driver.version} with {gpus} needs DCGM for CUDA {major}, and not for CUDA {asked}"
         fix = replace(case.request, dcgm=case.request.dcgm.split("-")[0])
         yield RuleViolation("dcgm-variant", f"{text}: its diagnostics would find no plugins.", fix)
 

@@ -41,17 +41,23 @@ class StackSystem:
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """A GPU generation: kernel module flavours that it takes, the preferred one first."""
+    """A GPU generation: kernel module flavours that it takes, the preferred one first.
+
+    `cuda_least` is the first CUDA that compiles for it, `cuda_last` the last major that does (0: not yet).
+    """
 
     name: str
     flavours: tuple[str, ...]
     nvlink5: bool = False
+    cuda_least: str = ""
+    cuda_last: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """A GPU model; `board` is what eight or more of it sit on, `highest` its last driver branch (0: not yet).
 
+    `lowest` is its first branch, and `least` the first version of that branch which drives it ("": every version).
     `architecture` is the CPU's that it comes with.
     """
 
@@ -60,6 +66,7 @@ class Model:
     generation: Generation
     board: str
     lowest: int
+    least: str = ""
     highest: int = 0
 
 

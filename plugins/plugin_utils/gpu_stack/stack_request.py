@@ -146,6 +146,14 @@ class Case:
         return max(fits, key=driver_versions.numbers, default=""), found["cuda"] or ""
 
     @cached_property
+    def dcgm_cuda(self) -> str:
+        """The CUDA major of DCGM's packages: the driver's, unless that no longer knows one of these GPUs; "" without a driver."""
+        if not self.driver:
+            return ""
+        last = [int(model.generation.cuda_last) for model in self.models if model.generation.cuda_last]
+        return str(min([int(self.table.cuda_major(self.driver.branch)), *last]))
+
+    @cached_property
     def nccl(self) -> str:
         """NCCL's version, the latest one in the table for the request; "" for none."""
         asked = self.request.nccl

@@ -178,9 +178,6 @@ GOOD: dict[str, Good] = {
     "GB300 tray on EL 10": Good(
         ask("rocky-10 nvidia 590", "gb300"), "590.48.01", O, {"nvidia-imex": "590.48.01-*"}, ("nvidia-fabricmanager",)
     ),
-    "GB200 of 570, imex with suffix": Good(
-        ask(f"{NV_13} 570", "gb200"), "570.124.06", O, {"nvidia-imex-570": "570.124.06-*"}, ("nvidia-imex",)
-    ),
     "GH200": Good(ask(f"{NV_13} 580", "gh200"), "580.126.09", O, {}, FABRIC, {"architecture": "arm64"}),
     "H100 is x86_64": Good(ask(f"{NV_13} 580", "h100"), "580.126.09", O, {}, (), {"architecture": "x86_64"}),
     "Debian 13, GH200": Good(
@@ -319,6 +316,16 @@ GOOD: dict[str, Good] = {
         {"datacenter-gpu-manager-4-cuda13": "1:4.5.3-*"},
         ("datacenter-gpu-manager-4-cuda12",),
     ),
+    "DCGM for CUDA 12 with Volta, though the driver is of CUDA 13": Good(
+        ask(f"{NV_13} 580", "v100", dcgm="4"),
+        "580.126.09",
+        P,
+        {"datacenter-gpu-manager-4-cuda12": "1:4.6.0-*"},
+        ("datacenter-gpu-manager-4-cuda13",),
+    ),
+    "DCGM's variant with Volta, rightly": Good(ask(f"{NV_13} 580", "v100", dcgm="4-cuda12"), "580.126.09", P),
+    "the first CUDA of Blackwell": Good(ask(f"{NV_13} 580", "b200", gpu_count=4, cuda=("12.8",)), "580.126.09", O),
+    "the last CUDA of Volta": Good(ask(f"{NV_13} 580", "v100", cuda=("12.9",)), "580.126.09", P),
     "DCGM's variant, rightly": Good(ask(f"{NV_13} 580", "h100", dcgm="4-cuda13"), "580.126.09", O),
     "NCCL of the first toolkit's CUDA": Good(
         ask(f"{NV_13} 580", "h100", cuda=("12.8", "13.0"), nccl="2.28"),
@@ -437,6 +444,13 @@ BAD: dict[str, tuple[Request, set[str]]] = {
     "DCGM from Debian": (ask("debian-13 debian 550", "h100", dcgm="4"), {"dcgm-source"}),
     "DCGM from Canonical": (ask("ubuntu-24.04 canonical 580", "h100", dcgm="4"), {"dcgm-source"}),
     "DCGM of the wrong CUDA": (ask(f"{NV_13} 580", "h100", dcgm="4-cuda12"), {"dcgm-variant"}),
+    "DCGM of CUDA 13 with Volta": (ask(f"{NV_13} 580", "v100", dcgm="4-cuda13"), {"dcgm-variant"}),
+    "Volta with CUDA 13": (ask(f"{NV_13} 580", "v100", cuda=("13.0", "12.9")), {"cuda-gpu"}),
+    "Blackwell with an early CUDA": (ask(f"{NV_13} 580", "b200", gpu_count=4, cuda=("12.6",)), {"cuda-gpu"}),
+    "Volta beside Ampere with CUDA 13": (ask(f"{NV_13} 580", "v100 a100", cuda=("13.0",)), {"cuda-gpu"}),
+    "HGX B200 with an early driver of its branch": (ask(f"{NV_13} 570", "b200", gpu_count=8), {"gpu-version"}),
+    "GB200 with an early driver of its branch": (ask(f"{NV_13} 570", "gb200"), {"gpu-version"}),
+    "B300 with an early driver of its branch": (ask(f"{NV_13} 580.65.06", "b300", gpu_count=8), {"gpu-version"}),
     "DCGM of CUDA 13 with 570": (ask(f"{NV_13} 570", "h100", dcgm="4.5.3-cuda13"), {"dcgm-variant"}),
     "unknown NCCL": (ask(f"{NV_13} 580", "h100", nccl="2.27"), {"unknown-nccl"}),
     "NCCL from Debian": (ask("debian-13 debian 550", "h100", nccl="2.28.9"), {"nccl-source"}),

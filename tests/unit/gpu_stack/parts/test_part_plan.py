@@ -227,7 +227,7 @@ def test_each_part_has_its_own_repositories_packages_and_pins(tmp_path: Path) ->
 
 
 def test_the_first_cuda_is_the_one_that_users_find(tmp_path: Path) -> None:
-    told = part(tmp_path, "cuda", more='cuda: ["12.9", "13.0"]')
+    told = part(tmp_path, "cuda", more='cuda: ["12.9", "13.0"]', old='cuda: ["12.9"]')
     assert told["packages"] == ["cuda-toolkit-12-9=12.9.1-1", "cuda-toolkit-13-0=13.0.2-1"]
     assert told["hold"] == ["cuda-toolkit-12-9", "cuda-toolkit-13-0"]
     # The toolkit is a metapackage: what it brings has versions of its own, and stays as it came.
