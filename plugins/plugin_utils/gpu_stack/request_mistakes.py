@@ -64,8 +64,11 @@ def unknown_models(case: Case) -> Iterator[RuleViolation]:
         yield RuleViolation("no-gpu", text, replace(request, gpus=("h100",) if "h100" in known else (known[0],)))
     for name in unique(request.gpus):
         if name not in case.table.models:
+            # To find further mistakes; no other hardware is proposed to the reader.
             gpus = tuple(nearest_entry(name, known) if one == name else one for one in request.gpus)
-            yield RuleViolation("unknown-model", _unknown("GPU model", name, known), replace(request, gpus=gpus))
+            text = f"GPU model {name!r} is not in the table; known: {', '.join(known)}. If it is one of them under a name of the site's "
+            text += "own, state that with gpu_stack.model."
+            yield RuleViolation("unknown-model", text, replace(request, gpus=gpus))
 
 
 def unknown_choices(case: Case) -> Iterator[RuleViolation]:

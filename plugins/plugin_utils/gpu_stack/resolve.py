@@ -93,8 +93,8 @@ def resolve(request: Request, table: StackTable | None = None) -> Stack:
     problems = _problems(request, known)
     if problems:
         instead = _instead(request, known)
-        works = f"This works: {_difference(request, instead)}." if instead else "Nothing in the table works for this."
-        raise StackError([Refusal(one.rule, f"{one.text} {works}", instead or request) for one in problems])
+        works = _advice(request, instead)
+        raise StackError([Refusal(one.rule, f"{one.text} {works}".strip(), instead or request) for one in problems])
     return _stack(Case(request, known))
 
 
@@ -136,10 +136,20 @@ def _drivers(request: Request, table: StackTable) -> Iterator[Request]:
                 yield replace(request, source=source, driver=driver, module=module)
 
 
+def _advice(request: Request, instead: Request | None) -> str:
+    """Return what to change of a request so that it works; never other hardware, and "" if nothing else would help."""
+    if instead is None:
+        return "Nothing in the table works for this."
+    changes = _difference(request, instead)
+    if not changes:
+        return ""
+    return f"This works: {changes}." if instead.gpus == request.gpus else f"Then this works: {changes}."
+
+
 def _difference(request: Request, instead: Request) -> str:
-    """Say what to change of a request to get the other one."""
+    """Say what to change of a request to get the other one, without its GPUs."""
     said = []
-    for field in fields(Request):
+    for field in (one for one in fields(Request) if one.name != "gpus"):
         before, after = getattr(request, field.name), getattr(instead, field.name)
         if before != after:
             value = ", ".join(after) if isinstance(after, tuple) else str(after)

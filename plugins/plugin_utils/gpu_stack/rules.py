@@ -64,14 +64,16 @@ def mixed_node(case: Case) -> Iterator[RuleViolation]:
         text = f"{names} in one node need different kernel modules: {sides}."
         yield RuleViolation("mixed-node", f"{text} A node loads one; put the models on separate nodes.", alone)
     elif highest < lowest:
-        text = f"{names} in one node have no driver branch in common: {lowest} or later, and {highest} at most."
+        text = f"{names} in one node have no driver branch in common: {lowest} or later, and {highest} at most. Put the models on "
+        text += "separate nodes."
         yield RuleViolation("mixed-node", text, alone)
     elif len(case.boards) > 1 and not all(case.request.platform in _STANDS_FOR[one.board] for one in case.models):
         text = f"{names} in one node are of different platforms: {', '.join(case.boards)}."
         yield RuleViolation("mixed-node", f"{text} Put the models on separate nodes.", alone)
     elif len({one.architecture for one in case.models}) > 1:
         sides = "; ".join(f"{one.name} comes with {one.architecture}" for one in case.models)
-        yield RuleViolation("mixed-node", f"{names} in one node have different CPUs: {sides}.", alone)
+        text = f"{names} in one node have different CPUs: {sides}. Put the models on separate nodes."
+        yield RuleViolation("mixed-node", text, alone)
 
 
 def flavour_of_generation(case: Case) -> Iterator[RuleViolation]:

@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import 
     driver_versions,
     request_mistakes,
     rules,
+    rules_gpu,
     rules_machine,
     stack_table,
 )
@@ -79,12 +80,14 @@ def check_no_metapackage(stack: Stack) -> None:
     assert not [one.name for one in stack.packages for pattern in drags if fnmatch.fnmatch(one.name, pattern)]
 
 
-def check_refusals(error: StackError) -> None:
+def check_refusals(error: StackError, request: Request) -> None:
     assert error.refusals
     for refusal in error.refusals:
         check_one_version(resolve(refusal.instead))
-        assert "This works: " in refusal.text
-        assert not refusal.text.endswith("This works: .")
+        proposed = refusal.text.rpartition("his works: ")[2] if "his works: " in refusal.text else ""
+        # Nobody buys other GPUs for a driver.
+        assert "gpus: " not in refusal.text
+        assert proposed not in ("", ".") or replace(request, gpus=refusal.instead.gpus) == refusal.instead
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -105,15 +108,19 @@ def test_refuses(name: str) -> None:
     request, expected = BAD[name]
     error = refused(request)
     assert {one.rule for one in error.refusals} == expected
-    check_refusals(error)
+    check_refusals(error, request)
 
 
 def test_every_rule_has_a_case_that_it_refuses() -> None:
     said = set().union(*(expected for _, expected in BAD.values()))
     sources = "".join(
-        Path(str(one.__file__)).read_text(encoding="utf-8") for one in (rules, rules_machine, request_mistakes)
+        Path(str(one.__file__)).read_text(encoding="utf-8")
+        for one in (rules, rules_gpu, rules_machine, request_mistakes)
     )
-    known = set(re.findall(r'Problem\(\s*"([a-z0-9-]+)"', sources)) | set(re.findall(r'rule = "([a-z-]+)"', sources))
+    known = set(re.findall(r'RuleViolation\(\s*"([a-z0-9-]+)"', sources)) | set(
+        re.findall(r'rule = "([a-z-]+)"', sources)
+    )
+    assert len(known) > 30
     assert known <= said, known - said
     assert len(GOOD) + len(BAD) >= 60
 
@@ -149,8 +156,8 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
         ("H100 with a kernel of arm64, on EL", ["el9.aarch64", "arm64", "kernel: 5.14.0-503.el9.x86_64"]),
         ("GB200 with pages of 64 KiB, on EL", ["kernel-64k-*", "kernel: 5.14.0-503.el9.aarch64"]),
         ("B200 on Ubuntu's first kernel", ["5.17", "ib_umad", " 5.15", "`kernel`", "os: ubuntu-24.04"]),
-        ("GH200 beside H100", ["gh200", "arm64", "h100", "x86_64", "gpus: gh200"]),
-        ("V100 beside B200", ["v100", "proprietary", "b200", "open", "gpus: v100"]),
+        ("GH200 beside H100", ["gh200", "arm64", "h100", "x86_64", "Put the models on separate nodes"]),
+        ("V100 beside B200", ["v100", "proprietary", "b200", "open", "put the models on separate nodes"]),
     ],
 )
 def test_says_both_sides_and_what_works(name: str, parts: list[str]) -> None:
@@ -239,7 +246,7 @@ def test_any_request_resolves_or_is_refused_with_one_that_does(request: Request)
         check_one_version(outcome)
         check_no_metapackage(outcome)
     else:
-        check_refusals(outcome)
+        check_refusals(outcome, request)
 
 
 def test_what_is_proposed_changes_nothing_that_is_right() -> None:
