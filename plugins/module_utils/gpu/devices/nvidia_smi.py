@@ -29,6 +29,8 @@ FIELDS = (BUS_ID, UUID, NAME, *SWITCHES, *TEXTS)
 # Words for "this GPU does not have it". Any other word in brackets is reported as a problem.
 _NOT_THERE = ("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Not Found]")
 _TROUBLE = re.compile(r"\[.*\]\Z|ERR!\Z|Unknown\Z|Unknown Error\Z|\Z")
+# Drivers up to 570 print `state  Completed`, `status Success` and `state  N/A`, those from 590 on the words alone.
+_LABEL = re.compile(r"\A(?:state|status) +")
 # Both messages are from the program of driver 535.
 _NO_FIELD = re.compile(r'(?:Field "([^"]+)" is|([^\s"]+) :) not a valid field to query\.?\s*\Z')
 
@@ -75,6 +77,8 @@ def parse(text: str, fields: Iterable[str]) -> SmiOutput:
 
 
 def _value(address: str, name: str, value: str, troubles: list[str]) -> str | None:
+    if name in TEXTS:
+        value = _LABEL.sub("", value)
     if value in _NOT_THERE:
         return None
     if _TROUBLE.match(value):

@@ -102,7 +102,24 @@ def test_another_uuid_and_an_odd_switch_are_told_of(tmp_path: Path):
     sentences.check(SENTENCES, "another UUID and an odd switch", told["problems"])
 
 
-@pytest.mark.parametrize("word", ["[Unknown Error]", "[GPU requires reset]", "ERR!", "Unknown", ""])
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        # 570.158.01 on GB200, 535 on a T4, 590.48.01 on H100, 595.58.03 on GB300.
+        ("state  Completed, status Success", ("Completed", "Success")),
+        ("state  N/A, status N/A", (None, None)),
+        ("Completed, Success", ("Completed", "Success")),
+        ("In Progress, N/A", ("In Progress", None)),
+        ("state  Not Started, status Insufficient Resources", ("Not Started", "Insufficient Resources")),
+    ],
+)
+def test_fabric_cells_of_old_and_new_drivers_are_the_same_words(cells: str, expected: tuple[str | None, str | None]):
+    told = nvidia_smi.parse(f"00000000:3B:00.0, {cells}", (nvidia_smi.BUS_ID, "fabric.state", "fabric.status"))
+    assert (told.rows[ONE]["fabric.state"], told.rows[ONE]["fabric.status"]) == expected
+    assert told.troubles == []
+
+
+@pytest.mark.parametrize("word", ["[Unknown Error]", "[GPU requires reset]", "[GPU is lost]", "ERR!", "Unknown", ""])
 def test_a_trouble_is_null_and_told_of(word: str):
     told = nvidia_smi.parse(f"00000000:3B:00.0, {word}", (nvidia_smi.BUS_ID, "fabric.state"))
     assert told.rows == {ONE: {nvidia_smi.BUS_ID: "00000000:3B:00.0", "fabric.state": None}}
