@@ -125,8 +125,8 @@ GOOD: dict[str, Good] = {
         ask(f"{NV_13} 590", "h100"),
         "590.48.01",
         O,
-        {"nvidia-dkms-open": "590.48.01-*", "libnvidia-compute": "590.48.01-*", "nvidia-utils": "590.48.01-*"},
-        ("nvidia-dkms-590-open", "libnvidia-compute-590"),
+        {"nvidia-dkms-open": "590.48.01-*", "libnvidia-compute": "590.48.01-*"},
+        ("nvidia-dkms-590-open", "libnvidia-compute-590", "nvidia-utils"),
     ),
     "CUDA repository, 590, proprietary": Good(
         ask(f"{NV_13} 590", "h100", module=P), "590.48.01", P, {"nvidia-dkms": "590.48.01-*"}, ("nvidia-dkms-open",)
