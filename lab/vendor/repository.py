@@ -18,13 +18,14 @@ from lab.vendor import debs, found, rpms, signing, standins
 from lab.vendor.found import StackOrigin, numbers
 from lab.vendor.signing import Keys
 from lab.vendor.standins import StandIn
+from lab.vendor.ubuntu_kernels import kernels
 
 MIRROR = "mirror"
 PARTS = (*standins.REPOSITORIES, MIRROR)
 """Flat repositories, which are also the names of their keys."""
 KEYS = (*PARTS, standins.UBUNTU)
-# Canonical has the driver in the one component, and its fabric in the other.
-_COMPONENTS = ("restricted", "multiverse")
+# Of Canonical's archive: kernels, the driver, and its fabric.
+_COMPONENTS = ("main", "restricted", "multiverse")
 _POCKETS = ("", "-updates", "-security")
 
 
@@ -125,11 +126,13 @@ def _write_archive(folder: Path, suite: str, packages: Sequence[StandIn], keys: 
     """Write an archive with suites and components: the oldest driver in the release, later ones in its updates, the newest as security."""
     versions = sorted({one.version for one in packages}, key=lambda one: numbers(one.partition("-")[0]))
     pockets = dict(zip(_POCKETS, (versions[:1], versions[1:], versions[-1:]), strict=True))
+    components = [*((one, _component(one)) for one in packages), *((one, _COMPONENTS[0]) for one in kernels())]
+    pockets[""] += [one.version for one in kernels()]
     (folder / "pool").mkdir(parents=True)
     for pocket, listed in pockets.items():
         indexes = {}
         for component in _COMPONENTS:
-            chosen = [one for one in packages if one.version in listed and _component(one) == component]
+            chosen = [one for one, of in components if one.version in listed and of == component]
             stanzas = "\n".join(_stanza(one, folder, "pool") for one in chosen)
             indexes[f"{component}/binary-{debs.architecture()}/"] = stanzas
         top = folder / "dists" / f"{suite}{pocket}"
@@ -141,7 +144,7 @@ def _write_archive(folder: Path, suite: str, packages: Sequence[StandIn], keys: 
 
 def _component(package: StandIn) -> str:
     is_fabric = any(word in package.name for word in ("fabricmanager", "nscq", "imex"))
-    return _COMPONENTS[is_fabric]
+    return _COMPONENTS[1 + is_fabric]
 
 
 def _stanza(package: StandIn, top: Path, folder: str) -> str:

@@ -127,7 +127,8 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
     depends = [f"{name} (= {version})" for name in _named(row.get("same", ()), package.branch, names)]
     depends += [f"{name} (>= {version})" for name in _named(row.get("after", ()), package.branch, names)]
     depends += [_of_cuda(text, package.cuda) for text in row.get("needs", ())]
-    conflicts = list(row.get("conflicts", ()))
+    alone = tuple(name for name in row.get("alone", ()) if name != package.name)
+    conflicts = [*row.get("conflicts", ()), *alone]
     tree = row.get("tree", "")
     if row.get("unless") in names:
         row, tree = {}, ""
@@ -147,7 +148,8 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
         repository=REPOSITORIES[package.part == _TOOLKIT_PART],
         depends=tuple(depends),
         conflicts=tuple(conflicts),
-        replaces=tuple(row.get("replaces", ())),
+        replaces=(*row.get("replaces", ()), *alone),
+        provides=alone,
         files=files,
         scripts=scripts.with_units(given, units, row.get("enabled", ())),
         streams=package.streams,

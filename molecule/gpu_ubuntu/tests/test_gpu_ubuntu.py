@@ -151,11 +151,12 @@ def test_the_nodes_other_modules_must_compile_for_the_next_kernel(host, other: W
     source = "/usr/src/sitefs-1.0"
     host.check_output(f"mkdir {source}")
     conf, makefile = CONF.format(name="sitefs"), "obj-m := sitefs.o\n"
-    for name, text in {"dkms.conf": conf, "Makefile": makefile, "sitefs.c": BREAKS}.items():
-        host.check_output(f"cat >{source}/{name} <<'END'\n{text}END\n")
+    for path, text in {"dkms.conf": conf, "Makefile": makefile, "sitefs.c": BREAKS}.items():
+        host.check_output(f"cat >{source}/{path} <<'END'\n{text}END\n")
     try:
         # The kernel of the machine that the container is on runs; what DKMS has for it counts.
         debian = host.check_output("ls -d /usr/src/linux-headers-*-amd64 | sort --version-sort | tail -n 1")
+        host.check_output(f"mkdir -p /lib/modules/{running}")
         host.check_output(f"dkms install -m sitefs -v 1.0 -k {running} --kernelsourcedir {debian} --force")
         assert f"sitefs/1.0, {running}, x86_64: installed" in host.check_output("dkms status")
         host.check_output(f"sed --in-place 's/^obj-m/ccflags-y := -DBROKEN\\n&/' {source}/Makefile")

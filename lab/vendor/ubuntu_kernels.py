@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Kernels with Ubuntu's package names, files and relations; modules for them are compiled against other headers of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lab.vendor.standins import UBUNTU, Content, StandIn
+
+HEADERS = "/usr/src/stand-in-headers"
+"""Headers of a kernel that a node can have; whoever dresses the node makes this link."""
+_SERIES = "6.8.0"
+_BUILDS = ("90.91", "100.102")
+# A container makes no initramfs, so of the hooks only DKMS' runs.
+_HOOK = '#!/bin/sh\nset -e\nif [ "$1" = configure ] && [ -x /etc/kernel/{hook}/dkms ]; then /etc/kernel/{hook}/dkms {kernel}; fi\n'
+
+
+def kernels() -> list[StandIn]:
+    """Return the packages of two kernels, and the metapackages that follow the newer one."""
+    return [*(one for build in _BUILDS for one in _kernel(build)), *_metapackages(_BUILDS[-1])]
+
+
+def _kernel(build: str) -> Iterator[StandIn]:
+    kernel, version = f"{_SERIES}-{build.partition('.')[0]}-generic", f"{_SERIES}-{build}"
+    modules = f"lib/modules/{kernel}"
+    yield StandIn(
+        f"linux-image-{kernel}",
+        version,
+        UBUNTU,
+        depends=(f"linux-modules-{kernel}",),
+        provides=("linux-image",),
+        files={f"boot/vmlinuz-{kernel}": Content("stand-in\n")},
+        scripts={"postinst": _HOOK.format(hook="postinst.d", kernel=kernel)},
+    )
+    empty = {
+        f"{modules}/{name}": Content("") for name in ("modules.order", "modules.builtin", "modules.builtin.modinfo")
+    }
+    # DKMS updates a list of modules that is there, and makes none.
+    depmod = f'#!/bin/sh\nset -e\nif [ "$1" = configure ]; then depmod {kernel}; fi\n'
+    yield StandIn(f"linux-modules-{kernel}", version, UBUNTU, files=empty, scripts={"postinst": depmod})
+    image = f"linux-image-{kernel} | linux-image-unsigned-{kernel}"
+    yield StandIn(f"linux-modules-extra-{kernel}", version, UBUNTU, depends=(image,))
+    yield StandIn(
+        f"linux-headers-{kernel}",
+        version,
+        UBUNTU,
+        provides=("linux-headers", "linux-headers-3.0"),
+        files={
+            f"usr/src/linux-headers-{kernel}": Content(HEADERS, 0o777, link=True),
+            f"{modules}/build": Content(f"/usr/src/linux-headers-{kernel}", 0o777, link=True),
+        },
+        scripts={"postinst": _HOOK.format(hook="header_postinst.d", kernel=kernel)},
+    )
+
+
+def _metapackages(build: str) -> Iterator[StandIn]:
+    kernel, version = f"{_SERIES}-{build.partition('.')[0]}-generic", f"{_SERIES}-{build}"
+    parts = {
+        "image": (f"linux-image-{kernel} (= {version})", f"linux-modules-extra-{kernel} (= {version})"),
+        "headers": (f"linux-headers-{kernel} (= {version})",),
+    }
+    for name, depends in parts.items():
+        yield StandIn(f"linux-{name}-generic", version, UBUNTU, depends=depends)
+    both = tuple(f"linux-{name}-generic (= {version})" for name in parts)
+    yield StandIn("linux-generic", version, UBUNTU, depends=both)
