@@ -18,7 +18,18 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entri
 _PHASES = ("packages", "files", "services")
 _WAIT = 300  # seconds for another apt or dnf to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
-_LISTS = ("repositories", "sources", "packages", "follow", "files", "units", "touched", "hold", "keep_below")
+_LISTS = (
+    "repositories",
+    "sources",
+    "packages",
+    "follow",
+    "replaces",
+    "files",
+    "units",
+    "touched",
+    "hold",
+    "keep_below",
+)
 
 
 class ActionModule(Files):
@@ -53,7 +64,7 @@ class ActionModule(Files):
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
         told["manager"] = self._task.args.get("manager", "apt")
-        told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow", "keep_below")})
+        told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow", "replaces", "keep_below")})
         told.update(
             {
                 key: self._task.args[key]
@@ -80,9 +91,9 @@ class ActionModule(Files):
         asked = self._ask(told, packages)
         if self._failed():
             return self._result()
-        others = asked.pop("astray", [])
+        others, replaced = asked.pop("astray", []), asked.pop("replaced", [])
         lacking = [*asked.pop("missing", []), *asked.pop("passing", []), *others]
-        if not lacking:
+        if not (lacking or replaced):
             return self._result()
         packages = [*packages, *others]
         told.pop("sources_payload", None)
@@ -93,7 +104,7 @@ class ActionModule(Files):
         elif self._task.check_mode and unknown:
             done = self._untold(told, f"{manager}'s lists, which a run reads again, do not have all versions", unknown)
         else:
-            done = self._with(told, packages, lacking, outdated)
+            done = self._with(told, packages, lacking, outdated, replaced)
         if not done.get("failed"):
             # The last call of the module found these as they are to be.
             for key in ("changed_files", "removed"):
@@ -114,9 +125,14 @@ class ActionModule(Files):
         self._install(asked["first"], fresh=False)
         return self._do(self._module, told, packages=packages) if not self._failed() else {}
 
-    def _with(self, told: dict[str, Any], packages: list[str], lacking: list[str], outdated: bool) -> dict[str, Any]:
-        """Install packages with apt, then deploy the rest."""
-        self._install(packages, outdated)
+    def _with(
+        self, told: dict[str, Any], packages: list[str], lacking: list[str], outdated: bool, replaced: list[str]
+    ) -> dict[str, Any]:
+        """Install packages with apt, remove the ones that they replace, then deploy the rest."""
+        if replaced:
+            self._replace(packages, replaced, outdated)
+        else:
+            self._install(packages, outdated)
         if self._failed():
             return self._result()
         # What is there already apt marks as wanted for itself, and does not call that a change.
@@ -167,6 +183,42 @@ class ActionModule(Files):
 
         if done.get("failed") and (stated := [one for one in packages if "=" in one]):
             done["msg"] = f"{done.get('msg', '')}\n{self._offered(stated)}".strip()
+
+    def _replace(self, packages: list[str], replaced: list[str], fresh: bool) -> None:
+        """Install packages in place of held ones, which apt cannot remove; after a failure they are held again."""
+        if self._task.check_mode:
+            # M(ansible.builtin.apt) would fail here: it sees the holds that a run releases.
+            self._simulate(packages, replaced)
+            return
+        self._command(["apt-mark", "unhold", *replaced])
+        if not self._failed():
+            self._install(packages, fresh)
+        if self._failed():
+            failure = self._steps.pop()
+            self._command(["apt-mark", "hold", *replaced])
+            self._steps.append(failure)
+            return
+        # Most are gone with that: the others conflict with nothing, and would stay in the way of the next branch.
+        self._do("ansible.builtin.apt", {"name": replaced, "state": "absent", "lock_timeout": _WAIT})
+
+    def _simulate(self, packages: list[str], replaced: list[str]) -> None:
+        """Predict one transaction of apt: install packages, remove the replaced ones."""
+        options = ["--simulate", "--quiet", "--yes", "--no-install-recommends"]
+        allowed = ["--allow-downgrades", "--allow-change-held-packages"]
+        self._task.check_mode = False  # The command changes nothing, and would not run otherwise.
+        try:
+            self._command(["apt-get", *options, *allowed, "install", *packages, *(f"{one}-" for one in replaced)])
+        finally:
+            self._task.check_mode = True
+        if not self._failed():
+            self._steps[-1]["changed"] = True
+
+    def _command(self, argv: list[str]) -> None:
+        """Run a command as a step of the task; its failure says what the command said."""
+        done = self._do("ansible.builtin.command", {"argv": argv})
+        if done.get("failed"):
+            said = done.get("stderr") or done.get("stdout") or done.get("msg")
+            done["msg"] = f"{' '.join(argv)} failed: {said}"
 
     def _offered(self, stated: list[str]) -> str:
         """Return what apt's lists have of packages whose version is stated: apt names the first that it lacks, and no version."""
@@ -244,6 +296,7 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
         ("touched", str),
         ("hold", str),
         ("follow", str),
+        ("replaces", str),
         ("keep_below", str),
         ("units", Mapping),
     ):

@@ -65,6 +65,13 @@ options:
     type: list
     elements: str
     default: []
+  replaces:
+    description:
+      - Packages, as patterns of a shell, that the named O(packages) take the place of. Those of them that O(manifest) holds from an
+        earlier run are released and removed with the installation, and held again when it fails. dnf replaces packages by itself.
+    type: list
+    elements: str
+    default: []
   follow:
     description:
       - Packages that match O(packages) and are dependencies of them or of others, as C(name=version), or as C(name) for any
@@ -225,6 +232,7 @@ def main() -> None:
             "packages": {"type": "list", "elements": "str", "default": []},
             "hold": {"type": "list", "elements": "str", "default": []},
             "follow": {"type": "list", "elements": "str", "default": []},
+            "replaces": {"type": "list", "elements": "str", "default": []},
             "only": {"type": "list", "elements": "str", "choices": _PHASES, "default": _PHASES},
             "fixed": {
                 "type": "dict",
@@ -297,7 +305,7 @@ def _refuse_other_versions(module: AnsibleModule) -> None:
 
 
 def _packages(module: AnsibleModule) -> DeployedPackages:
-    names = ("manager", "manifest", "packages", "hold", "follow")
+    names = ("manager", "manifest", "packages", "hold", "follow", "replaces")
     directory = Path(module.params["state_directory"])
     return DeployedPackages(
         **{name: module.params[name] for name in names}, state_directory=directory, check=module.check_mode

@@ -24,6 +24,7 @@ KEYS = frozenset(
         "hold",
         "fixed",
         "follow",
+        "replaces",
         "start_installed",
         "files",
         "units",

@@ -26,6 +26,7 @@ class DeployedPackages:
     follow: Sequence[str]
     state_directory: Path
     check: bool
+    replaces: Sequence[str] = ()
     run: Callable[[list[str]], Outcome] = command.run
 
     def other_versions(self, patterns: Sequence[str], version: str) -> dict[str, str]:
@@ -39,7 +40,8 @@ class DeployedPackages:
         records = rpm if self._on_dnf else dpkg
         found = records.missing_packages(self.packages, self.run)
         others = records.mismatched(self.follow, self.run)
-        if not (found.missing or found.passing or others):
+        replaced = self._replaced()
+        if not (found.missing or found.passing or others or replaced):
             return {}
         to_install = [*found.missing, *others]
         unknown = [] if self._on_dnf else dpkg.unknown(to_install, self.run)
@@ -51,9 +53,19 @@ class DeployedPackages:
             "missing": found.missing,
             "passing": found.passing,
             "astray": others,
+            "replaced": replaced,
             "outdated": outdated,
             "unknown": unknown,
         }
+
+    def _replaced(self) -> list[str]:
+        """Return the packages that this manifest holds from before and that the named ones replace: apt cannot remove a held one."""
+        if not self.replaces or not self.manifest or self._on_dnf:
+            return []
+        before = Holds(self.state_directory, self.run).of(self.manifest)
+        kept = {*map(dpkg.name_of, self.packages), *dpkg.installed_names(self.follow, self.run)}
+        there = {*dpkg.installed_names(self.replaces, self.run)}
+        return [name for name in before if name in there - kept]
 
     def before_sources(self, sources: Sequence[DesiredFile]) -> list[str]:
         """Return the packages to install before the sources are written: the dnf plugin whose configuration gets lines."""

@@ -50,6 +50,7 @@ def decide(
         **_packages(wanted),
         **wanted.pins(PART, never=stack_table.default().metapackages),
         **_files(wanted),
+        "replaces": list(wanted.stack.others),
         "driver": wanted.stack.driver,
         "imex_nodes": imex,
         "services": _services(wanted, bool(imex)),

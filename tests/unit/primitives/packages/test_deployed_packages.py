@@ -53,6 +53,7 @@ def test_what_is_missing_and_what_has_another_version_is_installed(
         "missing": ["slurmd=25.5-1", "munge"],
         "passing": [],
         "astray": ["slurmd=25.5-1"],
+        "replaced": [],
         "outdated": False,
         "unknown": [],
     }
