@@ -12,8 +12,8 @@ from typing import Any
 from lab.paths import CLUSTER_SUFFIX, ROOT
 from lab.shell import LabError
 
-RELEASES = {"debian-12": "bookworm", "debian-13": "trixie"}
-"""System of a GPU stack -> release of Debian."""
+RELEASES = {"debian-12": "bookworm", "debian-13": "trixie", "ubuntu-22.04": "bookworm", "ubuntu-24.04": "trixie"}
+"""System of a GPU stack -> release of Debian, for Ubuntu the one whose apt and DKMS are nearest."""
 DEFAULT_RELEASE = "trixie"
 
 

@@ -93,12 +93,8 @@ def build(
             of_canonical = found.packages(system, [], table, found.CANONICAL)
             made = standins.stand_ins(of_canonical, "", broken)
             suite = next(row.systems[system] for row in table.repositories if row.name == standins.UBUNTU)
-            _write_archive(
-                public / standins.UBUNTU / system,
-                suite,
-                [one for one in made if one.repository == standins.UBUNTU],
-                keys,
-            )
+            of_archive = [one for one in made if one.repository == standins.UBUNTU]
+            _write_archive(public / standins.UBUNTU / system, suite, of_archive, kernels(system), keys)
     count = sum(map(len, by_system.values()))
     say("vendor", f"{count} stand-ins for NVIDIA's packages: {public} ({', '.join(systems)})")
     return repository
@@ -122,12 +118,14 @@ def _write_debs(
         (folder / "InRelease").write_text(keys.clear_signed(part, release))
 
 
-def _write_archive(folder: Path, suite: str, packages: Sequence[StandIn], keys: Keys) -> None:
+def _write_archive(
+    folder: Path, suite: str, packages: Sequence[StandIn], its_kernels: Sequence[StandIn], keys: Keys
+) -> None:
     """Write an archive with suites and components: the oldest driver in the release, later ones in its updates, the newest as security."""
     versions = sorted({one.version for one in packages}, key=lambda one: numbers(one.partition("-")[0]))
     pockets = dict(zip(_POCKETS, (versions[:1], versions[1:], versions[-1:]), strict=True))
-    components = [*((one, _component(one)) for one in packages), *((one, _COMPONENTS[0]) for one in kernels())]
-    pockets[""] += [one.version for one in kernels()]
+    components = [*((one, _component(one)) for one in packages), *((one, _COMPONENTS[0]) for one in its_kernels)]
+    pockets[""] += [one.version for one in its_kernels]
     (folder / "pool").mkdir(parents=True)
     for pocket, listed in pockets.items():
         indexes = {}

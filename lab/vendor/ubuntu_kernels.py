@@ -9,19 +9,25 @@ from lab.vendor.standins import UBUNTU, Content, StandIn
 
 HEADERS = "/usr/src/stand-in-headers"
 """Headers of a kernel that a node can have; whoever dresses the node makes this link."""
-_SERIES = "6.8.0"
-_BUILDS = ("90.91", "100.102")
+BUILDS = {"ubuntu-22.04": ("5.15.0-130.140", "5.15.0-140.150"), "ubuntu-24.04": ("6.8.0-90.91", "6.8.0-100.102")}
+"""System -> versions of its two kernels, the older first."""
 # A container makes no initramfs, so of the hooks only DKMS' runs.
 _HOOK = '#!/bin/sh\nset -e\nif [ "$1" = configure ] && [ -x /etc/kernel/{hook}/dkms ]; then /etc/kernel/{hook}/dkms {kernel}; fi\n'
 
 
-def kernels() -> list[StandIn]:
-    """Return the packages of two kernels, and the metapackages that follow the newer one."""
-    return [*(one for build in _BUILDS for one in _kernel(build)), *_metapackages(_BUILDS[-1])]
+def kernels(system: str) -> list[StandIn]:
+    """Return the packages of two kernels of a system, and the metapackages that follow the newer one."""
+    builds = BUILDS[system]
+    return [*(one for build in builds for one in _kernel(build)), *_metapackages(builds[-1])]
 
 
-def _kernel(build: str) -> Iterator[StandIn]:
-    kernel, version = f"{_SERIES}-{build.partition('.')[0]}-generic", f"{_SERIES}-{build}"
+def _name(version: str) -> str:
+    """Return the name of a kernel: that of its version without the last number, which counts its uploads."""
+    return f"{version.rpartition('.')[0]}-generic"
+
+
+def _kernel(version: str) -> Iterator[StandIn]:
+    kernel = _name(version)
     modules = f"lib/modules/{kernel}"
     yield StandIn(
         f"linux-image-{kernel}",
@@ -53,8 +59,8 @@ def _kernel(build: str) -> Iterator[StandIn]:
     )
 
 
-def _metapackages(build: str) -> Iterator[StandIn]:
-    kernel, version = f"{_SERIES}-{build.partition('.')[0]}-generic", f"{_SERIES}-{build}"
+def _metapackages(version: str) -> Iterator[StandIn]:
+    kernel = _name(version)
     parts = {
         "image": (f"linux-image-{kernel} (= {version})", f"linux-modules-extra-{kernel} (= {version})"),
         "headers": (f"linux-headers-{kernel} (= {version})",),

@@ -16,6 +16,7 @@ import pytest
 
 from lab.paths import state_of
 from lab.scenario_run import recap, run
+from tests.kit.second_module import NAME, VERSION, second_module
 
 testinfra_hosts = ["ansible://gpu_nodes"]
 
@@ -261,6 +262,17 @@ def test_a_whole_set_is_replaced_by_another_and_back_and_the_stream_with_it(host
         holds_exactly(host, version)
         again = play(other({OLD: version}))
         assert recap(again.stdout)[host.check_output("hostname")]["changed"] == 0, again.stdout
+
+
+def test_the_nodes_other_modules_must_compile_for_a_kernel_before_it_comes(host, other):
+    with second_module(host) as module:
+        module.break_it()
+        before = installed(host)["kernel-core"]
+        refused = play(other({KERNEL: LATER_KERNEL}))
+        assert refused.returncode != 0
+        told = f"{NAME} {VERSION} does not compile for kernel {LATER_KERNEL}.x86_64"
+        assert told in " ".join(refused.stdout.split())
+        assert installed(host)["kernel-core"] == before == [f"0:{KERNEL}"]
 
 
 def test_another_kernel_comes_when_it_is_stated_and_beside_the_old_one(host, other):
