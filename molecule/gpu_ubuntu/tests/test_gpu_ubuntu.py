@@ -43,7 +43,8 @@ _CANONICALS = ("580.173.02", "595.71.05", ("nvidia-dkms-580-server-open", "nvidi
 NODES = (
     Node("gpu1", "580.65.06", "590.48.01", ("nvidia-dkms-580-open", "nvidia-kernel-source-580-open")),
     Node("gpu2", *_CANONICALS),
-    Node("gpu3", *_CANONICALS, kernel="5.15.0-130-generic", next_kernel="5.15.0-140-generic"),
+    # Of 22.04 the table has one driver.
+    Node("gpu3", _CANONICALS[0], "", _CANONICALS[2], kernel="5.15.0-130-generic", next_kernel="5.15.0-140-generic"),
 )
 BROKEN = "610.57.04"
 Write = Callable[[Mapping[str, str]], Path]
@@ -82,7 +83,8 @@ def holds_exactly(host, version: str, kernel: str) -> None:
     assert {one.partition("-")[0] for one in packages.values()} == {version}
     assert set(packages) <= set(host.check_output("apt-mark showhold").split())
     assert f"nvidia/{version}, {kernel}, x86_64: installed" in host.check_output("dkms status")
-    assert host.check_output(f"modinfo --set-version {kernel} --field version nvidia") == version
+    # By its path: a removal of its last module leaves this kernel, which has no others, without a list of modules.
+    assert host.check_output(f"modinfo --field version /lib/modules/{kernel}/updates/dkms/nvidia.ko*") == version
 
 
 def everything(host) -> tuple[str, ...]:
@@ -128,7 +130,7 @@ def test_verify_agrees(host):
 
 def test_an_upgrade_and_a_downgrade_change_the_whole_set(host, other: Write):
     node = of(host)
-    for version in (node.later, node.driver):
+    for version in (node.later, node.driver) if node.later else ():
         there = other({node.driver: version})
         told = play(there, f"--limit={node.name}", "--check", "--diff")
         assert told.returncode == 0, told.stdout

@@ -301,7 +301,7 @@ class Module:
         self.tmpdir = str(node.scratch)
         self.warnings: list[str] = []
         self.params = {
-            "manager": "apt", "manifest": "demo", "state": "present", "packages": [], "hold": [], "follow": [],
+            "manager": "apt", "manifest": "demo", "state": "present", "packages": [], "hold": [], "follow": [], "replaces": [],
             "fixed": None, "units": [], "touched": [], "prune": True, "keep_below": [], "take_back": False, "payload": pack([]),
             "sources_payload": None, "unchanged": {}, "predicted": {}, "state_directory": str(node.state),
             "only": ["packages", "files", "services"], **params,
