@@ -37,12 +37,17 @@ def default_sysctl() -> dict[str, str]:
 
 def sysctl(cluster: Cluster, wishes: Mapping[str, Any]) -> dict[str, str]:
     """Return key -> value of the kernel's settings: bedplate's, overridden by the site's; null leaves a key alone."""
-    table = _table()
-    values: dict[str, str | None] = dict(default_sysctl())
-    if len(cluster.nodes) > table["neighbours"]["above"]:
-        values.update({row["key"]: row["value"] for row in table["neighbours"]["settings"]})
+    values: dict[str, str | None] = {**default_sysctl(), **_neighbours(cluster)}
     values.update({key: value if value is None else str(value) for key, value in wishes.items()})
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _neighbours(cluster: Cluster) -> dict[str, str]:
+    """Return the thresholds of the neighbour table, which has an entry for each machine on each rail and on management."""
+    table = _table()["neighbours"]
+    rails = max((sum(nic.rail is not None for nic in profile.nics) for profile in cluster.profiles.values()), default=0)
+    most = max(table["least"], table["factor"] * (len(cluster.nodes) + len(cluster.hosts)) * (rails + 1))
+    return {row["key"]: str(most // row["divisor"]) for row in table["settings"]}
 
 
 def pages(profile: Profile) -> list[dict[str, Any]]:

@@ -58,7 +58,19 @@ def test_a_site_changes_adds_and_leaves_sysctl_keys(tmp_path: Path) -> None:
     lines = content.splitlines()
     assert {"vm.swappiness = 1", "kernel.panic = 10", "kernel.numa_balancing = 0"} <= set(lines)
     assert "max_map_count" not in content
-    assert "gc_thresh" not in content
+
+
+@pytest.mark.parametrize(("rails", "nodes", "most"), [(1, 1, 32768), (8, 120, 32768), (8, 3000, 2 * 3001 * 9)])
+def test_the_neighbour_table_has_room_for_every_machine_on_every_rail(
+    tmp_path: Path, rails: int, nodes: int, most: int
+) -> None:
+    """The kernel's table has 1024 entries: 113 nodes with 8 rails fill it."""
+    nics = ", ".join(f"{{name: mlx5_{rail}, rail: {rail}}}" for rail in range(rails))
+    text = FILE.replace("10.0.0.0/24", "10.0.0.0/16").replace("10.0.0.10}", "10.0.200.10}")
+    text = text.replace("[{name: mlx5_0, rail: 0}]", f"[{nics}]").replace("nodes: gpu1,", f'nodes: "gpu[1-{nodes}]",')
+    found = deployed(tmp_path, text)["expected"]["settings"]["sysctl"]
+    place = "net.ipv4.neigh.default.gc_thresh"
+    assert [int(found[f"{place}{number}"]) for number in (1, 2, 3)] == [most // 4, most // 2, most]
 
 
 def test_limits_are_pams_and_slurmds(tmp_path: Path) -> None:
