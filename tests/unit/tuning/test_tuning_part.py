@@ -60,6 +60,22 @@ def test_a_site_changes_adds_and_leaves_sysctl_keys(tmp_path: Path) -> None:
     assert "max_map_count" not in content
 
 
+@pytest.mark.parametrize("memory", [4096, 2063000])
+def test_a_checkpoint_waits_for_a_limit_in_bytes(tmp_path: Path, memory: int) -> None:
+    text = FILE.replace("memory_mib: 4096", f"memory_mib: {memory}")
+    found = deployed(tmp_path, text)["expected"]["settings"]["sysctl"]
+    assert not {"vm.dirty_ratio", "vm.dirty_background_ratio"}.intersection(found)
+    assert int(found["vm.dirty_bytes"]) >> 20 == min(memory // 10, 16384)
+    assert int(found["vm.dirty_background_bytes"]) >> 20 == min(memory * 3 // 100, 4096)
+
+
+def test_a_key_of_the_site_takes_the_place_of_its_partner(tmp_path: Path) -> None:
+    """The kernel sets one of the two to 0, so both in one file are never right."""
+    found = deployed(tmp_path, sysctl={"vm/dirty_ratio": 20, "vm.dirty_background_ratio": None})
+    settings = found["expected"]["settings"]["sysctl"]
+    assert {key: value for key, value in settings.items() if "dirty" in key} == {"vm.dirty_ratio": "20"}
+
+
 @pytest.mark.parametrize(("rails", "nodes", "most"), [(1, 1, 32768), (8, 120, 32768), (8, 3000, 2 * 3001 * 9)])
 def test_the_neighbour_table_has_room_for_every_machine_on_every_rail(
     tmp_path: Path, rails: int, nodes: int, most: int
@@ -128,12 +144,16 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(TuningError) as caught:
         deployed(
             tmp_path, thp="allways", isolated_cpus="2-x", cmdline=["hugepages=3"], read_request=100,
-            sysctl={"swappiness": 1, "vm.nr_hugepages": 10}, limits={"memlok": 1, "nofile": "unlimited"},
+            sysctl={
+                "swappiness": 1, "vm.nr_hugepages": 10, "net.ipv4.conf.*.rp_filter": 2, "vm.panic_on_oom": "1 # c",
+                "kernel.panic": "1\nkernel.sysrq = 1", "vm.oom_dump_tasks": True, "vm.dirty_bytes": 1, "vm.dirty_ratio": 1,
+            },
+            governor="fast", idle_us="1ms", modules=["nvidia peermem", "a;b"], limits={"memlok": 1, "nofile": "unlimited"},
         )  # fmt: skip
     lines = str(caught.value).splitlines()
     assert [line.partition(":")[0] for line in lines] == [
-        "node_tuning_thp", "node_tuning_read_request", "node_tuning_isolated_cpus", "node_tuning_cmdline",
-        "node_tuning_sysctl", "node_tuning_sysctl", "node_tuning_limits", "node_tuning_limits",
+        "node_tuning_thp", "node_tuning_governor", "node_tuning_read_request", "node_tuning_isolated_cpus", "node_tuning_cmdline",
+        *["node_tuning_sysctl"] * 7, "node_tuning_idle_us", *["node_tuning_modules"] * 2, *["node_tuning_limits"] * 2,
     ]  # fmt: skip
     sentences.check(SENTENCES, "mistakes in the variables of node_tuning", lines)
 
