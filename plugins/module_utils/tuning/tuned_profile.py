@@ -71,11 +71,11 @@ def findings(root: Root, expected: Mapping[str, Any]) -> Iterator[Finding]:
     governor = next((value for path, value in files.items() if path.endswith("/scaling_governor")), "")
     for one in options(root):
         where, wanted, found = "", "", one.value
-        if one.section in ("sysctl", "vm") and (key := _sysctl(one)) in settings["sysctl"]:
+        if one.section in ("sysctl", "vm") and (key := _owned(_sysctl(one), settings["sysctl"])):
             where, wanted = f"sysctl {key}", settings["sysctl"][key]
-            if _agrees(one.value, wanted):
+            if key == _sysctl(one) and _agrees(one.value, wanted):
                 continue
-            found = one.value.lstrip("><=")
+            found = one.value.lstrip("><=") if key == _sysctl(one) else f"{_sysctl(one)} {one.value}"
         elif one.section == "vm" and one.key in ("transparent_hugepages", "transparent_hugepage"):
             where, wanted = f"{_THP}/enabled", files.get(f"{_THP}/enabled", "")
         elif one.section == "vm" and one.key == "transparent_hugepage.defrag":
@@ -93,6 +93,11 @@ def findings(root: Root, expected: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _sysctl(one: Option) -> str:
     return sysctl.dotted(one.key) if one.section == "sysctl" else f"vm.{one.key}" if one.key in _VM else ""
+
+
+def _owned(key: str, wanted: Mapping[str, str]) -> str:
+    """Return the desired key that a setting of tuned changes: the same one, or the one that the kernel then sets to 0."""
+    return next((one for one in (key, sysctl.partner(key)) if one in wanted), "")
 
 
 def _agrees(value: str, wanted: str) -> bool:

@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.kernel.sysctl import dotted, partner
+
 from ..cluster import Cluster, Profile
 from ..gpu_stack import stack_table
 
@@ -35,14 +37,34 @@ def default_sysctl() -> dict[str, str]:
     return {row["key"]: row["value"] for row in _table()["settings"]}
 
 
-def sysctl(cluster: Cluster, wishes: Mapping[str, Any]) -> dict[str, str]:
-    """Return key -> value of the kernel's settings: bedplate's, overridden by the site's; null leaves a key alone."""
-    table = _table()
-    values: dict[str, str | None] = dict(default_sysctl())
-    if len(cluster.nodes) > table["neighbours"]["above"]:
-        values.update({row["key"]: row["value"] for row in table["neighbours"]["settings"]})
-    values.update({key: value if value is None else str(value) for key, value in wishes.items()})
-    return {key: value for key, value in values.items() if value is not None}
+def sysctl(cluster: Cluster, profile: Profile, wishes: Mapping[str, Any]) -> dict[str, str]:
+    """Return key -> value of the kernel's settings: bedplate's, overridden by the site's; null leaves a key alone.
+
+    A key of the site also takes the place of its partner, which the kernel sets to 0.
+    """
+    own = {dotted(key): value if value is None else str(value) for key, value in wishes.items()}
+    values = {
+        key: value
+        for key, value in {**default_sysctl(), **_shares(profile), **_neighbours(cluster)}.items()
+        if partner(key) not in own
+    }
+    return {key: value for key, value in {**values, **own}.items() if value is not None}
+
+
+def _shares(profile: Profile) -> dict[str, str]:
+    """Return the settings that are a part of a node's memory, in bytes."""
+    rows = _table()["shares"]["settings"]
+    return {
+        row["key"]: str(min(profile.memory_mib * row["percent"] // 100, row["most_mib"]) << 20) for row in rows
+    }
+
+
+def _neighbours(cluster: Cluster) -> dict[str, str]:
+    """Return the thresholds of the neighbour table, which has an entry for each machine on each rail and on management."""
+    table = _table()["neighbours"]
+    rails = max((sum(nic.rail is not None for nic in profile.nics) for profile in cluster.profiles.values()), default=0)
+    most = max(table["least"], table["factor"] * (len(cluster.nodes) + len(cluster.hosts)) * (rails + 1))
+    return {row["key"]: str(most // row["divisor"]) for row in table["settings"]}
 
 
 def pages(profile: Profile) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import CpulistError
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import parse as cpus_of
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.kernel.sysctl import dotted, partner
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import CmdlineError, parse
 
 from ..cluster import Cluster, Node, Profile
@@ -19,7 +20,10 @@ from .numa_plan import plan_of
 
 # Its NICs are switches too, and NVIDIA wants no single value written to all of them; Grace keeps its own for the same reason.
 _KEEP_ACS = ("b300",)
-_KEY = re.compile(r"[a-z0-9_][A-Za-z0-9_.*/-]*\.[A-Za-z0-9_.*/-]+\Z")
+# Without patterns: which keys a pattern means differs from node to node, and none of them could be read back.
+_KEY = re.compile(r"[a-z0-9_][A-Za-z0-9_-]*([./][A-Za-z0-9_-]+)+\Z")
+_VALUE = re.compile(r"[^\s#;]\S*([ \t]+[^\s#;]\S*)*\Z")
+_MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\Z")
 
 
 class TuningError(ValueError):
@@ -83,11 +87,12 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
     for token in own:
         if token.family == "hugepages":
             yield f"node_tuning_cmdline: {token} would add to the pages of the profile; its `hugepages` say them"
-    for key in choices["sysctl"]:
-        if not _KEY.match(str(key)):
-            yield f"node_tuning_sysctl: {key!r} is not a key; allowed: such as vm.swappiness, with a value, or null to leave it alone"
-        elif key.startswith("vm.nr_hugepages"):
-            yield f"node_tuning_sysctl: {key} would undo what each NUMA node has; the profile's `hugepages` say it"
+    yield from _sysctl_mistakes(choices["sysctl"])
+    if choices["idle_us"] is not None and not re.fullmatch(r"[0-9]+", str(choices["idle_us"])):
+        yield f"node_tuning_idle_us: {choices['idle_us']!r}; allowed: whole microseconds from 0, or null"
+    for name in choices["modules"]:
+        if not _MODULE.match(str(name)):
+            yield f"node_tuning_modules: {name!r} is not the name of a kernel module; allowed: such as nvidia_peermem"
     for name, limit in choices["limits"].items():
         if name not in ("memlock", "nofile"):
             yield f"node_tuning_limits: {name!r}; allowed: memlock, nofile"
@@ -96,11 +101,33 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
             yield f"node_tuning_limits: {name}: {limit!r}; allowed: {words}"
 
 
+def _sysctl_mistakes(wishes: Mapping[Any, Any]) -> Iterator[str]:
+    """Yield keys and values that a line of sysctl.d cannot have, and two keys of which the kernel keeps one."""
+    where = "node_tuning_sysctl"
+    for key, value in wishes.items():
+        if not isinstance(key, str) or not _KEY.match(key):
+            yield f"{where}: {key!r} is not a key; allowed: the whole name of one key, such as vm.swappiness, without patterns"
+        elif dotted(key).startswith("vm.nr_hugepages"):
+            yield f"{where}: {key} would undo what each NUMA node has; the profile's `hugepages` say it"
+        elif not (value is None or _is_number(value) or (isinstance(value, str) and _VALUE.match(value))):
+            yield (
+                f"{where}: {key}: {value!r}; allowed: a number, a word or several with blanks between them, in one line and without a "
+                "comment; or null to leave the key alone"
+            )
+        other = partner(dotted(key)) if isinstance(key, str) else ""
+        if other in wishes and value is not None and wishes[other] is not None and key < other:
+            yield f"{where}: {key} and {other} are one setting: the kernel sets one to 0 when the other is written. Remove one"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
 def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings for bedplate-tuning."""
     model = profile.gpus.model if profile.gpus else ""
     found: dict[str, Any] = {
-        "sysctl": kernel_settings.sysctl(cluster, choices["sysctl"]),
+        "sysctl": kernel_settings.sysctl(cluster, profile, choices["sysctl"]),
         "pages": kernel_settings.pages(profile),
         "pending": kernel_settings.page_tokens(profile),
         "reserve_mib": profile.reserved_memory_mib,

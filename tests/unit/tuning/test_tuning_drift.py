@@ -70,6 +70,7 @@ transparent_hugepages=always
 [bootloader]
 cmdline_site=+iommu=off quiet
 """
+DIRTY = 4096 // 10 << 20
 MUTATIONS: dict[str, tuple[Change, str]] = {
     "pages": (put(f"{NODE1}/hugepages-2048kB/nr_hugepages", "3"), "huge pages of 2M on NUMA node 1: wanted 8, found 3"),
     "large pages": (put(f"{NODE1}/hugepages-1048576kB/nr_hugepages", "0"), "huge pages of 1G on NUMA node 1: wanted 1, found 0"),
@@ -116,6 +117,20 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
     "sysctl of somebody else": (
         put("etc/sysctl.d/99-site.conf", "# ours\nvm.swappiness=60"),
         "sysctl vm.swappiness: wanted 1, found 60 by /etc/sysctl.d/99-site.conf:2",
+    ),
+    "a later file with the partner of a key": (
+        put("etc/sysctl.d/99-site.conf", "vm.dirty_ratio = 20\nvm.dirty_background_ratio = 0"),
+        f"sysctl vm.dirty_bytes: wanted {DIRTY}, found vm.dirty_ratio 20 by /etc/sysctl.d/99-site.conf:1",
+    ),
+    "the kernel has the partner of a key": (
+        put("proc/sys/vm/dirty_bytes", "0"), f"sysctl vm.dirty_bytes: wanted {DIRTY}, found 0"
+    ),
+    "tuned's partner of a key": (
+        lambda node: (
+            node.put("etc/tuned/active_profile", "site\n"),
+            node.put("etc/tuned/profiles/site/tuned.conf", "[vm]\ndirty_ratio = 40\n"),
+        ),
+        f"sysctl vm.dirty_bytes: wanted {DIRTY}, found vm.dirty_ratio 40 {_SITE}:2)",
     ),
     "sysctl of the old file": (
         put("etc/sysctl.conf", "net/core/somaxconn = 128"),
@@ -235,7 +250,7 @@ def test_a_setting_that_is_changed_by_hand_is_named_alone(name: str, node: Node,
 # What apply can mend, of the above.
 MENDED = {
     "pages", "large pages", "thp", "thp_defrag", "governor", "idle state that is deep", "idle state that is not", "sysctl",
-    "sysctl of several numbers", "NUMA balancing", "ACS", "read request",
+    "sysctl of several numbers", "NUMA balancing", "the kernel has the partner of a key", "ACS", "read request",
 }  # fmt: skip
 
 

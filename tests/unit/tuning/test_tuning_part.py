@@ -58,7 +58,35 @@ def test_a_site_changes_adds_and_leaves_sysctl_keys(tmp_path: Path) -> None:
     lines = content.splitlines()
     assert {"vm.swappiness = 1", "kernel.panic = 10", "kernel.numa_balancing = 0"} <= set(lines)
     assert "max_map_count" not in content
-    assert "gc_thresh" not in content
+
+
+@pytest.mark.parametrize("memory", [4096, 2063000])
+def test_a_checkpoint_waits_for_a_limit_in_bytes(tmp_path: Path, memory: int) -> None:
+    text = FILE.replace("memory_mib: 4096", f"memory_mib: {memory}")
+    found = deployed(tmp_path, text)["expected"]["settings"]["sysctl"]
+    assert not {"vm.dirty_ratio", "vm.dirty_background_ratio"}.intersection(found)
+    assert int(found["vm.dirty_bytes"]) >> 20 == min(memory // 10, 16384)
+    assert int(found["vm.dirty_background_bytes"]) >> 20 == min(memory * 3 // 100, 4096)
+
+
+def test_a_key_of_the_site_takes_the_place_of_its_partner(tmp_path: Path) -> None:
+    """The kernel sets one of the two to 0, so both in one file are never right."""
+    found = deployed(tmp_path, sysctl={"vm/dirty_ratio": 20, "vm.dirty_background_ratio": None})
+    settings = found["expected"]["settings"]["sysctl"]
+    assert {key: value for key, value in settings.items() if "dirty" in key} == {"vm.dirty_ratio": "20"}
+
+
+@pytest.mark.parametrize(("rails", "nodes", "most"), [(1, 1, 32768), (8, 120, 32768), (8, 3000, 2 * 3001 * 9)])
+def test_the_neighbour_table_has_room_for_every_machine_on_every_rail(
+    tmp_path: Path, rails: int, nodes: int, most: int
+) -> None:
+    """The kernel's table has 1024 entries: 113 nodes with 8 rails fill it."""
+    nics = ", ".join(f"{{name: mlx5_{rail}, rail: {rail}}}" for rail in range(rails))
+    text = FILE.replace("10.0.0.0/24", "10.0.0.0/16").replace("10.0.0.10}", "10.0.200.10}")
+    text = text.replace("[{name: mlx5_0, rail: 0}]", f"[{nics}]").replace("nodes: gpu1,", f'nodes: "gpu[1-{nodes}]",')
+    found = deployed(tmp_path, text)["expected"]["settings"]["sysctl"]
+    place = "net.ipv4.neigh.default.gc_thresh"
+    assert [int(found[f"{place}{number}"]) for number in (1, 2, 3)] == [most // 4, most // 2, most]
 
 
 def test_limits_are_pams_and_slurmds(tmp_path: Path) -> None:
@@ -116,12 +144,16 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(TuningError) as caught:
         deployed(
             tmp_path, thp="allways", isolated_cpus="2-x", cmdline=["hugepages=3"], read_request=100,
-            sysctl={"swappiness": 1, "vm.nr_hugepages": 10}, limits={"memlok": 1, "nofile": "unlimited"},
+            sysctl={
+                "swappiness": 1, "vm.nr_hugepages": 10, "net.ipv4.conf.*.rp_filter": 2, "vm.panic_on_oom": "1 # c",
+                "kernel.panic": "1\nkernel.sysrq = 1", "vm.oom_dump_tasks": True, "vm.dirty_bytes": 1, "vm.dirty_ratio": 1,
+            },
+            governor="fast", idle_us="1ms", modules=["nvidia peermem", "a;b"], limits={"memlok": 1, "nofile": "unlimited"},
         )  # fmt: skip
     lines = str(caught.value).splitlines()
     assert [line.partition(":")[0] for line in lines] == [
-        "node_tuning_thp", "node_tuning_read_request", "node_tuning_isolated_cpus", "node_tuning_cmdline",
-        "node_tuning_sysctl", "node_tuning_sysctl", "node_tuning_limits", "node_tuning_limits",
+        "node_tuning_thp", "node_tuning_governor", "node_tuning_read_request", "node_tuning_isolated_cpus", "node_tuning_cmdline",
+        *["node_tuning_sysctl"] * 7, "node_tuning_idle_us", *["node_tuning_modules"] * 2, *["node_tuning_limits"] * 2,
     ]  # fmt: skip
     sentences.check(SENTENCES, "mistakes in the variables of node_tuning", lines)
 

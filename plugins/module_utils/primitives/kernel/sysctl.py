@@ -16,6 +16,9 @@ FILE = "etc/sysctl.d/60-bedplate.conf"
 DIRECTORIES = ("etc/sysctl.d", "run/sysctl.d", "usr/local/lib/sysctl.d", "usr/lib/sysctl.d")
 _LINE = re.compile(r"\s*(-?)\s*([^\s=#;][^=]*?)\s*(?:=\s*(.*?)\s*)?\Z")
 _OLD = "etc/sysctl.conf"
+# Two keys for one setting: the kernel sets one to 0 when the other one is written.
+_PAIRS = (("vm.dirty_bytes", "vm.dirty_ratio"), ("vm.dirty_background_bytes", "vm.dirty_background_ratio"))
+_PARTNERS = {one: other for pair in _PAIRS for one, other in (pair, pair[::-1])}
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,15 @@ def path_of(key: str) -> str:
     return "proc/sys/" + key.translate(str.maketrans("./", "/."))
 
 
+def partner(key: str) -> str:
+    """Return the key that the kernel sets to 0 when this one is written; "" for most keys.
+
+    >>> partner("vm.dirty_ratio"), partner("vm.swappiness")
+    ('vm.dirty_bytes', '')
+    """
+    return _PARTNERS.get(key, "")
+
+
 def equal(one: str, other: str) -> bool:
     """Return whether the kernel treats two values as equal: it separates numbers by tabs."""
     return one.split() == other.split()
@@ -76,10 +88,10 @@ def read_at_boot(root: Root) -> Iterator[SysctlLine]:
         yield from settings(root.lines(files[name]), files[name])
 
 
-def at_next_boot(root: Root, key: str) -> SysctlLine | None:
+def _winner(lines: Sequence[SysctlLine], key: str) -> SysctlLine | None:
     """Return the line from which systemd-sysctl takes a key: the last line that names it, else the last pattern that matches."""
     last = pattern = None
-    for one in read_at_boot(root):
+    for one in lines:
         if one.key == key:
             last = one
         elif is_pattern(one.key) and one.value is not None and fits(one.key, key):
@@ -105,20 +117,33 @@ def fits(pattern: str, key: str) -> bool:
 
 def conflicts(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
     """Yield other lines that set a key of bedplate: an error if the line wins at the next boot, else a warning."""
-    lines = [*read_at_boot(root), *_of_procps(root)]
+    boot = list(read_at_boot(root))
+    lines = [*boot, *_of_procps(root)]
     for key, value in wanted.items():
-        winner = at_next_boot(root, key)
+        other = partner(key)
+        winners = [one for one in (_winner(boot, key), _winner(boot, other) if other else None) if one]
+        winner = max(winners, key=boot.index, default=None)
         for one in lines:
-            names_it = one.key == key or (is_pattern(one.key) and fits(one.key, key))
-            if one.file == FILE or not names_it or (one.value is not None and equal(one.value, value)):
+            if one.file == FILE or not _sets(one, key, value, other):
                 continue
             if one == winner:
                 fix = f"remove the line, or remove {key} from node_tuning_sysctl"
-                found = "not set at boot" if one.value is None else one.value
+                found = "not set at boot" if one.value is None else _found(one, key)
                 yield Finding("sysctl", f"sysctl {key}", value, found, fix, overridden_by=one.place)
             elif one.value is not None:
                 fix = "`sysctl --system` would set it; remove the line" if one.file == _OLD else "remove the line"
-                yield Finding("sysctl-loser", f"sysctl {key}", value, one.value, fix, WARNING, overridden_by=one.place)
+                yield Finding("sysctl-loser", f"sysctl {key}", value, _found(one, key), fix, WARNING, overridden_by=one.place)
+
+
+def _sets(one: SysctlLine, key: str, value: str, other: str) -> bool:
+    """Return whether a line gives a key another value, or sets its partner; 0 changes nothing in a partner, which is 0 already."""
+    if one.key == key or (is_pattern(one.key) and fits(one.key, key)):
+        return one.value is None or not equal(one.value, value)
+    return one.key == other and one.value not in (None, "0")
+
+
+def _found(one: SysctlLine, key: str) -> str:
+    return one.value or "" if one.key == key or is_pattern(one.key) else f"{one.key} {one.value}"
 
 
 def _of_procps(root: Root) -> Iterator[SysctlLine]:
