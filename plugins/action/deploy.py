@@ -128,7 +128,7 @@ class ActionModule(Files):
     def _with(
         self, told: dict[str, Any], packages: list[str], lacking: list[str], outdated: bool, replaced: list[str]
     ) -> dict[str, Any]:
-        """Install packages with apt, remove the ones that they replace, then deploy the rest."""
+        """Install packages with apt, remove the replaced ones, then deploy the rest."""
         if replaced:
             self._replace(packages, replaced, outdated)
         else:

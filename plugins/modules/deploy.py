@@ -67,8 +67,8 @@ options:
     default: []
   replaces:
     description:
-      - Packages, as patterns of a shell, that the named O(packages) take the place of. Those of them that O(manifest) holds from an
-        earlier run are released and removed with the installation, and held again when it fails. dnf replaces packages by itself.
+      - Packages, as patterns of a shell, that the named O(packages) take the place of. Packages among them that O(manifest) holds from
+        an earlier run are released and removed with the installation, and held again when it fails. dnf replaces packages by itself.
     type: list
     elements: str
     default: []

@@ -96,7 +96,7 @@ def _sysctl(one: Option) -> str:
 
 
 def _owned(key: str, wanted: Mapping[str, str]) -> str:
-    """Return the desired key that a setting of tuned changes: the same one, or the one that the kernel then sets to 0."""
+    """Return the desired key that a setting of tuned changes: the same key, or its partner, which the kernel then sets to 0."""
     return next((one for one in (key, sysctl.partner(key)) if one in wanted), "")
 
 

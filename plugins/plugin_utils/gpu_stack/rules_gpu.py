@@ -12,7 +12,7 @@ from .stack_request import Case
 
 
 def gpu_too_old_version(case: Case) -> Iterator[RuleViolation]:
-    """Early versions of a branch do not drive a model that came later."""
+    """Early versions of a branch do not drive a later model."""
     for model in case.models:
         if not (case.driver and model.least) or case.driver.branch < model.lowest:
             continue
@@ -22,7 +22,7 @@ def gpu_too_old_version(case: Case) -> Iterator[RuleViolation]:
 
 
 def cuda_of_generation(case: Case) -> Iterator[RuleViolation]:
-    """A toolkit compiles for the architectures that it knows: neither for later ones, nor for those that it has dropped."""
+    """A toolkit compiles for the architectures that it knows: neither for later nor for dropped ones."""
     request = case.request
     for model in case.models:
         generation = model.generation
@@ -35,7 +35,7 @@ def cuda_of_generation(case: Case) -> Iterator[RuleViolation]:
 
 
 def _why_not(cuda: str, least: str, last: int) -> str:
-    """Return why a toolkit is not for a generation; "" if it is, and for a version that is none."""
+    """Return why a toolkit is not for a generation; "" if it is, and for a word that is no version."""
     version = driver_versions.numbers(cuda)
     if not version or not cuda[0].isdigit():
         return ""

@@ -54,9 +54,7 @@ def sysctl(cluster: Cluster, profile: Profile, wishes: Mapping[str, Any]) -> dic
 def _shares(profile: Profile) -> dict[str, str]:
     """Return the settings that are a part of a node's memory, in bytes."""
     rows = _table()["shares"]["settings"]
-    return {
-        row["key"]: str(min(profile.memory_mib * row["percent"] // 100, row["most_mib"]) << 20) for row in rows
-    }
+    return {row["key"]: str(min(profile.memory_mib * row["percent"] // 100, row["most_mib"]) << 20) for row in rows}
 
 
 def _neighbours(cluster: Cluster) -> dict[str, str]:

@@ -102,7 +102,7 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _sysctl_mistakes(wishes: Mapping[Any, Any]) -> Iterator[str]:
-    """Yield keys and values that a line of sysctl.d cannot have, and two keys of which the kernel keeps one."""
+    """Yield keys and values that a line of sysctl.d cannot have, and pairs of keys that exclude each other."""
     where = "node_tuning_sysctl"
     for key, value in wishes.items():
         if not isinstance(key, str) or not _KEY.match(key):

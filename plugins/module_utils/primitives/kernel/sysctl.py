@@ -132,7 +132,9 @@ def conflicts(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
                 yield Finding("sysctl", f"sysctl {key}", value, found, fix, overridden_by=one.place)
             elif one.value is not None:
                 fix = "`sysctl --system` would set it; remove the line" if one.file == _OLD else "remove the line"
-                yield Finding("sysctl-loser", f"sysctl {key}", value, _found(one, key), fix, WARNING, overridden_by=one.place)
+                yield Finding(
+                    "sysctl-loser", f"sysctl {key}", value, _found(one, key), fix, WARNING, overridden_by=one.place
+                )
 
 
 def _sets(one: SysctlLine, key: str, value: str, other: str) -> bool:
