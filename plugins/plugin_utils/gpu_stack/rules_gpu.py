@@ -35,7 +35,7 @@ def cuda_of_generation(case: Case) -> Iterator[RuleViolation]:
 
 
 def _why_not(cuda: str, least: str, last: int) -> str:
-    """Return why a toolkit is not for a generation; "" if it is, and for a word that is no version."""
+    """Return why a toolkit is not for a generation; "" if it is, and for a word without a version."""
     version = driver_versions.numbers(cuda)
     if not version or not cuda[0].isdigit():
         return ""
