@@ -120,6 +120,7 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
     known = set(re.findall(r'RuleViolation\(\s*"([a-z0-9-]+)"', sources)) | set(
         re.findall(r'rule = "([a-z-]+)"', sources)
     )
+    # One that finds no rules, for their class was renamed, would hold for ever.
     assert len(known) > 30
     assert known <= said, known - said
     assert len(GOOD) + len(BAD) >= 60
