@@ -68,7 +68,9 @@ def of_commit(commit: str, repository: Path = ROOT) -> dict[str, Any]:
         ["git", "archive", commit, "--", *_PARTS], cwd=repository, stdout=subprocess.PIPE, check=True
     ).stdout
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=io.BytesIO(archive)) as tar:
-        tar.extractall(folder, filter="data")
+        # Python 3.11 before 3.11.4 has no filters.
+        tar.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
+        tar.extractall(folder)
         return of_tree(Path(folder))
 
 
