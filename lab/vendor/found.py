@@ -110,15 +110,16 @@ def _of_driver(system: str, driver: Driver, table: StackTable) -> Iterator[Found
     names = table.names_of(system, driver.source, driver.branch)
     if names is None:
         raise AssertionError(f"the table was read, and has no names for {driver.version} on {system}")
-    plain = None
+    plain: dict[str, Request] = {}
     for model in _boards(table):
         for flavour in FLAVOURS:
             request = Request(system, driver.source, driver.version, (model,), gpu_count=_GPUS, module=flavour)
             if stack := _resolved(request, table):
-                plain = request
+                plain[table.models[model].generation.name] = request
                 yield from _of_stack(stack, driver, names, flavour)
-    if plain:
-        for request in _beside(plain, table):
+    # A generation takes some toolkits only: together they take all.
+    for one_of_generation in plain.values():
+        for request in _beside(one_of_generation, table):
             if stack := _resolved(request, table):
                 of_cuda = "".join(request.cuda)
                 beside = (one for one in stack.packages if one.part in ("cuda", "dcgm", "toolkit"))
