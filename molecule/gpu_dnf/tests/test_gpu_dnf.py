@@ -205,7 +205,7 @@ def test_locks_that_somebody_took_away_come_again(host):
 def test_the_module_of_the_rpm_was_compiled_before_it_was_installed(host):
     proofs = json.loads(host.file("/var/lib/bedplate/dkms.json").content_string)
     assert proofs[0] == {
-        "package": "kmod-nvidia-open-dkms", "version": f"3:{OLD}-*", "name": "nvidia", "module_version": OLD,
+        "packages": {"kmod-nvidia-open-dkms": f"3:{OLD}-*"}, "name": "nvidia", "module_version": OLD,
         "kernel": f"{KERNEL}.x86_64", "headers": KERNEL,
     }  # fmt: skip
 
