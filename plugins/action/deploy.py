@@ -309,6 +309,8 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
             found += read_units(wanted[key])[1]
     if (wanted["hold"] or wanted["follow"]) and manifest is None:
         found.append("hold: needs a manifest, which records the role that holds them")
+    if wanted["replaces"] and manifest is None:
+        found.append("replaces: needs a manifest, which records the packages that the role held before")
     found += _of_only(arguments)
     found += _of_state(arguments.get("state", "present"), manifest, wanted)
     found += _of_manager(arguments.get("manager", "apt"), wanted)

@@ -114,9 +114,15 @@ def _sysctl_mistakes(wishes: Mapping[Any, Any]) -> Iterator[str]:
                 f"{where}: {key}: {value!r}; allowed: a number, a word or several with blanks between them, in one line and without a "
                 "comment; or null to leave the key alone"
             )
-        other = partner(dotted(key)) if isinstance(key, str) else ""
-        if other in wishes and value is not None and wishes[other] is not None and key < other:
-            yield f"{where}: {key} and {other} are one setting: the kernel sets one to 0 when the other is written. Remove one"
+    # sysctl.d takes vm/dirty_bytes for vm.dirty_bytes, so both forms are compared.
+    written = {dotted(key): key for key, value in wishes.items() if isinstance(key, str) and value is not None}
+    for name, key in written.items():
+        other = partner(name)
+        if other in written and name < other:
+            yield (
+                f"{where}: {key} and {written[other]} are one setting: the kernel sets one to 0 when the other is written. "
+                "Remove one"
+            )
 
 
 def _is_number(value: object) -> bool:

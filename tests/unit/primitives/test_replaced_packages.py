@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
@@ -147,3 +148,34 @@ def test_check_mode_simulates_the_transaction_and_releases_nothing() -> None:
     assert result["changed"] is True
     result, _sent = deploy(check=True, **{"--simulate": {"failed": True, "stderr": "E: Unable to correct problems"}})
     assert (result["failed"], "Unable to correct problems" in result["msg"]) == (True, True)
+
+
+def test_packages_are_replaced_only_with_a_manifest_that_recorded_them() -> None:
+    task = Task.load({"name": "Deploy", "bedplate.cluster.deploy": {"packages": ["a"], "replaces": ["b"]}})
+    loader = DataLoader()
+    action = Action(
+        task=task,
+        connection=SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere")),
+        play_context=PlayContext(),
+        loader=loader,
+        templar=Templar(loader=loader, variables={}),
+        shared_loader_obj=None,
+    )
+    action.answers, action.sent = {}, []
+    with pytest.raises(AnsibleActionFail, match="replaces: needs a manifest"):
+        action.run(task_vars={})
+    assert not action.sent
+
+
+def test_no_question_to_dpkg_where_nothing_held_is_left_over(tmp_path: Path) -> None:
+    dpkg.Holds(tmp_path, lambda _argv: Outcome(0, "", "")).apply("demo", ["libcuda"], check=False)
+    asked: list[list[str]] = []
+
+    def run(argv: list[str]) -> Outcome:
+        asked.append(argv)
+        return Outcome(0, installed("libcuda"), "")
+
+    lists: dict[str, Any] = {"packages": ["libcuda=1"], "hold": [], "follow": [], "replaces": ["lib*-[0-9]*"]}
+    arguments: dict[str, Any] = {"manager": "apt", "manifest": "demo", "check": False, **lists}
+    assert DeployedPackages(**arguments, state_directory=tmp_path, run=run).to_install()["replaced"] == []
+    assert not [argv for argv in asked if "lib*-[0-9]*" in argv]

@@ -146,7 +146,7 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
             tmp_path, thp="allways", isolated_cpus="2-x", cmdline=["hugepages=3"], read_request=100,
             sysctl={
                 "swappiness": 1, "vm.nr_hugepages": 10, "net.ipv4.conf.*.rp_filter": 2, "vm.panic_on_oom": "1 # c",
-                "kernel.panic": "1\nkernel.sysrq = 1", "vm.oom_dump_tasks": True, "vm.dirty_bytes": 1, "vm.dirty_ratio": 1,
+                "kernel.panic": "1\nkernel.sysrq = 1", "vm.oom_dump_tasks": True, "vm/dirty_bytes": 1, "vm.dirty_ratio": 1,
             },
             governor="fast", idle_us="1ms", modules=["nvidia peermem", "a;b"], limits={"memlok": 1, "nofile": "unlimited"},
         )  # fmt: skip

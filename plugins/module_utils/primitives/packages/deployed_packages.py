@@ -63,9 +63,12 @@ class DeployedPackages:
         if not self.replaces or not self.manifest or self._on_dnf:
             return []
         before = Holds(self.state_directory, self.run).of(self.manifest)
-        kept = {*map(dpkg.name_of, self.packages), *dpkg.installed_names(self.follow, self.run)}
+        left = [name for name in before if name not in set(map(dpkg.name_of, self.packages))]
+        if not left:
+            return []  # most runs: nothing held is left over, so dpkg has no question to answer
+        kept = {*dpkg.installed_names(self.follow, self.run)}
         there = {*dpkg.installed_names(self.replaces, self.run)}
-        return [name for name in before if name in there - kept]
+        return [name for name in left if name in there - kept]
 
     def before_sources(self, sources: Sequence[DesiredFile]) -> list[str]:
         """Return the packages to install before the sources are written: the dnf plugin whose configuration gets lines."""
