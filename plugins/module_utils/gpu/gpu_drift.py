@@ -13,7 +13,7 @@ from ..common.remedies import run_role_again
 from ..common.sysfs import Root
 from ..drift import modprobe
 from ..primitives.packages.rpm import NONE
-from . import gpu_inventory, gpu_software_drift, mig_drift, nvlink_drift
+from . import gpu_inventory, gpu_software_drift, mig_drift, nvlink_drift, nvswitches
 from .driver import secure_boot_state
 from .driver.next_kernel import BootError, boot_problem, next_kernel
 
@@ -28,7 +28,7 @@ def findings(root: str, expected: Mapping[str, Any], running: bool = True) -> It
     """
     wanted = dict(expected)
     if not running:
-        wanted.update(driver={}, units=[], mig=[], whole=False)
+        wanted.update(driver={}, units=[], mig=[], whole=False, nvswitches={})
     gpu = gpu_inventory.read_facts(root, _SECONDS, gpu_inventory.nvidia_smi_query(root, bool(wanted.get("driver"))))
     boots = _boots(wanted.get("module") or {}, wanted["manager"], sure=not running)
     yield from _compared(wanted, gpu, boots)
@@ -96,6 +96,7 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
         yield from gpu_software_drift.module(wanted.get("module") or {}, seen)
     yield from gpu_software_drift.units(wanted["units"], runs, seen)
     yield from nvlink_drift.findings(wanted.get("nvlink") or {}, "" if boots.findings else kernel, node_command.run)
+    yield from nvswitches.findings(wanted.get("nvswitches") or {}, gpu["gpus"], gpu["nvswitches"])
     yield from gpu_software_drift.driver(wanted.get("driver") or {}, gpu)
     if wanted.get("driver"):
         yield from gpu_software_drift.gpus(wanted["units"], gpu)

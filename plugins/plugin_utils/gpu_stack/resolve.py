@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 
 from . import driver_versions, request_mistakes, rules, rules_gpu, rules_machine, stack_table
 from .rules import RuleViolation
-from .stack_model import UNCOUPLED, PackageNames, StackTable, unique
+from .stack_model import UNCOUPLED, NvSwitches, PackageNames, StackTable, unique
 from .stack_request import Case, Request
 
 __all__ = ["Refusal", "Request", "Stack", "StackError", "StackPackage", "resolve"]
@@ -53,6 +53,9 @@ class Stack:
     architecture: str = "x86_64"
     # The file that lists the nodes of an NVLink domain; "": there is none.
     nodes_file: str = ""
+    # hgx, nvl72 or pcie, and the NVSwitches that a node must show on the PCI bus; None: which it shows is not known.
+    platform: str = ""
+    nvswitches: NvSwitches | None = None
     # Whom nvidia-persistenced runs as where its own unit keeps no persistence; "": it does.
     persistence_user: str = ""
     # Those of `pinned` that are the distribution's own, whatever the source of the driver.
@@ -181,6 +184,8 @@ def _stack(case: Case) -> Stack:
         family=case.system.family if case.system else "deb",
         architecture=case.architecture,
         nodes_file=case.fabric.nodes_file,
+        platform=case.platform,
+        nvswitches=_nvswitches(case),
         persistence_user=names.persistence_user,
         kernel_packages=_kernel_packages(case),
         kernel_follows=tuple(_fill(case, name) for name in case.system.kernel_follows) if case.system else (),
@@ -189,6 +194,18 @@ def _stack(case: Case) -> Stack:
         stream=stream,
         remove=(case.table.dcgm.forbidden,) if case.request.dcgm else (),
     )
+
+
+def _nvswitches(case: Case) -> NvSwitches | None:
+    """Return the NVSwitches of all boards of a node, each with the table's least number of GPUs; none for cards."""
+    if case.platform == "pcie":
+        return NvSwitches(count=0)
+    platform = case.table.platforms.get(case.platform)
+    rows = [platform.nvswitches.get(model.generation.name) for model in case.models] if platform else []
+    if platform is None or not rows or rows[0] is None:
+        return None
+    boards = max(1, case.request.gpu_count // platform.least_gpus)
+    return replace(rows[0], count=rows[0].count * boards)
 
 
 def _version(case: Case, epoch: str) -> str:

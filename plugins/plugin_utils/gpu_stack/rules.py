@@ -105,7 +105,7 @@ def platform_of_model(case: Case) -> Iterator[RuleViolation]:
     """The fabric manager runs with NVSwitches only, IMEX on NVL72 only."""
     asked, request = case.request.platform, case.request
     for model in case.models:
-        if asked in _STANDS_FOR and asked not in _STANDS_FOR[model.board]:
+        if asked in _STANDS_FOR and asked not in (*_STANDS_FOR[model.board], *model.also):
             rule = "nvswitch" if asked == "hgx" else "platform"
             text = f"platform {asked} does not exist with {model.name}, which sits on {model.board}: {_reason(model)}."
             yield RuleViolation(rule, text, replace(request, platform=""))

@@ -58,7 +58,7 @@ class Model:
     """A GPU model; `board` is what eight or more of it sit on, `highest` its last driver branch (0: not yet).
 
     `lowest` is its first branch, and `least` the first version of that branch which drives it ("": every version).
-    `architecture` is the CPU's that it comes with.
+    `architecture` is the CPU's that it comes with. `also` are further platforms that its nodes may have if the file states one.
     """
 
     name: str
@@ -68,6 +68,15 @@ class Model:
     lowest: int
     least: str = ""
     highest: int = 0
+    also: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NvSwitches:
+    """NVSwitches of a board that the PCI bus shows: their number on a board, and their PCI device id ("": not known)."""
+
+    count: int
+    device: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +95,14 @@ class PlatformSoftware:
 
 @dataclass(frozen=True, kw_only=True)
 class Platform:
-    """Connection of the GPUs of a node. `nvlink5` replaces `fabric` if the GPUs have NVLink 5."""
+    """Connection of the GPUs of a node. `nvlink5` replaces `fabric` if the GPUs have NVLink 5.
+
+    A board has `least_gpus` GPUs. `nvswitches` are those of a board by GPU generation, if the PCI bus shows them.
+    """
 
     name: str
     least_gpus: int = 0
+    nvswitches: Mapping[str, NvSwitches] = field(default_factory=dict)
     fabric: PlatformSoftware
     nvlink5: PlatformSoftware
 

@@ -82,7 +82,11 @@ GPU_STACK = {
         "How the GPUs are connected, if model and number do not decide it: on an HGX board, in an NVL72, or as PCIe cards.",
         choices=("hgx", "nvl72", "pcie"),
     ),
-    "model": Field("What the GPUs are, such as h100, where the profile's `model` is a name of the site's own.", **NAME),
+    "model": Field(
+        "What the GPUs are, such as h100 or h100-nvl, where the profile's `model` is a name of the site's own.",
+        pattern="[a-z][a-z0-9-]*",
+        allowed="Allowed: a GPU model of bedplate's table, such as h100-nvl.",
+    ),
     "kernel": Field(
         "Kernel that the nodes run, such as 6.12.117+deb13-amd64, for which the driver is proven before it is installed; by default the "
         "newest that is installed.",

@@ -40,6 +40,8 @@ def decide(
     proof = _proof(wanted)
     asked = {"query": False, "early_file": _EARLY, "users": True, **({"proof": proof} if proof else {})}
     steps = {"gpu_facts": [Step("bedplate.cluster.gpu_facts", asked)]}
+    if switches := nvlink_part.nvswitches(wanted.stack):
+        steps["gpu_platform"] = [Step("bedplate.cluster.gpu_platform", switches)]
     gpu = ((reported or {}).get("steps") or {}).get("gpu_facts", {}).get("gpu")
     judged = judge(wanted, gpu) if gpu else None
     if judged and gpu:
@@ -125,6 +127,7 @@ def _expected(wanted: GpuSoftware, cluster: Cluster, host: str) -> dict[str, Any
         },
         "signed": bool(stack.sources),
         "nvlink": nvlink_part.expected(stack, cluster, host),
+        "nvswitches": nvlink_part.nvswitches(stack),
     }
 
 

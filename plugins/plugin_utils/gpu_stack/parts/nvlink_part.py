@@ -7,6 +7,7 @@ from typing import Any
 
 from ...cluster import Cluster
 from ...cluster.nvlink_domains import domain_of
+from .. import stack_table
 from ..resolve import Stack
 
 IMEX = "nvidia-imex"
@@ -22,6 +23,19 @@ def expected(stack: Stack, cluster: Cluster, host: str) -> dict[str, Any]:
     """Return what is compared on a node."""
     nodes = addresses(cluster, host) if stack.nodes_file else []
     return {"nodes_file": stack.nodes_file, "nodes": nodes, "modules": list(stack.modules_load)}
+
+
+def nvswitches(stack: Stack) -> dict[str, Any]:
+    """Return the NVSwitches that the PCI bus of a node must show, as module_utils/gpu/nvswitches.py compares them; {} if not known."""
+    if stack.nvswitches is None:
+        return {}
+    rows = [one for platform in stack_table.default().platforms.values() for one in platform.nvswitches.values()]
+    return {
+        "platform": stack.platform,
+        "count": stack.nvswitches.count,
+        "device": stack.nvswitches.device,
+        "known": [one.device for one in rows if one.device],
+    }
 
 
 def addresses(cluster: Cluster, host: str) -> list[str]:

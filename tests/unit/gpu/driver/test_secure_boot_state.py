@@ -187,7 +187,7 @@ def test_the_note_on_a_reboot_waits_where_the_firmware_may_decide(
 def test_the_note_is_left_to_who_asks_the_firmware(tmp_path: Path, secure_boot: str | None, count: int) -> None:
     told = found(cluster(tmp_path, DEBIAN), gpu={**facts(None, None), "secure_boot": secure_boot})
     assert len(notes(told)) == count
-    assert list(told["steps"]) == ["gpu_facts", *(["secure_boot"] if count == 0 else [])]
+    assert list(told["steps"]) == ["gpu_facts", "gpu_platform", *(["secure_boot"] if count == 0 else [])]
     asked = told["steps"].get("secure_boot", {})
     reason = asked.get("reboot") or "".join(notes(told)).removesuffix("\n")
     assert "driver 550.163.01" in reason

@@ -83,7 +83,8 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
         "module_version": "550.163.01",
     }
     asked = {"query": False, "early_file": "/etc/modprobe.d/bedplate-gpu-driver.conf", "users": True}
-    assert told["steps"] == {"gpu_facts": {**asked, "proof": proof}}
+    platform = {"platform": "pcie", "count": 0, "device": "", "known": ["0x1af1", "0x22a3"]}
+    assert told["steps"] == {"gpu_facts": {**asked, "proof": proof}, "gpu_platform": platform}
     unproven = found(cluster(tmp_path, DEBIAN), gpu={**facts(None, None), "unproven": ["x 1.0"]}, prove=False)
     assert unproven["steps"]["dkms_proof"] == {**proof, "compile": False}
     assert told["expected"]["packages"] == packages
@@ -253,7 +254,7 @@ def test_another_driver_does_not_come_while_jobs_run(
         ({"initramfs_before": ["/boot/initrd.img"]}, ["initramfs"]),
         ({"unproven": ["x 1.0"]}, ["dkms_proof"]),
     ):
-        assert list(found(made, gpu={**whole, **more})["steps"]) == ["gpu_facts", *step]
+        assert list(found(made, gpu={**whole, **more})["steps"]) == ["gpu_facts", "gpu_platform", *step]
     assert bool(told) == refused
     if refused:
         assert f"driver {loaded} " in told
@@ -265,13 +266,14 @@ def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched(tmp_path: 
     tasks = yaml.safe_load((ROOT / "roles/gpu_driver/tasks/main.yml").read_text())
     first, second = (task["bedplate.cluster.part"] for task in tasks)
     # Nothing but repositories and what compiles comes before; tests/roles sees that a refusal comes before all of the second task.
-    assert first == {"name": "prepare", "after": ["gpu_facts"]}
+    assert first == {"before": ["gpu_platform"], "name": "prepare", "after": ["gpu_facts"]}
     assert second["reported"] == f"{{{{ {tasks[0]['register']} }}}}"
     assert (second["before"], second["name"]) == (["initramfs", "dkms_proof"], "driver")
     gpu = {**facts("535.261.03"), "initramfs_before": ["/boot/initrd.img"], "unproven": ["x 1.0"]}
     made = decision("gpu_driver", cluster(tmp_path, DEBIAN).path, "gpu1", gpu_reported(gpu))
     assert {name: [step.module for step in steps] for name, steps in made.steps.items()} == {
         "gpu_facts": ["bedplate.cluster.gpu_facts"],
+        "gpu_platform": ["bedplate.cluster.gpu_platform"],
         "initramfs": ["ansible.builtin.command"],
         "dkms_proof": ["bedplate.cluster.dkms_proof"],
     }
