@@ -1,41 +1,21 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Slurm's packages: all of one release, pinned and held, so that only a person changes their version.
 
-`slurm_packages.json` has patterns of their names, Debian's and those of Slurm's own packaging: `release` has those whose version is that of
-Slurm, `libraries` those of which an older release may have left one behind. Debian's `slurm` is somebody else's, a monitor of networks.
+`tables/packagings.json` has their names. Debian's `slurm` is another project's package, a monitor of networks.
 """
 
 from __future__ import annotations
 
-import functools
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import matches_any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.versions import matches, without_epoch
 
 from ..cluster import Cluster
 from ..gpu_stack.apt_repositories import pin_values
+from .tables.packagings import Packaging, packaging
 
 PREFERENCES = "/etc/apt/preferences.d/bedplate-slurm"
-
-
-@functools.cache
-def patterns() -> dict[str, tuple[str, ...]]:
-    """Return the patterns of names, kind -> patterns."""
-    data = json.loads(Path(__file__).with_name("slurm_packages.json").read_text())
-    return {kind: tuple(names) for kind, names in data.items()}
-
-
-def is_slurms(name: str) -> bool:
-    """Return whether a package is Slurm's and of its version.
-
-    >>> [is_slurms(name) for name in ("slurmd", "slurm-wlm-jwt-plugin", "slurm", "munge")]
-    [True, True, False, False]
-    """
-    return matches_any(name, patterns()["release"])
 
 
 def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[str, Any]:
@@ -44,25 +24,25 @@ def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[st
     `version` is that of all of Slurm's packages; without one it is the newest of the release at their first installation, and after it
     whatever is installed. ValueError: a version that is of another release than the cluster file's.
     """
-    release = cluster.slurm.version
-    _check(release, names, version)
+    release, source = cluster.slurm.version, packaging()
+    _check(source, release, names, version)
     wanted = version or f"{release}.*"
-    packages = [f"{name}={wanted}" if is_slurms(name) else name for name in names]
-    every, libraries = patterns()["release"], patterns()["libraries"]
+    packages = [f"{name}={wanted}" if source.is_slurms(name) else name for name in names]
+    every, libraries = source.release, source.libraries
     pinned = dict.fromkeys([*every, *libraries], wanted)
     return {
         "apt_pins": [pin_values("Slurm as in the cluster file.", pinned)],
         "packages": packages,
-        "hold": [name for name in (one.partition("=")[0] for one in packages) if is_slurms(name)],
+        "hold": [name for name in (one.partition("=")[0] for one in packages) if source.is_slurms(name)],
         "follow": [*(f"{name}={version}" if version else name for name in every), *libraries],
-        "fixed": _fixed(release),
+        "fixed": _fixed(source, release),
     }
 
 
-def _fixed(release: str) -> dict[str, Any]:
+def _fixed(source: Packaging, release: str) -> dict[str, Any]:
     """Return the release that installed packages must have."""
     return {
-        "packages": list(patterns()["release"]),
+        "packages": list(source.release),
         "version": f"{release}.*",
         "advice": f"The cluster file has Slurm {release} (slurm.version), and no run changes the release of an installed Slurm: "
         "running jobs and the database depend on the order. Set slurm.version to the installed release, or upgrade by hand as "
@@ -70,10 +50,12 @@ def _fixed(release: str) -> dict[str, Any]:
     }
 
 
-def _check(release: str, names: Sequence[str], version: str) -> None:
+def _check(source: Packaging, release: str, names: Sequence[str], version: str) -> None:
     stated = [("slurm_package_version", version)] if version else []
     stated += [
-        (name, one) for name, _unused, one in (entry.partition("=") for entry in names) if one and is_slurms(name)
+        (name, one)
+        for name, _unused, one in (entry.partition("=") for entry in names)
+        if one and source.is_slurms(name)
     ]
     wrong = [
         f"{what}: {one!r} is not of Slurm {release}, the release of the cluster file (slurm.version). Allowed: such as {release}.5-4"

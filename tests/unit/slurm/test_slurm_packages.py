@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.slurm_packages import patterns, values
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.slurm_packages import values
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables.packagings import packaging
 from tests.kit import sentences
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
@@ -88,5 +89,5 @@ def test_a_version_of_another_package_is_its_own(cluster: Cluster) -> None:
 def test_the_release_of_what_is_installed_is_fixed(cluster: Cluster) -> None:
     fixed = values(cluster, ["slurmd"])["fixed"]
     assert fixed["version"] == "24.11.*"
-    assert fixed["packages"] == list(patterns()["release"])
+    assert fixed["packages"] == list(packaging().release)
     assert "docs/slurm.md" in fixed["advice"]
