@@ -28,7 +28,7 @@ class PackagingError(ValueError):
 
 @dataclass(frozen=True)
 class System:
-    """What differs between systems of apt and of dnf, whoever packages Slurm.
+    """Files and packages that differ between systems of apt and of dnf, for every packaging.
 
     `account_rules`: pattern of the line of /etc/pam.d/sshd behind which the account rules of a node belong. `mariadb_conf` and
     `mariadb_sql`: files of MariaDB.
@@ -43,7 +43,7 @@ class System:
 
 @dataclass(frozen=True)
 class Packaging:
-    """Slurm's packages as one source makes them. The keys are those of packagings.json, which explains them."""
+    """Slurm's packages as one source makes them. packagings.json explains the keys."""
 
     name: str
     manager: str
@@ -112,7 +112,7 @@ def managers(name: str) -> list[str]:
 
 
 def packaging(name: str = DEFAULT, manager: str = "") -> Packaging:
-    """Return a packaging for a package manager, by default the first that it has. PackagingError: it has none for this one."""
+    """Return a packaging for a package manager, by default its first one. PackagingError: no packages for it."""
     for one in packagings():
         if one.name == name and manager in ("", one.manager):
             return one
