@@ -13,10 +13,11 @@ from ..common.files import atomic_write
 from ..common.finding import Finding
 from ..common.sysfs import Root
 from ..primitives.kernel import kernel_files, sysctl
+from . import rail_routes
 from .rdma_devices import NicSettings, RdmaDevice, find
 
 OURS = "run/bedplate/rdma-addresses.json"
-# Several interfaces in one network: each answers only for its own address, sends requests with it, and accepts replies for the others.
+# Several interfaces with IPv4 addresses: each answers only for its own address, sends requests with it, and accepts replies for the others.
 _SHARED = {"rp_filter": "2", "arp_ignore": "1", "arp_announce": "2"}
 _RESTART = "systemctl restart bedplate-rdma; who changed it?"
 
@@ -54,7 +55,7 @@ def interfaces(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> It
 
 
 def shared(interface: str) -> list[kernel_files.Write]:
-    """Return the settings of an interface that shares its network with others of the machine."""
+    """Return the settings of an interface beside others with IPv4 addresses."""
     return [kernel_files.Write(f"proc/sys/net/ipv4/conf/{interface}/{key}", value) for key, value in _SHARED.items()]
 
 
@@ -63,7 +64,9 @@ def configure(
 ) -> Iterator[str]:
     """Configure the rails' interfaces; yield the failures. The interface with the address of Ansible and Slurm is not changed."""
     before, now = _ours(root), {}
+    routed: dict[NicSettings, str] = {}
     for nic, interface in interfaces(devices, nics):
+        routed[nic] = ""
         if not interface:
             sys.stdout.write(f"{nic.name}: no network interface yet; it gets its address when it appears\n")
             continue
@@ -74,6 +77,7 @@ def configure(
             continue
         if management in [one.partition("/")[0] for one in link.addresses]:
             yield f"{nic.name}: its interface {interface} has the address {management} of `management` and was not changed"
+            del routed[nic]
             continue
         old = [one for one in before.get(interface, ()) if one in link.addresses and one != nic.address]
         for command in _commands(nic, interface, link, old):
@@ -83,7 +87,9 @@ def configure(
         if nic.shared:
             yield from kernel_files.apply(root, shared(interface))
         now[interface] = [nic.address] if nic.address else []
+        routed[nic] = interface
     _remember(root, before, now)
+    yield from rail_routes.configure(routed, run)
 
 
 def _commands(nic: NicSettings, interface: str, link: Interface, old: Sequence[str]) -> Iterator[list[str]]:
@@ -100,6 +106,7 @@ def _commands(nic: NicSettings, interface: str, link: Interface, old: Sequence[s
 
 def drift(root: Root, devices: Sequence[RdmaDevice], nics: Sequence[NicSettings], run: Runner) -> Iterator[Finding]:
     """Compare the rails' interfaces; a missing device is reported with its name."""
+    yield from rail_routes.drift(dict(interfaces(devices, nics)), run)
     for nic, interface in interfaces(devices, nics):
         if not interface:
             if find(devices, nic):

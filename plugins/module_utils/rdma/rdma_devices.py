@@ -36,10 +36,14 @@ class NicSettings:
     pci: str = ""
     guid: str = ""
     address: str = ""
-    # Whether other NICs of the node have addresses in the same network.
+    # Whether other NICs of the node have IPv4 addresses, too.
     shared: bool = False
     mtu: int = 0
     rail: bool = False
+    # Of a rail in a network with a gateway: its route table, and the networks behind the gateway. 0: not routed.
+    gateway: str = ""
+    table: int = 0
+    routes: tuple[str, ...] = ()
 
     @property
     def is_fixed(self) -> bool:
@@ -49,7 +53,7 @@ class NicSettings:
 
 def nics_from(data: Sequence[Mapping[str, Any]]) -> list[NicSettings]:
     """Return the settings from JSON objects."""
-    return [NicSettings(**one) for one in data]
+    return [NicSettings(**{**one, "routes": tuple(one.get("routes", ()))}) for one in data]
 
 
 def read_devices(root: Root) -> list[RdmaDevice]:

@@ -26,6 +26,8 @@ class Network:
     start: int
     # Whose NICs have their addresses here; several have equal parts of it, in this order.
     rails: tuple[int, ...] = ()
+    # Of rails with a gateway: the networks behind it, such as 10.40.8.0/22.
+    routes: tuple[str, ...] = ()
 
     @property
     def part(self) -> int:

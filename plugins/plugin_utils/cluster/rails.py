@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
 from .addresses import address_text
@@ -47,7 +47,52 @@ def with_rails(
             found[name] = replace(found[name], rails=rails)
             if "management" in found:
                 _check_room(found[name], found["management"], nodes, path, mistakes)
-    return found
+    _check_routes(found, data, mistakes)
+    return {name: _routed(network, found, data) for name, network in found.items()}
+
+
+def _routed(network: Network, networks: Mapping[str, Network], data: Mapping[str, Any]) -> Network:
+    """Return a network with what its rails reach through their gateway: the other rails with a gateway, and the stated networks."""
+    if not network.rails or network.gateway is None:
+        return network
+    others = [one.cidr for one in networks.values() if one.rails and one.gateway is not None and one != network]
+    stated = [one for text in data[network.name]["routes"] or () if (one := _block(text))]
+    return replace(network, routes=tuple(dict.fromkeys([*others, *stated])))
+
+
+def _block(text: Any) -> str:
+    """Return a network in the form of the kernel; "" if it is not one."""
+    try:
+        return str(IPv4Network(text)) if "/" in str(text) else ""
+    except ValueError:
+        return ""
+
+
+def _check_routes(networks: Mapping[str, Network], data: Mapping[str, Any], mistakes: Mistakes) -> None:
+    """Find routes of networks that have no rails or no gateway, and routes that are not networks or would hide a network of the node."""
+    for name, entry in data.items():
+        path: Path = ("networks", name, "routes")
+        network = networks.get(name)
+        if not entry or not entry["routes"] or network is None:
+            continue
+        if not network.rails or network.gateway is None:
+            lacks = "`gateway`" if network.rails else "`rails`"
+            mistakes.add(
+                path, f"{name} has no {lacks}, so nothing is routed through it. Give it {lacks}, or remove `routes`."
+            )
+        for index, text in enumerate(entry["routes"]):
+            block = _block(text)
+            if not block:
+                what = "is not an IPv4 network with its length. Allowed: such as 10.48.0.0/16."
+                mistakes.add((*path, index), f"{text!r} {what}")
+                continue
+            inner = IPv4Network(block)
+            for other in networks.values():
+                if inner.overlaps(IPv4Network(other.cidr)) and (other.name in (name, *_OWN) or other.rails):
+                    mistakes.add(
+                        (*path, index),
+                        f"{block} overlaps {other.name}, {other.cidr}, whose way is known. Allowed: networks outside of this file.",
+                    )
 
 
 def addresses(cluster: Cluster, node: Node) -> Iterator[tuple[Nic, str, str]]:

@@ -16,6 +16,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.rdma.rdma_devices
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci import nccl_files
 
 from ..cluster import Cluster, Nic, Node
+from ..cluster.addresses import address_text
+from ..cluster.cluster_model import Network
 from ..cluster.rails import addresses
 from ..cluster.schema.text_rules import PCI, WORD
 from ..fabric.core import guid_record
@@ -30,6 +32,9 @@ _MODULES = {
 }
 _LANES = 4
 _MOST_RAILS = 63
+# Route table of rail 0. The kernel's own end at 255, and known owners of others (Multus and cloud agents from 100 on, Cilium 2004 and 2005)
+# are below.
+_FIRST_TABLE = 4200
 # RoCE sends packets of 4096 bytes and their headers in one frame only from 4200 on.
 _ROCE_MTU = 9000
 
@@ -60,7 +65,7 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     lossless = technology == "ethernet" and choices["lossless"]
     modules = list(dict.fromkeys([*_MODULES[technology], *choices["modules"]]))
     settings = {
-        "nics": [asdict(nic) for nic in nics],
+        "nics": [_plain(nic) for nic in nics],
         "management": machine.address,
         "doca": choices["stack"] == "doca",
         "roce": _roce(choices) if lossless else None,
@@ -151,6 +156,7 @@ def nic_settings(cluster: Cluster, node: Node, mtu: int, stated: Mapping[str, st
     places = {nic.name: (address, cluster.networks[name]) for nic, address, name in addresses(cluster, node)}
     guids = _record(cluster.path) if any(not nic.pci for nic in node.profile.nics) else {}
     found = []
+    addressed = {nic.name for nic in node.profile.nics if nic.name in places or (stated and nic.name in stated)}
     for nic in node.profile.nics:
         guid = "" if nic.pci else guids.get(f"{node.name} {nic.name}", {}).get("node", "")
         address, network = places.get(nic.name, ("", None))
@@ -162,12 +168,26 @@ def nic_settings(cluster: Cluster, node: Node, mtu: int, stated: Mapping[str, st
                 pci=nic.pci,
                 guid=guid.removeprefix("0x").zfill(16) if guid else "",
                 address=address,
-                shared=network is not None and len(network.rails) > 1,
+                shared=nic.name in addressed and len(addressed) > 1,
                 mtu=mtu if nic.rail is not None else 0,
                 rail=nic.rail is not None,
+                **_way(network, nic.rail),
             )
         )
     return found
+
+
+def _plain(nic: NicSettings) -> dict[str, Any]:
+    """Return the settings of a NIC as JSON has them; those of routes only where it has some."""
+    found = {**asdict(nic), "routes": list(nic.routes)}
+    return {key: value for key, value in found.items() if value or key not in ("gateway", "table", "routes")}
+
+
+def _way(network: Network | None, rail: int | None) -> dict[str, Any]:
+    """Return gateway, table and destinations of a rail; {} if its network has no gateway."""
+    if network is None or network.gateway is None or rail is None:
+        return {}
+    return {"gateway": address_text(network.gateway), "table": _FIRST_TABLE + rail, "routes": network.routes}
 
 
 def _record(cluster_file: str) -> Mapping[str, Mapping[str, str]]:

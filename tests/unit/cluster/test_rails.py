@@ -63,6 +63,32 @@ def test_what_cannot_be_is_a_mistake(bench: Bench, text: str, where: str, values
     sentences.check(SENTENCES, f"rails: {text}".replace("\n", " "), [mistake.message])
 
 
+def test_rails_reach_the_rails_that_have_a_gateway_too_and_the_stated_networks(bench: Bench) -> None:
+    text = (
+        "cidr: 10.9.0.0/24, rails: 0, gateway: 10.9.0.1, routes: [10.48.0.0/16]}\n  other: "
+        "{cidr: 10.9.1.0/24, rails: 1, gateway: 10.9.1.1}\n  plain: {cidr: 10.9.2.0/24, gateway: 10.9.2.1"
+    )
+    networks = bench.load(rails(text)).networks
+    assert {name: network.routes for name, network in networks.items() if network.routes} == {
+        "fabric": ("10.9.1.0/24", "10.48.0.0/16"),
+        "other": ("10.9.0.0/24",),
+    }
+
+
+def test_all_mistakes_in_routes_are_reported_at_once(bench: Bench) -> None:
+    text = (
+        "cidr: 10.9.0.0/24, rails: 0, gateway: 10.9.0.255, routes: [10.9.0.128/25, 10.48.0.1/16, 10.48.0.0, 10.0.0.0/8]}\n"
+        "  other: {cidr: 10.9.1.0/24, rails: 1, routes: [10.49.0.0/16]}\n"
+        "  plain: {cidr: 10.9.2.0/24, gateway: 10.9.2.1, routes: [10.50.0.0/16]"
+    )
+    mistakes = bench.error(rails(text)).mistakes
+    wanted = [
+        "fabric.gateway", *(f"fabric.routes[{index}]" for index in (0, 1, 2, 3, 3, 3)), "other.routes", "plain.routes",
+    ]  # fmt: skip
+    assert sorted(one.where for one in mistakes) == sorted(f"networks.{one}" for one in wanted)
+    sentences.check(SENTENCES, "routes of rails", [f"{one.where}: {one.message}" for one in mistakes])
+
+
 def test_management_has_no_rails(bench: Bench) -> None:
     (mistake,) = bench.error(("    start: 10.0.0.11", "    rails: 0")).mistakes
     assert mistake.where == "networks.management.rails"

@@ -134,6 +134,8 @@ class Machine:
         return Outcome(0, answer, "") if isinstance(answer, str) else Outcome(1, "", answer[0])
 
     def _ip(self, words: list[str]) -> str | tuple[str]:
+        if words[:2] == ["-N", "-j"]:
+            return "[]"  # no rule and no route of bedplate
         interface = words[words.index("dev") + 1]
         if interface not in self.mtu:
             return (f'Device "{interface}" does not exist.\n',)

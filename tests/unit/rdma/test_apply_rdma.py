@@ -87,7 +87,7 @@ def test_all_is_brought_and_a_second_run_only_reads(machine: Machine, told: dict
     assert brought(machine, told) == []
     asked = {f"mlnx_qos -i {interface}" for interface in ("ens1np0", "ens2np0")}
     assert machine.calls
-    assert [call for call in machine.calls if " show " not in call and call not in asked] == []
+    assert [call for call in machine.calls if " show" not in call and call not in asked] == []
 
 
 def test_the_commands_of_a_first_run_are_those_that_their_manuals_have(tmp_path: Path, told: dict[str, Any]) -> None:

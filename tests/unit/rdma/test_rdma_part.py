@@ -40,6 +40,36 @@ def test_every_nic_has_its_name_address_and_mtu(tmp_path: Path) -> None:
     assert json.loads(contents(told)["/etc/bedplate/rdma.json"]) == told["expected"]["settings"]
 
 
+ROUTED = FILE.replace(
+    "  rails: {cidr: 10.9.0.0/23, rails: 0-1}\n",
+    "  a: {cidr: 10.9.0.0/24, rails: 0, gateway: 10.9.0.1, routes: [10.48.0.0/16]}\n"
+    "  b: {cidr: 10.9.1.0/24, rails: 1, gateway: 10.9.1.254}\n",
+)
+
+
+def test_a_rail_whose_network_has_a_gateway_has_a_table_and_routes(tmp_path: Path) -> None:
+    nics = deployed(tmp_path, ROUTED)["expected"]["settings"]["nics"]
+    keys = ("address", "gateway", "table", "routes", "shared")
+    assert [[nic.get(key) for key in keys] for nic in nics] == [
+        ["10.9.0.11/24", "10.9.0.1", 4200, ["10.9.1.0/24", "10.48.0.0/16"], True],
+        ["10.9.1.11/24", "10.9.1.254", 4201, ["10.9.0.0/24"], True],
+        ["", None, None, None, False],
+    ]
+
+
+def test_a_rail_without_a_gateway_is_not_routed_and_not_behind_that_of_others(tmp_path: Path) -> None:
+    told = deployed(tmp_path, ROUTED.replace(", gateway: 10.9.1.254", ""))
+    first, second, _third = told["expected"]["settings"]["nics"]
+    assert first["routes"] == ["10.48.0.0/16"]
+    assert not {"gateway", "table", "routes"}.intersection(second)
+
+
+def test_an_address_of_a_variable_has_no_route(tmp_path: Path) -> None:
+    rails = [{"name": "mlx5_0", "rail": 0, "address": "10.77.0.1/24"}]
+    (nic,) = deployed(tmp_path, ROUTED, rails=rails)["expected"]["settings"]["nics"]
+    assert (nic["address"], "table" in nic, nic["shared"]) == ("10.77.0.1/24", False, False)
+
+
 def test_roce_says_the_same_to_the_nic_to_rdma_cm_and_to_nccl(tmp_path: Path) -> None:
     told = deployed(tmp_path, dscp=34, priority=4)
     assert told["expected"]["settings"]["roce"] == {

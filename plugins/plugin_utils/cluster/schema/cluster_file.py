@@ -15,12 +15,19 @@ _PEBIBYTE_MIB = 1 << 30
 
 _NETWORK = {
     "cidr": Field("The network, such as 10.20.0.0/16.", required=True),
-    "gateway": Field("Its gateway; no machine gets this address."),
+    "gateway": Field(
+        "Its gateway; no machine gets this address. With `rails`, each rail reaches the networks of other rails with a gateway through it."
+    ),
     "start": Field("The first address for rack nodes; by default the first of the network."),
     "rails": Field(
         "The rails whose NICs have their addresses here, such as 0 or 0-7; several share the network in equal parts, in order. A node has "
         "the same place in each part that it has in `management`.",
         "ranges",
+    ),
+    "routes": Field(
+        "With `rails` and `gateway`: further networks that its rails reach through the gateway, such as [10.48.0.0/16].",
+        "list",
+        item=Field("a network"),
     ),
 }
 
