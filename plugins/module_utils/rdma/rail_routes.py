@@ -170,7 +170,7 @@ def drift(rails: Mapping[NicSettings, str], run: Runner) -> Iterator[Finding]:
 
 
 def _way(nic: NicSettings, interface: str, who: str, run: Runner) -> Iterator[Finding]:
-    """Compare the kernel's choice for one destination behind the gateway: a rule of somebody else may be consulted first."""
+    """Compare the kernel's choice for one destination behind the gateway: a rule of another owner may be consulted first."""
     if not nic.routes:
         return
     target = str(IPv4Network(nic.routes[0]).network_address + 1)
@@ -182,5 +182,5 @@ def _way(nic: NicSettings, interface: str, who: str, run: Runner) -> Iterator[Fi
     found = Route(nic.table, nic.routes[0], str(row.get("gateway", "")), str(row.get("dev", "")), source)
     expected = Route(nic.table, nic.routes[0], nic.gateway, interface, source)
     if found != expected:
-        fix = "`ip rule` lists the rules in their order; remove the one that comes first"
+        fix = "`ip rule` lists the rules in their order; remove the foreign rule before bedplate's"
         yield Finding("route-used", f"way from {source} to {target} of {who}", str(expected), str(found), fix)

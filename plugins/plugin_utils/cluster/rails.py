@@ -86,13 +86,10 @@ def _check_routes(networks: Mapping[str, Network], data: Mapping[str, Any], mist
                 what = "is not an IPv4 network with its length. Allowed: such as 10.48.0.0/16."
                 mistakes.add((*path, index), f"{text!r} {what}")
                 continue
-            inner = IPv4Network(block)
-            for other in networks.values():
-                if inner.overlaps(IPv4Network(other.cidr)) and (other.name in (name, *_OWN) or other.rails):
-                    mistakes.add(
-                        (*path, index),
-                        f"{block} overlaps {other.name}, {other.cidr}, whose way is known. Allowed: networks outside of this file.",
-                    )
+            near = [one for one in networks.values() if one.rails or one.name in _OWN]
+            if over := [one for one in near if IPv4Network(block).overlaps(IPv4Network(one.cidr))]:
+                what = f"{block} overlaps {' and '.join(f'{one.name} ({one.cidr})' for one in over)}."
+                mistakes.add((*path, index), f"{what} Allowed: networks outside of this file.")
 
 
 def addresses(cluster: Cluster, node: Node) -> Iterator[tuple[Nic, str, str]]:

@@ -178,7 +178,7 @@ def nic_settings(cluster: Cluster, node: Node, mtu: int, stated: Mapping[str, st
 
 
 def _plain(nic: NicSettings) -> dict[str, Any]:
-    """Return the settings of a NIC as JSON has them; those of routes only where it has some."""
+    """Return the settings of a NIC as JSON; keys about routes only for a routed rail."""
     found = {**asdict(nic), "routes": list(nic.routes)}
     return {key: value for key, value in found.items() if value or key not in ("gateway", "table", "routes")}
 
