@@ -11,14 +11,12 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..common.cpulists import cpu_numbers
 from ..common.sysfs import Root
 from ..primitives.kernel import kernel_files, settings_unit, sysctl
 from ..primitives.reboot_notes import jobs
-from .cpu import irq_plan
+from .cpu import interrupt_placement
 from .memory import huge_page_pool
 from .pci import pci_config_space
-from .pci.machine_topology import read_machine
 
 
 def apply(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
@@ -27,7 +25,7 @@ def apply(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
     yield from _pages(root, settings)
     yield from kernel_files.apply(root, [*kernel_files.writes_from(settings["writes"]), *idle(root, settings)])
     yield from pci_config_space.apply(root, settings["acs_off"], settings["read_request"])
-    yield from _interrupts(root, settings)
+    yield from interrupt_placement.apply(root, settings)
 
 
 def _pages(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
@@ -40,25 +38,6 @@ def _pages(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
 def idle(root: Root, settings: Mapping[str, Any]) -> list[kernel_files.Write]:
     """Return the writes that disable idle states; none if the settings do not mention them."""
     return kernel_files.idle_states(root, settings["idle_us"]) if "idle_us" in settings else []
-
-
-def interrupts(root: Root, settings: Mapping[str, Any]) -> irq_plan.IrqPlan:
-    """Return the planned CPUs of the interrupts of the fabric's NICs."""
-    machine = read_machine(str(root.top))
-    there = {nic.address: irq_plan.interrupts(root, nic) for nic in machine.nics}
-    # Use Slurm's core numbers: Linux may count otherwise.
-    kept = cpu_numbers(machine.cores, settings["irqs"]["cores"])
-    return irq_plan.plan(machine, there, kept, settings["irqs"]["nics"])
-
-
-def _interrupts(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
-    if "irqs" not in settings:
-        return
-    moved = irq_plan.move(root, interrupts(root, settings))
-    if moved.managed:
-        sys.stdout.write(f"{len(moved.managed)} interrupts are managed by their driver, which spreads them itself\n")
-    for number, reason in moved.failed.items():
-        yield f"interrupt {number} cannot be moved: {reason}"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -16,7 +16,7 @@ from ..primitives.reboot_notes import jobs
 from . import apply_tuning, limits, login_limits, tuned_profile
 from .boot import next_cmdline
 from .boot.cmdline_tokens import known, of_families, tokens
-from .cpu import irq_plan, isolated_cpus
+from .cpu import interrupt_placement, isolated_cpus
 from .memory import huge_page_pool
 from .memory.memory_floor import pages_from
 from .pci import numa_map, pci_config_space
@@ -45,8 +45,7 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> I
     yield from pci_config_space.drift(root, settings["acs_off"], settings["read_request"])
     if expected["numa"]["numa"]:
         yield from numa_map.compare(numa_map.plan_from(expected["numa"]), read_machine(str(root.top)))
-    if "irqs" in settings:
-        yield from irq_plan.compare(root, apply_tuning.interrupts(root, settings))
+    yield from interrupt_placement.drift(root, settings)
     yield from next_cmdline.drift_of_loader(root, expected["tokens"])
     yield from next_cmdline.findings(root, expected["tokens"])
 

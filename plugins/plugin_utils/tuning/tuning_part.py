@@ -47,7 +47,8 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         "settings": settings,
         "modules": choices["modules"],
         "limits": list(_limits(choices["limits"])),
-        "mask_irqbalance": [True] if choices["irqs"] == "numa" else [],
+        "pin_interrupts": [True] if "irqs" in settings else [],
+        "keep_interrupts": [] if "irqs" in settings else [True],
         "run_irqbalance": [True] if choices["irqs"] == "irqbalance" else [],
     }
     expected = {
@@ -147,9 +148,15 @@ def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) ->
     }
     if choices["idle_us"] is not None:
         found["idle_us"] = int(choices["idle_us"])
-    if choices["irqs"] == "numa":
-        found["irqs"] = {"cores": list(profile.kept_cores), "nics": [nic.name for nic in profile.nics]}
+    if _pins_interrupts(profile, choices["irqs"]):
+        nics = [{"name": nic.name, "pci": nic.pci} for nic in profile.nics]
+        found["irqs"] = {"cores": list(profile.kept_cores), "nics": nics}
     return found
+
+
+def _pins_interrupts(profile: Profile, choice: str) -> bool:
+    """Return whether interrupts of a profile's NICs get CPUs; without NICs there is nothing to move, and irqbalance stays."""
+    return bool(profile.nics) and (choice == "numa" or (choice == "auto" and bool(profile.system_cores)))
 
 
 def _limits(wanted: Mapping[str, Any]) -> Iterator[dict[str, str]]:

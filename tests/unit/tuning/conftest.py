@@ -44,7 +44,7 @@ def machine_of(tree_of: Callable[[str], Path]) -> Machines:
 def cluster_file(top: Path, machine: Machine, told: dict[str, Any], version: str = "24.11") -> Path:
     """Write a cluster file whose only node, n1, has a profile as it was recorded of a machine."""
     nics = [{"name": name} for node in told["numa"] for name in node.get("nics", [])]
-    profile = {**told, "memory_mib": 200000, "nics": nics}
+    profile = {"nics": nics, **told, "memory_mib": 200000}
     if machine.gpus:
         profile["gpus"] = {"model": "gpu", "count": len(machine.gpus)}
     whole = {

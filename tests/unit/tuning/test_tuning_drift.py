@@ -270,14 +270,14 @@ def test_the_unit_mends_what_a_boot_forgets(
 
 def test_interrupts_of_a_nic_go_to_the_cores_of_its_node_that_jobs_do_not_get(tmp_path: Path) -> None:
     text = FILE.replace("    memory_mib:", "    system_cores: 1\n    memory_mib:")
-    told = deployed(tmp_path, text, irqs="numa")
-    assert told["expected"]["settings"]["irqs"] == {"cores": [0, 2], "nics": ["mlx5_0"]}
+    told = deployed(tmp_path, text, irqs="auto")
+    assert told["expected"]["settings"]["irqs"] == {"cores": [0, 2], "nics": [{"name": "mlx5_0", "pci": ""}]}
     node = as_wanted(tmp_path / "node", told)
     for number in (50, 51):
         node.put(f"sys/bus/pci/devices/0000:3b:00.0/msi_irqs/{number}", "msix\n")
         node.put(f"proc/irq/{number}/smp_affinity_list", "0-3\n")
         node.put(f"proc/irq/{number}/effective_affinity_list", "3\n")
-    assert [row.partition(":")[0] for row in rows(node, told)] == ["interrupt 50 of mlx5_0", "interrupt 51 of mlx5_0"]
+    assert [row.partition(":")[0] for row in rows(node, told)] == ["interrupts of mlx5_0"]
     assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
     assert [node.text(f"proc/irq/{number}/smp_affinity_list") for number in (50, 51)] == ["0", "0"]
 

@@ -20,6 +20,9 @@ from .node import FILE, deployed
 SENTENCES = Path(__file__).parent / "sentences.txt"
 
 
+_MASKED = {"masked": True, "state": "stopped"}
+
+
 def test_tokens_are_in_the_order_that_the_kernel_needs(tmp_path: Path) -> None:
     assert deployed(tmp_path)["steps"]["kernel_cmdline"]["tokens"] == [
         "iommu=pt", "hugepagesz=1G", "hugepages=1:1", "hugepagesz=2M", "hugepages=0:16,1:8", "transparent_hugepage=madvise",
@@ -105,16 +108,32 @@ def test_limits_are_pams_and_slurmds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("irqs", "units"),
+    ("irqs", "cores", "nics", "pins", "irqbalance"),
     [
-        ("numa", {"masked": True, "state": "stopped"}),
-        ("irqbalance", {"masked": False, "enabled": True, "state": "started", "drop_ins": {}}),
+        ("numa", False, True, True, _MASKED),
+        ("numa", False, False, False, None),
+        ("auto", True, True, True, _MASKED),
+        ("auto", False, True, False, None),
+        ("auto", True, False, False, None),
+        ("keep", True, True, False, None),
+        ("irqbalance", True, True, False, {"masked": False, "enabled": True, "state": "started", "drop_ins": {}}),
     ],
 )
-def test_irqbalance_runs_or_nobody_has_it(tmp_path: Path, irqs: str, units: dict[str, Any]) -> None:
-    told = deployed(tmp_path, irqs=irqs)
-    assert told["units"][1:] == [{"name": "irqbalance.service", **units}]
-    assert ("irqs" in told["expected"]["settings"]) == (irqs == "numa")
+def test_irqbalance_is_masked_exactly_where_interrupts_are_pinned(
+    tmp_path: Path, irqs: str, cores: bool, nics: bool, pins: bool, irqbalance: dict[str, Any] | None
+) -> None:
+    text = FILE.replace("    memory_mib:", "    system_cores: 1\n    memory_mib:") if cores else FILE
+    if not nics:
+        text = text.replace(", nics: [mlx5_0]", "").replace("    nics: [{name: mlx5_0, rail: 0}]\n", "")
+    told = deployed(tmp_path, text, irqs=irqs)
+    units = {one["name"]: {key: value for key, value in one.items() if key != "name"} for one in told["units"]}
+    assert units.get("irqbalance.service") == irqbalance
+    assert units["bedplate-irqs.timer"]["state"] == ("started" if pins else "stopped")
+    assert ("irqs" in told["expected"]["settings"]) == pins
+    content = {entry["path"]: entry["content"] for entry in told["files"] if "content" in entry}
+    assert ("/etc/udev/rules.d/62-bedplate-irqs.rules" in content) == pins
+    starts = [line for line in content["/etc/systemd/system/bedplate-tuning.service"].splitlines() if "Wants=" in line]
+    assert ("bedplate-irqs.timer" in starts[0]) == pins
 
 
 def test_the_unit_runs_before_whatever_may_start_jobs(tmp_path: Path) -> None:

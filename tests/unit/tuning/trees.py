@@ -28,12 +28,16 @@ def description(name: str) -> dict[str, Any]:
 
 
 class MachineTree:
-    """Writes a machine below a directory, and single files of it anew; `masks` adds what hwloc reads beside."""
+    """Writes a machine below a directory, and single files of it anew; `masks` adds what hwloc reads beside.
 
-    def __init__(self, top: Path, told: dict[str, Any], masks: bool = False) -> None:
+    `vectors`: how many interrupts of each NIC its driver has made; None for all.
+    """
+
+    def __init__(self, top: Path, told: dict[str, Any], masks: bool = False, vectors: int | None = None) -> None:
         self.top = top
         self.told = told
         self.masks = masks
+        self.vectors = vectors
         self.count = sum(len(parse(cpus)) for cpus in told["packages"])
         self._directories: set[str] = set()
         self._cpus()
@@ -136,8 +140,9 @@ class MachineTree:
             self.link(f"{base}/infiniband/{nic}/device", f"../../../{path[-1]}")
         if net:
             self.write(f"{base}/net/{net}/mtu", "4092" if link == "InfiniBand" else "9000")
-        for irq in parse(irqs):
+        for index, irq in enumerate(parse(irqs)[: self.vectors]):
             self.write(f"{base}/msi_irqs/{irq}", "msix")
+            self.write(f"sys/kernel/irq/{irq}/hwirq", str(index))
             self.write(f"proc/irq/{irq}/smp_affinity_list", fold(range(self.count)))
             self.write(f"proc/irq/{irq}/effective_affinity_list", "0")
 

@@ -53,7 +53,7 @@ def pci_facts(root: Root, address: str) -> Facts:
         "subsystem_vendor": _id(root, f"{base}/subsystem_vendor"),
         "subsystem_device": _id(root, f"{base}/subsystem_device"),
         "driver": root.link(f"{base}/driver"),
-        "numa_node": _numa_node(root, f"{base}/numa_node"),
+        "numa_node": numa_node(root, address),
         "link_speed": _speed(root, f"{base}/current_link_speed"),
         "max_link_speed": _speed(root, f"{base}/max_link_speed"),
         "link_width": _width(root, f"{base}/current_link_width"),
@@ -66,8 +66,9 @@ def _id(root: Root, path: str) -> str | None:
     return None if text is None else text.lower()
 
 
-def _numa_node(root: Root, path: str) -> int | None:
-    """Return the NUMA node; the kernel writes -1 if it is unknown."""
+def numa_node(root: Root, address: str) -> int | None:
+    """Return the NUMA node of a PCI device; the kernel writes -1 if it is unknown."""
+    path = f"{PCI}/{address}/numa_node"
     text = root.text(path)
     if text is None or text == "-1":
         return None

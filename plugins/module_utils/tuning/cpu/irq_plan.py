@@ -1,89 +1,101 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan the CPU of each interrupt of a NIC: at the NIC's NUMA node, spread over cores, on the cores reserved from jobs if there are any.
+"""Plan the CPUs of a NIC's interrupts by vector: at the NIC's NUMA node, on the cores reserved from jobs if there are any.
 
-Only an attempt shows whether an interrupt can be moved: the kernel refuses with EIO for one that the driver requested as "managed", and
-sysfs does not show these.
+A driver makes vectors when it needs them: mlx5 makes its completion vectors one by one since Linux 6.6, and none exist before an interface
+is up. So the plan names no interrupt. Each NIC has a list of CPUs, and its vector i has the CPU i of that list, whichever vectors exist.
 """
 
 from __future__ import annotations
 
-import errno
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from ...common.cpulists import CpulistError, parse
-from ...common.finding import Finding
 from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import PCI
 from ..pci.topology_model import Machine, NicTopology, NumaNode
 
-_LINE = re.compile(r"\s*(\d+):")
+# The index of a vector in hwirq. x86 before Linux 6.2, and arm64 before 6.9, put the PCI address above these bits.
+_INDEX = 0x7FF
+
+
+@dataclass(frozen=True)
+class WantedNic:
+    """A NIC whose interrupts are planned: by its PCI address, or by the name of its RDMA device or interface if `pci` is ""."""
+
+    name: str
+    pci: str = ""
+
+
+@dataclass(frozen=True)
+class NicPlan:
+    """Planned CPUs of one NIC.
+
+    Vector i runs on `cpus[i % len(cpus)]`; `near` are all CPUs of the NIC's NUMA node, whose number is `node`.
+    """
+
+    name: str
+    address: str
+    node: int
+    cpus: tuple[int, ...]
+    near: frozenset[int]
+
+    def cpu(self, vector: int) -> int:
+        """Return the CPU of a vector."""
+        return self.cpus[vector % len(self.cpus)]
 
 
 @dataclass(frozen=True)
 class IrqPlan:
-    """Planned CPUs of interrupts.
+    """The planned NICs, and name -> reason of NICs that cannot be planned."""
 
-    `wanted` maps the number of an interrupt to a list of one CPU; `nics` maps it to its NIC; `skipped` has the NICs that are not planned,
-    with the reason.
-    """
-
-    wanted: dict[int, str]
-    nics: dict[int, str]
-    skipped: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Moved:
-    """Result of an attempt: interrupts that were moved, that are managed, and that failed, with the reason."""
-
-    moved: tuple[int, ...]
-    managed: tuple[int, ...]
-    failed: dict[int, str]
-
-
-def interrupts(root: Root, nic: NicTopology) -> tuple[int, ...]:
-    """Return the interrupts of a NIC: from sysfs, or else the lines of /proc/interrupts that name it."""
-    found = [int(name) for name in root.names(f"{PCI}/{nic.address}/msi_irqs") if name.isdecimal()]
-    if found:
-        return tuple(sorted(found))
-    lines = (root.text("proc/interrupts", needed=False) or "").splitlines()
-    words = "|".join(re.escape(name) for name in (nic.address, *nic.names))
-    names = re.compile(rf"(?<!\w)(?:{words})(?!\w)")
-    matches = [_LINE.match(line) for line in lines if names.search(line)]
-    return tuple(sorted(int(match[1]) for match in matches if match))
+    nics: tuple[NicPlan, ...]
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan(
-    machine: Machine, irqs: Mapping[str, Iterable[int]], spec_cpus: Collection[int] = (), names: Collection[str] = ()
+    machine: Machine,
+    functions: Mapping[str, int | None],
+    wanted: Collection[WantedNic],
+    spec_cpus: Collection[int] = (),
 ) -> IrqPlan:
-    """Return the planned CPUs of NICs' interrupts; `irqs` has the interrupts by PCI address.
+    """Return the planned CPUs of NICs.
 
-    `spec_cpus` are the CPUs that Slurm keeps from jobs (CpuSpecList); interrupts go to those of the NIC's node, if it has any.
-    `names` are the NICs to plan; without, all that have RDMA. First all cores of a node are used once, then their other threads;
-    a second NIC at the same node continues after the first one.
+    `functions` are the machine's network adapters, PCI address -> NUMA node, with those that have no driver yet. `spec_cpus` are the CPUs
+    that Slurm keeps from jobs (CpuSpecList); interrupts go to those of the NIC's NUMA node, if it has any.
+
+    The adapters of a NUMA node start at evenly distributed places of its CPUs, by their PCI addresses: what a plan has for one NIC depends
+    on no driver, name or vector of another one.
     """
-    wanted: dict[int, str] = {}
-    whose: dict[int, str] = {}
-    skipped: dict[str, str] = {}
-    used: dict[int, int] = {}
-    for nic in machine.nics:
-        if not (set(nic.names) & set(names) if names else nic.rdma):
+    made, skipped = [], {}
+    for one in wanted:
+        nic = _find(machine, one)
+        if nic is None:
+            skipped[one.name] = f"no NIC {f'at {one.pci}' if one.pci else 'of this name'} with a driver on this machine"
             continue
-        name, home = nic.names[0], machine.home(nic)
+        home = machine.home(nic)
         if home is None:
-            skipped[name] = f"{nic.address}: its NUMA node is unknown (-1), so its nearest CPUs are unknown"
+            skipped[one.name] = f"{nic.address}: its NUMA node is unknown (-1), so its nearest CPUs are unknown"
             continue
         order = _order(machine, home, spec_cpus)
         if not order:
-            skipped[name] = f"{nic.address}: the cores of NUMA node {home.number} could not be read"
+            skipped[one.name] = f"{nic.address}: the cores of NUMA node {home.number} could not be read"
             continue
-        for irq in irqs.get(nic.address, ()):
-            wanted[irq] = str(order[used.get(home.number, 0) % len(order)])
-            whose[irq] = name
-            used[home.number] = used.get(home.number, 0) + 1
-    return IrqPlan(wanted, whose, skipped)
+        start = _start(machine, functions, nic.address, home, len(order))
+        cpus = (*order[start:], *order[:start])
+        made.append(NicPlan(one.name, nic.address, home.number, cpus, frozenset(home.cpus)))
+    return IrqPlan(tuple(made), skipped)
+
+
+def _find(machine: Machine, wanted: WantedNic) -> NicTopology | None:
+    if wanted.pci:
+        return next((nic for nic in machine.nics if nic.address == wanted.pci), None)
+    return next((nic for nic in machine.nics if wanted.name in nic.names), None)
+
+
+def _start(machine: Machine, functions: Mapping[str, int | None], address: str, home: NumaNode, cpus: int) -> int:
+    """Return where a NIC starts in the CPUs of its NUMA node."""
+    here = sorted({address, *(one for one, node in functions.items() if machine.home_of(node) == home)})
+    return here.index(address) * cpus // len(here)
 
 
 def _order(machine: Machine, home: NumaNode, spec_cpus: Collection[int]) -> list[int]:
@@ -96,48 +108,16 @@ def _order(machine: Machine, home: NumaNode, spec_cpus: Collection[int]) -> list
     return [cpu for _index, _core, cpu in sorted(threads)]
 
 
-def move(root: Root, irq_plan: IrqPlan) -> Moved:
-    """Move each interrupt to its planned CPU, if another CPU has it."""
-    moved, managed, failed = [], [], {}
-    for irq, cpus in sorted(irq_plan.wanted.items()):
-        if _settled(root, irq, cpus):
-            continue
-        try:
-            root.find(f"proc/irq/{irq}/smp_affinity_list").write_text(f"{cpus}\n")
-            moved.append(irq)
-        except OSError as error:
-            if error.errno == errno.EIO:
-                managed.append(irq)
-            else:
-                failed[irq] = error.strerror or str(error)
-    return Moved(tuple(moved), tuple(managed), failed)
+def vectors(root: Root, address: str) -> dict[int, int]:
+    """Return interrupt -> vector index of the interrupts that a NIC's driver uses now.
+
+    An interrupt without a directory in /proc/irq has no handler: the driver has allocated it and does not use it. Without a number of the
+    hardware in sysfs, the interrupt's own number is the index.
+    """
+    found = [int(name) for name in root.names(f"{PCI}/{address}/msi_irqs") if name.isdecimal()]
+    return {irq: _index(root, irq) for irq in sorted(found) if root.exists(f"proc/irq/{irq}")}
 
 
-def _settled(root: Root, irq: int, cpus: str) -> bool:
-    return root.text(f"proc/irq/{irq}/smp_affinity_list", needed=False) == cpus
-
-
-def compare(root: Root, irq_plan: IrqPlan, managed: Collection[int] = ()) -> list[Finding]:
-    """Return the interrupts on other CPUs than planned, without managed ones, which cannot be moved."""
-    rows = []
-    for irq, cpus in sorted(irq_plan.wanted.items()):
-        found = root.text(f"proc/irq/{irq}/effective_affinity_list", needed=False)
-        if irq in managed or _within(found, cpus):
-            continue
-        setting = f"interrupt {irq} of {irq_plan.nics[irq]}"
-        if found is None:
-            fix = "it disappeared, as after a reload of the driver: run again, so that the new ones are found"
-            rows.append(Finding("interrupt", setting, f"CPU {cpus}", "no such interrupt", fix))
-        else:
-            fix = f"echo {cpus} >/proc/irq/{irq}/smp_affinity_list; if that fails with EIO, it is managed. irqbalance may have moved it"
-            rows.append(Finding("interrupt", setting, f"CPU {cpus}", f"CPU {found or 'none'}", fix))
-    return rows
-
-
-def _within(found: str | None, wanted: str) -> bool:
-    """Return whether an interrupt goes only to planned CPUs."""
-    try:
-        have = set(parse(found or ""))
-    except CpulistError:
-        return False
-    return bool(have) and have <= set(parse(wanted))
+def _index(root: Root, irq: int) -> int:
+    text = root.text(f"sys/kernel/irq/{irq}/hwirq", needed=False) or ""
+    return int(text) & _INDEX if text.isdecimal() else irq

@@ -7,7 +7,7 @@ import re
 
 from ...common.cpulists import Core, CpulistError, CpuPlace, cores_of, parse
 from ...common.sysfs import Root
-from ...gpu.devices.gpu_devices import PCI, address_of, pci_facts, read_devices
+from ...gpu.devices.gpu_devices import PCI, address_of, numa_node, read_devices
 from .topology_model import Machine, NicTopology, NumaNode, PciDevice, PcieLink, Processor
 
 NODES, CPUS = "sys/devices/system/node", "sys/devices/system/cpu"
@@ -122,13 +122,13 @@ def _cores(root: Root, nodes: tuple[NumaNode, ...]) -> tuple[Core, ...]:
     )
 
 
-def _device(root: Root, address: str, numa_node: int | None) -> PciDevice:
+def _device(root: Root, address: str, node: int | None) -> PciDevice:
     path = _path(root, address)
     base = f"{PCI}/{address}"
     return PciDevice(
         address=address,
         pci_class=root.text(f"{base}/class") or "",
-        numa_node=numa_node,
+        numa_node=node,
         cpus=_cpus(root, f"{base}/local_cpulist", needed=False),
         path=path,
         links=tuple(_link(root, path[max(index - 1, 0) : index + 1]) for index in range(len(path))),
@@ -150,21 +150,29 @@ def _link(root: Root, ends: tuple[str, ...]) -> PcieLink:
     return PcieLink(min(known, key=lambda speed: float(speed.split()[0]), default=""), min(lanes, default=None))
 
 
+def network_functions(root: Root) -> dict[str, int | None]:
+    """Return PCI address -> NUMA node of all physical functions of network adapters, with a driver or without."""
+    return {
+        address: numa_node(root, address)
+        for address in root.names(PCI)
+        if (root.text(f"{PCI}/{address}/class", needed=False) or "")[:6] in _NICS
+        and not root.exists(f"{PCI}/{address}/physfn")
+    }
+
+
 def _nics(root: Root) -> tuple[NicTopology, ...]:
     """Return the physical functions of network adapters that have a driver, and so a name."""
     found = []
-    for address in root.names(PCI):
+    for address, node in network_functions(root).items():
         base = f"{PCI}/{address}"
-        if (root.text(f"{base}/class", needed=False) or "")[:6] not in _NICS or root.exists(f"{base}/physfn"):
-            continue
         rdma, interfaces = root.names(f"{base}/infiniband"), root.names(f"{base}/net")
         if rdma or interfaces:
-            found.append(_nic(root, address, tuple(rdma), tuple(interfaces)))
+            found.append(_nic(root, address, node, tuple(rdma), tuple(interfaces)))
     return tuple(found)
 
 
-def _nic(root: Root, address: str, rdma: tuple[str, ...], interfaces: tuple[str, ...]) -> NicTopology:
-    device = _device(root, address, pci_facts(root, address)["numa_node"])
+def _nic(root: Root, address: str, node: int | None, rdma: tuple[str, ...], interfaces: tuple[str, ...]) -> NicTopology:
+    device = _device(root, address, node)
     layer = f"{PCI}/{address}/infiniband/{rdma[0]}/ports/1/link_layer" if rdma else ""
     link = (root.text(layer, needed=False) or "") if layer else ""
     return NicTopology(**vars(device), rdma=rdma, interfaces=interfaces, link=link)

@@ -96,7 +96,11 @@ class Machine:
 
     def home(self, device: PciDevice) -> NumaNode | None:
         """Return the node with CPUs that a device is at: its own, or the nearest if its own lacks CPUs. None if unknown."""
-        own = self.node(device.numa_node)
+        return self.home_of(device.numa_node)
+
+    def home_of(self, number: int | None) -> NumaNode | None:
+        """Return the node with CPUs for a NUMA node's number: the node itself, or the nearest if it lacks CPUs. None if unknown."""
+        own = self.node(number)
         if own is None or own.cpus:
             return own
         near = [(distance, node.number) for node, distance in zip(self.nodes, own.distances) if node.cpus]

@@ -1,12 +1,11 @@
-"""Where interrupts of NICs are sent, and what is found instead."""
+"""Which CPU each vector of a NIC gets, whichever vectors, names and drivers there are."""
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,165 +13,154 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpu.irq_plan import (
     IrqPlan,
-    compare,
-    interrupts,
-    move,
+    WantedNic,
     plan,
+    vectors,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.machine_topology import (
+    network_functions,
+    read_machine,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.topology_model import Machine
 from tests.kit import sentences
 from tests.unit.tuning.conftest import Machines
-from tests.unit.tuning.trees import MACHINES
+from tests.unit.tuning.trees import MACHINES, MachineTree, description
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
+XEON = "0000:98:00.0"
 
 
-def irqs_of(machine: Machine, top: Path) -> dict[str, tuple[int, ...]]:
-    return {nic.address: interrupts(Root(str(top)), nic) for nic in machine.nics}
+def functions_of(machine: Machine) -> dict[str, int | None]:
+    return {nic.address: nic.numa_node for nic in machine.nics}
+
+
+def planned(machine: Machine, *names: str, kept: tuple[int, ...] = ()) -> IrqPlan:
+    """Return the plan for some NICs, without names for all that have RDMA."""
+    wanted = names or tuple(nic.names[0] for nic in machine.nics if nic.rdma)
+    return plan(machine, functions_of(machine), [WantedNic(name) for name in wanted], kept)
 
 
 @pytest.mark.parametrize("name", MACHINES)
-def test_all_interrupts_stay_at_the_nics_node_each_on_a_core_of_its_own(
-    machine_of: Machines, tree_of: Callable[[str], Path], name: str
-) -> None:
+def test_all_vectors_stay_at_the_nics_node_and_use_each_core_alike(machine_of: Machines, name: str) -> None:
     machine = machine_of(name)
-    irqs = irqs_of(machine, tree_of(name))
-    made = plan(machine, irqs)
+    made = planned(machine)
     assert made.skipped == {}
-    nics = {nic.names[0]: nic for nic in machine.nics if nic.rdma}
-    assert set(made.nics.values()) == set(nics)
-    assert sorted(made.wanted) == sorted(irq for nic in nics.values() for irq in irqs[nic.address])
-    core_of = {str(cpu): core.number for core in machine.cores for cpu in core.cpus}
+    assert {nic.name for nic in made.nics} == {nic.names[0] for nic in machine.nics if nic.rdma}
+    core_of = {cpu: core.number for core in machine.cores for cpu in core.cpus}
+    for nic in made.nics:
+        home = machine.node(nic.node)
+        assert home is not None
+        assert nic.near == set(home.cpus) == set(nic.cpus)
+        cores = len(home.cpus) // len(machine.cores[0].cpus)
+        assert len({core_of[nic.cpu(vector)] for vector in range(cores)}) == cores
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_the_first_vectors_of_all_nics_share_no_core(machine_of: Machines, name: str) -> None:
+    """The cores of a NUMA node are divided among its adapters."""
+    machine = machine_of(name)
+    made = planned(machine)
     for node in machine.cpu_nodes:
-        here = [irq for irq, nic in made.nics.items() if machine.home(nics[nic]) == node]
-        assert {int(made.wanted[irq]) for irq in here} <= set(node.cpus)
-        cores = len(node.cpus) // len(machine.cores[0].cpus)
-        assert len({core_of[made.wanted[irq]] for irq in here}) == min(len(here), cores)
+        here = [nic for nic in made.nics if nic.node == node.number]
+        adapters = [one for one in functions_of(machine).values() if machine.home_of(one) == node]
+        share = len(node.cpus) // len(machine.cores[0].cpus) // max(len(adapters), 1)
+        used = Counter(nic.cpu(vector) for nic in here for vector in range(share))
+        assert set(used.values()) <= {1}
 
 
 def test_when_every_core_of_a_node_has_one_the_second_threads_follow(machine_of: Machines) -> None:
-    made = plan(machine_of("epyc-nps4"), {"0000:a1:00.0": range(500, 518)})
-    wanted = [made.wanted[irq] for irq in range(500, 518)]
-    assert wanted == [*map(str, range(32, 40)), *map(str, range(96, 104)), "32", "33"]
+    (nic,) = planned(machine_of("epyc-nps4"), "mlx5_0").nics
+    assert [nic.cpu(vector) for vector in range(18)] == [*range(32, 40), *range(96, 104), 32, 33]
 
 
-def test_interrupts_go_to_the_cpus_that_slurm_keeps_from_jobs(
-    machine_of: Machines, tree_of: Callable[[str], Path]
-) -> None:
+def test_interrupts_go_to_the_cpus_that_slurm_keeps_from_jobs(machine_of: Machines) -> None:
     machine = machine_of("xeon-interleaved")
     kept = cpu_numbers(machine.cores, (0, 1, 32, 33))
     assert fold(kept) == "0-3,64-67"
-    made = plan(machine, irqs_of(machine, tree_of("xeon-interleaved")), kept)
-    assert made.wanted == {600: "1", 601: "3", 602: "65", 603: "67"}
+    (nic,) = planned(machine, kept=kept).nics
+    assert [nic.cpu(vector) for vector in range(5)] == [1, 3, 65, 67, 1]
+    assert not nic.near <= set(nic.cpus)
 
 
 def test_cpus_kept_elsewhere_leave_a_node_its_own(machine_of: Machines) -> None:
-    made = plan(machine_of("xeon-interleaved"), {"0000:98:00.0": [600]}, spec_cpus=[0, 2])
-    assert made.wanted == {600: "1"}
+    (nic,) = planned(machine_of("xeon-interleaved"), kept=(0, 2)).nics
+    assert (nic.cpu(0), len(nic.cpus)) == (1, 64)
 
 
-def test_only_nics_that_are_named_are_planned(machine_of: Machines, tree_of: Callable[[str], Path]) -> None:
+def test_nics_are_found_by_rdma_device_interface_or_pci_address(machine_of: Machines) -> None:
     machine = machine_of("b200-hgx")
-    irqs = irqs_of(machine, tree_of("b200-hgx"))
-    assert set(plan(machine, irqs, names=["mlx5_4", "ibs7"]).nics.values()) == {"mlx5_4", "mlx5_15"}
-    # What has no RDMA is planned only by name.
-    h100 = machine_of("h100-hgx")
-    irqs = irqs_of(h100, tree_of("h100-hgx"))
-    assert "eno3" not in plan(h100, irqs).nics.values()
-    assert sorted(plan(h100, irqs, names=["eno3"]).wanted) == [288, 289]
+    assert [nic.address for nic in planned(machine, "mlx5_4", "ibs7").nics] == ["0000:18:00.0", "0000:dc:00.0"]
+    assert [nic.address for nic in planned(machine_of("h100-hgx"), "eno3").nics] == ["0000:2a:00.0"]
+    # The address of a cluster file goes first: the name is the one that the role rdma will give.
+    wanted = [WantedNic("mlx5_4", "0000:40:00.0")]
+    assert plan(machine, functions_of(machine), wanted).nics[0].address == "0000:40:00.0"
+
+
+def test_a_name_that_no_nic_has_yet_is_said(machine_of: Machines) -> None:
+    made = planned(machine_of("b200-hgx"), "mlx5_4", "rail3")
+    assert ([nic.name for nic in made.nics], list(made.skipped)) == (["mlx5_4"], ["rail3"])
+    wanted = [WantedNic("a", "0000:ff:00.0")]
+    missing = plan(machine_of("b200-hgx"), {}, wanted).skipped
+    assert "0000:ff:00.0" in missing["a"]
+    sentences.check(SENTENCES, "interrupts of a NIC that is not found", [*made.skipped.values(), *missing.values()])
 
 
 def test_a_nic_of_unknown_place_is_left_alone_with_the_reason(machine_of: Machines) -> None:
     machine = machine_of("xeon-interleaved")
-    machine = replace(machine, nics=tuple(replace(nic, numa_node=None) for nic in machine.nics))
-    made = plan(machine, {"0000:98:00.0": [600]})
-    assert (made.wanted, list(made.skipped)) == ({}, ["mlx5_0"])
+    made = planned(replace(machine, nics=tuple(replace(nic, numa_node=None) for nic in machine.nics)))
+    assert (made.nics, list(made.skipped)) == ((), ["mlx5_0"])
     assert "unknown (-1)" in made.skipped["mlx5_0"]
 
 
 def test_a_node_whose_cores_could_not_be_read_is_left_alone(machine_of: Machines) -> None:
-    made = plan(replace(machine_of("xeon-interleaved"), cores=()), {"0000:98:00.0": [600]})
+    made = planned(replace(machine_of("xeon-interleaved"), cores=()), "mlx5_0")
     assert list(made.skipped) == ["mlx5_0"]
-    assert all(value in made.skipped["mlx5_0"] for value in ("0000:98:00.0: ", "cores", "NUMA node 1"))
+    assert all(value in made.skipped["mlx5_0"] for value in (f"{XEON}: ", "cores", "NUMA node 1"))
     sentences.check(SENTENCES, "interrupts of a NIC whose cores could not be read", made.skipped.values())
 
 
-def test_without_a_list_in_sysfs_the_table_of_interrupts_tells(machine_of: Machines, tmp_path: Path) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/interrupts").write_text(
-        "            CPU0       CPU1\n"
-        "  41:          0          1  IR-PCI-MSIX-0000:18:00.0    0-edge      mlx5_async0@pci:0000:18:00.0\n"
-        "  42:          7          0  IR-PCI-MSIX-0000:18:00.0    1-edge      mlx5_comp0@pci:0000:18:00.0\n"
-        "  43:          0          0  IR-PCI-MSIX-0000:18:00.1    1-edge      mlx5_comp0@pci:0000:18:00.1\n"
-        "  44:          0          0  IR-PCI-MSIX    1-edge      ibs0-3\n"
-        "  45:          0          0  IR-PCI-MSIX    1-edge      ibs01-3\n"
-        " NMI:          0          0  Non-maskable interrupts at 0000:18:00.0\n"
-    )
-    assert interrupts(Root(str(tmp_path)), machine_of("h100-hgx").nics[0]) == (41, 42, 44)
-
-
-MADE = IrqPlan({600: "1", 601: "3", 602: "5"}, dict.fromkeys((600, 601, 602), "mlx5_0"))
-
-
-@pytest.fixture
-def proc(tmp_path: Path) -> Path:
-    """Three interrupts: in place, elsewhere, and nowhere to be found."""
-    for irq, cpus in {600: "1", 601: "0"}.items():
-        base = tmp_path / f"proc/irq/{irq}"
-        base.mkdir(parents=True)
-        (base / "smp_affinity_list").write_text(f"{cpus}\n")
-        (base / "effective_affinity_list").write_text(f"{cpus}\n")
-    return tmp_path
-
-
-def test_what_goes_elsewhere_is_a_row_with_its_remedy(proc: Path) -> None:
-    rows = compare(Root(str(proc)), MADE)
-    assert [(row.where, row.expected, row.found) for row in rows] == [
-        ("interrupt 601 of mlx5_0", "CPU 3", "CPU 0"),
-        ("interrupt 602 of mlx5_0", "CPU 5", "no such interrupt"),
-    ]
-    assert rows[0].remedy.startswith("echo 3 >/proc/irq/601/smp_affinity_list; ")
-    assert not any(row.reboot for row in rows)
-
-
-def test_managed_interrupts_are_no_drift(proc: Path) -> None:
-    assert [row.where for row in compare(Root(str(proc)), MADE, managed=[601])] == ["interrupt 602 of mlx5_0"]
-
-
-@pytest.mark.parametrize("text", ["", "0-3", "x"])
-def test_an_interrupt_has_to_stay_within(proc: Path, text: str) -> None:
-    (proc / "proc/irq/600/effective_affinity_list").write_text(text)
-    assert compare(Root(str(proc)), MADE)[0].found == f"CPU {text or 'none'}"
-
-
-def test_only_what_is_elsewhere_is_moved(proc: Path) -> None:
-    made = IrqPlan({600: "1", 601: "3"}, dict.fromkeys((600, 601), "mlx5_0"))
-    done = move(Root(str(proc)), made)
-    assert (done.moved, done.managed, done.failed) == ((601,), (), {})
-    assert (proc / "proc/irq/601/smp_affinity_list").read_text() == "3\n"
-    assert move(Root(str(proc)), made).moved == ()
-
-
-@pytest.fixture
-def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """Have the kernel refuse every write with an error."""
-
-    def refuse(number: int) -> None:
-        def write(self: Path, *args: Any) -> int:
-            raise OSError(number, "refused", str(self))
-
-        monkeypatch.setattr(Path, "write_text", write)
-
-    return refuse
+def test_the_plan_is_one_whichever_vectors_drivers_and_names_there_are(tmp_path: Path) -> None:
+    """mlx5 makes vectors on demand, a driver loads late, and the role rdma renames: no CPU of another NIC may change."""
+    told = description("h100-hgx")
+    wanted = [WantedNic(f"mlx5_{number}") for number in range(10)]
+    made = {}
+    for count in (0, 1, 5, None):
+        top = tmp_path / str(count)
+        MachineTree(top, told, vectors=count)
+        made[count] = plan(read_machine(str(top)), network_functions(Root(str(top))), wanted)
+    assert len(made[1].nics) == 10
+    assert made[0] == made[1] == made[5] == made[None]
+    late = {**told, "devices": [{**one, "nic": ""} if one.get("nic") == "mlx5_0" else one for one in told["devices"]]}
+    late["devices"] = [{**one, "net": ""} if one["path"][-1] == "0000:18:00.0" else one for one in late["devices"]]
+    MachineTree(tmp_path / "late", late)
+    root = Root(str(tmp_path / "late"))
+    found = plan(read_machine(str(root.top)), network_functions(root), wanted)
+    assert list(found.skipped) == ["mlx5_0"]
+    assert found.nics == tuple(nic for nic in made[1].nics if nic.name != "mlx5_0")
 
 
 @pytest.mark.parametrize(
-    ("number", "managed", "failed"),
-    [(errno.EIO, (601,), {}), (errno.EPERM, (), {601: "refused"})],
+    ("hwirq", "index"),
+    [("3", 3), (str(0x18 << 19 | 3), 3), (str(2047), 2047), (None, 700), ("", 700)],
 )
-def test_that_an_interrupt_is_managed_is_seen_when_it_is_tried(
-    proc: Path, refusing: Callable[[int], None], number: int, managed: tuple[int, ...], failed: dict[int, str]
+def test_the_index_of_a_vector_is_in_the_number_of_the_hardware(tmp_path: Path, hwirq: str | None, index: int) -> None:
+    for path, text in {
+        f"sys/bus/pci/devices/{XEON}/msi_irqs/700": "msix\n",
+        "proc/irq/700/smp_affinity_list": "0\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text(text)
+    if hwirq is not None:
+        (tmp_path / "sys/kernel/irq/700").mkdir(parents=True)
+        (tmp_path / "sys/kernel/irq/700/hwirq").write_text(f"{hwirq}\n")
+    assert vectors(Root(str(tmp_path)), XEON) == {700: index}
+
+
+def test_a_vector_that_the_driver_does_not_use_yet_is_no_interrupt(
+    tmp_path: Path, tree_of: Callable[[str], Path]
 ) -> None:
-    refusing(number)
-    done = move(Root(str(proc)), IrqPlan({601: "3"}, {601: "mlx5_0"}))
-    assert (done.moved, done.managed, done.failed) == ((), managed, failed)
+    """The kernel makes its folder in /proc/irq with its first handler."""
+    (tmp_path / f"sys/bus/pci/devices/{XEON}/msi_irqs").mkdir(parents=True)
+    (tmp_path / f"sys/bus/pci/devices/{XEON}/msi_irqs/700").write_text("msix\n")
+    assert vectors(Root(str(tmp_path)), XEON) == {}
+    assert vectors(Root(str(tree_of("xeon-interleaved"))), XEON) == {600: 0, 601: 1, 602: 2, 603: 3}

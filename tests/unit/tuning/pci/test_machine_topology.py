@@ -8,8 +8,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpu import irq_plan
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpu.irq_plan import interrupts
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.cpu import interrupt_placement
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.machine_topology import (
     read_machine,
     size_name,
@@ -187,7 +186,7 @@ def test_no_text_of_the_kernel_breaks_what_is_made_of_a_machine(tmp_path: Path, 
     machine = read_machine(str(tmp_path))
     told, _problems = record(machine)
     shape = ProfileTopology(told["sockets"], told["cores_per_socket"], told["threads_per_core"], len(machine.gpus))
-    irqs = {nic.address: interrupts(Root(str(tmp_path)), nic) for nic in machine.nics}
+    nics = [{"name": nic.names[0], "pci": ""} for nic in machine.nics]
     compare(shape, machine)
-    irq_plan.compare(Root(str(tmp_path)), irq_plan.plan(machine, irqs))
+    list(interrupt_placement.drift(Root(str(tmp_path)), {"irqs": {"cores": [0], "nics": nics}}))
     assert topology(machine).count("<pci ") <= 3
