@@ -9,6 +9,7 @@ from typing import Any
 from ansible.module_utils.parsing.convert_bool import boolean
 
 from ansible_collections.bedplate.cluster.plugins.action.files import ActionModule as Files
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives import accounts
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.payload import pack
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.dpkg import name_of, versions_of
@@ -19,6 +20,7 @@ _PHASES = ("packages", "files", "services")
 _WAIT = 300  # seconds for another apt or dnf to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
 _LISTS = (
+    "accounts",
     "repositories",
     "sources",
     "packages",
@@ -30,6 +32,8 @@ _LISTS = (
     "hold",
     "keep_below",
 )
+# Lists that the module takes as they are.
+_TOLD = ("accounts", "units", "touched", "hold", "follow", "replaces", "keep_below")
 
 
 class ActionModule(Files):
@@ -37,6 +41,7 @@ class ActionModule(Files):
 
     _VALID_ARGS = frozenset(
         (
+            "conflicts",
             "fixed",
             "manager",
             "manifest",
@@ -64,11 +69,11 @@ class ActionModule(Files):
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
         told["manager"] = self._task.args.get("manager", "apt")
-        told.update({key: wanted[key] for key in ("units", "touched", "hold", "follow", "replaces", "keep_below")})
+        told.update({key: wanted[key] for key in _TOLD})
         told.update(
             {
                 key: self._task.args[key]
-                for key in ("fixed", "only", "predicted", "prune", "take_back", "unchanged")
+                for key in ("conflicts", "fixed", "only", "predicted", "prune", "take_back", "unchanged")
                 if key in self._task.args
             }
         )
@@ -107,7 +112,7 @@ class ActionModule(Files):
             done = self._with(told, packages, lacking, outdated, replaced)
         if not done.get("failed"):
             # The last call of the module found these as they are to be.
-            for key in ("changed_files", "removed"):
+            for key in ("accounts", "changed_files", "removed"):
                 done[key] = [*asked.get(key, []), *done.get(key, [])]
         return done
 
@@ -291,6 +296,7 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
             if text.startswith("files")
         ]
     for key, kind in (
+        ("accounts", Mapping),
         ("repositories", Mapping),
         ("packages", str),
         ("touched", str),
@@ -307,6 +313,8 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
         found += [f"{key}: {entry!r}; allowed: {'text' if kind is str else 'a mapping'}" for entry in odd]
         if key == "units" and not odd:
             found += read_units(wanted[key])[1]
+        if key == "accounts" and not odd:
+            found += accounts.mistakes(wanted[key])
     if (wanted["hold"] or wanted["follow"]) and manifest is None:
         found.append("hold: needs a manifest, which records the role that holds them")
     if wanted["replaces"] and manifest is None:

@@ -104,12 +104,34 @@ options:
     description:
       - Packages that this task installs, and never changes to another version. If one of them is installed in another version,
         the task fails before anything changes, in check mode too. Epochs are not compared.
-      - Of apt alone.
     type: dict
     suboptions:
       packages: {description: 'Names, or patterns of names as in a shell.', type: list, elements: str, required: true}
       version: {description: 'The version, which may end with C(*).', type: str, required: true}
       advice: {description: What to do about another version., type: str, default: ''}
+  conflicts:
+    description:
+      - Packages that would have to leave for O(packages), and may be in use. If one of them is installed, the task fails before anything
+        changes, in check mode too.
+    type: dict
+    suboptions:
+      packages: {description: 'Names, or patterns of names as in a shell.', type: list, elements: str, required: true}
+      wanted: {description: 'The packages that belong here, for the message.', type: str, default: ''}
+      advice: {description: What to do about them., type: str, default: ''}
+  accounts:
+    description:
+      - System users with stated numbers, each with a group of the same name, that packages and files need and no package makes. Missing
+        ones are made before the packages, without a home and a shell; V(packages) of O(only) does that.
+      - A user or group that has another number here, or a number that belongs to another name, is refused before anything
+        changes, in check mode too. Users of every source count, such as LDAP. A user that leaves the list stays.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: Name of user and group., type: str, required: true}
+      uid: {description: Number of the user., type: int, required: true}
+      gid: {description: Number of the group., type: int, required: true}
+      place: {description: 'Where the numbers are stated, for messages.', type: str, default: ''}
   start_installed:
     description:
       - Whether packages may start their daemons when they are installed. V(false) if daemons need their files first;
@@ -159,6 +181,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 installed: {description: "Packages that were missing, or installed for others only.", type: list, elements: str, returned: success}
+accounts: {description: Users that were made., type: list, elements: str, returned: success}
 changed_files: {description: Files and drop-ins that were written or changed owner or mode., type: list, elements: str, returned: success}
 removed: {description: Files and drop-ins that were removed., type: list, elements: str, returned: success}
 left_alone:
@@ -180,6 +203,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives import accounts
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_plan import DesiredFile
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_writer import (
     Keep,
@@ -218,7 +242,7 @@ class _PartError(Exception):
         self.files = files
 
 
-_FAILURES = (NodeFilesError, UnitsError, HoldsError, RpmError, _PartError)
+_FAILURES = (NodeFilesError, UnitsError, HoldsError, RpmError, accounts.AccountsError, _PartError)
 
 
 def main() -> None:
@@ -240,6 +264,25 @@ def main() -> None:
                     "packages": {"type": "list", "elements": "str", "required": True},
                     "version": {"type": "str", "required": True},
                     "advice": {"type": "str", "default": ""},
+                },
+            },
+            "conflicts": {
+                "type": "dict",
+                "options": {
+                    "packages": {"type": "list", "elements": "str", "required": True},
+                    "wanted": {"type": "str", "default": ""},
+                    "advice": {"type": "str", "default": ""},
+                },
+            },
+            "accounts": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": {
+                    "name": {"type": "str", "required": True},
+                    "uid": {"type": "int", "required": True},
+                    "gid": {"type": "int", "required": True},
+                    "place": {"type": "str", "default": ""},
                 },
             },
             "start_installed": {"type": "bool", "default": True},
@@ -276,8 +319,12 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     """Return the result of the module, or the work that the action plugin passes to apt or dnf before it calls again."""
     if module.params["state"] == "absent":
         return _take_away(module)
+    _refuse_conflicts(module)
     _refuse_other_versions(module)
+    made = _accounts(module)
     read: dict[str, Any] = _sources(module) if _chosen(module, "packages") else {"changed": False}
+    if made:
+        read.update(changed=True, accounts=made, diff=[*read.get("diff", []), _accounts_diff(made)])
     if _chosen(module, "packages") and (left := _packages(module).to_install()):
         # Another version of the packages may need others of these.
         _lock(module, [])
@@ -285,12 +332,42 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     done = _apply(module)
     for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
         done[key] = [*read.get(key, []), *done[key]]
-    return {**done, "changed": done["changed"] or read["changed"]}
+    return {**done, "accounts": made, "changed": done["changed"] or read["changed"]}
 
 
 def _chosen(module: AnsibleModule, phase: str) -> bool:
     """Return whether this task deploys packages, files or services."""
     return phase in module.params["only"]
+
+
+def _refuse_conflicts(module: AnsibleModule) -> None:
+    """Fail where a package is installed that the wanted packages exclude."""
+    conflicts = module.params["conflicts"]
+    if conflicts and (found := _packages(module).installed(conflicts["packages"])):
+        wanted = f"; allowed: {conflicts['wanted']}" if conflicts["wanted"] else ""
+        module.fail_json(msg=f"installed: {', '.join(found)}{wanted}. {conflicts['advice']}".strip(), conflicting=found)
+
+
+def _accounts(module: AnsibleModule) -> list[str]:
+    """Return the users that this run makes, or in check mode would make. Fail where one cannot be made."""
+    wanted, names = accounts.read(module.params["accounts"]), accounts.Names()
+    if refused := accounts.refused(wanted, names):
+        module.fail_json(msg="\n".join(refused))
+    if not _chosen(module, "packages"):
+        return []
+    missing = accounts.missing(wanted, names)
+    if not module.check_mode:
+        accounts.make(missing, names)
+    return [one.name for one in missing]
+
+
+def _accounts_diff(names: Sequence[str]) -> dict[str, str]:
+    return {
+        "before_header": "users",
+        "after_header": "users",
+        "before": "",
+        "after": "".join(f"{name}\n" for name in names),
+    }
 
 
 def _refuse_other_versions(module: AnsibleModule) -> None:

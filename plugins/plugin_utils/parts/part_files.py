@@ -22,6 +22,8 @@ KEYS = frozenset(
         "sources",
         "packages",
         "hold",
+        "accounts",
+        "conflicts",
         "fixed",
         "follow",
         "replaces",

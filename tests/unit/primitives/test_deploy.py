@@ -278,3 +278,44 @@ def test_another_version_of_a_fixed_package_is_refused_before_anything_changes(t
     assert "dpkg" in done["others"]
     assert not Path(source["path"]).exists()
     assert not deploy(tmp_path, {**wanted, "fixed": {**fixed, "version": "1.*"}}, check=check).get("failed")
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check"])
+def test_an_installed_package_that_the_wanted_ones_exclude_is_refused_before_anything_changes(
+    tmp_path: Path, check: bool
+) -> None:
+    source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
+    wanted = {"manifest": "demo", "sources": [source], "packages": ["dpkg"]}
+    conflicts = {"packages": ["dpk*"], "wanted": "other packages", "advice": "Do it by hand."}
+    done = deploy(tmp_path, {**wanted, "conflicts": conflicts}, check=check)
+    assert done["failed"] is True
+    assert "dpkg" in done["conflicting"]
+    assert re.fullmatch(r"installed: dpkg[^;]*; allowed: other packages\. Do it by hand\.", done["msg"])
+    assert not Path(source["path"]).exists()
+    other = {**conflicts, "packages": ["bedplate-no-such*"]}
+    assert not deploy(tmp_path, {**wanted, "conflicts": other}, check=check).get("failed")
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check"])
+def test_users_are_made_before_packages_and_refused_before_anything_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(module.accounts, "make", lambda wanted, _names: made.extend(one.name for one in wanted))
+    source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
+    wanted = {"manifest": "demo", "sources": [source], "packages": ["dpkg"]}
+    mine = {"name": "bedplate-demo", "uid": 4294960000, "gid": 4294960000}
+    done = deploy(tmp_path, {**wanted, "accounts": [{"name": "root", "uid": 5, "gid": 5}, mine]}, check=check)
+    assert done["failed"] is True
+    assert "user root has uid 0" in done["msg"]
+    assert not Path(source["path"]).exists()
+    done = deploy(tmp_path, {**wanted, "accounts": [mine]}, check=check)
+    assert done["changed"] is True
+    assert done["accounts"] == ["bedplate-demo"]
+    assert made == ([] if check else ["bedplate-demo"])
+    # Without packages they are compared alone.
+    made.clear()
+    assert (
+        deploy(tmp_path, {"manifest": "demo", "accounts": [mine], "only": ["services"]}, check=check)["accounts"] == []
+    )
+    assert made == []

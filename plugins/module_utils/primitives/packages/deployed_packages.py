@@ -31,7 +31,14 @@ class DeployedPackages:
 
     def other_versions(self, patterns: Sequence[str], version: str) -> dict[str, str]:
         """Return name -> version of the installed packages that match a pattern and have another version."""
+        if self._on_dnf:
+            return rpm.of_other_versions(patterns, version, self.run)
         return dpkg.of_other_versions(patterns, version, self.run)
+
+    def installed(self, patterns: Sequence[str]) -> list[str]:
+        """Return the names of the installed packages that match a pattern."""
+        records = rpm if self._on_dnf else dpkg
+        return sorted(records.installed_names(patterns, self.run))
 
     def to_install(self) -> dict[str, Any]:
         """Return the packages to install or change; may be empty. Raises RpmError if rpm's records cannot be read."""

@@ -111,6 +111,16 @@ def installed_names(followers: Sequence[str], run: Run = command.run) -> list[st
     return [name for versions in there.values() for name in versions]
 
 
+def of_other_versions(patterns: Sequence[str], version: str, run: Run = command.run) -> dict[str, str]:
+    """Return name -> version of the installed packages that match a pattern and have another version, ignoring epochs."""
+    return {
+        name: without_epoch(one)
+        for name, versions in installed(patterns, run).items()
+        for one in versions
+        if not matches(without_epoch(one), version)
+    }
+
+
 def followers_locks(followers: Sequence[str], run: Run = command.run) -> list[str]:
     """Return the lines that lock the installed versions of followers without a stated version.
 

@@ -109,3 +109,15 @@ def test_the_plugin_of_dnf_is_there_before_lines_for_it(tmp_path: Path, monkeypa
     assert packages(Machine(), tmp_path).before_sources(lines) == []
     Path(rpm.LOCKS).touch()
     assert task.before_sources(lines) == []
+
+
+def test_the_release_of_installed_rpms_is_compared(tmp_path: Path) -> None:
+    machine = Machine(rpm=RPM + "slurm-slurmd\t0:23.11.1-1.el9\n")
+    task = packages(machine, tmp_path, manager="dnf")
+    assert task.other_versions(["slurm", "slurm-slurmd"], "24.11.*") == {"slurm-slurmd": "23.11.1-1.el9"}
+
+
+@pytest.mark.parametrize(("manager", "there"), [("apt", ["slurmd"]), ("dnf", ["slurm"])])
+def test_installed_packages_by_patterns(tmp_path: Path, manager: str, there: list[str]) -> None:
+    machine = Machine(dpkg_query=DPKG + SLURMD, rpm=RPM)
+    assert packages(machine, tmp_path, manager=manager).installed(["slurm*"]) == there
