@@ -111,12 +111,12 @@ options:
       advice: {description: What to do about another version., type: str, default: ''}
   conflicts:
     description:
-      - Packages that would have to leave for O(packages), and may be in use. If one of them is installed, the task fails before anything
+      - Packages that O(packages) would replace, and that may be in use. If one of them is installed, the task fails before anything
         changes, in check mode too.
     type: dict
     suboptions:
       packages: {description: 'Names, or patterns of names as in a shell.', type: list, elements: str, required: true}
-      wanted: {description: 'The packages that belong here, for the message.', type: str, default: ''}
+      expected: {description: 'The packages that belong here, for the message.', type: str, default: ''}
       advice: {description: What to do about them., type: str, default: ''}
   accounts:
     description:
@@ -270,7 +270,7 @@ def main() -> None:
                 "type": "dict",
                 "options": {
                     "packages": {"type": "list", "elements": "str", "required": True},
-                    "wanted": {"type": "str", "default": ""},
+                    "expected": {"type": "str", "default": ""},
                     "advice": {"type": "str", "default": ""},
                 },
             },
@@ -341,11 +341,13 @@ def _chosen(module: AnsibleModule, phase: str) -> bool:
 
 
 def _refuse_conflicts(module: AnsibleModule) -> None:
-    """Fail where a package is installed that the wanted packages exclude."""
+    """Fail where a package is installed that O(packages) would replace."""
     conflicts = module.params["conflicts"]
     if conflicts and (found := _packages(module).installed(conflicts["packages"])):
-        wanted = f"; allowed: {conflicts['wanted']}" if conflicts["wanted"] else ""
-        module.fail_json(msg=f"installed: {', '.join(found)}{wanted}. {conflicts['advice']}".strip(), conflicting=found)
+        allowed = f"; allowed: {conflicts['expected']}" if conflicts["expected"] else ""
+        module.fail_json(
+            msg=f"installed: {', '.join(found)}{allowed}. {conflicts['advice']}".strip(), conflicting=found
+        )
 
 
 def _accounts(module: AnsibleModule) -> list[str]:

@@ -111,7 +111,7 @@ def _refused(account: Account, names: Names) -> Iterator[str]:
         if gid is not None and gid != account.gid:
             yield (
                 f"{account.stated}: group {name} has gid {gid} on this machine, expected {account.gid}. Allowed: one number on all "
-                f"machines of the cluster. State the number that the machines have, or change it here (groupmod --gid {account.gid} {name})."
+                f"machines of the cluster. State the machines' number, or change it here (groupmod --gid {account.gid} {name})."
             )
         elif gid is None and (other := names.group_of(account.gid)):
             yield _taken(account, "gid", account.gid, f"group {other}")

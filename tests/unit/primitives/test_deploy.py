@@ -286,7 +286,7 @@ def test_an_installed_package_that_the_wanted_ones_exclude_is_refused_before_any
 ) -> None:
     source = {"path": f"{tmp_path}/node/etc/x.sources", "content": "Types: deb\n"}
     wanted = {"manifest": "demo", "sources": [source], "packages": ["dpkg"]}
-    conflicts = {"packages": ["dpk*"], "wanted": "other packages", "advice": "Do it by hand."}
+    conflicts = {"packages": ["dpk*"], "expected": "other packages", "advice": "Do it by hand."}
     done = deploy(tmp_path, {**wanted, "conflicts": conflicts}, check=check)
     assert done["failed"] is True
     assert "dpkg" in done["conflicting"]
