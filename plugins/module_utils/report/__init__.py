@@ -1,0 +1,1 @@
+"""Read the hardware and the software of a machine for reports."""

@@ -1,0 +1,1 @@
+"""Write profiles from machines, and the report of a pilot run."""
