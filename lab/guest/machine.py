@@ -11,6 +11,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from lab.guest import image, qemu
@@ -53,9 +54,11 @@ Host *
 class Guest:
     """One virtual machine of this checkout, found by its name. Use as a context to have it removed at the end."""
 
-    def __init__(self, name: str = "guest") -> None:
-        """Name it; nothing is started."""
+    def __init__(self, name: str = "guest", nics: Sequence[qemu.GuestNic] = (), cpu: str = "max") -> None:
+        """Name it, with the NICs that it has besides the one for SSH, and QEMU's model of its CPUs; nothing is started."""
         self.name = name
+        self.nics = nics
+        self.cpu = cpu
         self.folder = GUESTS / name
         # The path of a socket may have about a hundred characters, and that of a checkout may have more.
         digest = hashlib.sha256(str(self.folder).encode()).hexdigest()[:12]
@@ -182,7 +185,8 @@ class Guest:
             path.name.removeprefix(_CREDENTIAL): path for path in sorted(self.folder.glob(f"{_CREDENTIAL}*"))
         }
         why = f"The guest {self.name} could not be started."
-        capture(qemu.command(self.name, self.folder, self._port, credentials), why=why)
+        words = qemu.command(self.name, self.folder, self._port, credentials, self.nics, self.cpu)
+        capture(words, why=why)
 
     @property
     def _port(self) -> int:

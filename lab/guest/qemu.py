@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lab.shell import capture
@@ -18,7 +20,23 @@ _CREDENTIALS = "opt/io.systemd.credentials"
 _PATIENCE = 10
 
 
-def command(name: str, folder: Path, port: int, credentials: dict[str, Path]) -> list[str]:
+@dataclass(frozen=True)
+class GuestNic:
+    """A further NIC of a guest: QEMU's model, at a NUMA node; with `queues` it is at an interface of this machine that leads nowhere."""
+
+    model: str
+    node: int
+    queues: int = 0
+
+
+def command(
+    name: str,
+    folder: Path,
+    port: int,
+    credentials: dict[str, Path],
+    nics: Sequence[GuestNic] = (),
+    cpu: str = "max",
+) -> list[str]:
     """Return the command that starts a guest in the background.
 
     Emulation always: on many machines that are themselves virtual, KVM is there and hangs. With an IOMMU, whose groups say what it does.
@@ -32,15 +50,28 @@ def command(name: str, folder: Path, port: int, credentials: dict[str, Path]) ->
     told = [word for key, path in credentials.items() for word in ("-fw_cfg", f"name={_CREDENTIALS}/{key},file={path}")]
     return [
         "qemu-system-x86_64", "-name", f"bedplate-guest-{name}",
-        "-machine", "q35,sata=off,smbus=off,i8042=off,vmport=off", "-accel", "tcg,thread=multi", "-cpu", "max",
+        "-machine", "q35,sata=off,smbus=off,i8042=off,vmport=off", "-accel", "tcg,thread=multi", "-cpu", cpu,
         "-smp", f"{SOCKETS * CORES},sockets={SOCKETS},cores={CORES},threads=1", "-m", f"{SOCKETS * NODE_MIB}M", *nodes,
         "-device", "intel-iommu,intremap=off",
         "-drive", f"file={folder / DISK},if=none,id=disk,cache=unsafe", "-device", "virtio-blk-pci,drive=disk",
         "-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22", "-device", "virtio-net-pci,netdev=net,romfile=",
-        *told,
+        *_nics(nics), *told,
         "-nodefaults", "-display", "none", "-serial", f"file:{folder / CONSOLE}",
         "-daemonize", "-pidfile", str(folder / PIDFILE),
     ]  # fmt: skip
+
+
+def _nics(nics: Sequence[GuestNic]) -> Iterator[str]:
+    """Yield the arguments of NICs, each in a slot of a host bridge that is at its NUMA node."""
+    for node in sorted({nic.node for nic in nics}):
+        yield from ("-device", f"pxb-pcie,bus=pcie.0,id=bridge{node},bus_nr={64 * (node + 1)},numa_node={node}")
+    for number, nic in enumerate(nics):
+        device = f"{nic.model},bus=slot{number},romfile="
+        yield from ("-device", f"pcie-root-port,id=slot{number},bus=bridge{nic.node},chassis={number + 1}")
+        if nic.queues:
+            yield from ("-netdev", f"tap,id=nic{number},queues={nic.queues},script=no,downscript=no")
+            device += f",netdev=nic{number},mq=on,vectors={2 * nic.queues + 2}"
+        yield from ("-device", device)
 
 
 def overlay(image: Path, folder: Path) -> None:

@@ -78,6 +78,17 @@ def test_a_guest_has_two_nodes_an_iommu_and_one_port_of_this_machine_alone(tmp_p
     assert f"name=opt/io.systemd.credentials/system.hostname,file={tmp_path}/name" in words
 
 
+def test_further_nics_are_behind_a_host_bridge_at_their_numa_node(tmp_path: Path) -> None:
+    nics = (qemu.GuestNic("virtio-net-pci", 1, 2), qemu.GuestNic("e1000e", 1))
+    words = qemu.command("one", tmp_path, 2222, {}, nics, "max,-hypervisor")
+    assert words[words.index("-cpu") + 1] == "max,-hypervisor"
+    assert [word for word in words if word.startswith("pxb-pcie")] == [
+        "pxb-pcie,bus=pcie.0,id=bridge1,bus_nr=128,numa_node=1"
+    ]
+    assert "virtio-net-pci,bus=slot0,romfile=,netdev=nic0,mq=on,vectors=6" in words
+    assert "e1000e,bus=slot1,romfile=" in words
+
+
 def test_only_the_process_of_a_guest_is_ended(tmp_path: Path) -> None:
     """A number that was given to somebody else meanwhile is not the guest."""
     with subprocess.Popen(["sleep", "60"]) as other:

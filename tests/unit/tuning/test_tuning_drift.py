@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning import apply_tuning, tuning_drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci import pci_config_space
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
 from tests.kit import sentences
 
@@ -288,6 +290,39 @@ def test_in_a_virtual_machine_pci_is_left_alone(node: Node, told: dict[str, Any]
     before = (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes()
     assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
     assert (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes() == before
+    assert rows(node, told) == []
+
+
+@pytest.mark.parametrize(
+    ("lockdown", "mode"),
+    [("none [integrity] confidentiality", "integrity"), ("none integrity [confidentiality]", "confidentiality")],
+)
+def test_a_kernel_in_lockdown_leaves_pci_alone_and_is_one_warning(
+    node: Node, told: dict[str, Any], monkeypatch: pytest.MonkeyPatch, lockdown: str, mode: str
+) -> None:
+    """It refuses each write to a configuration space, so that the unit must not try: it would fail at every boot."""
+    node.put("sys/kernel/security/lockdown", f"{lockdown}\n")
+    assert rows(node, told) == []
+    MUTATIONS["ACS"][0](node)
+    MUTATIONS["read request"][0](node)
+
+    def refuse(self: pci_config_space.Function, at: int, value: int) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(pci_config_space.Function, "_write", refuse)
+    assert apply_tuning.main([str(node.top / "etc/bedplate/tuning.json"), str(node.top)]) == 0
+    (found,) = tuning_drift.drift(Root(str(node.top)), told["expected"], node.run)
+    assert (found.kind, found.severity) == ("lockdown", "warning")
+    assert [word for word in (mode, "0000:00:01.0", "0000:3b:00.0", "4096") if word not in found.found] == []
+    assert [word for word in ("node_tuning_acs: keep", "node_tuning_read_request: 0") if word not in found.remedy] == []
+    sentences.check(SENTENCES, f"PCI settings of a kernel in lockdown: {mode}", [str(found)])
+
+
+def test_a_kernel_that_could_be_locked_down_and_is_not_is_tuned(node: Node, told: dict[str, Any]) -> None:
+    node.put("sys/kernel/security/lockdown", "[none] integrity confidentiality\n")
+    MUTATIONS["ACS"][0](node)
+    assert len(rows(node, told)) == 1
+    assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
     assert rows(node, told) == []
 
 

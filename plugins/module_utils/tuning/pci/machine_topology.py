@@ -165,7 +165,9 @@ def _nics(root: Root) -> tuple[NicTopology, ...]:
     found = []
     for address, node in network_functions(root).items():
         base = f"{PCI}/{address}"
-        rdma, interfaces = root.names(f"{base}/infiniband"), root.names(f"{base}/net")
+        # The interface of a virtio device is one level below.
+        folders = [base, *(f"{base}/{name}" for name in root.names(base) if name.startswith("virtio"))]
+        rdma, interfaces = root.names(f"{base}/infiniband"), [one for at in folders for one in root.names(f"{at}/net")]
         if rdma or interfaces:
             found.append(_nic(root, address, node, tuple(rdma), tuple(interfaces)))
     return tuple(found)

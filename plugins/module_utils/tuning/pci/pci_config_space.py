@@ -3,13 +3,16 @@
 
 ACS makes switches and root ports send traffic between two devices through the root complex; a larger read request lets NICs read more at
 once. A reset of the device, and every boot, restores the firmware's values.
+
+A kernel that is locked down, as with Secure Boot, refuses writes to a configuration space (LOCKDOWN_PCI_ACCESS, in integrity already):
+then both are left as they are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ...common.finding import Finding
+from ...common.finding import WARNING, Finding
 from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import PCI
 
@@ -18,6 +21,7 @@ BRIDGE, ETHERNET, INFINIBAND = "0x0604", "0x0200", "0x0207"
 _EXPRESS, _CONTROL, _REQUEST = 0x10, 8, 12
 _ACS, _ACS_CONTROL = 0x000D, 6
 _FIX = "systemctl restart bedplate-tuning"
+_LOCKDOWN = "sys/kernel/security/lockdown"
 
 
 class Function:
@@ -88,6 +92,13 @@ def is_virtual(root: Root) -> bool:
     return any("hypervisor" in line.split() for line in lines if line.startswith("flags"))
 
 
+def lockdown(root: Root) -> str:
+    """Return the mode in which the kernel is locked down, `integrity` or `confidentiality`; "" if it is not."""
+    words = (root.text(_LOCKDOWN, needed=False) or "").split()
+    mode = next((word[1:-1] for word in words if word.startswith("[")), "none")
+    return "" if mode == "none" else mode
+
+
 def _functions(root: Root, kinds: Sequence[str]) -> Iterator[Function]:
     for address in root.names(PCI):
         if (root.text(f"{PCI}/{address}/class", needed=False) or "")[:6] in kinds:
@@ -106,8 +117,11 @@ def nics(root: Root) -> list[Function]:
 
 
 def apply(root: Root, acs_off: bool, read_request: int) -> list[str]:
-    """Disable ACS, and set the read requests (0: unchanged); return the failures. Change nothing in a virtual machine."""
-    if is_virtual(root):
+    """Disable ACS, and set the read requests (0: unchanged); return the failures.
+
+    Change nothing in a virtual machine, or where the kernel is locked down.
+    """
+    if is_virtual(root) or lockdown(root):
         return []
     failed: list[str] = []
     if acs_off:
@@ -131,13 +145,33 @@ def _mend(
 
 
 def drift(root: Root, acs_off: bool, read_request: int) -> Iterator[Finding]:
-    """Compare the settings of the functions."""
+    """Compare the settings of the functions; where the kernel is locked down, one finding has all differences."""
     if is_virtual(root):
         return
-    for one in bridges(root) if acs_off else ():
-        if one.acs:
-            yield Finding("acs", f"ACS of the PCI port {one.address}", "off", f"on (control word {one.acs:#06x})", _FIX)
-    for one in nics(root) if read_request else ():
-        if one.read_request != read_request:
-            setting = f"PCIe read request of the NIC {one.address}"
-            yield Finding("read-request", setting, f"{read_request} bytes", f"{one.read_request} bytes", _FIX)
+    acs = [one for one in bridges(root) if one.acs] if acs_off else []
+    requests = [one for one in nics(root) if one.read_request != read_request] if read_request else []
+    if mode := lockdown(root):
+        yield from _locked(mode, acs, requests, read_request)
+        return
+    for one in acs:
+        yield Finding("acs", f"ACS of the PCI port {one.address}", "off", f"on (control word {one.acs:#06x})", _FIX)
+    for one in requests:
+        setting = f"PCIe read request of the NIC {one.address}"
+        yield Finding("read-request", setting, f"{read_request} bytes", f"{one.read_request} bytes", _FIX)
+
+
+def _locked(mode: str, acs: Sequence[Function], requests: Sequence[Function], read_request: int) -> Iterator[Finding]:
+    """Yield a warning about the settings that a kernel in lockdown does not let anyone write."""
+    found, keep = [], []
+    if acs:
+        found.append(f"ACS on in {len(acs)} PCI ports, such as {acs[0].address}")
+        keep.append("node_tuning_acs: keep")
+    if requests:
+        found.append(
+            f"read requests other than {read_request} bytes in {len(requests)} NICs, such as {requests[0].address}"
+        )
+        keep.append("node_tuning_read_request: 0")
+    if found:
+        text = f"{' and '.join(found)}: the kernel is locked down ({mode}) and refuses to change them"
+        remedy = f"turn off Secure Boot or set them in the firmware; to accept them, set {' and '.join(keep)}"
+        yield Finding("lockdown", "PCI Express settings", "", text, remedy, WARNING)

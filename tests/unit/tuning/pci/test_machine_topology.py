@@ -91,6 +91,13 @@ def test_nics_have_all_their_names(machine_of: Machines) -> None:
     assert found["0000:2a:00.0"] == (("eno3",), "")
 
 
+def test_the_interface_of_a_virtio_nic_is_found(tmp_path: Path) -> None:
+    tree = MachineTree(tmp_path, description("xeon-interleaved"))
+    tree.write("sys/bus/pci/devices/0000:98:00.0/virtio3/net/eth1/mtu", "1500")
+    (nic,) = read_machine(str(tmp_path)).nics
+    assert nic.names == ("mlx5_0", "ibp152s0", "eth1")
+
+
 def test_memory_and_huge_pages_are_of_each_node(tmp_path: Path) -> None:
     tree = MachineTree(tmp_path, description("gb200-tray"))
     tree.write("sys/devices/system/node/node1/hugepages/hugepages-1048576kB/nr_hugepages", "12")
