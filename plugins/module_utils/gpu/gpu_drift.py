@@ -100,6 +100,7 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
     yield from gpu_software_drift.driver(wanted.get("driver") or {}, gpu)
     if wanted.get("driver"):
         yield from gpu_software_drift.gpus(wanted["units"], gpu)
+        yield from nvlink_drift.channel(wanted.get("nvlink") or {}, gpu)
     yield from _mig(wanted.get("mig") or [], gpu)
     if wanted.get("whole"):
         yield from mig_drift.split_gpus(gpu)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the requirements of NVLink besides packages: IMEX's list of nodes, and the fabric manager's kernel modules."""
+"""Compare the requirements of NVLink besides packages: IMEX's list of nodes and channel, the fabric manager's kernel modules."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ def findings(wanted: Mapping[str, Any], kernel: str, run: Run, root: Path = Path
         yield from nodes(wanted["nodes_file"], wanted["nodes"], root)
     if kernel:
         yield from modules(wanted.get("modules", ()), kernel, run)
+
+
+def channel(wanted: Mapping[str, Any], gpu: Mapping[str, Any], root: Path = Path("/")) -> Iterator[Finding]:
+    """Look for the device of the IMEX channel, `channel`, where the loaded module has the option that makes it.
+
+    An option that is not in force is a finding of its own.
+    """
+    path, parameters = wanted.get("channel") or "", gpu["driver"]["parameters"] or {}
+    if not path or not gpu["gpus"] or not parameters.get("CreateImexChannel0"):
+        return
+    if not (root / path.lstrip("/")).is_char_device():
+        fix = "programs cannot share GPU memory with another node: `journalctl -k | grep -i imex`, then drain the node and reboot it"
+        yield Finding("imex-channel", path, "an IMEX channel", "no such device", fix, reboot=True)
 
 
 def nodes(path: str, wanted: Sequence[str], root: Path) -> Iterator[Finding]:

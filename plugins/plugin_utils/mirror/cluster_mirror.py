@@ -125,7 +125,7 @@ def _wanted(cluster: Cluster) -> list[GpuSoftware]:
         if node.profile.name not in found:
             one = software_of(cluster, node.name)
             if one is not None:
-                found[node.profile.name] = GpuSoftware(one.profile, replace(one.file, mirror=None), one.stack)
+                found[node.profile.name] = replace(one, file=replace(one.file, mirror=None))
     return list(found.values())
 
 

@@ -10,6 +10,9 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import nvlink_drift
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.driver_part import judge
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
 from tests.kit import sentences
 from tests.kit.decided import decided
 
@@ -80,7 +83,7 @@ def test_other_platforms_have_no_such_list(tmp_path: Path) -> None:
     text = FILE.replace("model: gb200, count: 4", "model: b200, count: 8")
     deployed = told(tmp_path, "a1", text)
     assert listed(deployed) == []
-    assert deployed["expected"]["nvlink"] == {"nodes_file": "", "nodes": [], "modules": ["ib_umad"]}
+    assert deployed["expected"]["nvlink"] == {"nodes_file": "", "nodes": [], "modules": ["ib_umad"], "channel": ""}
     assert [unit["name"] for unit in deployed["units"] if PATH in unit["restart_after"]] == []
     nothing = told(tmp_path, "x1", text)
     assert ("manifest" in nothing, nothing["packages"], nothing["files"], nothing["units"]) == (False, [], [], [])
@@ -95,6 +98,81 @@ def test_imex_starts_again_when_its_list_changed_where_its_driver_runs(
     found = {unit.name: unit.where(runs) for unit in units}
     assert list(found["nvidia-imex.service"].restart_after) == restarts
     assert PATH not in found["nvidia-persistenced.service"].restart_after
+
+
+OPTIONS, CHANNEL = "/etc/modprobe.d/bedplate-nvidia.conf", "dev/nvidia-caps-imex-channels/channel0"
+BY_SLURM = "slurm: {version: '24.11', options: {switchtype: switch/nvidia_imex}}\n"
+
+
+@pytest.mark.parametrize(
+    ("model", "slurm", "own", "option"),
+    [
+        ("gb200, count: 4", "", "", "NVreg_CreateImexChannel0=1"),
+        # Slurm makes a channel for each job.
+        ("gb200, count: 4", BY_SLURM, "", ""),
+        ("gb200, count: 4", BY_SLURM, '"1"', "NVreg_CreateImexChannel0=1"),
+        # Another program makes them.
+        ("gb200, count: 4", "", '"0"', "NVreg_CreateImexChannel0=0"),
+        ("b200, count: 8", "", "", ""),
+        ("h100, count: 8", "", "", ""),
+    ],
+)
+def test_a_node_of_an_nvl72_has_an_imex_channel(tmp_path: Path, model: str, slurm: str, own: str, option: str) -> None:
+    text = FILE.replace("gb200, count: 4", model) + slurm
+    if own:
+        text = text.replace('driver: "580"', f'driver: "580", module_options: {{NVreg_CreateImexChannel0: {own}}}')
+    deployed = told(tmp_path, "a1", text)
+    lines = [one["content"] for one in deployed["files"] if one["path"] == OPTIONS]
+    assert lines == ([f"options nvidia {option}\n"] if option else [])
+    assert deployed["expected"]["driver"]["options"] == dict([option.split("=")] if option else [])
+    assert deployed["expected"]["nvlink"]["channel"] == (f"/{CHANNEL}" if option.endswith("=1") else "")
+
+
+def test_a_driver_that_was_loaded_without_the_channel_needs_a_reboot(tmp_path: Path) -> None:
+    (tmp_path / "nvidia.asc").write_text(KEY)
+    path = tmp_path / "c.bedplate.yml"
+    path.write_text(FILE)
+    wanted = software_of(load(path), "a1")
+    assert wanted
+    gpu: dict[str, Any] = {
+        "gpus": [{}],
+        "driver": {"version": wanted.stack.driver, "flavour": "open", "parameters": {"CreateImexChannel0": 0}, "libraries": []},
+        "nouveau": False, "running_kernel": "6.8.0", "in_use": [],
+    }  # fmt: skip
+    assert "NVreg_CreateImexChannel0: expected 1, found 0" in judge(wanted, gpu).reboot
+    gpu["driver"]["parameters"] = {"CreateImexChannel0": 1}
+    assert judge(wanted, gpu).reboot == ""
+
+
+@pytest.mark.parametrize(
+    ("gpus", "parameters", "device", "kinds"),
+    [
+        (1, {"CreateImexChannel0": 1}, True, []),
+        (1, {"CreateImexChannel0": 1}, False, ["imex-channel"]),
+        # A plain file is no channel.
+        (1, {"CreateImexChannel0": 1}, None, ["imex-channel"]),
+        # The option is a finding of its own.
+        (1, {"CreateImexChannel0": 0}, False, []),
+        (1, None, False, []),
+        (0, {"CreateImexChannel0": 1}, False, []),
+    ],
+)
+def test_the_channel_is_read_back(
+    tmp_path: Path, gpus: int, parameters: dict[str, int] | None, device: bool | None, kinds: list[str]
+) -> None:
+    at = tmp_path / CHANNEL
+    at.parent.mkdir(parents=True)
+    if device:
+        at.symlink_to("/dev/null")
+    elif device is None:
+        at.write_text("")
+    gpu = {"gpus": [{}] * gpus, "driver": {"parameters": parameters}}
+    found = list(nvlink_drift.channel({"channel": f"/{CHANNEL}"}, gpu, tmp_path))
+    assert [one.kind for one in found] == kinds
+    assert list(nvlink_drift.channel({"channel": ""}, gpu, tmp_path)) == []
+    if found:
+        assert found[0].reboot
+        sentences.check(SENTENCES, "an IMEX channel that is missing", found)
 
 
 WANTED = {"nodes_file": PATH, "nodes": ["10.0.0.11", "10.0.0.12"], "modules": ["ib_umad"]}

@@ -82,7 +82,7 @@ def _packages(wanted: GpuSoftware) -> dict[str, Any]:
 
 def _files(wanted: GpuSoftware) -> dict[str, list[Any]]:
     stack, profile = wanted.stack, wanted.profile
-    options = " ".join(f"{name}={value}" for name, value in wanted.file.module_options)
+    options = " ".join(f"{name}={value}" for name, value in wanted.module_options.items())
     return {
         "modules_load": ["".join(f"{name}\n" for name in stack.modules_load)] if stack.modules_load else [],
         "module_options": [{"module": stack.options_module, "options": options}] if options else [],
@@ -122,11 +122,11 @@ def _expected(wanted: GpuSoftware, cluster: Cluster, host: str) -> dict[str, Any
         "driver": {
             "version": stack.driver,
             "flavour": stack.module,
-            "options": dict(wanted.file.module_options),
+            "options": dict(wanted.module_options),
             "kernel": wanted.file.kernel,
         },
         "signed": bool(stack.sources),
-        "nvlink": nvlink_part.expected(stack, cluster, host),
+        "nvlink": nvlink_part.expected(stack, cluster, host, wanted.module_options),
         "nvswitches": nvlink_part.nvswitches(stack),
     }
 
@@ -174,7 +174,7 @@ def judge(wanted: GpuSoftware, gpu: Mapping[str, Any]) -> DriverState:
         elif (loaded, flavour) != (stack.driver, stack.module):
             reasons.append(f"driver {stack.driver} ({stack.module}) is installed, and {loaded} ({flavour}) runs")
         else:
-            reasons += _of_options(dict(wanted.file.module_options), gpu)
+            reasons += _of_options(dict(wanted.module_options), gpu)
         if gpu["nouveau"]:
             reasons.append("nouveau is loaded")
         kernel = wanted.file.kernel

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ from .. import apt_repositories as repositories
 from .. import dnf_repositories, package_sources, stack_table
 from ..apt_repositories import MIRROR, PackageRepository
 from ..resolve import Stack, StackPackage
+from . import nvlink_part
 
 # Parts that are roles of their own; all other packages are the driver's.
 _OWN = ("cuda", "toolkit", "dcgm")
@@ -23,11 +24,12 @@ _MANAGERS = {"deb": "apt", "rpm": "dnf"}
 
 @dataclass(frozen=True)
 class GpuSoftware:
-    """The GPU software of the nodes of a profile."""
+    """The GPU software of the nodes of a profile. `module_options` are the file's, over those that NVLink needs."""
 
     profile: Profile
     file: GpuStack
     stack: Stack
+    module_options: Mapping[str, str]
 
     @cached_property
     def repositories(self) -> tuple[PackageRepository, ...]:
@@ -127,7 +129,9 @@ def software_of(cluster: Cluster, host: str) -> GpuSoftware | None:
     profile = machine.profile
     if profile.gpu_stack is None:
         raise AssertionError("checked above")
-    return GpuSoftware(profile, profile.gpu_stack, stack_of(profile.gpu_stack, profile))
+    stack = stack_of(profile.gpu_stack, profile)
+    options = {**nvlink_part.module_options(stack, cluster), **dict(profile.gpu_stack.module_options)}
+    return GpuSoftware(profile, profile.gpu_stack, stack, options)
 
 
 def packages(wanted: GpuSoftware, part: str) -> dict[str, Any]:
