@@ -31,7 +31,7 @@ def module_options(stack: Stack, cluster: Cluster) -> dict[str, str]:
 
 
 def expected(stack: Stack, cluster: Cluster, host: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """Return what is compared on a node; `options` are those of the kernel module."""
+    """Return what is compared on a node; `options` are the kernel module's."""
     nodes = addresses(cluster, host) if stack.nodes_file else []
     channel = _CHANNEL if stack.nodes_file and options.get(CHANNEL_OPTION, "0") != "0" else ""
     return {"nodes_file": stack.nodes_file, "nodes": nodes, "modules": list(stack.modules_load), "channel": channel}

@@ -24,7 +24,7 @@ _MANAGERS = {"deb": "apt", "rpm": "dnf"}
 
 @dataclass(frozen=True)
 class GpuSoftware:
-    """The GPU software of the nodes of a profile. `module_options` are the file's, over those that NVLink needs."""
+    """The GPU software of the nodes of a profile. `module_options`: NVLink's and the file's, which win."""
 
     profile: Profile
     file: GpuStack
