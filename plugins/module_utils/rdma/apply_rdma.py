@@ -16,7 +16,7 @@ from typing import Any
 from ..common.command import Runner, run_quick
 from ..common.sysfs import Root
 from ..primitives.kernel import settings_unit
-from . import device_names, nccl_topology_file, rail_interfaces, rdma_devices, rdma_software, roce
+from . import device_names, nccl_topology_file, rail_interfaces, rail_owners, rdma_devices, rdma_software, roce
 
 
 def apply(root: Root, settings: Mapping[str, Any], run: Runner = run_quick) -> Iterator[str]:
@@ -27,6 +27,7 @@ def apply(root: Root, settings: Mapping[str, Any], run: Runner = run_quick) -> I
     if device_names.renames(there, nics):
         yield from device_names.rename_devices(there, nics, run)
         there = rdma_devices.read_devices(root)
+    yield from rail_owners.release(there, nics, settings["management"], run)
     yield from rail_interfaces.configure(root, there, nics, settings["management"], run)
     if settings["roce"]:
         yield from roce.apply(root, there, nics, settings["roce"], run)

@@ -46,6 +46,14 @@ def read_link(interface: str, run: Runner) -> Interface:
         raise LinkError(f"interface {interface}: {outcome.error_line}") from None
 
 
+def addresses_of(interface: str, run: Runner) -> list[str]:
+    """Return the addresses of an interface without their length; none if it cannot be read, which is a finding elsewhere."""
+    try:
+        return [one.partition("/")[0] for one in read_link(interface, run).addresses]
+    except LinkError:
+        return []
+
+
 def interfaces(devices: Sequence[RdmaDevice], nics: Sequence[NicSettings]) -> Iterator[tuple[NicSettings, str]]:
     """Yield the NICs with settings for their interface, and the interface; "" if the device is missing or lacks an interface."""
     for nic in nics:

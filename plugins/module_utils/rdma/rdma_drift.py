@@ -11,7 +11,16 @@ from ..common.finding import Finding
 from ..common.remedies import run_role_again
 from ..common.sysfs import Root
 from ..drift import modprobe
-from . import device_names, link_state, nccl_topology_file, rail_interfaces, rdma_devices, rdma_software, roce
+from . import (
+    device_names,
+    link_state,
+    nccl_topology_file,
+    rail_interfaces,
+    rail_owners,
+    rdma_devices,
+    rdma_software,
+    roce,
+)
 
 NCCL = "etc/nccl.conf"
 
@@ -23,6 +32,7 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> I
     yield from rdma_software.drift(root, expected, run)
     there = rdma_devices.read_devices(root)
     yield from device_names.drift(root, there, nics)
+    yield from rail_owners.drift(root, there, nics, settings["management"], run)
     yield from rail_interfaces.drift(root, there, nics, run)
     yield from link_state.findings(root, there, nics, expected["links"], run)
     if settings["roce"]:

@@ -22,7 +22,7 @@ from ..cluster.rails import addresses
 from ..cluster.schema.text_rules import PCI, WORD
 from ..fabric.core import guid_record
 from ..fabric.core.link_rates import SPEEDS
-from ..parts.decision import Decision
+from ..parts.decision import Decision, Step
 from . import rdma_packages
 from .device_names import device_names
 
@@ -72,8 +72,12 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         "topology": choices["nccl_topology"],
     }
     nccl = _nccl(machine, choices, lossless)
+    owned = [{"name": nic.name, "pci": nic.pci} for nic in nics if nic.address and nic.pci]
     values = {
         **software,
+        "owned": owned,
+        "unmanaged": [owned] if owned else [],
+        "foreign_rules": [True] if any(nic.table for nic in nics) else [],
         "settings": settings,
         "modules": modules,
         "device_names": device_names(nics),
@@ -88,7 +92,15 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         "nccl": nccl,
         "links": {"ethernet": technology == "ethernet", "rate": _rate(cluster) if technology == "infiniband" else None},
     }
-    return Decision({"rdma": values}, {"rdma": expected})
+    return Decision(
+        {"rdma": values}, {"rdma": expected}, _steps(host, settings) if any(nic.address for nic in nics) else {}
+    )
+
+
+def _steps(host: str, settings: Mapping[str, Any]) -> dict[str, list[Step]]:
+    """Return the check that runs before any file is written: a rail that another program configures would lose its addresses."""
+    arguments = {"machine": host, **{key: settings[key] for key in ("nics", "management")}}
+    return {"rail_owners": [Step("bedplate.cluster.rail_owners", arguments)]}
 
 
 def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:

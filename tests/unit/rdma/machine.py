@@ -76,6 +76,8 @@ class Machine:
         self.stubborn = False
         self.packages: dict[str, str] = {}
         self.active_mtu = 4096
+        # Program that runs -> interfaces that it manages.
+        self.managers: dict[str, set[str]] = {}
 
     def put(self, path: str, text: str) -> None:
         """Write a file."""
@@ -128,7 +130,7 @@ class Machine:
         words = list(command)
         answer = {
             "ip": self._ip, "rdma": self._rdma, "mlnx_qos": self._mlnx_qos, "dcb": self._dcb, "dpkg-query": self._dpkg,
-            "modprobe": lambda words: "",
+            "modprobe": lambda words: "", "nmcli": self._nmcli, "networkctl": self._networkctl,
             "ibv_devinfo": lambda words: f"\t\t\tactive_mtu:\t\t{self.active_mtu} (5)\n",
         }[words[0]](words[1:])  # fmt: skip
         return Outcome(0, answer, "") if isinstance(answer, str) else Outcome(1, "", answer[0])
@@ -158,6 +160,26 @@ class Machine:
         else:
             raise AssertionError(words)
         return ""
+
+    def _nmcli(self, words: list[str]) -> str | tuple[str]:
+        if "NetworkManager" not in self.managers:
+            return ("Error: NetworkManager is not running.\n",)
+        interface = words[words.index("show") + 1] if "show" in words else words[2]
+        if words == ["device", "set", interface, "managed", "no"]:
+            self.managers["NetworkManager"].discard(interface)
+            return ""
+        assert words == ["-g", "GENERAL.STATE", "device", "show", interface]
+        return "100 (connected)\n" if interface in self.managers["NetworkManager"] else "10 (unmanaged)\n"
+
+    def _networkctl(self, words: list[str]) -> str | tuple[str]:
+        if "systemd-networkd" not in self.managers:
+            return ("Failed to connect system bus: No such file or directory\n",)
+        if words == ["reload"]:
+            self.managers["systemd-networkd"].clear()
+            return ""
+        assert words[:3] == ["--no-pager", "--no-legend", "list"]
+        setup = "configured" if words[3] in self.managers["systemd-networkd"] else "unmanaged"
+        return f"  4 {words[3]} ether routable {setup}\n"
 
     def _rdma(self, words: list[str]) -> str | tuple[str]:
         assert (words[:2], words[3]) == (["dev", "set"], "name")
