@@ -35,15 +35,22 @@ def hosts(cluster: Cluster) -> Iterator[str]:
 
 
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
-# What no cluster file of the tree has: IMEX, MIG, module options, a proxy, a driver that runs in another version.
+# What no cluster file of the tree has: IMEX, MIG, module options, routed rails, a proxy, a driver that runs in another version.
 RARE = """\
 plugin: bedplate.cluster.racks
 site: s
 cluster: c
-networks: {management: {cidr: 10.0.0.0/24, start: 10.0.0.11}}
+networks:
+  management: {cidr: 10.0.0.0/24, start: 10.0.0.11}
+  rail: {cidr: 10.9.0.0/24, rails: 0, gateway: 10.9.0.1}
 profiles:
   tray: {gpus: {model: gb200, count: 4}, sockets: 2, cores_per_socket: 72, memory_mib: 1024}
-  b200: {gpus: {model: b200, count: 8}, sockets: 2, cores_per_socket: 72, memory_mib: 1024}
+  b200:
+    gpus: {model: b200, count: 8}
+    sockets: 2
+    cores_per_socket: 72
+    memory_mib: 1024
+    nics: [{name: mlx5_0, rail: 0, pci: "0000:3b:00.0"}]
   split: {gpus: {model: h100, count: 2, detect: nvml, mig: "[{3g.40gb: 2}, {}]"}, sockets: 1, cores_per_socket: 2, memory_mib: 1024}
 racks:
   r1: {nodes: "a[1-2]", profile: tray, nvlink_domain: 2}
