@@ -43,6 +43,7 @@ class ActionModule(Files):
         (
             "conflicts",
             "fixed",
+            "foreign_sources",
             "manager",
             "manifest",
             "only",
@@ -73,7 +74,16 @@ class ActionModule(Files):
         told.update(
             {
                 key: self._task.args[key]
-                for key in ("conflicts", "fixed", "only", "predicted", "prune", "take_back", "unchanged")
+                for key in (
+                    "conflicts",
+                    "fixed",
+                    "foreign_sources",
+                    "only",
+                    "predicted",
+                    "prune",
+                    "take_back",
+                    "unchanged",
+                )
                 if key in self._task.args
             }
         )
@@ -112,7 +122,7 @@ class ActionModule(Files):
             done = self._with(told, packages, lacking, outdated, replaced)
         if not done.get("failed"):
             # The last call of the module found these as they are to be.
-            for key in ("accounts", "changed_files", "removed"):
+            for key in ("accounts", "changed_files", "removed", "changes"):
                 done[key] = [*asked.get(key, []), *done.get(key, [])]
         return done
 

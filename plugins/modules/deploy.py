@@ -50,6 +50,28 @@ options:
     type: list
     elements: dict
     default: []
+  foreign_sources:
+    description:
+      - What to do with package sources that this collection did not write and that are in the way of O(sources). With apt such a source
+        names the same URI and suite with another C(Signed-By), or with an option such as C(trusted), so apt would refuse every command.
+        With dnf it has the same C(baseurl) under another id. They are searched before anything is written.
+      - What is set aside is on record in C(foreign_sources.json) of O(state_directory), and restored when the source that took its place
+        is removed. If apt refuses the new O(sources), the old state of all of them is restored.
+    type: dict
+    default: {}
+    suboptions:
+      policy:
+        description: >-
+          V(vendor) sets aside files whose name is in C(vendor) and which have nothing else in them, and refuses any other. V(refuse) fails
+          with file and line. V(take_over) sets all of them aside; entries of a file with others in it are switched off there.
+        type: str
+        choices: [vendor, refuse, take_over]
+        default: vendor
+      vendor:
+        description: Names of files that the owner of a repository installs, as patterns of a shell.
+        type: list
+        elements: str
+        default: []
   packages:
     description:
       - Packages as M(ansible.builtin.apt) takes them. An installed package is not upgraded, unless a version is named.
@@ -226,7 +248,13 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packag
     Holds,
     HoldsError,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.foreign_sources import (
+    POLICIES,
+    VENDOR,
+    ForeignSources,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.rpm import RpmError
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.source_change import SourceChange
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.transaction import Transaction
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.systemd import Systemd, UnitsError
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
@@ -300,6 +328,14 @@ def main() -> None:
             },
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
             "sources": {"type": "list", "elements": "dict", "default": []},
+            "foreign_sources": {
+                "type": "dict",
+                "default": {},
+                "options": {
+                    "policy": {"type": "str", "choices": list(POLICIES), "default": VENDOR},
+                    "vendor": {"type": "list", "elements": "str", "default": []},
+                },
+            },
             "payload": {"type": "str", "no_log": True},
             "sources_payload": {"type": "str", "no_log": True},
         },
@@ -330,8 +366,9 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
         _lock(module, [])
         return {**read, **left}
     done = _apply(module)
-    for key in ("changed_files", "removed", "notify", *(["diff"] if module._diff else [])):
+    for key in ("changed_files", "removed", "notify", "changes", *(["diff"] if module._diff else [])):
         done[key] = [*read.get(key, []), *done[key]]
+    done["kept"] = {**read.get("kept", {}), **done["kept"]}
     return {**done, "accounts": made, "changed": done["changed"] or read["changed"]}
 
 
@@ -399,10 +436,22 @@ def _sources(module: AnsibleModule) -> dict[str, Any]:
     wanted = unpack(payload)
     if first := _packages(module).before_sources(wanted):
         module.exit_json(changed=False, first=first)
-    read = _written(module, f"{module.params['manifest']}.sources", wanted)
+    read = _source_change(module).apply(wanted, module.params["foreign_sources"])
     for text in read.pop("problems"):
         module.warn(text)
     return read
+
+
+def _source_change(module: AnsibleModule) -> SourceChange:
+    directory, manifest = Path(module.params["state_directory"]), module.params["manifest"]
+    foreign = ForeignSources(directory, module.check_mode)
+    return SourceChange(
+        manifest,
+        directory,
+        foreign,
+        module._diff,
+        lambda wanted, keep: _written(module, f"{manifest}.sources", wanted, keep=keep),
+    )
 
 
 def _apply(module: AnsibleModule) -> dict[str, Any]:
@@ -480,11 +529,12 @@ def _take_away(module: AnsibleModule) -> dict[str, Any]:
         return _joined(module, [{**_nothing(), "changes": [], "actions": [], "notes": notes}], Held([], []))
     units = _units(module, directory, _nothing())
     files = [_written(module, name, []) for name in names]
+    restored = _source_change(module).restore([path for one in files for path in one["removed"]])
     # Holds last: until then the next run finds something on record.
     held = _held(module, _nothing())
     if not module.check_mode:
         settle(directory, manifest, None)
-    return _joined(module, [*files, units], held)
+    return restored.added_to(_joined(module, [*files, units], held))
 
 
 def _files(module: AnsibleModule, keep: Keep | None) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp import neighbours
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.devices import gpu_devices, nvidia_smi
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import apt_sources, yum_sources
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.lldp_discovery import (
     read_discoveries,
@@ -263,6 +264,30 @@ def gpus(text: str) -> None:
         assert not any(value.startswith("[") and value.endswith("]") for value in known.values())
 
 
+def package_sources(text: str) -> None:
+    """Each entry is at lines that exist; with all of them switched off a file has none, and no other line changes."""
+    lines = text.split("\n")
+    for name in ("x.list", "x.sources"):
+        entries = apt_sources.parse(name, text, "amd64")
+        assert all(1 <= one.lines[0] <= one.lines[1] <= len(lines) for one in entries)
+        assert all(one.uri.endswith("/") and one.suite for one in entries)
+        rest = apt_sources.switched_off(name, text, entries)
+        assert apt_sources.parse(name, rest, "amd64") == []
+        _others_stay(lines, rest, [one.lines for one in entries])
+    repositories = yum_sources.parse("x.repo", text)
+    rest = yum_sources.switched_off(text, repositories)
+    assert yum_sources.parse("x.repo", rest) == []
+    _others_stay(lines, rest, [one.lines for one in repositories])
+
+
+def _others_stay(lines: list[str], rest: str, places: list[tuple[int, int]]) -> None:
+    """Fail if a line outside of the entries at `places` changed."""
+    touched = {number for first, last in places for number in range(first, last + 1)}
+    outside = [line for number, line in enumerate(lines, 1) if number not in touched]
+    left = iter(rest.split("\n"))
+    assert all(line in left for line in outside), "a line of another entry is lost"
+
+
 PROPERTIES: dict[str, Callable[[str], None]] = {
     "ibnetdiscover": ibnetdiscover,
     "compared": compared,
@@ -271,4 +296,5 @@ PROPERTIES: dict[str, Callable[[str], None]] = {
     "tables": tables,
     "written": written,
     "gpus": gpus,
+    "package_sources": package_sources,
 }

@@ -53,6 +53,41 @@ _GPUS = (
     'Field "fabric.state" is not a valid field to query.\n\nfabric.status : not a valid field to query.\n',
     "Unable to determine the device handle for GPU0000:5D:00.0: Unknown Error\n",
 )
+_SOURCES = (
+    """\
+# deb http://m.example.org/d trixie main
+deb [ arch=amd64 signed-by=/k.gpg ] http://m.example.org/d trixie main # a comment
+deb-src "http://m.example.org/a%20b" ./
+""",
+    """\
+# A comment.
+Types: deb deb-src
+URIs: http://m.example.org/d http://m.example.org/e/
+Suites: trixie trixie-updates
+Enabled: yes
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ mDME
+ -----END PGP PUBLIC KEY BLOCK-----
+
+Types: deb
+URIs: file:/srv/m
+Suites: /
+""",
+    """\
+[main]
+gpgcheck=1
+[cuda-rhel9-x86_64]
+name=cuda
+baseurl=https://m.example.org/rhel9/$basearch/
+  https://n.example.org/rhel9
+enabled=1
+; off
+[off]
+enabled = 0
+""",
+)
 
 
 def seeds() -> list[tuple[str, str]]:
@@ -68,6 +103,7 @@ def seeds() -> list[tuple[str, str]]:
     found.append(("partitions", _PARTITIONS.format(",\n  ".join(members))))
     found += [("neighbours", json.dumps(_answers(listed), indent=1)) for listed in (False, True)]
     found += [("gpus", text) for text in _GPUS]
+    found += [("package_sources", text) for text in _SOURCES]
     found += [("written", "gpu1\ngpu2"), ("written", "o'brien #2\n" + "g" * 58)]
     return found
 

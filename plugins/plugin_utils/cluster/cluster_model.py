@@ -116,6 +116,8 @@ class GpuStack:
     # Of repositories: name and address, name and path of the armored public key.
     urls: tuple[tuple[str, str], ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
+    # Sources of others on a node that are in the way: vendor, refuse or take_over.
+    foreign_sources: str = "vendor"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,7 @@ def with_stack(
         mirror=mirror,
         urls=tuple((merged["urls"] or {}).items()),
         keys=tuple(keys.items()),
+        foreign_sources=merged["foreign_sources"] or "vendor",
     )
     full = replace(profile, gpu_stack=wanted)
     _check(full, wanted, mine if own is not None else ("gpu_stack",), mistakes)

@@ -114,6 +114,7 @@ class StackOrigin:
     `url`, `suites` have {system} for how it calls a system, {arch} for an architecture as packages have it; `urls` has those of
     architectures that are elsewhere. `least` is the lowest driver branch and CUDA major by architecture and system, where it has fewer
     than for others. `origin` is what its Release calls it. `unsigned_rpms`: of its rpms only the list is signed, which has their digests.
+    `own_files`: names of the files in which its owner's package or installation guide names the repository, as patterns of a shell.
     """
 
     name: str
@@ -128,6 +129,7 @@ class StackOrigin:
     keyring: str = ""
     origin: str
     unsigned_rpms: bool = False
+    own_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ KEYS = frozenset(
         "state",
         "repositories",
         "sources",
+        "foreign_sources",
         "packages",
         "hold",
         "accounts",

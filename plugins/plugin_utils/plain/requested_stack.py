@@ -78,4 +78,5 @@ def _section(stack: GpuStack | None) -> dict[str, Any] | None:
         "mirror": mirror,
         "urls": dict(stack.urls),
         "keys": dict(stack.keys),
+        "foreign_sources": stack.foreign_sources,
     }

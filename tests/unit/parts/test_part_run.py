@@ -117,7 +117,14 @@ def test_a_tag_deploys_its_phase_and_an_undivided_part_whole(
     monkeypatch: pytest.MonkeyPatch, role: str, name: str, only: list[str] | None
 ) -> None:
     values = {
-        "cuda": {"manager": "apt", "packages": [], "follow": [], "hold": [], "first_toolkit": []},
+        "cuda": {
+            "manager": "apt",
+            "foreign_sources": {},
+            "packages": [],
+            "follow": [],
+            "hold": [],
+            "first_toolkit": [],
+        },
         "pyxis": {"plugin": "/usr/lib/spank_pyxis.so", "slurmd": [], "touched": []},
     }[name]
     lists = ("apt_repositories", "apt_pins", "rpm_keys", "yum_repositories", "versionlocks")

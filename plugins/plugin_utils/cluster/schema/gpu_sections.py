@@ -131,6 +131,12 @@ GPU_STACK = {
         keys=Field("a repository", **WORD),
         item=Field("an address", **_URL),
     ),
+    "foreign_sources": Field(
+        "What a run does with package sources on a node that name a repository of this section in another way, so that apt refuses both: "
+        "`vendor` sets aside the files that NVIDIA's own packages install and refuses others, `take_over` sets all aside, `refuse` none.",
+        default="vendor",
+        choices=("vendor", "refuse", "take_over"),
+    ),
     "keys": Field(
         f"The keys of repositories that are not the distribution's own, by name: nvidia, container-toolkit. Each is an {_KEY}.",
         "map",
@@ -140,4 +146,4 @@ GPU_STACK = {
 }  # fmt: skip
 
 # What a profile says replaces what the cluster says, key by key.
-PROFILE_GPU_STACK = {name: replace(field, required=False) for name, field in GPU_STACK.items()}
+PROFILE_GPU_STACK = {name: replace(field, required=False, default=None) for name, field in GPU_STACK.items()}

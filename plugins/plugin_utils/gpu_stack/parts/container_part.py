@@ -65,6 +65,7 @@ def _with_toolkit(wanted: GpuSoftware, choices: Mapping[str, Any], archives: Arc
     parts["container_runtime"] = {
         **wanted.sources(PART),
         "manager": found["manager"],
+        "foreign_sources": found["foreign_sources"],
         "packages": [*found["packages"], *_packages(rows, choices)],
         "hold": found["hold"],
     }

@@ -70,7 +70,12 @@ def decide(
 
 def _prepare(wanted: GpuSoftware) -> dict[str, Any]:
     sources = {**package_sources.none(), **wanted.origins(PART), **wanted.kernels()}
-    return {"manager": wanted.manager, "packages": _build(wanted), **sources}
+    return {
+        "manager": wanted.manager,
+        "foreign_sources": wanted.foreign_sources,
+        "packages": _build(wanted),
+        **sources,
+    }
 
 
 def _packages(wanted: GpuSoftware) -> dict[str, Any]:

@@ -46,6 +46,12 @@ class GpuSoftware:
         )
 
     @property
+    def foreign_sources(self) -> dict[str, Any]:
+        """Return what becomes of sources of others that are in the way, as bedplate.cluster.deploy takes it."""
+        rows = repositories.of_stack(self.stack, self.file.os, self.file.source)
+        return {"policy": self.file.foreign_sources, "vendor": [name for row in rows for name in row.own_files]}
+
+    @property
     def manager(self) -> str:
         """The package manager of these nodes, as bedplate.cluster.deploy names it."""
         return _MANAGERS[self.stack.family]
@@ -135,7 +141,7 @@ def software_of(cluster: Cluster, host: str) -> GpuSoftware | None:
 
 
 def packages(wanted: GpuSoftware, part: str) -> dict[str, Any]:
-    """Return the values of a part that are about packages: manager, packages, follow, hold."""
+    """Return the values of a part that are about packages: manager, foreign_sources, packages, follow, hold."""
     packages = wanted.packages(part)
     named = {one.name for one in packages}
     # A node has the kernels that its distribution gave it; only that one's headers are of the set.
@@ -144,6 +150,7 @@ def packages(wanted: GpuSoftware, part: str) -> dict[str, Any]:
     }
     return {
         "manager": wanted.manager,
+        "foreign_sources": wanted.foreign_sources,
         "packages": [f"{one.name}={one.version}" for one in packages],
         "follow": [*(f"{name}={version}" for name, version in rest.items()), *wanted.components(part)],
         # dnf's locks are among the sources.

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the sources of a part as one change: sources of others that are in the way, ours, and apt's word on them.
+
+If apt refuses the new sources, the old state is restored: the next command of anybody would fail otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .files import manifest as node_manifest
+from .files.file_plan import DesiredFile
+from .files.file_writer import Keep
+from .files.manifest import NodeFilesError
+from .journal import Journal, kept_of
+from .packages.foreign_sources import VENDOR, ForeignSources, SourceChanges
+
+
+@dataclass(frozen=True)
+class SourceChange:
+    """Change of the sources of one manifest. `write` writes files and returns the result of a module, as `file_writer.apply`."""
+
+    manifest: str
+    directory: Path
+    foreign: ForeignSources
+    diff: bool
+    write: Callable[[list[DesiredFile], Keep], dict[str, Any]]
+
+    def apply(self, wanted: list[DesiredFile], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the result. `options`: `policy` and `vendor`, as bedplate.cluster.deploy documents `foreign_sources`.
+
+        Raises NodeFilesError: then the sources are as before.
+        """
+        found = self.foreign.found(wanted, set(node_manifest.load(self.directory)))
+        aside = self.foreign.taken_over(found, options.get("policy") or VENDOR, options.get("vendor") or (), self.diff)
+        journal = Journal(self.directory, f"{self.manifest}.sources")
+        try:
+            result = self.write(wanted, lambda plan: journal.keep(kept_of(plan), {}))
+            self._judge(wanted, [*result["changed_files"], *result["removed"]])
+        except NodeFilesError as error:
+            raise NodeFilesError(self._restored(journal, error.problems, wanted)) from error
+        if not self.foreign.check:
+            journal.clear()
+        return self.restore(result["removed"]).added_to(aside.added_to(result))
+
+    def restore(self, removed: Sequence[str] = ()) -> SourceChanges:
+        """Restore the sources that were set aside for removed files of ours; `removed`: files that check mode would remove."""
+        return self.foreign.put_back(set(node_manifest.load(self.directory)) - set(removed), self.diff)
+
+    def _judge(self, wanted: Sequence[DesiredFile], changed: Sequence[str]) -> None:
+        if self.foreign.check or not self.foreign.has_apt_sources(changed):
+            return
+        if why := self.foreign.refused(wanted):
+            raise NodeFilesError([f"apt refuses these sources: {why}"])
+
+    def _restored(self, journal: Journal, problems: Sequence[str], wanted: Sequence[DesiredFile]) -> list[str]:
+        """Restore the sources from before; return the problems, and the outcome."""
+        if self.foreign.check:
+            return list(problems)
+        failures: list[str] = []
+        changed = list(journal.paths)
+        if not journal.is_empty:
+            failures = journal.restore()
+            if not failures:
+                journal.clear()
+        try:
+            self.restore()
+        except NodeFilesError as error:
+            failures += error.problems
+        if failures:
+            return [*problems, "The sources from before could NOT be restored:", *failures]
+        if not changed:
+            return list(problems)
+        if self.foreign.has_apt_sources(changed):
+            self.foreign.refused(wanted)  # reads the lists of the restored sources
+        return [*problems, f"Restored: {', '.join(sorted(changed))} as before, so apt reads its sources."]
