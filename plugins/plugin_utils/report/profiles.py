@@ -37,7 +37,7 @@ def recorded(reports: Mapping[str, Hardware]) -> list[Recorded]:
     """
     groups: dict[str, list[str]] = {}
     for host, hardware in reports.items():
-        groups.setdefault(json.dumps(_compared(hardware), sort_keys=True), []).append(host)
+        groups.setdefault(json.dumps(comparable(hardware), sort_keys=True), []).append(host)
     alike = [part for hosts in groups.values() for part in _by_memory(hosts, reports)]
     alike.sort(key=len, reverse=True)
     used: Counter[str] = Counter()
@@ -51,7 +51,7 @@ def recorded(reports: Mapping[str, Hardware]) -> list[Recorded]:
     return found
 
 
-def _compared(hardware: Hardware) -> dict[str, Any]:
+def comparable(hardware: Hardware) -> dict[str, Any]:
     """Return what makes hardware distinct: a GPU's minor is the driver's choice at each boot, a rate that of a cable."""
     gpus = [{key: one[key] for key in one if key != "minor"} for one in hardware["gpus"]]
     nics = [{key: one[key] for key in one if key != "rate"} for one in hardware["nics"]]

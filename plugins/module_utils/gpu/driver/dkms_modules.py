@@ -13,6 +13,8 @@ _SETTING = re.compile(
 )
 # `nvidia/580.126.09, 6.8.0-90-generic, x86_64: installed`; dkms 2 of Ubuntu 22.04 writes a comma instead of the slash.
 _STATUS = re.compile(r"(?P<name>[^/,\s]+)(?:/|, )(?P<version>[^,\s]+), (?P<kernel>[^,\s]+), \S+: (?P<state>\w+)")
+# A module that is in DKMS' tree and built for no kernel.
+_ADDED = re.compile(r"[^/,\s]+(?:/|, )[^,\s]+: added\b")
 # The kernel module that every NVIDIA driver builds, whatever the distribution calls the package and the file.
 _DRIVER = "nvidia"
 
@@ -65,3 +67,12 @@ def installed_for(status: str) -> dict[str, set[tuple[str, str]]]:
         if row and row["state"] == "installed":
             found.setdefault(row["kernel"], set()).add((row["name"], row["version"]))
     return found
+
+
+def unread_lines(status: str) -> list[str]:
+    """Return the lines of `dkms status` that have another form; a module that is only added has no kernel."""
+    return [
+        line.strip()
+        for line in status.splitlines()
+        if line.strip() and not _STATUS.match(line.strip()) and not _ADDED.match(line.strip())
+    ]
