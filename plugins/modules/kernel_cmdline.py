@@ -26,6 +26,17 @@ options:
     type: list
     elements: str
     required: true
+  boot:
+    description:
+      - C(loader) changes the files of this machine's boot loader. C(network) changes no file, for a machine that gets its command line
+        from a boot server; it only compares with the running kernel.
+    type: str
+    choices: [loader, network]
+    default: loader
+  probe:
+    description: Change nothing. Fail where the tokens could not be set, such as without a boot loader. C(hugepages=) is not checked.
+    type: bool
+    default: false
   note:
     description:
       - The name of the note in C(/run/bedplate/reboot-wanted) with the reason of a reboot, as long as one is needed. Without a name
@@ -49,6 +60,11 @@ EXAMPLES = r"""
 # => changed: true, reboot_wanted: true
 # => reason: the running kernel lacks iommu=pt hugepagesz=2M hugepages=0:16,1:8, and has transparent_hugepage=always in place of ...
 
+- name: Compare the command line of a machine that boots from the network
+  bedplate.cluster.kernel_cmdline:
+    tokens: [iommu=pt]
+    boot: network
+
 - name: Give the command line back
   bedplate.cluster.kernel_cmdline:
     tokens: []
@@ -63,7 +79,7 @@ reason:
   type: str
   returned: success
   sample: the running kernel lacks iommu=pt
-loader: {description: 'V(grub), V(entries), or empty without a boot loader.', type: str, returned: success, sample: grub}
+loader: {description: 'V(grub), V(entries), V(network), or empty without a boot loader.', type: str, returned: success, sample: grub}
 gave_way:
   description: Tokens of others that this call took off the command line, since bedplate has their keys now.
   type: list
@@ -81,7 +97,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.
     NodeFilesError,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import NOTES, note
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_change import apply_tokens
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_change import (
+    apply_tokens,
+    compare_tokens,
+    refuse,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import CmdlineError
 
 
@@ -90,18 +110,27 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "tokens": {"type": "list", "elements": "str", "required": True, "no_log": False},
+            "boot": {"type": "str", "choices": ["loader", "network"], "default": "loader"},
+            "probe": {"type": "bool", "default": False},
             "note": {"type": "str"},
             "sysroot": {"type": "path", "default": "/"},
         },
         supports_check_mode=True,
     )
-    sysroot = Path(module.params["sysroot"])
+    sysroot, tokens = Path(module.params["sysroot"]), module.params["tokens"]
+    state, is_network = sysroot / STATE_DIRECTORY.lstrip("/"), module.params["boot"] == "network"
     try:
-        result = apply_tokens(
-            sysroot, module.params["tokens"], sysroot / STATE_DIRECTORY.lstrip("/"), module.check_mode
+        if module.params["probe"]:
+            if not is_network:
+                refuse(sysroot, tokens, state)
+            module.exit_json(changed=False)
+        result = (
+            compare_tokens(sysroot, tokens) if is_network else apply_tokens(sysroot, tokens, state, module.check_mode)
         )
     except (CmdlineError, NodeFilesError) as error:
         module.fail_json(msg="\n".join(error.problems))
+    if is_network and result["reboot_wanted"]:
+        module.warn(f"{result['reason']}: its boot server must pass {' '.join(result['tokens'])}; then reboot")
     if name := module.params["note"]:
         noted = note(sysroot / NOTES / name, result["reason"], module.check_mode)
         result["changed"] = result["changed"] or noted

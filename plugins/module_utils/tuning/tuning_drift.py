@@ -26,7 +26,8 @@ from .pci.machine_topology import read_machine
 def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
     """Yield every difference. `expected` is that of the filter node_tuning: first the state in effect, then that of the next boot."""
     settings = expected["settings"]
-    yield from _tokens(root, expected["tokens"])
+    boot = expected["boot"]
+    yield from _tokens(root, expected["tokens"], boot)
     yield from huge_page_pool.drift(root, pages_from(settings["pages"]), lambda: jobs(root.find("proc")))
     yield from isolated_cpus.drift_of_cpus(root, expected["isolated"])
     if expected["passthrough"]:
@@ -46,11 +47,12 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> I
     if expected["numa"]["numa"]:
         yield from numa_map.compare(numa_map.plan_from(expected["numa"]), read_machine(str(root.top)))
     yield from interrupt_placement.drift(root, settings)
-    yield from next_cmdline.drift_of_loader(root, expected["tokens"])
-    yield from next_cmdline.findings(root, expected["tokens"])
+    if boot == "loader":
+        yield from next_cmdline.drift_of_loader(root, expected["tokens"])
+        yield from next_cmdline.findings(root, expected["tokens"])
 
 
-def _tokens(root: Root, wanted: list[str]) -> Iterator[Finding]:
+def _tokens(root: Root, wanted: list[str], boot: str) -> Iterator[Finding]:
     """Compare the running kernel's command line, one finding per key."""
     running, own = tokens(root.text("proc/cmdline") or ""), known(wanted)
     for family in dict.fromkeys(token.family for token in own):
@@ -58,6 +60,8 @@ def _tokens(root: Root, wanted: list[str]) -> Iterator[Finding]:
         if [token.same for token in want] != [token.same for token in there]:
             words = [" ".join(map(str, one)) for one in (want, there)]
             fix = f"reboot; if that does not help, {run_role_again('node_tuning')} and check the boot loader's files"
+            if boot == "network":
+                fix = "set it at the boot server (playbooks/boot_tokens.yml prints all tokens), then reboot"
             yield Finding(
                 "kernel-cmdline", f"kernel command line, {family}", words[0], words[1] or "nothing", fix, reboot=True
             )

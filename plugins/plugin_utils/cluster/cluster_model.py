@@ -141,6 +141,8 @@ class Profile:
     nvlink_domain: int | None = None
     # What its nodes get of GPU software: the cluster's, with what the profile says instead.
     gpu_stack: GpuStack | None = None
+    # Where the kernel command line comes from: loader, network or none.
+    boot: str = "loader"
 
     @property
     def cpus(self) -> int:

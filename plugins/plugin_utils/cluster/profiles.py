@@ -63,6 +63,7 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
         features=tuple(feature for feature in data["features"] if feature),
         nvlink_domain=data["nvlink_domain"],
         system_cores=data["system_cores"] or 0,
+        boot=data["boot"] or "loader",
     )
     _check_processors(profile, path, mistakes)
     _check_pages(profile, path, mistakes)

@@ -41,7 +41,10 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     if not isinstance(machine, Node) or not choices["manage"]:
         return None
     profile = machine.profile
-    tokens = kernel_settings.tokens(profile, choices)
+    if problems := list(_unbootable(profile, choices)):
+        raise TuningError("\n".join(problems))
+    has_tokens = profile.boot != "none"
+    tokens = kernel_settings.tokens(profile, choices) if has_tokens else []
     settings = _settings(cluster, profile, choices)
     values = {
         "settings": settings,
@@ -54,20 +57,46 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     expected = {
         "settings": settings,
         "tokens": tokens,
+        "boot": profile.boot,
         "isolated": choices["isolated_cpus"],
-        "passthrough": choices["iommu"] == "passthrough",
+        "passthrough": has_tokens and choices["iommu"] == "passthrough",
         "limits": {name: str(value) for name, value in choices["limits"].items()},
         "modules": list(choices["modules"]),
         "numa": plan_of(profile),
     }
     pages = {"machine": host, **{key: settings[key] for key in ("pages", "pending", "reserve_mib", "pages_at")}}
-    steps = {
-        **({"huge_pages": [Step("bedplate.cluster.huge_pages", pages)]} if settings["pages"] else {}),
-        "kernel_cmdline": [
-            Step("bedplate.cluster.kernel_cmdline", {"tokens": tokens, "note": "node_tuning"}, phases=["files"])
-        ],
-    }
+    steps = {"huge_pages": [Step("bedplate.cluster.huge_pages", pages)]} if settings["pages"] else {}
+    steps |= _boot_steps(profile.boot, tokens)
     return Decision({"node_tuning": values}, {"node_tuning": expected}, steps)
+
+
+def _boot_steps(boot: str, tokens: list[str]) -> dict[str, list[Step]]:
+    """Return the steps for the kernel command line: a check before any file is written, and the change."""
+    if boot == "none":
+        return {}
+    own: dict[str, Any] = {"tokens": tokens, "boot": boot}
+    steps: dict[str, dict[str, Any]] = {
+        "kernel_cmdline_check": {**own, "probe": True},
+        "kernel_cmdline": {**own, "note": "node_tuning"},
+    }
+    return {
+        name: [Step("bedplate.cluster.kernel_cmdline", arguments, phases=["files"])]
+        for name, arguments in steps.items()
+    }
+
+
+def _unbootable(profile: Profile, choices: Mapping[str, Any]) -> Iterator[str]:
+    """Yield variables that need tokens, for a profile whose nodes get none."""
+    needs = {
+        "isolated_cpus": bool(choices["isolated_cpus"]),
+        "init_on_alloc": not choices["init_on_alloc"],
+        "cmdline": bool(choices["cmdline"]),
+    }
+    for name in (name for name, is_set in needs.items() if profile.boot == "none" and is_set):
+        yield (
+            f"node_tuning_{name}: {choices[name]!r} needs the kernel command line, and profiles.{profile.name}.boot says `none`; allowed: "
+            "boot: loader, boot: network, or the variable's default"
+        )
 
 
 def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:

@@ -30,7 +30,9 @@ def called(site: StandIns, *arguments: str) -> list[str]:
 
 
 def test_pages_are_taken_or_refused_before_files_and_the_boot_loader_comes_last(site: StandIns) -> None:
-    assert called(site) == [*MODULES]
+    assert called(site) == ["kernel_cmdline", *MODULES]
+    probe = site.calls()[0][2]
+    assert probe["probe"]
     given = {name: arguments for _host, name, arguments in site.calls()}
     assert given["huge_pages"]["machine"] == "gpu1"
     assert [(one["node"], one["size"], one["count"]) for one in given["huge_pages"]["pages"]] == [
@@ -40,16 +42,33 @@ def test_pages_are_taken_or_refused_before_files_and_the_boot_loader_comes_last(
     assert given["huge_pages"]["pages_at"] == "now"
     assert set(given["huge_pages"]["pending"]) <= set(given["kernel_cmdline"]["tokens"])
     assert given["kernel_cmdline"]["note"] == "node_tuning"
-    assert called(site, "--check") == [*MODULES]
+    assert probe["tokens"] == given["kernel_cmdline"]["tokens"]
+    assert called(site, "--check") == ["kernel_cmdline", *MODULES]
 
 
 @pytest.mark.parametrize(("refusing", "before"), [("huge_pages", MODULES[:1]), ("deploy", MODULES[:2])])
 def test_what_is_refused_reaches_no_boot_loader(site: StandIns, refusing: str, before: tuple[str, ...]) -> None:
     site.answers = {"gpu1": {refusing: FAILED}}
-    assert called(site) == [*before]
+    assert called(site) == ["kernel_cmdline", *before]
+
+
+def test_a_node_without_a_boot_loader_is_refused_before_anything_is_changed(site: StandIns) -> None:
+    site.answers = {"gpu1": {"kernel_cmdline": FAILED}}
+    assert called(site) == ["kernel_cmdline"]
+
+
+@pytest.mark.parametrize(("boot", "calls"), [("network", ["kernel_cmdline", *MODULES]), ("none", [*MODULES[:2]])])
+def test_a_node_without_an_own_boot_loader_is_compared_or_left_alone(
+    site: StandIns, boot: str, calls: list[str]
+) -> None:
+    text = FILE.replace("    memory_mib:", f"    boot: {boot}\n    memory_mib:")
+    (site.base / "c.bedplate.yml").write_text(text)
+    assert called(site) == calls
+    own = [arguments for _host, name, arguments in site.calls() if name == "kernel_cmdline"]
+    assert [one["boot"] for one in own] == [boot] * len(own)
 
 
 def test_a_node_without_pages_is_not_asked_for_them(site: StandIns) -> None:
     text = FILE.replace(", hugepages: {2M: 16}", "").replace(", hugepages: {2M: 8, 1G: 1}", "")
     (site.base / "c.bedplate.yml").write_text(text)
-    assert called(site) == ["deploy", "kernel_cmdline"]
+    assert called(site) == ["kernel_cmdline", "deploy", "kernel_cmdline"]

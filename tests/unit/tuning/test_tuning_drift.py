@@ -293,6 +293,17 @@ def test_in_a_virtual_machine_pci_is_left_alone(node: Node, told: dict[str, Any]
     assert rows(node, told) == []
 
 
+def test_a_node_that_boots_from_the_network_is_compared_with_what_runs_alone(tmp_path: Path) -> None:
+    told = deployed(tmp_path, FILE.replace("    memory_mib:", "    boot: network\n    memory_mib:"))
+    node = as_wanted(tmp_path / "node", told)
+    node.put(ENTRY, "title another\nlinux /vmlinuz\noptions root=/dev/vda1\n")
+    assert rows(node, told) == []
+    without(node, "iommu=pt")
+    (found,) = tuning_drift.drift(Root(str(node.top)), told["expected"], node.run)
+    assert (found.kind, found.expected, found.reboot) == ("kernel-cmdline", "iommu=pt", True)
+    assert "boot_tokens.yml" in found.remedy
+
+
 @pytest.mark.parametrize(
     ("lockdown", "mode"),
     [("none [integrity] confidentiality", "integrity"), ("none integrity [confidentiality]", "confidentiality")],

@@ -20,6 +20,29 @@ from .node import FILE, deployed
 SENTENCES = Path(__file__).parent / "sentences.txt"
 
 
+def test_a_node_that_boots_from_the_network_has_its_tokens_compared_alone(tmp_path: Path) -> None:
+    text = FILE.replace("    memory_mib:", "    boot: network\n    memory_mib:")
+    told, own = deployed(tmp_path, text), deployed(tmp_path)
+    assert told["expected"]["boot"] == "network"
+    assert told["expected"]["tokens"] == told["steps"]["kernel_cmdline"]["tokens"] == own["expected"]["tokens"]
+    assert told["steps"]["kernel_cmdline"]["boot"] == "network"
+
+
+def test_a_node_without_tokens_is_told_none_and_refuses_what_needs_some(tmp_path: Path) -> None:
+    text = FILE.replace("    memory_mib:", "    boot: none\n    memory_mib:")
+    told = deployed(tmp_path, text, init_on_alloc=True, isolated_cpus="", cmdline=[])
+    assert (told["expected"]["tokens"], told["expected"]["passthrough"]) == ([], False)
+    assert set(told["steps"]) == {"huge_pages"}
+    with pytest.raises(TuningError) as caught:
+        deployed(tmp_path, text)
+    lines = str(caught.value).splitlines()
+    assert {line.partition(":")[0] for line in lines} == {
+        "node_tuning_isolated_cpus", "node_tuning_init_on_alloc", "node_tuning_cmdline",
+    }  # fmt: skip
+    assert all("profiles.gpu.boot" in line for line in lines)
+    sentences.check(SENTENCES, "variables that need tokens, for a profile without", lines)
+
+
 _MASKED = {"masked": True, "state": "stopped"}
 
 

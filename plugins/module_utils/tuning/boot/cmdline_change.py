@@ -32,19 +32,9 @@ def apply_tokens(
 
     `state` is the directory of bedplate's records. Raises CmdlineError after restoring every change.
     """
-    wanted = cmdline_tokens.parse(texts)
-    if refused := cmdline_pages.refusals(Root(str(sysroot)), wanted):
-        raise CmdlineError([str(one) for one in refused])
+    wanted = _wanted(sysroot, texts)
     running = running_tokens(sysroot)
-    loader = bootloader.find(sysroot)
-    if not loader and wanted:
-        raise CmdlineError(
-            [
-                f"no boot loader found below {sysroot}, so the kernel command line cannot be changed: {bootloader.SUPPORTED}. "
-                "A container has its host's kernel, and a machine that boots from the network gets its command line from its boot server"
-                + ("" if os.geteuid() == 0 else ". This was not run as root, and only root can look into /boot/loader")
-            ]
-        )
+    loader = _loader(sysroot, wanted)
     with manifest.locked(state, create=bool(wanted) and not check):
         path = state / boot_files.FILE_NAME
         record = boot_files.load(path)
@@ -70,6 +60,53 @@ def apply_tokens(
         "gave_way": list(decided.gave_way),
         "diff": _diff(decided, was),
     }
+
+
+def compare_tokens(sysroot: Path, texts: Iterable[str]) -> dict[str, Any]:
+    """Compare the running kernel with the tokens of a machine that boots from the network; return the result of the module."""
+    wanted, running = _wanted(sysroot, texts), running_tokens(sysroot)
+    reason = reboot_reason(running, wanted, [])
+    return {
+        "changed": False,
+        "tokens": [str(token) for token in wanted],
+        "running": [str(token) for token in running],
+        "reboot_wanted": bool(reason),
+        "reason": reason,
+        "loader": "network",
+        "gave_way": [],
+        "diff": [],
+    }
+
+
+def refuse(sysroot: Path, texts: Iterable[str], state: Path) -> None:
+    """Raise CmdlineError if these tokens could not be set here; huge pages are not compared with the memory. Change nothing."""
+    wanted = cmdline_tokens.parse(texts)
+    loader = _loader(sysroot, wanted)
+    if loader:
+        bootloader.plan(sysroot, loader, wanted, boot_files.load(state / boot_files.FILE_NAME))
+
+
+def _wanted(sysroot: Path, texts: Iterable[str]) -> list[Token]:
+    wanted = cmdline_tokens.parse(texts)
+    if refused := cmdline_pages.refusals(Root(str(sysroot)), wanted):
+        raise CmdlineError([str(one) for one in refused])
+    return wanted
+
+
+def _loader(sysroot: Path, wanted: Sequence[Token]) -> str:
+    """Return the boot loader of a machine; "" if no tokens need one. CmdlineError: not found, for tokens that need one."""
+    loader = bootloader.find(sysroot)
+    if not loader and wanted:
+        raise CmdlineError(
+            [
+                f"no boot loader found below {sysroot}, so the kernel command line cannot be changed: {bootloader.SUPPORTED}. "
+                "For a machine that boots from the network, set `boot: network` in its profile of the cluster file: its boot server sets "
+                "the tokens. With `boot: none`, bedplate sets and compares no token. A container has its host's kernel: set "
+                "node_tuning_manage: false"
+                + ("" if os.geteuid() == 0 else ". This was not run as root, and only root can look into /boot/loader")
+            ]
+        )
+    return loader
 
 
 def running_tokens(sysroot: Path) -> list[Token]:

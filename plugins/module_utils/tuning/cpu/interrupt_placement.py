@@ -93,9 +93,7 @@ def compare(root: Root, made: IrqPlan, managed: Collection[int] = ()) -> Iterato
     Never compare with one exact CPU: drivers move interrupts too. A NIC without a plan is a notice.
     """
     for nic in made.nics:
-        found = {
-            irq: cpus for irq in vectors(root, nic.address) if irq not in managed and (cpus := _effective(root, irq))
-        }
+        found = {irq: cpus for irq in vectors(root, nic.address) if irq not in managed and (cpus := _cpus(root, irq))}
         where = f"interrupts of {nic.name}"
         if outside := {irq: cpus for irq, cpus in found.items() if not cpus <= nic.near}:
             fix = "systemctl start bedplate-irqs; does irqbalance run, or did someone move them?"
@@ -114,16 +112,23 @@ def _places(found: Mapping[int, set[int]], count: int) -> str:
     return f"{len(found)} of {count} elsewhere, such as interrupt {irq} on CPU {fold(cpus)}"
 
 
-def _effective(root: Root, irq: int) -> set[int]:
-    """Return the CPUs that an interrupt goes to; empty if it goes to none yet, or was released in the meantime."""
-    for name in ("effective_affinity_list", "smp_affinity_list"):
-        text = root.text(f"proc/irq/{irq}/{name}", needed=False)
-        if text is not None:
-            break
+def _cpus(root: Root, irq: int) -> set[int]:
+    """Return the CPUs that the next interrupt goes to; empty if it goes to none yet, or was released in the meantime.
+
+    Without interrupt remapping the kernel moves an interrupt when it next occurs: until then the effective CPU is not an allowed one.
+    """
     try:
-        return set(parse(text or ""))
+        allowed, effective = (
+            None if text is None else set(parse(text))
+            for text in (
+                root.text(f"proc/irq/{irq}/{name}_affinity_list", needed=False) for name in ("smp", "effective")
+            )
+        )
     except CpulistError:
         return set()
+    if effective is None:
+        return allowed or set()
+    return effective if allowed is None or effective <= allowed else allowed
 
 
 def managed_interrupts(root: Root) -> frozenset[int]:

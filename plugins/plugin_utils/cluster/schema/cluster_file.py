@@ -97,6 +97,12 @@ _PROFILE = {
         maximum=_PEBIBYTE_MIB,
         allowed="It is in MiB.",
     ),
+    "boot": Field(
+        "Where its nodes get the kernel command line from: `loader`, their own boot loader; `network`, a boot server, to which "
+        "playbooks/boot_tokens.yml prints the tokens; `none`, bedplate sets and compares no token.",
+        default="loader",
+        choices=("loader", "network", "none"),
+    ),
     "system_cores": Field(
         "Cores of each NUMA node, or of each socket without `numa`, that jobs do not get: daemons and the fabric's interrupts have them.",
         "int",

@@ -68,3 +68,34 @@ def test_a_note_says_why_a_reboot_is_wanted_and_goes_when_none_is(
     assert call(capsys, **wanted)["changed"]
     assert not note.exists()
     assert not call(capsys, **wanted)["changed"]
+
+
+def test_a_machine_that_boots_from_the_network_gets_a_note_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = el9(tmp_path, ROOT)
+    before = machine.tree()
+    wanted = {"tokens": ["iommu=pt"], "sysroot": str(tmp_path), "note": "node_tuning", "boot": "network"}
+    done = call(capsys, **wanted)
+    assert (done["changed"], done["loader"], done["reboot_wanted"]) == (True, "network", True)
+    assert "iommu=pt" in done["reason"]
+    assert set(machine.tree()) - set(before) == {"run/bedplate/reboot-wanted/node_tuning"}
+    again = call(capsys, **wanted)
+    assert not again["changed"]
+    machine.put("proc/cmdline", f"{ROOT} iommu=pt\n")
+    assert call(capsys, **wanted)["changed"]
+    assert machine.tree() == before
+
+
+@pytest.mark.parametrize("boot", ["loader", "network"])
+def test_a_probe_changes_nothing_and_fails_without_a_boot_loader(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], boot: str
+) -> None:
+    wanted = {"tokens": ["iommu=pt"], "sysroot": str(tmp_path), "probe": True, "boot": boot}
+    found = call(capsys, **wanted)
+    assert found.get("failed", False) == (boot == "loader")
+    assert list(tmp_path.iterdir()) == []
+    machine = el9(tmp_path, ROOT)
+    before = machine.tree()
+    assert call(capsys, **wanted)["changed"] is False
+    assert machine.tree() == before

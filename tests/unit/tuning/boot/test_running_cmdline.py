@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_change import compare_tokens, refuse
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import CmdlineError
 from tests.kit import sentences
 from tests.unit.tuning.machines import ROOT, SETTINGS, Machine, debian, el9
@@ -80,6 +81,38 @@ def test_a_machine_without_a_boot_loader_is_told_unless_nothing_is_wanted(tmp_pa
         machine.apply("iommu=pt")
     said = str(caught.value).replace(str(tmp_path), "/ROOT").partition(". This was not run")[0]
     sentences.check(SENTENCES, "no boot loader", [said])
+    assert [word for word in ("boot: network", "boot: none", "node_tuning_manage: false") if word not in said] == []
+    with pytest.raises(CmdlineError) as again:
+        refuse(tmp_path, ["iommu=pt"], tmp_path / "var/lib/bedplate")
+    assert again.value.problems == caught.value.problems
+    refuse(tmp_path, [], tmp_path / "var/lib/bedplate")
+    assert [path.name for path in tmp_path.iterdir()] == ["proc"]
+
+
+@pytest.mark.parametrize("make", [debian, el9])
+def test_a_probe_of_a_machine_that_can_be_changed_changes_nothing(tmp_path: Path, make) -> None:
+    machine = make(tmp_path)
+    before = machine.tree()
+    refuse(tmp_path, ["iommu=pt"], tmp_path / "var/lib/bedplate")
+    assert (machine.tree(), machine.calls) == (before, [])
+
+
+def test_what_the_change_would_refuse_is_refused_by_the_probe(tmp_path: Path) -> None:
+    machine = debian(tmp_path)
+    machine.put("etc/default/grub.d/90-site.cfg", 'GRUB_CMDLINE_LINUX="iommu=off"\n')
+    with pytest.raises(CmdlineError) as caught:
+        refuse(tmp_path, ["iommu=pt"], tmp_path / "var/lib/bedplate")
+    assert "90-site.cfg:1" in str(caught.value)
+
+
+def test_a_machine_that_boots_from_the_network_is_only_compared(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {"proc/cmdline": "initrd=x iommu=soft\n"})
+    result = compare_tokens(tmp_path, ["iommu=pt", "audit=0"])
+    assert (result["changed"], result["loader"], result["reboot_wanted"]) == (False, "network", True)
+    assert [word for word in ("iommu=soft", "iommu=pt", "audit=0") if word not in result["reason"]] == []
+    machine.put("proc/cmdline", "initrd=x audit=0 iommu=pt\n")
+    result = compare_tokens(tmp_path, ["iommu=pt", "audit=0"])
+    assert (result["reboot_wanted"], result["reason"]) == (False, "")
     assert [path.name for path in tmp_path.iterdir()] == ["proc"]
 
 

@@ -92,9 +92,21 @@ def test_interrupts_on_cores_of_jobs_are_a_notice(tmp_path: Path) -> None:
     sentences.check(SENTENCES, "interrupts on cores of jobs", [str(found)])
 
 
-@pytest.mark.parametrize(("effective", "found"), [("", []), ("x", []), ("0", ["interrupt"])])
-def test_an_interrupt_without_a_cpu_is_no_difference(tmp_path: Path, effective: str, found: list[str]) -> None:
-    vector(tmp_path, 600, 0, effective, wanted="3")
+@pytest.mark.parametrize(
+    ("effective", "allowed", "found"),
+    [
+        ("", "3", []),
+        ("x", "3", []),
+        ("1", "0-7", []),
+        ("0", "0-7", ["interrupt"]),
+        # It moves when it next occurs.
+        ("0", "3", []),
+        ("1", "0", ["interrupt"]),
+        ("0", "5", ["interrupt-on-jobs"]),
+    ],
+)
+def test_an_interrupt_is_where_it_goes_next(tmp_path: Path, effective: str, allowed: str, found: list[str]) -> None:
+    vector(tmp_path, 600, 0, effective, wanted=allowed)
     assert [row[0] for row in rows(tmp_path)] == found
 
 

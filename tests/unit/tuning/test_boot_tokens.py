@@ -1,0 +1,58 @@
+"""The kernel command line of nodes that boot from the network, as their boot server needs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning.boot_tokens import (
+    BootTokens,
+    grouped,
+    text,
+    to_json,
+    tokens_of,
+)
+from tests.unit.stand_ins import ROOT, StandIns, cluster_file
+
+
+def test_nodes_of_one_profile_with_equal_tokens_are_one_group() -> None:
+    rows = grouped([("n1", "a", ["x=1"]), ("n3", "a", ["x=2"]), ("n2", "a", ["x=1"]), ("m1", "b", ["x=1", "y"])])
+    assert rows == [BootTokens("a", "n[1-2]", "x=1"), BootTokens("a", "n3", "x=2"), BootTokens("b", "m1", "x=1 y")]
+    assert text(rows[2:]).splitlines()[1] == "x=1 y"
+    assert json.loads(to_json(rows))[2] == {"profile": "b", "nodes": "m1", "tokens": "x=1 y"}
+
+
+@pytest.mark.parametrize("boot", ["loader", "none"])
+def test_a_node_with_its_own_boot_loader_has_no_tokens_for_a_server(boot: str) -> None:
+    assert tokens_of({"node_tuning": {"boot": boot, "tokens": ["x"]}}) is None
+    assert tokens_of({}) is None
+    assert tokens_of({"node_tuning": {"boot": "network", "tokens": []}}) == []
+
+
+@pytest.mark.playbooks
+@pytest.mark.ansible_core
+def test_the_playbook_prints_and_writes_them_and_connects_to_nothing(tmp_path: Path) -> None:
+    """Variables of a host count as in a run of the role."""
+    profiles = {"disk": {}, "net": {"boot": "network", "hugepages": {"2M": 64}}}
+    site = StandIns(tmp_path, [], cluster_file(profiles, {"disk": "d[1-2]", "net": "n[1-3]"}))
+    for folder in ("action", "modules"):
+        (site.top / "plugins" / folder).mkdir(exist_ok=True)
+        (site.top / f"plugins/{folder}/boot_tokens.py").symlink_to(ROOT / f"plugins/{folder}/boot_tokens.py")
+    site.role("node_tuning")
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars/n3.yml").write_text("node_tuning_cmdline: [audit=0]\nansible_connection: ssh\n")
+    playbook = tmp_path / "boot_tokens.yml"
+    playbook.write_text((ROOT / "playbooks/boot_tokens.yml").read_text())
+    file = tmp_path / "tokens.json"
+    done = site.run(playbook, "-e", f"boot_tokens_file={file}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    common = "iommu=pt default_hugepagesz=2M hugepagesz=2M hugepages=0:64 transparent_hugepage=madvise"
+    assert json.loads(file.read_text()) == [
+        {"profile": "net", "nodes": "n[1-2]", "tokens": common},
+        {"profile": "net", "nodes": "n3", "tokens": f"{common} audit=0"},
+    ]
+    assert f"# profile net: n[1-2]\n{common}\n" in done.stdout
+    done = site.run(playbook, "--limit", "d1", "-v")
+    assert (done.returncode, "boot: network" in done.stdout) == (0, True)
