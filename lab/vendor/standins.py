@@ -134,7 +134,7 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
         row, tree = {}, ""
     files, given = _files(package, row, tree), _scripts(package, tree)
     if package.dkms:
-        depends = ["dkms", *(f"{name} (= {version})" for name in package.with_kernel)]
+        depends = ["dkms", *row.get("builds_with", ()), *(f"{name} (= {version})" for name in package.with_kernel)]
         given = _scripts(package, "dkms")
         files |= _tree("dkms", _words(package, broken))
     if _holds_sources(package):
@@ -148,6 +148,7 @@ def _made(package: Found, found: Sequence[Found], broken: Collection[str]) -> St
         repository=REPOSITORIES[package.part == _TOOLKIT_PART],
         depends=tuple(depends),
         conflicts=tuple(conflicts),
+        recommends=tuple(f"{name} (= {version})" for name in row.get("recommends", ()) if name in names),
         replaces=(*row.get("replaces", ()), *alone),
         provides=alone,
         files=files,

@@ -102,6 +102,7 @@ def test_one_version_of_everything(host):
     assert [packages[name] for name in ("libnccl", "libnccl-devel")] == [["0:2.28.9-1+cuda12.9"]] * 2
     assert {name for name in packages if name.startswith("datacenter")} == {
         "datacenter-gpu-manager-4-core", "datacenter-gpu-manager-4-cuda13",
+        "datacenter-gpu-manager-4-proprietary", "datacenter-gpu-manager-4-proprietary-cuda13",
     }  # fmt: skip
     assert packages["datacenter-gpu-manager-4-core"][0].startswith("1:4.")
     toolkit = (
@@ -246,7 +247,7 @@ def test_a_repository_that_is_not_signed_by_its_owner_is_not_believed(host, othe
 
 def test_a_package_of_another_variant_gives_way(host):
     try:
-        host.check_output("rpm --erase --nodeps datacenter-gpu-manager-4-core datacenter-gpu-manager-4-cuda13")
+        host.check_output("rpm --erase --nodeps $(rpm -qa --queryformat '%{NAME} ' 'datacenter-gpu-manager-4-*')")
         host.check_output("dnf --assumeyes --disableplugin=versionlock install datacenter-gpu-manager")
         done = play(SCENARIO / "gpu_dnf.bedplate.yml")
         assert done.returncode == 0, done.stdout

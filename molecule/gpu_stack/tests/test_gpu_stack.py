@@ -162,7 +162,13 @@ def test_toolkits_are_side_by_side_and_users_find_the_first(host):
 
 def test_dcgm_is_of_the_drivers_cuda(host):
     names = {name for name in installed(host) if name.startswith("datacenter")}
-    assert names == {"datacenter-gpu-manager-4-core", "datacenter-gpu-manager-4-cuda13"}
+    # The second two are only recommended by the others, and packages are installed without recommends.
+    assert names == {
+        "datacenter-gpu-manager-4-core",
+        "datacenter-gpu-manager-4-cuda13",
+        "datacenter-gpu-manager-4-proprietary",
+        "datacenter-gpu-manager-4-proprietary-cuda13",
+    }
 
 
 def test_an_upgrade_of_everything_changes_none_of_it(host):
@@ -359,6 +365,8 @@ def test_a_whole_set_is_replaced_by_another(other):
                 "cuda-toolkit-13-0": "13.0.2-1",
                 "datacenter-gpu-manager-4-core": "1:4.5.3-1",
                 "datacenter-gpu-manager-4-cuda13": "1:4.5.3-1",
+                "datacenter-gpu-manager-4-proprietary": "1:4.5.3-1",
+                "datacenter-gpu-manager-4-proprietary-cuda13": "1:4.5.3-1",
                 "libnccl2": "2.30.4-1+cuda13.2",
                 "libnccl-dev": "2.30.4-1+cuda13.2",
             },
@@ -378,6 +386,8 @@ def test_and_back(other):
                 "cuda-toolkit-13-0": "13.0.2-1",
                 "datacenter-gpu-manager-4-core": "1:4.6.0-1",
                 "datacenter-gpu-manager-4-cuda13": "1:4.6.0-1",
+                "datacenter-gpu-manager-4-proprietary": "1:4.6.0-1",
+                "datacenter-gpu-manager-4-proprietary-cuda13": "1:4.6.0-1",
                 "libnccl2": "2.28.9-1+cuda12.9",
                 "libnccl-dev": "2.28.9-1+cuda12.9",
             },

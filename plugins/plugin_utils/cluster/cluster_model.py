@@ -116,6 +116,10 @@ class GpuStack:
     # Of repositories: name and address, name and path of the armored public key.
     urls: tuple[tuple[str, str], ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
+    # Whether DCGM comes with its proprietary modules.
+    dcgm_proprietary: bool = True
+    # Further packages: a name, or name=version.
+    packages: tuple[str, ...] = ()
     # Sources of others on a node that are in the way: vendor, refuse or take_over.
     foreign_sources: str = "vendor"
 

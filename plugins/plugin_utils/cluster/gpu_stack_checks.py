@@ -79,6 +79,8 @@ def with_stack(
         urls=tuple((merged["urls"] or {}).items()),
         keys=tuple(keys.items()),
         foreign_sources=merged["foreign_sources"] or "vendor",
+        dcgm_proprietary=merged["dcgm_proprietary"] is not False,
+        packages=tuple(one for one in merged["packages"] or () if one),
     )
     full = replace(profile, gpu_stack=wanted)
     _check(full, wanted, mine if own is not None else ("gpu_stack",), mistakes)
@@ -191,6 +193,8 @@ def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
             kernel=wanted.kernel,
             cuda=wanted.cuda,
             dcgm=wanted.dcgm,
+            dcgm_proprietary=wanted.dcgm_proprietary,
+            packages=wanted.packages,
             toolkit=wanted.toolkit,
             nccl=wanted.nccl,
         )

@@ -164,6 +164,19 @@ def unknown_extras(case: Case) -> Iterator[RuleViolation]:
         yield RuleViolation("unknown-nccl", _unknown("NCCL", request.nccl, list(table.nccl.versions)), fix)
 
 
+def further_packages(case: Case) -> Iterator[RuleViolation]:
+    """A further package of the driver states no version, and no further package depends on any driver."""
+    for one in case.request.packages:
+        name, _sign, version = one.partition("=")
+        fix = replace(case.request, packages=tuple(other for other in case.request.packages if other != one))
+        if matches_any(name, case.table.metapackages):
+            text = f"package {name} depends on a driver of any version, so no node may have it."
+            yield RuleViolation("package-with-driver", text, fix)
+        elif version and name in case.coupled:
+            text = f"package {name} is of the driver's version; name it without a version."
+            yield RuleViolation("package-version", text, fix)
+
+
 RULES: tuple[Rule, ...] = (
     unknown_system,
     unknown_source,
@@ -172,4 +185,5 @@ RULES: tuple[Rule, ...] = (
     driver_name,
     unknown_driver,
     unknown_extras,
+    further_packages,
 )

@@ -44,6 +44,8 @@ class Stack:
     modules_load: tuple[str, ...]
     # Of `packages`: those with the sources of the kernel module.
     sources: tuple[str, ...]
+    # What compiles them beside DKMS.
+    build: tuple[str, ...]
     module_file: str
     options_file: str
     options_module: str
@@ -165,7 +167,7 @@ def _stack(case: Case) -> Stack:
     if names is None or driver is None:  # no rule refused, so both are there
         raise AssertionError(f"{case.request}: no rule refused it, and the table has no driver for it")
     flavour = case.flavour
-    packages = tuple(_packages(case, names))
+    packages = tuple(_with_further(case, names, tuple(_packages(case, names))))
     stream = case.system.stream.get(flavour, "").format(branch=driver.branch) if case.system else ""
     services = [_PERSISTENCE, *case.fabric.services]
     if case.request.dcgm:
@@ -178,6 +180,7 @@ def _stack(case: Case) -> Stack:
         services=tuple(services),
         modules_load=case.fabric.modules_load,
         sources=tuple(_fill(case, name) for name in names.sources[flavour]),
+        build=names.build.get(flavour, ()),
         module_file=names.module_file[flavour],
         options_file=names.options_file[flavour],
         options_module=names.options_module[flavour],
@@ -254,9 +257,20 @@ def _packages(case: Case, names: PackageNames) -> Iterator[StackPackage]:
         for name in table.toolkit.packages:
             yield StackPackage(name, table.toolkit.version.format(version=request.toolkit), "toolkit")
     if request.dcgm:
-        for name in table.dcgm.packages:
+        for name in (*table.dcgm.packages, *(table.dcgm.proprietary if request.dcgm_proprietary else ())):
             full = name.format(cuda=case.dcgm_cuda)
             yield StackPackage(full, table.dcgm.version.format(version=case.dcgm[0]), "dcgm")
+
+
+def _with_further(case: Case, names: PackageNames, packages: tuple[StackPackage, ...]) -> Iterator[StackPackage]:
+    """Yield the packages of a set and the site's further packages; a package of the driver gets its version."""
+    yield from packages
+    there = {one.name for one in packages}
+    for text in case.request.packages:
+        name, _sign, version = text.partition("=")
+        if name not in there:
+            coupled = _version(case, names.epoch) if name in case.coupled else _ANY
+            yield StackPackage(name, version or coupled, "site")
 
 
 def _components(case: Case) -> tuple[str, ...]:

@@ -136,7 +136,8 @@ class StackOrigin:
 class PackageNames:
     """Package and file names of one source on these systems, for branches from `least` on and below `below`.
 
-    `absent` are packages that an architecture does not have; `sources` are those of `kernel` with what DKMS compiles.
+    `absent` are packages that an architecture does not have; `sources` are those of `kernel` with what DKMS compiles;
+    `build` are packages beside DKMS that these depend on, to compile.
     """
 
     source: str
@@ -151,6 +152,7 @@ class PackageNames:
     absent: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     fabric: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sources: Mapping[str, tuple[str, ...]]
+    build: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     module_file: Mapping[str, str]
     options_file: Mapping[str, str]
     options_module: Mapping[str, str]
@@ -211,13 +213,17 @@ class Nccl:
 
 @dataclass(frozen=True, kw_only=True)
 class Extra:
-    """DCGM or the container toolkit: known versions, package names and how a package version is written."""
+    """DCGM or the container toolkit: known versions, package names and how a package version is written.
+
+    `proprietary` are further packages, which a site may leave out.
+    """
 
     source: str
     systems: tuple[str, ...]
     versions: tuple[str, ...]
     version: str
     packages: tuple[str, ...]
+    proprietary: tuple[str, ...] = ()
     cuda: tuple[str, ...] = ()
     forbidden: str = ""
     service: str = ""

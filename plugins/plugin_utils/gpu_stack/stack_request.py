@@ -12,6 +12,7 @@ from .stack_model import (
     ARCHITECTURES,
     BOARDS,
     FLAVOURS,
+    UNCOUPLED,
     Driver,
     Model,
     PackageNames,
@@ -36,9 +37,13 @@ class Request:
     module: str = ""
     cuda: tuple[str, ...] = ()
     dcgm: str = ""
+    # Whether DCGM comes with its proprietary modules.
+    dcgm_proprietary: bool = True
     toolkit: str = ""
     nccl: str = ""
     kernel: str = ""
+    # Of the site's choice: a name, or name=version.
+    packages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,17 @@ class Case:
         """Package names of this source for this branch."""
         driver = self.driver
         return self.table.names_of(self.request.os, driver.source, driver.branch) if driver else None
+
+    @cached_property
+    def coupled(self) -> frozenset[str]:
+        """Packages that are of the driver's version wherever they are installed."""
+        names, driver = self.names, self.driver
+        if names is None or driver is None:
+            return frozenset()
+        fabric = (group for part, group in names.fabric.items() if part not in UNCOUPLED)
+        groups = (*names.kernel.values(), names.driver, names.coupled, *fabric)
+        words = {"branch": driver.branch, "version": driver.version}
+        return frozenset(name.format(**words) for group in groups for name in group)
 
     @cached_property
     def wanted(self) -> tuple[str, ...]:

@@ -78,5 +78,7 @@ def _section(stack: GpuStack | None) -> dict[str, Any] | None:
         "mirror": mirror,
         "urls": dict(stack.urls),
         "keys": dict(stack.keys),
+        "dcgm_proprietary": stack.dcgm_proprietary,
+        "packages": list(stack.packages),
         "foreign_sources": stack.foreign_sources,
     }

@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.playbooks, pytest.mark.tools("apt-get", "gpg", "dpkg-d
 OLDER, NEWER, UNKNOWN, BROKEN = "580.65.06", "590.48.01", "999.10.01", "595.71.05"
 SYSTEM = "debian-13"
 # Of the distribution, which is not asked here.
-OTHERS = ("dkms", "infiniband-diags", "libibumad3", "libc6", "adduser")
+OTHERS = ("dkms", "g++", "infiniband-diags", "libibumad3", "libc6", "adduser")
 INSTALLED = "Package: {}\nStatus: install ok installed\nVersion: 1\nArchitecture: {}\nMaintainer: x\nDescription: x\n\n"
 
 

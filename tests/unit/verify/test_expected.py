@@ -16,7 +16,15 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decisi
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify import expected
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.file_contents import Contents
 
-VALUES = {**none(), "manager": "apt", "packages": [], "follow": [], "hold": [], "first_toolkit": []}
+VALUES = {
+    **none(),
+    "manager": "apt",
+    "foreign_sources": {},
+    "packages": [],
+    "follow": [],
+    "hold": [],
+    "first_toolkit": [],
+}
 LAB = Path(__file__).parents[3] / "inventories/lab/lab.bedplate.yml"
 
 

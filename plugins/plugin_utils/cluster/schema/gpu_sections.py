@@ -114,6 +114,21 @@ GPU_STACK = {
         pattern=r"[0-9]+(\.[0-9]+){0,2}(-cuda[0-9]+)?",
         allowed='Allowed: a version such as "4.5.3" or "4".',
     ),
+    "dcgm_proprietary": Field(
+        "Install NVIDIA's proprietary modules of DCGM: without them there are no profiling metrics (`DCGM_FI_PROF_*`).",
+        "bool",
+        default=True,
+    ),
+    "packages": Field(
+        "Further packages, such as [libnvidia-encode-580], installed with the driver and held; a name, or name=version. They are of the "
+        "repositories of the node.",
+        "list",
+        item=Field(
+            "a package",
+            pattern=r"[A-Za-z0-9][A-Za-z0-9+._-]+(=[A-Za-z0-9.:+~^*-]+)?",
+            allowed="Allowed: a name, or name=version, where the version may end with '*'.",
+        ),
+    ),
     "module_options": Field(
         "Options of the kernel module, such as {NVreg_RestrictProfilingToAdminUsers: 0}.",
         "map",

@@ -220,7 +220,7 @@ def _build(wanted: GpuSoftware) -> list[str]:
     if not wanted.stack.sources:
         return []
     headers = wanted.stack.kernel_follows[:1] if wanted.manager == "dnf" else ()
-    return ["dkms", *_versioned(wanted, headers)]
+    return ["dkms", *wanted.stack.build, *_versioned(wanted, headers)]
 
 
 def _kernel(wanted: GpuSoftware) -> list[str]:

@@ -203,8 +203,9 @@ def test_nodes_of_two_architectures_are_in_one_cluster(tmp_path: Path) -> None:
     profiles = {"old": 'model: gh200, driver: "595"'}
     told = [part(tmp_path, "prepare", host, **profiles) for host in ("new1", "old1")]
     build = [build_packages(wanted(tmp_path, host, **profiles)) for host in ("new1", "old1")]
-    assert build == [["dkms", "linux-headers-amd64"], ["dkms", "linux-headers-arm64"]]
-    assert [one["packages"] for one in told] == [["dkms"]] * 2
+    # The open module's package needs a C++ compiler as well.
+    assert build == [["dkms", "g++", "linux-headers-amd64"], ["dkms", "g++", "linux-headers-arm64"]]
+    assert [one["packages"] for one in told] == [["dkms", "g++"]] * 2
     assert ["/x86_64\n" in one["sources"][0]["content"] for one in told] == [True, False]
     assert ["/sbsa\n" in one["sources"][0]["content"] for one in told] == [False, True]
     assert all("linux-image-[!0-9]*" in one["expected"]["pinned"] for one in told)
