@@ -28,6 +28,7 @@ _TLD = (
 _HEX = "[0-9a-f]"
 _SECRET_KEY = r"[\w.-]*(?:passw(?:or)?d|passphrase|passwd|secret|token|(?:api|access|private)[_-]?key|credential|authorization)[\w.-]*"
 _SECRET_VALUE = r"\"[^\"]*\"|'[^']*'|(?:(?:bearer|basic|token)\s+)?[^\s\"'<]+"
+_LONG = "[A-Za-z0-9+=_-]"
 _PATTERNS = {
     "label": r"<[a-z]+(?:-[0-9a-f]{10})?>",
     "key": r"-----BEGIN [^-]*-----(?s:.*?)(?:-----END [^-]*-----|\Z)",
@@ -52,10 +53,12 @@ _PATTERNS = {
     "hex": rf"(?<![0-9a-z])(?:0x)?{_HEX}{{12,}}(?![0-9a-z])",
     "vendor": r"\b(?:gh[pousr]|github_pat|glpat|nvapi|hf|sk|xox[abp]|akia|asia)[_-]?(?=[\w-]*\d)[\w-]{16,}",
     "home": r"(?P<home_path>/(?:home|users)/)(?P<home_user>[^/\s:\"'<>]+)",
-    "long": r"[A-Za-z0-9+=_-]{24,}",
+    "long": rf"(?-i:(?={_LONG}*[A-Z])(?={_LONG}*[a-z])(?={_LONG}*[0-9]))(?<!{_LONG}){_LONG}{{24,}}",
     "word": r"[A-Za-z0-9][A-Za-z0-9._-]*",
 }
-_MASTER = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PATTERNS.items()), re.IGNORECASE)
+_MASTER = re.compile(
+    "|".join(f"(?P<{name}>{pattern})" for name, pattern in _PATTERNS.items()), re.IGNORECASE | re.ASCII
+)
 _FQDN = re.compile(rf"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+(?:{_TLD})\.?\Z", re.IGNORECASE)
 _CUT = re.compile(r"([._-])")
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
@@ -99,7 +102,11 @@ class Pseudonyms:
         """Return a text in which every value that could identify a site is replaced."""
         if text not in self._cache:
             found = self._phrases.sub(lambda match: self._name(match[0]), text) if self._phrases else text
-            self._cache[text] = _MASTER.sub(self._replaced, found)
+            before = ""
+            # A label can end what hid the next value. Each round replaces more of the text, so there is a last one.
+            while found != before:
+                before, found = found, _MASTER.sub(self._replaced, found)
+            self._cache[text] = found
         return self._cache[text]
 
     def version(self, text: str) -> str:
@@ -181,11 +188,6 @@ class Pseudonyms:
 
     def _home(self, match: re.Match[str]) -> str:
         return match["home_path"] + self.label(USER, match["home_user"])
-
-    def _long(self, match: re.Match[str]) -> str:
-        text = match[0]
-        kinds = (any(map(test, text)) for test in (str.isupper, str.islower, str.isdigit))
-        return self.label("token", text) if all(kinds) else self._word(text)
 
     def _word(self, match: re.Match[str] | str) -> str:
         word = match if isinstance(match, str) else match[0]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.report.cmdline import redacted_cmdline
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.report.pseudonyms import Pseudonyms, report_leaks
@@ -162,3 +164,67 @@ def test_a_kernel_command_line_keeps_the_tokens_of_hardware(pseudonyms: Pseudony
     assert [one for one in ("vg-of-us", "10.1.2.3", "gpu017", "our-token", "Us3r", "nocloud") if one in found] == []
     assert redacted_cmdline(found, pseudonyms) == found
     assert pseudonyms.text(found) == found
+
+
+PUNCTUATION = [
+    "http://",
+    "https://",
+    ":",
+    "::",
+    "/",
+    "@",
+    "=",
+    "-",
+    "_",
+    ".",
+    "?",
+    "#",
+    "[",
+    "]",
+    "<",
+    ">",
+    "'",
+    '"',
+    "\\",
+    "%",
+    "0x",
+    "GPU-",
+    "3b:00.0",
+    "0000:3b:00.0",
+    "1",
+    "12",
+    "a",
+    "b8",
+    "west",
+    "corp",
+    "gpu",
+    "<host-",
+    "<host-0123456789>",
+    "password",
+    "token:",
+    "Bearer",
+    "login",
+    "serial:",
+    "user=",
+    "/home/",
+    "eyJ",
+    "N/A",
+    "127.0.0.1",
+    "-----BEGIN",
+    "X-----",
+    "-----END",
+    "X-----",
+]
+TEXTS = st.lists(
+    st.one_of(st.sampled_from([*SECRETS.values(), *PUNCTUATION, " ", "\n", "\t", "İ"]), st.text(max_size=3)), max_size=9
+).map("".join)
+
+
+@settings(derandomize=True, deadline=None, max_examples=500)
+@given(TEXTS)
+def test_a_redacted_text_of_any_form_passes_the_last_look(text: str) -> None:
+    """Without this, a text that a node made could stop a whole report."""
+    pseudonyms = Pseudonyms(NAMES, ["developer.download.nvidia.com"], ["ubuntu", "dists", "cuda"], b"x" * 32)
+    for found in (pseudonyms.text(text), redacted_cmdline(text, pseudonyms)):
+        assert pseudonyms.text(found) == found
+        assert report_leaks([found], pseudonyms) == []
