@@ -86,6 +86,7 @@ VARIABLES: dict[str, list[dict[str, Any]]] = {
     ],
     "slurm": [{}, {"slurm_compute_new_controllers": True}],
     "rdma": [{}, {"rdma_nccl": {"NCCL_DEBUG": "INFO"}}],
+    "node_tuning": [{}, {"node_tuning_tuned": "hpc-compute", "node_tuning_irqs": "numa"}, {"node_tuning_tuned": "off"}],
     "opensm": [{}, {"opensm_options": {"sm_key": "0x1"}}],
 }
 

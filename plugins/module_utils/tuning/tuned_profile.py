@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare the active profile of tuned, with the profiles that it includes, with the settings of node_tuning."""
+"""Compare the active profile of tuned, with the profiles that it includes, with the settings of node_tuning.
+
+After its own [sysctl] lines tuned applies /run/sysctl.d and /etc/sysctl.d again (`reapply_sysctl` of tuned-main.conf, on by default), so
+that bedplate's file wins over them. Its other plugins have no such order.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ from ..primitives.kernel import sysctl
 from .boot.cmdline_tokens import CmdlineError, Token, known, of_families, owned
 
 ACTIVE = "etc/tuned/active_profile"
+MAIN = "etc/tuned/tuned-main.conf"
+KEEP, OFF = "keep", "off"
+_NO = ("0", "false", "no", "off", "n")
 _PROFILES = ("etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles")
 _THP = "/sys/kernel/mm/transparent_hugepage"
 _VM = frozenset(["dirty_bytes", "dirty_ratio", "dirty_background_bytes", "dirty_background_ratio"])
@@ -66,11 +73,15 @@ def _of_profile(root: Root, name: str, seen: set[str]) -> Iterator[Option]:
 
 def findings(root: Root, expected: Mapping[str, Any]) -> Iterator[Finding]:
     """Yield the lines of tuned that contradict `expected`, that of the filter node_tuning."""
-    settings = expected["settings"]
+    if expected["tuned"] == OFF:
+        return
+    settings, is_reapplied = expected["settings"], reapplies_sysctl(root)
     files = {str(one["path"]): str(one["value"]) for one in settings["writes"]}
     governor = next((value for path, value in files.items() if path.endswith("/scaling_governor")), "")
     for one in options(root):
         where, wanted, found = "", "", one.value
+        if one.section == "sysctl" and is_reapplied:
+            continue
         if one.section in ("sysctl", "vm") and (key := _owned(_sysctl(one), settings["sysctl"])):
             where, wanted = f"sysctl {key}", settings["sysctl"][key]
             if key == _sysctl(one) and _agrees(one.value, wanted):
@@ -89,6 +100,13 @@ def findings(root: Root, expected: Mapping[str, Any]) -> Iterator[Finding]:
             continue
         if wanted and found != wanted:
             yield _finding(one, where, wanted, found)
+
+
+def reapplies_sysctl(root: Root) -> bool:
+    """Return whether tuned applies /etc/sysctl.d after its own lines: of several lines in tuned-main.conf, the last one counts."""
+    found = [re.match(r"\s*reapply_sysctl\s*=\s*(\S*)", line) for line in root.lines(MAIN)]
+    values = [match[1].lower() for match in found if match]
+    return not values or values[-1] not in _NO
 
 
 def _sysctl(one: Option) -> str:
@@ -131,5 +149,17 @@ def _text(found: Sequence[Token]) -> str:
 
 
 def _finding(one: Option, where: str, wanted: str, found: str) -> Finding:
-    remedy = "choose another profile of tuned (tuned-adm profile), or change the variable of node_tuning"
+    remedy = (
+        f"set node_tuning_tuned to `off` or to a profile without that line, or accept it: {_accepted(where, found)}"
+    )
     return Finding("tuned", where, wanted, found, remedy, overridden_by=one.place)
+
+
+def _accepted(where: str, found: str) -> str:
+    """Return the variable of node_tuning that has the value of tuned."""
+    kind, _blank, name = where.partition(" ")
+    if kind == "sysctl":
+        return f"node_tuning_sysctl: {{{name}: null}}"
+    if where.startswith(_THP):
+        return f"node_tuning_thp{'_defrag' if where.endswith('defrag') else ''}: {found}"
+    return f"node_tuning_governor: {found}" if "governor" in where else "change node_tuning_cmdline or its variable"

@@ -23,6 +23,7 @@ _KEEP_ACS = ("b300",)
 # Without patterns: which keys a pattern means differs from node to node, and none of them could be read back.
 _KEY = re.compile(r"[a-z0-9_][A-Za-z0-9_-]*([./][A-Za-z0-9_-]+)+\Z")
 _VALUE = re.compile(r"[^\s#;]\S*([ \t]+[^\s#;]\S*)*\Z")
+_TUNED = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\Z")
 
 
@@ -52,12 +53,15 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         "limits": list(_limits(choices["limits"])),
         "pin_interrupts": [True] if "irqs" in settings else [],
         "keep_interrupts": [] if "irqs" in settings else [True],
+        "stop_tuned": [True] if choices["tuned"] == "off" else [],
+        "tuned_profiles": [] if choices["tuned"] in ("keep", "off") else [choices["tuned"]],
         "run_irqbalance": [True] if choices["irqs"] == "irqbalance" else [],
     }
     expected = {
         "settings": settings,
         "tokens": tokens,
         "boot": profile.boot,
+        "tuned": choices["tuned"],
         "isolated": choices["isolated_cpus"],
         "passthrough": has_tokens and choices["iommu"] == "passthrough",
         "limits": {name: str(value) for name, value in choices["limits"].items()},
@@ -120,6 +124,8 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
     yield from _sysctl_mistakes(choices["sysctl"])
     if choices["idle_us"] is not None and not re.fullmatch(r"[0-9]+", str(choices["idle_us"])):
         yield f"node_tuning_idle_us: {choices['idle_us']!r}; allowed: whole microseconds from 0, or null"
+    if not _TUNED.match(str(choices["tuned"])):
+        yield f"node_tuning_tuned: {choices['tuned']!r}; allowed: keep, off (in quotes), or the name of one profile"
     for name in choices["modules"]:
         if not _MODULE.match(str(name)):
             yield f"node_tuning_modules: {name!r} is not the name of a kernel module; allowed: such as nvidia_peermem"
@@ -175,6 +181,9 @@ def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) ->
         ),
         "read_request": choices["read_request"],
     }
+    # What tuned undoes when it stops or gets another profile is set again: a change of this file restarts the unit.
+    if choices["tuned"] != "keep":
+        found["tuned"] = choices["tuned"]
     if choices["idle_us"] is not None:
         found["idle_us"] = int(choices["idle_us"])
     if _pins_interrupts(profile, choices["irqs"]):

@@ -47,6 +47,7 @@ CHOICES: dict[str, Any] = {
     "governor": "performance",
     "idle_us": 10,
     "irqs": "keep",
+    "tuned": "keep",
     "acs": "auto",
     "read_request": 4096,
 }

@@ -141,6 +141,7 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
     "sysctl of tuned": (
         lambda node: (
             node.put("etc/tuned/active_profile", "site\n"),
+            node.put("etc/tuned/tuned-main.conf", "# x\nreapply_sysctl = 0\n"),
             node.put("etc/tuned/site/tuned.conf", "[main]\ninclude=hpc-compute\n"),
             node.put("usr/lib/tuned/hpc-compute/tuned.conf", "[vm]\nvm.swappiness=3\n[sysctl]\nvm.zone_reclaim_mode=1\n"),
         ),
@@ -290,6 +291,70 @@ def test_in_a_virtual_machine_pci_is_left_alone(node: Node, told: dict[str, Any]
     before = (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes()
     assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
     assert (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes() == before
+    assert rows(node, told) == []
+
+
+# EL's throughput-performance has more lines: those that concern a setting of the role.
+_EL = """[cpu]
+governor=performance
+[vm]
+transparent_hugepages=madvise
+[sysctl]
+vm.dirty_ratio = 40
+vm.dirty_background_ratio = 10
+vm.swappiness=10
+net.core.somaxconn=>2048
+kernel.pid_max=>4194305
+"""
+
+
+def tuned(node: Node, profile: str, main: str | None = None) -> None:
+    node.put("etc/tuned/active_profile", "throughput-performance\n")
+    node.put("usr/lib/tuned/throughput-performance/tuned.conf", profile)
+    if main is not None:
+        node.put("etc/tuned/tuned-main.conf", main)
+
+
+@pytest.mark.parametrize("main", [None, "reapply_sysctl = 1\n", "reapply_sysctl = 0\nreapply_sysctl = true\n"])
+def test_sysctl_lines_of_tuned_lose_to_sysctl_d_where_tuned_applies_that_again(
+    node: Node, told: dict[str, Any], main: str | None
+) -> None:
+    tuned(node, _EL, main)
+    assert rows(node, told) == []
+
+
+@pytest.mark.parametrize("main", ["reapply_sysctl = 0\n", "reapply_sysctl=False\n"])
+def test_sysctl_lines_of_tuned_win_where_it_does_not(node: Node, told: dict[str, Any], main: str) -> None:
+    """A line that only raises a value below the role's changes nothing."""
+    tuned(node, _EL, main)
+    found = [row.partition(":")[0] for row in rows(node, told)]
+    assert found == [
+        "sysctl vm.dirty_bytes",
+        "sysctl vm.dirty_background_bytes",
+        "sysctl vm.swappiness",
+        "sysctl kernel.pid_max",
+    ]
+
+
+def test_advice_on_tuned_names_the_variables(node: Node, told: dict[str, Any]) -> None:
+    tuned(node, f"{TUNED}[sysctl]\nvm.swappiness=10\n", "reapply_sysctl=0\n")
+    found = list(tuning_drift.drift(Root(str(node.top)), told["expected"], node.run))
+    assert {one.kind for one in found} == {"tuned"}
+    assert all("node_tuning_tuned" in one.remedy for one in found)
+    wanted = [
+        "node_tuning_governor: powersave",
+        "node_tuning_thp: always",
+        "node_tuning_cmdline",
+        "{vm.swappiness: null}",
+    ]
+    assert [word for word, one in zip(wanted, found, strict=True) if word not in one.remedy] == []
+    sentences.check(SENTENCES, "a profile of tuned that contradicts", [str(found[0])])
+
+
+def test_a_profile_of_a_tuned_that_is_off_is_not_compared(tmp_path: Path) -> None:
+    told = deployed(tmp_path, tuned="off")
+    node = as_wanted(tmp_path / "node", told)
+    tuned(node, TUNED, "reapply_sysctl=0\n")
     assert rows(node, told) == []
 
 

@@ -43,6 +43,26 @@ def test_a_node_without_tokens_is_told_none_and_refuses_what_needs_some(tmp_path
     sentences.check(SENTENCES, "variables that need tokens, for a profile without", lines)
 
 
+def test_tuned_is_kept_stopped_or_has_a_profile(tmp_path: Path) -> None:
+    def of(choice: str) -> tuple[dict[str, Any] | None, dict[str, str], Any]:
+        told = deployed(tmp_path, tuned=choice)
+        names = [one["name"] for one in told["units"]]
+        unit = next((one for one in told["units"] if one["name"] == "tuned.service"), None)
+        assert unit is None or names.index("tuned.service") < names.index("bedplate-tuning.service")
+        files = {one["path"]: one["content"] for one in told["files"] if one["path"].startswith("/etc/tuned")}
+        return unit, files, told["expected"]["settings"].get("tuned")
+
+    assert of("keep") == (None, {}, None)
+    unit, files, setting = of("off")
+    assert unit is not None
+    assert (unit["enabled"], unit["state"], files, setting) == (False, "stopped", {}, "off")
+    unit, files, setting = of("hpc-compute")
+    assert unit is not None
+    assert (unit["enabled"], unit["state"], setting) == (True, "started", "hpc-compute")
+    assert files == {"/etc/tuned/active_profile": "hpc-compute\n", "/etc/tuned/profile_mode": "manual\n"}
+    assert set(unit["restart_after"]) == set(files)
+
+
 _MASKED = {"masked": True, "state": "stopped"}
 
 
@@ -190,12 +210,12 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
                 "swappiness": 1, "vm.nr_hugepages": 10, "net.ipv4.conf.*.rp_filter": 2, "vm.panic_on_oom": "1 # c",
                 "kernel.panic": "1\nkernel.sysrq = 1", "vm.oom_dump_tasks": True, "vm/dirty_bytes": 1, "vm.dirty_ratio": 1,
             },
-            governor="fast", idle_us="1ms", modules=["nvidia peermem", "a;b"], limits={"memlok": 1, "nofile": "unlimited"},
+            governor="fast", tuned="a b", idle_us="1ms", modules=["nvidia peermem", "a;b"], limits={"memlok": 1, "nofile": "unlimited"},
         )  # fmt: skip
     lines = str(caught.value).splitlines()
     assert [line.partition(":")[0] for line in lines] == [
         "node_tuning_thp", "node_tuning_governor", "node_tuning_read_request", "node_tuning_isolated_cpus", "node_tuning_cmdline",
-        *["node_tuning_sysctl"] * 7, "node_tuning_idle_us", *["node_tuning_modules"] * 2, *["node_tuning_limits"] * 2,
+        *["node_tuning_sysctl"] * 7, "node_tuning_idle_us", "node_tuning_tuned", *["node_tuning_modules"] * 2, *["node_tuning_limits"] * 2,
     ]  # fmt: skip
     sentences.check(SENTENCES, "mistakes in the variables of node_tuning", lines)
 
