@@ -12,7 +12,7 @@ version_added: 0.1.0
 description:
   - Adds exactly O(tokens) to the command line of all installed and later kernels. Other tokens stay, in their order and to
     the byte; other tokens with a key of O(tokens) are left out as long as bedplate has that key.
-  - On Debian and Ubuntu with GRUB it writes C(/etc/default/grub.d/60-bedplate.cfg), runs C(update-grub), and reads C(grub.cfg) back.
+  - On Debian and Ubuntu with GRUB it writes C(/etc/default/grub.d/zz-bedplate.cfg), runs C(update-grub), and reads C(grub.cfg) back.
     Where that fails, the old drop-in is put back. On EL and with systemd-boot it changes boot loader entries, and what later kernels'
     entries are made from. Other boot loaders are refused with what was found.
   - Refuses C(hugepages=) that would leave a NUMA node of this machine less memory than its floor, the larger of 5 % and 2 GiB, on a NUMA

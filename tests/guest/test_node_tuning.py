@@ -182,7 +182,7 @@ def test_verify_is_content(node: TunedNode) -> None:
 
 _NUMA = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 _THP = "/sys/kernel/mm/transparent_hugepage"
-_GRUB = "/etc/default/grub.d/60-bedplate.cfg"
+_GRUB = "/etc/default/grub.d/zz-bedplate.cfg"
 # What brings the settings at the next boot.
 _AT_REST = (
     "/etc/bedplate/tuning.json",

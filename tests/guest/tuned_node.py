@@ -17,7 +17,7 @@ from tests.kit.decided import decided
 
 HERE = Path(__file__).parent / "node_tuning"
 NODE = "node1"
-BOOT_FILES = "/boot/grub/grub.cfg /etc/default/grub /etc/default/grub.d/60-bedplate.cfg"
+BOOT_FILES = "/boot/grub/grub.cfg /etc/default/grub /etc/default/grub.d/zz-bedplate.cfg"
 _LIBRARY = "/root/library"
 _TIMEOUT = 600
 

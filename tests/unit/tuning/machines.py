@@ -50,7 +50,7 @@ class Machine:
         self.calls.append(argv)
         if self.fails:
             return Outcome(1, "", self.fails)
-        own = self.root / "etc/default/grub.d/60-bedplate.cfg"
+        own = self.root / "etc/default/grub.d/zz-bedplate.cfg"
         line = grub_scripts.evaluated(grub_scripts.settings(self.root, own)).replace(self.drops or "\0", "")
         entry = f"\tlinux\t/vmlinuz-6.12 {ROOT} {line}\n"
         self.put(

@@ -18,7 +18,8 @@ SUPPORTED = (
 )
 _ENTRIES = ("boot/loader/entries", "efi/loader/entries", "boot/efi/loader/entries")
 _PROGRAMS = ("usr/sbin", "sbin", "usr/bin", "usr/local/sbin")
-_DROP_IN = "etc/default/grub.d/60-bedplate.cfg"
+# The last of its directory, so that the drop-ins of vendors and of cloud images are read before it.
+DROP_IN = "etc/default/grub.d/zz-bedplate.cfg"
 
 
 @dataclass
@@ -47,6 +48,11 @@ def find(sysroot: Path) -> str:
     debian = (sysroot / "boot/grub").is_dir() and bool(_program(sysroot, "update-grub", "grub-mkconfig"))
     if (sysroot / "etc/zipl.conf").exists():
         raise _unsupported(sysroot, "zipl (/etc/zipl.conf)")
+    images = [*sysroot.glob("boot/efi/EFI/Linux/*.efi"), *sysroot.glob("efi/EFI/Linux/*.efi")]
+    if images:
+        beside = f", beside boot loader entries (/{entries[0].parent.relative_to(sysroot)})" if entries else ""
+        what = f"a unified kernel image, which has its command line inside ({images[0]}){beside}"
+        raise _unsupported(sysroot, what)
     if entries and debian:
         where = entries[0].parent.relative_to(sysroot)
         raise _unsupported(
@@ -62,9 +68,6 @@ def find(sysroot: Path) -> str:
         return "grub"
     if configs or (sysroot / "boot/grub2").is_dir() or _program(sysroot, "grub2-mkconfig"):
         raise _unsupported(sysroot, "GRUB 2 without update-grub and without boot loader entries")
-    images = [*sysroot.glob("boot/efi/EFI/Linux/*.efi"), *sysroot.glob("efi/EFI/Linux/*.efi")]
-    if images:
-        raise _unsupported(sysroot, f"a unified kernel image, which has its command line inside ({images[0]})")
     return ""
 
 
@@ -82,11 +85,12 @@ def plan(sysroot: Path, loader: str, wanted: Sequence[Token], record: BootRecord
 
 
 def _grub(sysroot: Path, wanted: Sequence[Token], record: BootRecord) -> BootPlan:
-    drop_in, config = sysroot / _DROP_IN, sysroot / "boot/grub/grub.cfg"
+    drop_in, config = sysroot / DROP_IN, sysroot / "boot/grub/grub.cfg"
     text = grub_scripts.shell(wanted) if wanted else None
     decided = BootPlan("grub", config=config, lines=grub_scripts.kernel_lines(read(config) or ""))
     before = cmdline_tokens.others([*record.own, *record.past], wanted)
-    changes = read(drop_in) != text
+    old = grub_scripts.old_drop_in(drop_in)
+    changes = read(drop_in) != text or old.exists()
     stale = grub_scripts.mismatched_line(decided.lines, wanted) or (wanted and not decided.lines)
     if not (changes or stale or before):
         return decided
@@ -94,7 +98,10 @@ def _grub(sysroot: Path, wanted: Sequence[Token], record: BootRecord) -> BootPla
     there = {token.same for token in cmdline_tokens.tokens(line, grub=True)}
     decided.unwanted = [token for token in before if token.same not in there]
     if changes:
-        decided.texts[drop_in] = text
+        if read(drop_in) != text:
+            decided.texts[drop_in] = text
+        if old.exists():
+            decided.texts[old] = None
         theirs = grub_scripts.judged(sysroot, drop_in, None, [])
         decided.gave_way.update(dict.fromkeys(cmdline_tokens.displaced(theirs, wanted, grub=True)))
     if changes or stale or grub_scripts.mismatched_line(decided.lines, [], decided.unwanted):

@@ -157,8 +157,13 @@ def settings(sysroot: Path, own: Path) -> list[Path]:
     """Return the files that grub-mkconfig reads, in its order, including ours even if it does not exist."""
     directory = sysroot / "etc/default"
     # A shell's * sorts by the locale, but the beginning of a name is nearly always decisive.
-    drop_ins = set((directory / "grub.d").glob("*.cfg")) | ({own} - {directory / "grub"})
+    drop_ins = set((directory / "grub.d").glob("*.cfg")) - {old_drop_in(own)} | ({own} - {directory / "grub"})
     return [directory / "grub", *sorted(drop_ins)]
+
+
+def old_drop_in(own: Path) -> Path:
+    """Return the path of our drop-in in releases before 0.2.0, which drop-ins of vendors could override. It goes when ours is written."""
+    return own.with_name("60-bedplate.cfg")
 
 
 def places(files: Iterable[Path], families: set[str]) -> list[str]:

@@ -13,7 +13,6 @@ from ...primitives.files.manifest import STATE_DIRECTORY, NodeFilesError
 from . import boot_files, bootloader, cmdline_change, grub_scripts
 from .cmdline_tokens import CmdlineError, Token, known, of_families, owned, tokens
 
-_DROP_IN = "etc/default/grub.d/60-bedplate.cfg"
 _UPDATE = "update-grub"
 
 
@@ -48,7 +47,7 @@ def findings(root: Root, wanted: Sequence[str]) -> Iterator[Finding]:
     try:
         if bootloader.find(root.top) != "grub":
             return
-        files = grub_scripts.settings(root.top, root.top / _DROP_IN)
+        files = grub_scripts.settings(root.top, root.top / bootloader.DROP_IN)
         given = tokens(grub_scripts.evaluated(files), grub=True)
     except CmdlineError as error:
         where = "result of update-grub"
@@ -69,7 +68,7 @@ def findings(root: Root, wanted: Sequence[str]) -> Iterator[Finding]:
 
 def _who(root: Root, files: Sequence[Path], want: Sequence[Token], family: str) -> str:
     """Return the first file after ours, with its line, after which the tokens of a family differ from the desired ones."""
-    start = files.index(root.top / _DROP_IN) + 1
+    start = files.index(root.top / bootloader.DROP_IN) + 1
 
     def is_overridden(given: Sequence[Token]) -> bool:
         return _same(of_families(given, {family})) != _same(want)
@@ -84,7 +83,7 @@ def _first(
     for end in range(start, len(files) + 1):
         if has_happened(tokens(grub_scripts.evaluated(files[:end]), grub=True)):
             path = files[end - 1]
-            if path == root.top / _DROP_IN:
+            if path == root.top / bootloader.DROP_IN:
                 return ""
             found = grub_scripts.places([path], {family})
             return _place(

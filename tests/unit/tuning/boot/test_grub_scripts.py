@@ -14,7 +14,7 @@ from tests.unit.tuning.machines import ROOT, SETTINGS, debian
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
 WANTED = ["iommu=pt", "hugepagesz=2M", "hugepages=0:16,1:8", "transparent_hugepage=madvise"]
-DROP_IN = "etc/default/grub.d/60-bedplate.cfg"
+DROP_IN = "etc/default/grub.d/zz-bedplate.cfg"
 
 
 def lines(machine) -> list[list[str]]:
@@ -37,6 +37,49 @@ def test_tokens_come_change_and_go_without_a_trace(tmp_path: Path) -> None:
     assert machine.apply()["changed"]
     assert machine.tree() == before
     assert not machine.apply()["changed"]
+
+
+OLD = "etc/default/grub.d/60-bedplate.cfg"
+
+
+@pytest.mark.parametrize("tokens", [WANTED, []])
+def test_the_drop_in_of_an_older_release_goes_in_the_same_run(tmp_path: Path, tokens: list[str]) -> None:
+    machine = debian(tmp_path)
+    before = machine.tree()
+    machine.apply(*WANTED)
+    machine.put(OLD, machine.get(DROP_IN))
+    (tmp_path / DROP_IN).unlink()
+    predicted = machine.apply(*tokens, check=True)
+    result = machine.apply(*tokens)
+    assert predicted["diff"] == result["diff"]
+    assert f"{tmp_path / OLD} (removed)" in [one.get("after_header") for one in result["diff"]]
+    assert not (tmp_path / OLD).exists()
+    # What it set was bedplate's own, and gave way to nobody.
+    assert result["gave_way"] == []
+    if tokens:
+        assert lines(machine) == [[*ROOT.split(), *WANTED, "quiet"]] * 2
+        assert not machine.apply(*WANTED)["changed"]
+    else:
+        assert machine.tree() == before
+
+
+def test_the_old_drop_in_is_restored_if_update_grub_fails(tmp_path: Path) -> None:
+    machine = debian(tmp_path)
+    machine.apply(*WANTED)
+    machine.put(OLD, machine.get(DROP_IN))
+    (tmp_path / DROP_IN).unlink()
+    before, machine.fails = machine.tree(), "no space left"
+    with pytest.raises(CmdlineError):
+        machine.apply("iommu=pt")
+    assert machine.tree() == before
+
+
+def test_drop_ins_of_vendors_are_read_before_ours(tmp_path: Path) -> None:
+    machine = debian(tmp_path)
+    for name in ("70-vendor", "99-cloud", "kdump-tools", "nvidia-hugepage"):
+        machine.put(f"etc/default/grub.d/{name}.cfg", 'GRUB_CMDLINE_LINUX="iommu=off"\n')
+    machine.apply("iommu=pt")
+    assert [token for token in lines(machine)[0] if token.startswith("iommu")] == ["iommu=pt"]
 
 
 def test_check_mode_says_what_would_change_and_touches_nothing(tmp_path: Path) -> None:

@@ -120,6 +120,11 @@ def test_a_machine_that_boots_from_the_network_is_only_compared(tmp_path: Path) 
     ("case", "files", "values"),
     [
         ("a unified kernel image", {"boot/efi/EFI/Linux/a.efi": ""}, "EFI/Linux"),
+        (
+            "a unified kernel image beside entries",
+            {"boot/efi/EFI/Linux/a.efi": "", "boot/efi/loader/entries/a.conf": "options x\n"},
+            "beside boot loader entries",
+        ),
         ("GRUB without update-grub", {"boot/grub2/grub.cfg": ""}, "update-grub"),
         ("GRUB that reads no entries", {"boot/grub2/grub.cfg": "linux /x", "boot/loader/entries/a.conf": ""}, "boot loader entries"),
         ("zipl", {"etc/zipl.conf": ""}, "zipl"),
