@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.kernel.sysctl import dotted, partner
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import Token
 
 from ..cluster import Cluster, Profile
 from ..gpu_stack import stack_table
 
 _SIZES = ("1G", "2M")
+# Its first kernel, 5.15, reads `hugepages=0:16` as 0: Linux has pages of a NUMA node on the command line since 5.16.
+_WITHOUT_NODES = "ubuntu-22.04"
 _THP = "/sys/kernel/mm/transparent_hugepage"
 _GOVERNOR = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
 
@@ -81,6 +84,15 @@ def page_tokens(profile: Profile) -> list[str]:
     wanted = {size: each for size, each in counts.items() if any(each)}
     # With one size it is also that of /dev/hugepages; with two, the kernel's own choice stays.
     tokens = [f"default_hugepagesz={size}" for size in wanted if len(wanted) == 1]
+    if profile.gpu_stack and profile.gpu_stack.os == _WITHOUT_NODES and not is_arm(profile):
+        # The kernel splits a total evenly. Uneven pages are taken by bedplate-tuning alone, at every boot.
+        even = {size: each for size, each in wanted.items() if len(set(each)) == 1}
+        if even != wanted:
+            return []
+        return [
+            *tokens,
+            *(token for size, each in even.items() for token in (f"hugepagesz={size}", f"hugepages={sum(each)}")),
+        ]
     for size, each in wanted.items():
         by_node = ",".join(f"{node}:{count}" for node, count in enumerate(each) if count)
         tokens += [f"hugepagesz={size}", f"hugepages={by_node}"]
@@ -100,6 +112,18 @@ def tokens(profile: Profile, choices: Mapping[str, Any]) -> list[str]:
     if cpus := choices["isolated_cpus"]:
         found += [f"isolcpus=managed_irq,domain,{cpus}", f"nohz_full={cpus}", f"rcu_nocbs={cpus}"]
     return [*found, *choices["cmdline"]]
+
+
+def own_conflicts(choices: Mapping[str, Any], own: Iterable[Token]) -> Iterator[tuple[Token, str]]:
+    """Yield the site's tokens whose key a variable of the role sets, too, with the variable: both would be on the command line."""
+    variables = {
+        "iommu": ("iommu", "iommu.passthrough") if choices["iommu"] != "keep" else (),
+        "thp": ("transparent_hugepage",) if choices["thp"] else (),
+        "init_on_alloc": ("init_on_alloc",) if choices["init_on_alloc"] is False else (),
+        "isolated_cpus": ("isolcpus", "nohz_full", "rcu_nocbs") if choices["isolated_cpus"] else (),
+    }
+    for token in own:
+        yield from ((token, name) for name, families in variables.items() if token.family in families)
 
 
 def writes(choices: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -121,6 +121,12 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
     for token in own:
         if token.family == "hugepages":
             yield f"node_tuning_cmdline: {token} would add to the pages of the profile; its `hugepages` say them"
+    for token, name in kernel_settings.own_conflicts(choices, own):
+        left = {"iommu": "keep", "init_on_alloc": True}.get(name, "")
+        yield (
+            f"node_tuning_cmdline: {token} is beside node_tuning_{name}, {choices[name]!r}, which sets this key; allowed: one of both, so "
+            f"remove the token, or set node_tuning_{name} to {left!r}"
+        )
     yield from _sysctl_mistakes(choices["sysctl"])
     if choices["idle_us"] is not None and not re.fullmatch(r"[0-9]+", str(choices["idle_us"])):
         yield f"node_tuning_idle_us: {choices['idle_us']!r}; allowed: whole microseconds from 0, or null"

@@ -193,6 +193,61 @@ def test_pages_on_the_sites_command_line_are_refused(tmp_path: Path) -> None:
     assert [line.partition(":")[0] for line in str(caught.value).splitlines()] == ["node_tuning_cmdline"] * 2
 
 
+@pytest.mark.parametrize(
+    ("token", "name", "left"),
+    [
+        ("transparent_hugepage=never", "thp", ""),
+        ("transparent-hugepage=madvise", "thp", ""),
+        ("iommu=off", "iommu", "keep"),
+        ("iommu.passthrough=0", "iommu", "keep"),
+        ("init_on_alloc=1", "init_on_alloc", True),
+        ("nohz_full=1", "isolated_cpus", ""),
+    ],
+)
+def test_a_token_beside_the_variable_of_its_key_is_refused(tmp_path: Path, token: str, name: str, left: Any) -> None:
+    with pytest.raises(TuningError) as caught:
+        deployed(tmp_path, cmdline=[token])
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"node_tuning_cmdline: {token} ")
+    assert f"node_tuning_{name}" in line
+    if name == "thp":
+        sentences.check(SENTENCES, f"the site's token {token}", [line])
+    assert token in deployed(tmp_path, **{"cmdline": [token], name: left})["steps"]["kernel_cmdline"]["tokens"]
+
+
+STACK = "gpu_stack: {os: ubuntu-22.04, driver: '580', source: nvidia, keys: {nvidia: nvidia.asc}}\n"
+
+
+def with_2204(folder: Path, text: str) -> str:
+    (folder / "nvidia.asc").write_text(
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nabc\n-----END PGP PUBLIC KEY BLOCK-----\n"
+    )
+    return text + STACK
+
+
+EVEN = (("{cores: 0-1, gpus: 0, nics: [mlx5_0], hugepages: {2M: 16}}", "{cores: 0-1, gpus: 0, nics: [mlx5_0], hugepages: {2M: 16}}"),
+        ("hugepages: {2M: 8, 1G: 1}", "hugepages: {2M: 16}"))  # fmt: skip
+
+
+def test_a_kernel_that_knows_no_numa_nodes_there_gets_the_total(tmp_path: Path) -> None:
+    """Linux 5.15 of Ubuntu 22.04 reads `0:16` as 0."""
+    text = FILE
+    for old, new in EVEN:
+        text = text.replace(old, new)
+    told = deployed(tmp_path, with_2204(tmp_path, text))
+    tokens = told["steps"]["kernel_cmdline"]["tokens"]
+    assert tokens[1:4] == ["default_hugepagesz=2M", "hugepagesz=2M", "hugepages=32"]
+    assert told["expected"]["settings"]["pending"] == tokens[1:4]
+    # The unit takes the pages of each NUMA node all the same.
+    assert [(one["node"], one["count"]) for one in told["expected"]["settings"]["pages"]] == [(0, 16), (1, 16)]
+
+
+def test_uneven_pages_are_left_to_the_unit_there(tmp_path: Path) -> None:
+    told = deployed(tmp_path, with_2204(tmp_path, FILE))
+    assert not [token for token in told["steps"]["kernel_cmdline"]["tokens"] if "hugepages" in token]
+    assert told["expected"]["settings"]["pages"]
+
+
 def test_who_is_no_node_or_is_not_managed_gets_nothing(tmp_path: Path) -> None:
     assert deployed(tmp_path, host="ctl1") == {}
     assert deployed(tmp_path, manage=False) == {}
