@@ -19,7 +19,7 @@ from tests.kit.rendered_parts import rendered
 PARTS = [(role, part) for role in NAMES for part in parts_of(role)]
 # What modules write that take no entries of files.
 BY_MODULES = (
-    f"/{bootloader._DROP_IN}",
+    f"/{bootloader.DROP_IN}",
     "/etc/docker/daemon.json",
     "/etc/containerd/config.toml",
     "/etc/crio/crio.conf.d/60-bedplate-cdi.conf",

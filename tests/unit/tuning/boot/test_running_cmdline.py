@@ -99,10 +99,10 @@ def test_a_probe_of_a_machine_that_can_be_changed_changes_nothing(tmp_path: Path
 
 def test_what_the_change_would_refuse_is_refused_by_the_probe(tmp_path: Path) -> None:
     machine = debian(tmp_path)
-    machine.put("etc/default/grub.d/90-site.cfg", 'GRUB_CMDLINE_LINUX="iommu=off"\n')
+    machine.put("etc/default/grub.d/zz-site.cfg", 'GRUB_CMDLINE_LINUX="iommu=off"\n')
     with pytest.raises(CmdlineError) as caught:
         refuse(tmp_path, ["iommu=pt"], tmp_path / "var/lib/bedplate")
-    assert "90-site.cfg:1" in str(caught.value)
+    assert "zz-site.cfg:1" in str(caught.value)
 
 
 def test_a_machine_that_boots_from_the_network_is_only_compared(tmp_path: Path) -> None:
