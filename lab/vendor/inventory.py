@@ -16,11 +16,13 @@ from lab.vendor.found import CANONICAL, table_with
 from lab.vendor.repository import MIRROR, PARTS, Repository, build, of_table
 
 SETTINGS = "vendor.json"
-"""Beside a cluster file: the lab's machines get stand-ins. {} or any of drivers, more_drivers, broken: lists of driver versions.
+"""Beside a cluster file: the lab's machines get stand-ins. {} or any of drivers, more_drivers, broken: lists of driver versions;
+systems: systems besides those of the cluster file, for tests that fetch from them.
 compiler: true boots its GPU nodes with a compiler and headers, which takes a minute to install on each."""
 _TABLE = ROOT / "plugins" / "plugin_utils" / "gpu_stack" / "stack.json"
 COMPILER = "compiler"
-_KEYS = ("drivers", "more_drivers", "broken")
+SYSTEMS = "systems"
+_KEYS = ("drivers", "more_drivers", "broken", SYSTEMS)
 
 
 def prepare(inventory: Path, lab: str) -> Path | None:
@@ -38,7 +40,8 @@ def prepare(inventory: Path, lab: str) -> Path | None:
     if not systems:
         raise LabError(f"{settings}: {path} has no gpu_stack with an os, so it needs no stand-ins.")
     folder = state_of(lab) / "vendor"
-    stamp = _stamp(wanted, [f"{one.get('os')} {one.get('source')}" for one in sections])
+    systems = sorted({*systems, *wanted.pop(SYSTEMS, ())})
+    stamp = _stamp({**wanted, SYSTEMS: systems}, [f"{one.get('os')} {one.get('source')}" for one in sections])
     there = folder / "stamp"
     repository = Repository(folder / "public")
     if not there.exists() or there.read_text() != stamp:
@@ -72,7 +75,7 @@ def _read(settings: Path) -> dict[str, Any]:
         or not isinstance(data.get(COMPILER, True), bool)
     ):
         raise LabError(
-            f"{settings}: an object with any of {', '.join(_KEYS)} is allowed, each a list of driver versions, and {COMPILER}: true."
+            f"{settings}: an object with any of {', '.join(_KEYS)} is allowed, each a list of texts, and {COMPILER}: true."
         )
     return data
 

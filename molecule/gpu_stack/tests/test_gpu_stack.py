@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -244,6 +245,51 @@ def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(other):
     assert done.stdout.count("error:") >= len(nodes)
     assert "Nothing was installed" in done.stdout
     assert [everything(node) for node in nodes] == before
+
+
+PROVE = """\
+- hosts: gpu1
+  gather_facts: false
+  tasks:
+    - bedplate.cluster.dkms_proof:
+        packages: {packages}
+        module_version: {version}
+        kernel: {kernel}
+        state_directory: /tmp/ubuntu
+"""
+_SOURCE = "deb [signed-by=/etc/apt/ubuntu.asc] http://10.215.6.10/nvidia/ubuntu-24.04 /"
+
+
+def test_ubuntus_driver_is_proven_from_both_of_its_packages(tmp_path: Path):
+    """The scenario gpu_ubuntu installs it; here are its packages, apt, the compiler and DKMS."""
+    node = Node("gpu1")
+    before = everything(node)
+
+    def prove(version: str, *names: str) -> str:
+        wanted = {name: f"{version}-1" for name in names}
+        playbook = tmp_path / "prove.yml"
+        playbook.write_text(PROVE.format(packages=json.dumps(wanted), version=version, kernel=kernel(node)))
+        done = play(SCENARIO / "gpu_stack.bedplate.yml", "-v", playbook=playbook)
+        return f"{done.returncode} {' '.join(done.stdout.split())}"
+
+    node.check_output(
+        f"echo '{_SOURCE}' >/etc/apt/sources.list.d/ubuntu.list; cp /srv/vendor/keys/nvidia.asc /etc/apt/ubuntu.asc"
+    )
+    try:
+        both = ("nvidia-dkms-580-open", "nvidia-kernel-source-580-open")
+        # The settings of DKMS are in the one, and the sources in the other.
+        assert re.match("[^0].* cannot|[^0].* no source", alone := prove(OLD, both[0])), alone
+        assert (done := prove(OLD, *both)).startswith("0 "), done
+        assert f"nvidia {OLD} compiles for kernel {kernel(node)}" in done
+        (proof,) = json.loads(node.check_output("cat /tmp/ubuntu/dkms.json"))
+        assert (set(proof["packages"]), proof["name"]) == (set(both), "nvidia")
+        broken = prove(BROKEN, "nvidia-dkms-open", "nvidia-kernel-source-open")
+        assert f"nvidia {BROKEN} does not compile for kernel {kernel(node)}" in broken
+    finally:
+        node.check_output(
+            "rm -rf /etc/apt/sources.list.d/ubuntu.list /etc/apt/ubuntu.asc /tmp/ubuntu; apt-get --quiet update"
+        )
+    assert everything(node) == before
 
 
 @pytest.mark.full_in("gpu")

@@ -57,6 +57,9 @@ def test_every_system_of_the_gpu_nodes_and_every_key_is_there_and_kept_until_som
     (folder / "vendor.json").write_text('{"drivers": ["580.65.06"], "more_drivers": ["999.10.01"]}')
     inventory.prepare(folder, "x")
     assert "999.10.01" in (public / "mirror/debian-13/Packages").read_text()
+    (folder / "vendor.json").write_text('{"drivers": ["580.65.06"], "systems": ["ubuntu-24.04"]}')
+    inventory.prepare(folder, "x")
+    assert sorted(path.name for path in (public / "nvidia").iterdir()) == ["debian-12", "debian-13", "ubuntu-24.04"]
 
 
 @pytest.mark.parametrize(
