@@ -266,7 +266,7 @@ def test_ubuntus_driver_is_proven_from_both_of_its_packages(tmp_path: Path):
     before = everything(node)
 
     def prove(version: str, *names: str) -> str:
-        wanted = {name: f"{version}-1" for name in names}
+        wanted = dict.fromkeys(names, f"{version}-1")
         playbook = tmp_path / "prove.yml"
         playbook.write_text(PROVE.format(packages=json.dumps(wanted), version=version, kernel=kernel(node)))
         done = play(SCENARIO / "gpu_stack.bedplate.yml", "-v", playbook=playbook)
