@@ -83,7 +83,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, origin_key: Signer, mirror_ke
     base = Archive(
         directory / "base", origin_key, suites=("trixie", "trixie-updates", "trixie-security"), components=COMPONENTS
     )
-    base.add(*(Deb(name, "1") for name in ("dkms", "linux-headers-amd64", "infiniband-diags", "libibumad3")))
+    base.add(*(Deb(name, "1") for name in ("dkms", "g++", "linux-headers-amd64", "infiniband-diags", "libibumad3")))
     (directory / "base.asc").write_text(origin_key.public)
     vendor = repository.build(directory / "origin", ["debian-13"], drivers=[OLDER, NEWER])
     return Site(directory, vendor, base, mirror_key)
