@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..cluster import Cluster
+from ..cluster.gpu_stack_checks import key_mistakes
 from ..gpu_lock import lock_document
 from ..gpu_lock.lock_document import GpuLock, LockError
 from ..gpu_stack import stack_table
@@ -44,6 +45,9 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
         lock = lock_document.read(cluster.path)
         text = f"{path} exists and stays as it is; -e gpu_resolve=update reads the repositories again"
         return LockReport(str(path), False, text, sha256=lock.sha256 if lock else "")
+    wrong = key_mistakes(cluster)
+    if wrong:
+        raise IndexReadError(wrong)
     before = _before(cluster, path)
     try:
         after = read_lock.read(cluster, stack_table.default(), origins)
