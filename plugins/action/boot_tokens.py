@@ -14,6 +14,7 @@ from ansible.template import Templar
 from ansible.utils.display import Display
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Node
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.registered import write_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.decisions import decide
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decision import RunHost
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.tuning import boot_tokens
@@ -35,7 +36,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if rows:
             Display().display(boot_tokens.text(rows))
         if (file := self._task.args.get("file")) and not self._task.check_mode:
-            self._write(Path(str(file)), boot_tokens.to_json(rows))
+            write_report(Path(str(file)), boot_tokens.to_json(rows), "boot_tokens_file")
         message = f"{len(rows)} groups of nodes boot from the network"
         if not rows:
             message = "no node has a profile with `boot: network`"
@@ -55,10 +56,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             machine = request.cluster.machine(name)
             if tokens is not None and isinstance(machine, Node):
                 yield name, machine.profile.name, tokens
-
-    def _write(self, path: Path, text: str) -> None:
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            message = f"boot_tokens_file {path}: {error.strerror}; allowed: a file that this user may write"
-            raise AnsibleActionFail(message) from error

@@ -33,7 +33,7 @@ _LISTS = (
     "keep_below",
 )
 # Lists that the module takes as they are.
-_TOLD = ("accounts", "units", "touched", "hold", "follow", "replaces", "keep_below")
+_PASSED_ON = ("accounts", "units", "touched", "hold", "follow", "replaces", "keep_below")
 
 
 class ActionModule(Files):
@@ -70,7 +70,7 @@ class ActionModule(Files):
         self._refuse("wrong arguments", _mistakes(self._task.args, wanted, listed))
         told = self._told(wanted["files"], self._task_vars)
         told["manager"] = self._task.args.get("manager", "apt")
-        told.update({key: wanted[key] for key in _TOLD})
+        told.update({key: wanted[key] for key in _PASSED_ON})
         told.update(
             {
                 key: self._task.args[key]

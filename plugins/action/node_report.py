@@ -28,5 +28,5 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 raise AnsibleActionFail(f"node_report: {error}") from None
             arguments.setdefault("packages", package_patterns())
             arguments.setdefault("topology", expected.get("topology"))
-        told: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=variables)
-        return {**told, "expected": expected} if "software" in told else told
+        result: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=variables)
+        return {**result, "expected": expected} if "software" in result else result

@@ -14,8 +14,8 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.registered import results_of, write_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.report.pilot_document import (
     LeakError,
     Run,
@@ -45,14 +45,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Run the task, once for all hosts of the play."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
-        name, file = (self._task.args.get(key) for key in ("registered", "file"))
-        if not isinstance(name, str) or not name or not file:
-            raise AnsibleActionFail(
-                "registered, file: required; allowed: the name that the task with bedplate.cluster.node_report registers, and a path"
-            )
-        raw = variables["hostvars"].raw_get
-        results = {host: raw(host).get(name) or {} for host in variables["ansible_play_hosts_all"]}
-        run = Run(results, self._names(variables))
+        file = self._task.args.get("file")
+        if not file:
+            raise AnsibleActionFail("file: empty; allowed: the path of the report")
+        registered = results_of(self._task.args.get("registered"), variables, "node_report")
+        run = Run({host: one or {} for host, one in registered.items()}, self._names(variables))
         try:
             document = document_of(run, pseudonyms_of(run))
         except LeakError as error:
@@ -61,7 +58,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             ) from None
         where = f"{file} is not written in check mode"
         if not self._task.check_mode:
-            self._write(Path(str(file)), document)
+            write_report(Path(str(file)), json.dumps(document, indent=1) + "\n", "pilot_file", mode=0o600)
             where = f"see {file}"
         message = (
             f"{_count(len(run.read), 'node')} of {_count(len(document['kinds']), 'kind')} read, {len(document['not_read'])} not read; "
@@ -114,14 +111,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             except ClusterFileError:
                 return
             yield from (*cluster.machines, *([f"x.{cluster.domain}"] if cluster.domain else []))
-
-    def _write(self, path: Path, document: Mapping[str, Any]) -> None:
-        try:
-            atomic_write(path, json.dumps(document, indent=1) + "\n", mode=0o600)
-        except OSError as error:
-            raise AnsibleActionFail(
-                f"pilot_file {path}: {error.strerror}; allowed: a file that this user may write"
-            ) from error
 
 
 def _texts(variables: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.registered import results_of, write_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.report.profiles import profiles_text
 
 
@@ -24,22 +24,16 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the task, once for all hosts of the play."""
         result: dict[str, Any] = super().run(tmp, task_vars)
-        variables = task_vars or {}
-        name = self._task.args.get("registered")
-        if not isinstance(name, str) or not name:
-            raise AnsibleActionFail(
-                "registered: not a name; allowed: the name that the task with bedplate.cluster.node_report registers"
-            )
-        raw = variables["hostvars"].raw_get
-        told = {host: raw(host).get(name) or {} for host in variables["ansible_play_hosts_all"]}
-        reports = {host: one["hardware"] for host, one in told.items() if "hardware" in one}
-        unread = {host: str(one.get("msg") or "no answer") for host, one in told.items() if "hardware" not in one}
+        registered = results_of(self._task.args.get("registered"), task_vars or {}, "node_report")
+        results = {host: one or {} for host, one in registered.items()}
+        reports = {host: one["hardware"] for host, one in results.items() if "hardware" in one}
+        unread = {host: str(one.get("msg") or "no answer") for host, one in results.items() if "hardware" not in one}
         text = profiles_text(reports, unread)
         Display().display(text)
         if (file := self._task.args.get("file")) and not self._task.check_mode:
-            self._write(Path(str(file)), text)
+            write_report(Path(str(file)), text, "record_profile_file")
         failed = not reports
-        message = f"{len(reports)} of {len(told)} machines were read"
+        message = f"{len(reports)} of {len(results)} machines were read"
         return {
             **result,
             "changed": False,
@@ -48,11 +42,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             "profiles": text,
             "machines": len(reports),
         }
-
-    def _write(self, path: Path, text: str) -> None:
-        try:
-            path.write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise AnsibleActionFail(
-                f"record_profile_file {path}: {error.strerror}; allowed: a file that this user may write"
-            ) from error

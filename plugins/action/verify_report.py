@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.action.node_state import RECOR
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, Services
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.registered import results_of, write_report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import run_cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.update import update_report
@@ -33,27 +34,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Run the task, once for all hosts of the play."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         variables = task_vars or {}
-        name = self._task.args.get("registered")
-        if not isinstance(name, str) or not name:
-            raise AnsibleActionFail(
-                "registered: not a name; allowed: the name that the task with bedplate.cluster.node_state registers"
-            )
-        hosts = variables["ansible_play_hosts_all"]
-        raw = variables["hostvars"].raw_get
-        results = {host: raw(host).get(name) for host in hosts}
+        results = results_of(self._task.args.get("registered"), variables, "node_state")
         cluster = self._cluster(variables)
         findings, said = self._findings(cluster, results)
         rows = finding.to_json(findings)
         if file := self._task.args.get("file"):
-            self._write(Path(str(file)), rows)
+            write_report(Path(str(file)), json.dumps(rows, indent=1) + "\n", "verify_report_file")
         if cluster and variables.get(RECORDS_RELEASE) and is_whole_run(variables):
             recorded = {host: (one or {}).get("release", "") for host, one in results.items()}
+            raw = variables["hostvars"].raw_get
             lines = update_report.update_lines(
-                recorded, cluster, lambda: {host: raw(host) for host in hosts}, bool(self._task.check_mode)
+                recorded, cluster, lambda: {host: raw(host) for host in results}, bool(self._task.check_mode)
             )
             result["warnings"] = ["\n".join(lines)] if lines else []
         judge = self._before_change if self._task.check_mode and variables.get(RECORDS_RELEASE) else self._judged
-        return judge({**result, "changed": False, "findings": rows, "machines": len(hosts)}, findings, said)
+        return judge({**result, "changed": False, "findings": rows, "machines": len(results)}, findings, said)
 
     def _cluster(self, variables: dict[str, Any]) -> Cluster | None:
         """Return the cluster of the run; None for an inventory without a cluster file and without Slurm."""
@@ -73,14 +68,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return finding.ordered(found), ""
         of_fabric, said = opensm_readback.verdict(cluster, managers)
         return finding.ordered([*found, *of_fabric]), "" if of_fabric else said
-
-    def _write(self, path: Path, rows: list[dict[str, Any]]) -> None:
-        try:
-            path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-        except OSError as error:
-            raise AnsibleActionFail(
-                f"verify_report_file {path}: {error.strerror}; allowed: a file that this user may write"
-            ) from error
 
     def _judged(self, result: dict[str, Any], findings: list[Finding], said: str) -> dict[str, Any]:
         folded = collected.folded(findings)

@@ -78,9 +78,9 @@ def test_the_nodes_are_the_same_before_and_after(pilot: Any) -> None:
 
 def test_the_report_has_all_nodes_and_what_was_read(pilot: Any) -> None:
     _done, file, *_states = pilot
-    told = json.loads(file.read_text())
-    assert (told["nodes"], len(told["not_read"]), sum(len(kind["nodes"]) for kind in told["kinds"])) == (3, 1, 2)
-    kind = told["kinds"][0]
+    report = json.loads(file.read_text())
+    assert (report["nodes"], len(report["not_read"]), sum(len(kind["nodes"]) for kind in report["kinds"])) == (3, 1, 2)
+    kind = report["kinds"][0]
     assert kind["expected"]["model"] == "h100"
     assert "no driver is loaded" in kind["found"]["gpu"]["nvidia_smi"]
     assert {"name": "nvidia-kernel-open-dkms", "version": "580.65.06-1"} in kind["found"]["packages"]

@@ -71,7 +71,7 @@ def read_smi(
     program: str, seconds: float, problems: list[str], recorder: Recorder
 ) -> tuple[nvidia_smi.SmiOutput | None, list[str]]:
     """Return the parsed query and the serial numbers of `nvidia-smi -q`; the recorder has the raw texts."""
-    told = nvidia_smi.query(program, seconds, problems, recorder)
+    output = nvidia_smi.query(program, seconds, problems, recorder)
     serials: list[str] = []
     for option in ("-L", "-q"):
         if recorder.hung:
@@ -80,7 +80,7 @@ def read_smi(
         if option == "-q":
             row = recorder.outputs[-1]
             row["stdout"], serials = without_secrets(row["stdout"])
-    return told, serials
+    return output, serials
 
 
 def without_secrets(text: str) -> tuple[str, list[str]]:

@@ -76,8 +76,8 @@ class SoftwareReader:
         return [name for name in self.root.names("dev") if name.startswith("nvidia")]
 
     def _system(self) -> Facts:
-        told = dict(line.partition("=")[::2] for line in self.root.lines("etc/os-release"))
-        release = {key.lower(): told.get(key, "").strip("\"'") for key in _RELEASE}
+        words = dict(line.partition("=")[::2] for line in self.root.lines("etc/os-release"))
+        release = {key.lower(): words.get(key, "").strip("\"'") for key in _RELEASE}
         machine = platform.machine() if self.is_live else ""
         cmdline = self.root.text("proc/cmdline", needed=False) or ""
         return {
@@ -98,8 +98,8 @@ class SoftwareReader:
         program = find("nvidia-smi") if self.is_live else None
         if not why and program:
             # The problem of a query that was not made is no problem here.
-            told, serials = read_smi(program, self.seconds, facts["problems"], self.recorder)
-            nvidia_smi.add_rows(facts["gpus"], told, facts["problems"])
+            output, serials = read_smi(program, self.seconds, facts["problems"], self.recorder)
+            nvidia_smi.add_rows(facts["gpus"], output, facts["problems"])
             self.names["serial"] += serials
         for problem in facts.pop("problems"):
             self._note("gpu_facts", problem)

@@ -200,15 +200,13 @@ def _stack(case: Case) -> Stack:
 
 
 def _nvswitches(case: Case) -> NvSwitches | None:
-    """Return the NVSwitches of all boards of a node, each with the table's least number of GPUs; none for cards."""
+    """Return the NVSwitches of all boards of a node; 0 for cards, None if the PCI bus does not show them."""
     if case.platform == "pcie":
         return NvSwitches(count=0)
     platform = case.table.platforms.get(case.platform)
-    rows = [platform.nvswitches.get(model.generation.name) for model in case.models] if platform else []
-    if platform is None or not rows or rows[0] is None:
+    if platform is None or not case.models:
         return None
-    boards = max(1, case.request.gpu_count // platform.least_gpus)
-    return replace(rows[0], count=rows[0].count * boards)
+    return platform.switches_of(case.models[0].generation.name, case.request.gpu_count)
 
 
 def _version(case: Case, epoch: str) -> str:

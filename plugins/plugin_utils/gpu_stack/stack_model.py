@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from . import driver_versions as versions
 
@@ -105,6 +106,11 @@ class Platform:
     nvswitches: Mapping[str, NvSwitches] = field(default_factory=dict)
     fabric: PlatformSoftware
     nvlink5: PlatformSoftware
+
+    def switches_of(self, generation: str, gpus: int) -> NvSwitches | None:
+        """Return the NVSwitches of all boards of a node with GPUs of a generation; None if the PCI bus does not show them."""
+        row = self.nvswitches.get(generation)
+        return replace(row, count=row.count * max(1, gpus // self.least_gpus)) if row else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,6 +262,14 @@ class StackTable:
     dcgm: Extra
     toolkit: Extra
     nccl: Nccl
+
+    def switches_wanted(self, platform: str, switches: NvSwitches | None) -> dict[str, Any]:
+        """Return the NVSwitches of a node in the form that module_utils/gpu/nvswitches.py compares; {} if they are not known."""
+        if switches is None:
+            return {}
+        rows = [row for one in self.platforms.values() for row in one.nvswitches.values()]
+        known = [row.device for row in rows if row.device]
+        return {"platform": platform, "count": switches.count, "device": switches.device, "known": known}
 
     def sources(self, system: str = "") -> list[str]:
         """Return the sources of drivers, of one system or of any."""

@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import nvswitches
 
 from ..cluster import Node
 from ..gpu_stack import driver_versions, stack_table
-from ..gpu_stack.stack_model import StackTable
+from ..gpu_stack.stack_model import NvSwitches, StackTable
 from ..plain.host_cluster import FILE, HARDWARE, host_cluster
 from ..tuning.numa_plan import plan_of
 from .gpu_names import model_of
@@ -32,13 +33,13 @@ def expected_of(variables: Mapping[str, Any], template: Callable[[Any], Any]) ->
     if not isinstance(machine, Node):
         return {}
     profile, stack = machine.profile, machine.profile.gpu_stack
-    told: dict[str, Any] = {"topology": plan_of(profile), "model": profile.gpus.model if profile.gpus else ""}
-    told["memory_mib"] = profile.memory_mib
+    expected: dict[str, Any] = {"topology": plan_of(profile), "model": profile.gpus.model if profile.gpus else ""}
+    expected["memory_mib"] = profile.memory_mib
     if stack:
-        told["gpu_stack"] = {
+        expected["gpu_stack"] = {
             key: getattr(stack, key) for key in ("os", "source", "driver", "module", "platform", "model", "kernel")
         }
-    return told
+    return expected
 
 
 def package_patterns(table: StackTable | None = None) -> list[str]:
@@ -47,12 +48,12 @@ def package_patterns(table: StackTable | None = None) -> list[str]:
     names: set[str] = set(known.metapackages)
     for row in known.names:
         names.update(row.driver, row.coupled, row.support)
-        for mapping in (row.kernel, row.fabric, row.sources):
+        for mapping in (row.kernel, row.fabric, row.sources, row.build):
             names.update(one for part in mapping.values() for one in part)
     for offer in known.cuda:
         names.update(one for version in offer.versions.values() for one in version)
     for extra in (known.dcgm, known.toolkit):
-        names.update(extra.packages)
+        names.update(extra.packages, extra.proprietary)
     names.update(one for part in known.nccl.packages.values() for one in part)
     for system in known.systems.values():
         names.update(system.kernel_follows, (name for name, _version in system.headers), system.kernel_pins)
@@ -75,7 +76,7 @@ def table_findings(expected: Mapping[str, Any], found: Found, hardware: Mapping[
     if wanted in table.models and models not in ([], [""], [wanted]):
         yield Finding("profile-model", "GPU model", wanted, ", ".join(model or "unknown" for model in models))
     yield from _driver(table, (gpu.get("driver") or {}).get("version"), [model for model in models if model])
-    yield from _switches(table, models, len(names), len(gpu.get("nvswitches") or ()))
+    yield from _switches(table, models, hardware["gpus"], gpu.get("nvswitches") or ())
 
 
 def _devices(hardware: Mapping[str, Any], name: str) -> str:
@@ -113,15 +114,17 @@ def _driver(table: StackTable, version: str | None, models: Iterable[str]) -> It
             yield Finding("table-driver", f"last driver branch of {model}", str(row.highest), version)
 
 
-def _switches(table: StackTable, models: list[str], gpus: int, switches: int) -> Iterator[Finding]:
+def _switches(
+    table: StackTable, models: Sequence[str], gpus: Sequence[Mapping[str, Any]], seen: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
     """Compare NVSwitches with the platform that the table gives to this number of the model."""
-    boards = {table.models[model].board for model in models if model}
-    platform = table.platforms.get("hgx")
-    if boards == {"hgx"} and platform and gpus >= platform.least_gpus and not switches:
-        yield Finding(
-            "table-platform", "NVSwitches", f"NVSwitches on {gpus} GPUs of a model with board hgx", "no NVSwitch"
-        )
-    if switches and boards and "hgx" not in boards:
-        yield Finding(
-            "table-platform", "NVSwitches", f"no NVSwitch on a model with board {', '.join(boards)}", str(switches)
-        )
+    rows = [table.models[model] for model in models if model]
+    boards, hgx = {row.board for row in rows}, table.platforms["hgx"]
+    if boards == {"hgx"} and len(gpus) >= hgx.least_gpus:
+        wanted = table.switches_wanted("hgx", hgx.switches_of(rows[0].generation.name, len(gpus)))
+    elif boards and "hgx" not in boards:
+        wanted = table.switches_wanted(", ".join(sorted(boards)), NvSwitches(count=0))
+    else:
+        return
+    for one in nvswitches.findings(wanted, gpus, seen):
+        yield Finding("table-platform", "NVSwitches", one.expected, one.found)

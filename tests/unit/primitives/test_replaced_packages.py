@@ -88,8 +88,9 @@ class Action(ActionModule):
         return dict(self.answers.get(str(key), {"changed": True, "rc": 0}))
 
 
-def deploy(*, check: bool = False, **answers: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, Any, bool]]]:
-    task = Task.load({"name": "Deploy", "bedplate.cluster.deploy": ARGUMENTS, "check_mode": check})
+def action_of(arguments: dict[str, Any], check: bool, answers: dict[str, Any]) -> Action:
+    """Return the action of a task whose modules answer as stated."""
+    task = Task.load({"name": "Deploy", "bedplate.cluster.deploy": arguments, "check_mode": check})
     loader = DataLoader()
     action = Action(
         task=task,
@@ -100,6 +101,11 @@ def deploy(*, check: bool = False, **answers: dict[str, Any]) -> tuple[dict[str,
         shared_loader_obj=None,
     )
     action.answers, action.sent = answers, []
+    return action
+
+
+def deploy(*, check: bool = False, **answers: dict[str, Any]) -> tuple[dict[str, Any], list[tuple[str, Any, bool]]]:
+    action = action_of(ARGUMENTS, check, answers)
     return dict(action.run(task_vars={})), action.sent
 
 
@@ -151,17 +157,7 @@ def test_check_mode_simulates_the_transaction_and_releases_nothing() -> None:
 
 
 def test_packages_are_replaced_only_with_a_manifest_that_recorded_them() -> None:
-    task = Task.load({"name": "Deploy", "bedplate.cluster.deploy": {"packages": ["a"], "replaces": ["b"]}})
-    loader = DataLoader()
-    action = Action(
-        task=task,
-        connection=SimpleNamespace(_shell=SimpleNamespace(tmpdir="/nowhere")),
-        play_context=PlayContext(),
-        loader=loader,
-        templar=Templar(loader=loader, variables={}),
-        shared_loader_obj=None,
-    )
-    action.answers, action.sent = {}, []
+    action = action_of({"packages": ["a"], "replaces": ["b"]}, check=False, answers={})
     with pytest.raises(AnsibleActionFail, match="replaces: needs a manifest"):
         action.run(task_vars={})
     assert not action.sent
@@ -169,13 +165,13 @@ def test_packages_are_replaced_only_with_a_manifest_that_recorded_them() -> None
 
 def test_no_question_to_dpkg_where_nothing_held_is_left_over(tmp_path: Path) -> None:
     dpkg.Holds(tmp_path, lambda _argv: Outcome(0, "", "")).apply("demo", ["libcuda"], check=False)
-    asked: list[list[str]] = []
+    calls: list[list[str]] = []
 
     def run(argv: list[str]) -> Outcome:
-        asked.append(argv)
+        calls.append(argv)
         return Outcome(0, installed("libcuda"), "")
 
     lists: dict[str, Any] = {"packages": ["libcuda=1"], "hold": [], "follow": [], "replaces": ["lib*-[0-9]*"]}
     arguments: dict[str, Any] = {"manager": "apt", "manifest": "demo", "check": False, **lists}
     assert DeployedPackages(**arguments, state_directory=tmp_path, run=run).to_install()["replaced"] == []
-    assert not [argv for argv in asked if "lib*-[0-9]*" in argv]
+    assert not [argv for argv in calls if "lib*-[0-9]*" in argv]

@@ -42,7 +42,7 @@ def result(gpus: int = 8, **system: str) -> dict[str, Any]:
                 "system": {"id": "ubuntu", "version_id": "24.04", "pretty_name": "x", "cmdline": "quiet", **system},
                 "gpu": {
                     "gpus": [{"address": card["address"], "uuid": f"GPU-{number}", "ecc": True} for number, card in enumerate(cards)],
-                    "nvswitches": [{"address": "0000:a0:00.0"}],
+                    "nvswitches": [{"address": f"0000:a{number}:00.0", "device": "0x22a3"} for number in range(4)],
                     "driver": {"version": "580.126.09", "parameters": ["EnableGpuFirmware: 18"]},
                     "running_kernel": "6.8.0-90-generic",
                 },
@@ -108,28 +108,28 @@ def test_a_key_that_a_node_made_is_redacted() -> None:
 
 
 def test_the_reason_of_a_node_that_did_not_answer_is_redacted() -> None:
-    told = document(
+    report = document(
         {
             "gpu017": result(),
             "gpu018.west.corp": {"unreachable": True, "msg": "ssh alice@gpu018.west.corp: 10.1.2.3 refused"},
         }
     )
-    (row,) = told["not_read"]
+    (row,) = report["not_read"]
     assert (row["unreachable"], "refused" in row["reason"]) == (True, True)
-    assert [one for one in ("alice", "gpu018", "10.1.2.3") if one in json.dumps(told)] == []
-    assert told["nodes"] == 2
+    assert [one for one in ("alice", "gpu018", "10.1.2.3") if one in json.dumps(report)] == []
+    assert report["nodes"] == 2
 
 
 def test_nodes_of_one_kind_share_an_entry_and_what_varies_is_listed() -> None:
     odd, other = result(), result(gpus=4)
     odd["software"]["found"]["gpu"]["gpus"][3]["ecc"] = False
-    told = document({"gpu017": result(), "gpu018": odd, "gpu019": other})
-    assert [len(kind["nodes"]) for kind in told["kinds"]] == [2, 1]
-    (row,) = told["kinds"][0]["varying"]
+    report = document({"gpu017": result(), "gpu018": odd, "gpu019": other})
+    assert [len(kind["nodes"]) for kind in report["kinds"]] == [2, 1]
+    (row,) = report["kinds"][0]["varying"]
     assert row["path"] == "found.gpu.gpus.3.ecc"
     assert [(one["value"], one["nodes"]) for one in row["values"]] == [
-        (True, [told["kinds"][0]["nodes"][0]]),
-        (False, [told["kinds"][0]["nodes"][1]]),
+        (True, [report["kinds"][0]["nodes"][0]]),
+        (False, [report["kinds"][0]["nodes"][1]]),
     ]
 
 
@@ -143,9 +143,9 @@ def test_an_equal_difference_of_several_nodes_is_one_row_with_all_of_them() -> N
     results = {f"n{number}": result() for number in range(3)}
     for one in results.values():
         one["software"]["unread"] = [{"reader": "dkms", "text": "weird on n1"}]
-    told = document(results)
-    (row,) = told["kinds"][0]["differences"]
-    assert (row["kind"], row["where"], len(row["nodes"]), told["differences"]) == ("unread", "dkms", 3, 1)
+    report = document(results)
+    (row,) = report["kinds"][0]["differences"]
+    assert (row["kind"], row["where"], len(row["nodes"]), report["differences"]) == ("unread", "dkms", 3, 1)
     assert "n1" not in row["found"].split()
 
 
@@ -178,8 +178,19 @@ def test_what_the_table_does_not_know_is_a_difference() -> None:
         ("table-model", "GPU model", "NVIDIA R100, PCI device 0x10de:0x2330"),
         ("profile-model", "GPU model", "unknown, h100"),
         ("table-driver", "driver version", "999.1-beta"),
-        ("table-platform", "NVSwitches", "no NVSwitch"),
+        ("table-platform", "NVSwitches", "no NVSwitch on the PCI bus"),
     ]
+
+
+def test_a_board_without_one_of_its_nvswitches_is_a_difference() -> None:
+    one = result()
+    del one["software"]["found"]["gpu"]["nvswitches"][0]
+    assert rows({}, one) == [("table-platform", "NVSwitches", "3 (0000:a1:00.0, 0000:a2:00.0, 0000:a3:00.0)")]
+
+
+def test_the_versions_of_all_packages_of_the_table_are_read() -> None:
+    # DCGM's proprietary modules, and what compiles the open kernel module.
+    assert {"datacenter-gpu-manager-4-proprietary", "g++"} <= set(package_patterns())
 
 
 def test_a_driver_below_the_models_least_is_a_difference() -> None:

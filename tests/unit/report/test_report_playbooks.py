@@ -48,9 +48,9 @@ def test_the_pilot_writes_one_redacted_file_and_changes_nothing(inventory: Path)
     path = inventory.parent / "cluster.pilot.json"
     assert path.stat().st_mode & 0o777 == 0o600
     text = path.read_text()
-    told: dict[str, Any] = json.loads(text)
-    assert (told["nodes"], len(told["kinds"]), len(told["not_read"])) == (2, 1, 1)
-    assert told["kinds"][0]["hardware"]["shape"]["sockets"] >= 1
+    report: dict[str, Any] = json.loads(text)
+    assert (report["nodes"], len(report["kinds"]), len(report["not_read"])) == (2, 1, 1)
+    assert report["kinds"][0]["hardware"]["shape"]["sockets"] >= 1
     names = ["zephyr", "127.0.0.9", "jdoe77", "Pa55-of-the-site"]
     assert [name for name in names if name.lower() in text.lower()] == []
     assert not re.search(rf"(?<![A-Za-z0-9]){re.escape(os.uname().nodename)}(?![A-Za-z0-9])", text, re.IGNORECASE)

@@ -39,15 +39,7 @@ def expected(stack: Stack, cluster: Cluster, host: str, options: Mapping[str, st
 
 def nvswitches(stack: Stack) -> dict[str, Any]:
     """Return the NVSwitches that the PCI bus of a node must show, as module_utils/gpu/nvswitches.py compares them; {} if not known."""
-    if stack.nvswitches is None:
-        return {}
-    rows = [one for platform in stack_table.default().platforms.values() for one in platform.nvswitches.values()]
-    return {
-        "platform": stack.platform,
-        "count": stack.nvswitches.count,
-        "device": stack.nvswitches.device,
-        "known": [one.device for one in rows if one.device],
-    }
+    return stack_table.default().switches_wanted(stack.platform, stack.nvswitches)
 
 
 def addresses(cluster: Cluster, host: str) -> list[str]:
