@@ -19,19 +19,20 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entri
 _PHASES = ("packages", "files", "services")
 _WAIT = 300  # seconds for another apt or dnf to end
 _LISTS_AGE = 86400  # seconds after which apt's lists are read again
-_LISTS = (
-    "accounts",
-    "repositories",
-    "sources",
-    "packages",
-    "follow",
-    "replaces",
-    "files",
-    "units",
-    "touched",
-    "hold",
-    "keep_below",
-)
+# Lists of the task -> type of their entries; those of files and sources are checked as files.
+_LISTS: dict[str, type | None] = {
+    "accounts": Mapping,
+    "repositories": Mapping,
+    "sources": None,
+    "packages": str,
+    "follow": str,
+    "replaces": str,
+    "files": None,
+    "units": Mapping,
+    "touched": str,
+    "hold": str,
+    "keep_below": str,
+}
 # Lists that the module takes as they are.
 _PASSED_ON = ("accounts", "units", "touched", "hold", "follow", "replaces", "keep_below")
 
@@ -305,17 +306,9 @@ def _mistakes(arguments: Mapping[str, Any], wanted: Mapping[str, Any], listed: S
             for text in mistakes(manifest, wanted["sources"], listed)
             if text.startswith("files")
         ]
-    for key, kind in (
-        ("accounts", Mapping),
-        ("repositories", Mapping),
-        ("packages", str),
-        ("touched", str),
-        ("hold", str),
-        ("follow", str),
-        ("replaces", str),
-        ("keep_below", str),
-        ("units", Mapping),
-    ):
+    for key, kind in _LISTS.items():
+        if kind is None:
+            continue
         if isinstance(wanted[key], (str, Mapping)) or not isinstance(wanted[key], Sequence):
             found.append(f"{key}: {wanted[key]!r}; allowed: a list")
             continue

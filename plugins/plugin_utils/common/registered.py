@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read the results that a task registered on all hosts, and write the report that an action plugin makes of them."""
+"""Read the results that a task registered on all hosts, and write an action plugin's report."""
 
 from __future__ import annotations
 
