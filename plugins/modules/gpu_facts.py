@@ -96,6 +96,7 @@ gpu:
         ecc_pending: {description: Whether ECC is on after the next reboot., type: bool, sample: true}
         fabric_state: {description: "State of its registration with the fabric, null without a fabric.", type: str, sample: Completed}
         fabric_status: {description: How its registration ended., type: str, sample: Success}
+        failure: {description: "Failure that C(nvidia-smi) reports in place of values, null without one.", type: str, sample: GPU is lost}
     nvswitches:
       description: The NVSwitches by PCI address, with V(address) to V(max_link_width) as for GPUs.
       type: list

@@ -28,6 +28,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.discovery_
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.ibnetdiscover import parse
 from ansible_collections.bedplate.cluster.plugins.module_utils.fabric.lldp import neighbours
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.devices import gpu_devices, nvidia_smi
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu_settings import apply_settings, smi_settings
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import apt_sources, yum_sources
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.fabric_drift import comparison
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.compare.lldp_discovery import (
@@ -288,6 +289,29 @@ def _others_stay(lines: list[str], rest: str, places: list[tuple[int, int]]) -> 
     assert all(line in left for line in outside), "a line of another entry is lost"
 
 
+def settings(text: str) -> None:
+    """Each line of nvidia-smi is a GPU's settings, or none is read; a cell is a number, a mode, or unknown."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    try:
+        found = smi_settings.parse(text)
+    except smi_settings.SettingsError:
+        return
+    assert len(found) == len(lines)
+    for gpu in found:
+        assert list(gpu.cells) == list(smi_settings.QUERY)
+        for name, cell in gpu.cells.items():
+            assert not (cell.startswith("[") and (gpu.number(name) is not None or gpu.switch(name) is not None))
+        assert not gpu.failure or f"[{gpu.failure}]" in gpu.cells.values()
+        try:
+            left = apply_settings.changes_of(gpu, {"power_limit_watts": 600, "ecc": True}, recorded="")
+        except apply_settings.SettingsError:
+            continue
+        # Only a GPU whose values are known is changed.
+        assert gpu.number(smi_settings.POWER) is not None
+        assert gpu.switch(smi_settings.ECC_PENDING) is not None
+        assert len(left) <= 2
+
+
 PROPERTIES: dict[str, Callable[[str], None]] = {
     "ibnetdiscover": ibnetdiscover,
     "compared": compared,
@@ -297,4 +321,5 @@ PROPERTIES: dict[str, Callable[[str], None]] = {
     "written": written,
     "gpus": gpus,
     "package_sources": package_sources,
+    "settings": settings,
 }

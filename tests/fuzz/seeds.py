@@ -52,6 +52,11 @@ _GPUS = (
 """,
     'Field "fabric.state" is not a valid field to query.\n\nfabric.status : not a valid field to query.\n',
     "Unable to determine the device handle for GPU0000:5D:00.0: Unknown Error\n",
+    # Up to 570, and a GPU that fell off the bus.
+    """\
+00000000:18:00.0, GPU-0, NVIDIA H100 80GB HBM3, Enabled, Disabled, Disabled, Enabled, Enabled, state  Completed, status Success
+00000000:2A:00.0, GPU-1, NVIDIA H100 80GB HBM3, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], [N/A], [N/A]
+""",
 )
 _SOURCES = (
     """\
@@ -88,6 +93,11 @@ enabled=1
 enabled = 0
 """,
 )
+_SETTINGS = """\
+00000000:18:00.0, 700.00, 700.00, Default, Enabled, Enabled, 1980, 2619
+00000000:2A:00.0, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]
+00000000:3B:00.0, [N/A], [Not Supported], Exclusive_Process, [N/A], [N/A], [Unknown Error], 405
+"""
 
 
 def seeds() -> list[tuple[str, str]]:
@@ -104,6 +114,7 @@ def seeds() -> list[tuple[str, str]]:
     found += [("neighbours", json.dumps(_answers(listed), indent=1)) for listed in (False, True)]
     found += [("gpus", text) for text in _GPUS]
     found += [("package_sources", text) for text in _SOURCES]
+    found += [("settings", text) for text in (_SETTINGS, *_GPUS)]
     found += [("written", "gpu1\ngpu2"), ("written", "o'brien #2\n" + "g" * 58)]
     return found
 

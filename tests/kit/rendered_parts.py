@@ -51,7 +51,11 @@ profiles:
     cores_per_socket: 72
     memory_mib: 1024
     nics: [{name: mlx5_0, rail: 0, pci: "0000:3b:00.0"}]
-  split: {gpus: {model: h100, count: 2, detect: nvml, mig: "[{3g.40gb: 2}, {}]"}, sockets: 1, cores_per_socket: 2, memory_mib: 1024}
+  split:
+    gpus: {model: h100, count: 2, detect: nvml, settings: {power_limit_watts: 600, ecc: true}, mig: "[{3g.40gb: 2}, {}]"}
+    sockets: 1
+    cores_per_socket: 2
+    memory_mib: 1024
 racks:
   r1: {nodes: "a[1-2]", profile: tray, nvlink_domain: 2}
   r2: {nodes: b1, profile: b200}

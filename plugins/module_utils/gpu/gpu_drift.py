@@ -12,6 +12,8 @@ from ..common.finding import Finding
 from ..common.remedies import run_role_again
 from ..common.sysfs import Root
 from ..drift import modprobe
+from ..gpu_settings import settings_drift
+from ..gpu_settings.smi_settings import run_nvidia_smi
 from ..primitives.packages.rpm import NONE
 from . import gpu_inventory, gpu_software_drift, mig_drift, nvlink_drift, nvswitches
 from .driver import secure_boot_state
@@ -28,7 +30,7 @@ def findings(root: str, expected: Mapping[str, Any], running: bool = True) -> It
     """
     wanted = dict(expected)
     if not running:
-        wanted.update(driver={}, units=[], mig=[], whole=False, nvswitches={})
+        wanted.update(driver={}, units=[], mig=[], whole=False, nvswitches={}, gpu_settings={})
     gpu = gpu_inventory.read_facts(root, _SECONDS, gpu_inventory.nvidia_smi_query(root, bool(wanted.get("driver"))))
     boots = _boots(wanted.get("module") or {}, wanted["manager"], sure=not running)
     yield from _compared(wanted, gpu, boots)
@@ -102,6 +104,8 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
         yield from gpu_software_drift.gpus(wanted["units"], gpu)
         yield from nvlink_drift.channel(wanted.get("nvlink") or {}, gpu)
     yield from _mig(wanted.get("mig") or [], gpu)
+    if gpu["gpus"] and runs:
+        yield from settings_drift.findings(wanted.get("gpu_settings") or {}, run_nvidia_smi)
     if wanted.get("whole"):
         yield from mig_drift.split_gpus(gpu)
     if wanted.get("signed") and not boots.findings:

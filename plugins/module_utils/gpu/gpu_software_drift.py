@@ -143,6 +143,15 @@ def _number(value: object) -> object:
 def gpus(services: Collection[str], gpu: Mapping[str, Any]) -> Iterator[Finding]:
     """Compare the effect of the driver's services on each GPU, if nvidia-smi reports it."""
     for one in gpu["gpus"]:
+        if one["failure"]:
+            fix = (
+                "drain the node and reboot it, and switch its power off and on if the GPU is still missing; `journalctl -k | grep -i xid` "
+                "shows the reason. A GPU that fails again needs service"
+            )
+            yield Finding(
+                "gpu-failure", f"GPU {one['address']}", "a GPU that answers", one["failure"], fix, reboot=True
+            )
+            continue
         if PERSISTENCE in services and one["persistence"] is False:
             yield Finding(
                 "gpu-persistence",
@@ -167,7 +176,7 @@ def not_checked(wanted: Mapping[str, Any], gpu: Mapping[str, Any], services: Col
         return
     asked = {"persistence": PERSISTENCE in services, "fabric_state": bool(FABRIC & set(services))}
     for fact in (fact for fact, wants in asked.items() if wants):
-        addresses = [one["address"] for one in gpu["gpus"] if one[fact] is None]
+        addresses = [one["address"] for one in gpu["gpus"] if one[fact] is None and not one["failure"]]
         if addresses and gpu["driver"]["version"] is not None:
             yield unchecked(f"{fact.partition('_')[0]} of {len(addresses)} GPUs", "nvidia-smi does not report it")
 

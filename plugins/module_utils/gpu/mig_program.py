@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ..common.command import run
-from ..common.processes import DAEMONS, STEP, is_step, target
 from ..primitives import reboot_notes
+from .devices.gpu_users import GpuUsers
 
 NOTE = "run/bedplate/reboot-wanted/mig"
 QUERY = ("pci.bus_id", "uuid", "mig.mode.current", "mig.mode.pending")
@@ -85,39 +85,13 @@ def read_gpus(smi: Smi) -> list[Gpu]:
     return [Gpu(one.address, one.uuid, one.mode, one.pending, listed.get(one.uuid, ())) for one in gpus]
 
 
-class ProcFiles:
-    """Reader of this machine's /proc; `root` is another root directory for tests."""
-
-    def __init__(self, root: Path = Path("/")) -> None:
-        self.root = root
-
-    def minor(self, address: str) -> int | None:
-        """Return the N of /dev/nvidiaN."""
-        try:
-            text = (self.root / f"proc/driver/nvidia/gpus/{address}/information").read_text(errors="replace")
-        except OSError:
-            return None
-        match = re.search(r"^Device Minor:\s*(\d+)\s*$", text, re.MULTILINE)
-        return int(match[1]) if match else None
+class ProcFiles(GpuUsers):
+    """Reader of this machine's /proc, with the instances of its GPUs."""
 
     def instances(self, address: str) -> tuple[int, int]:
         """Return the numbers of GPU instances and compute instances, including instances without a device yet."""
         base = self.root / f"proc/driver/nvidia/capabilities/gpu{self.minor(address)}/mig"
         return len(list(base.glob("gi[0-9]*"))), len(list(base.glob("gi[0-9]*/ci[0-9]*")))
-
-    def users(self, address: str) -> list[str]:
-        """Return the users of a GPU: job steps, whichever GPU they have, and processes that have its device open."""
-        device = f"/dev/nvidia{self.minor(address)}"
-        found = []
-        for process in sorted((self.root / "proc").glob("[0-9]*"), key=lambda path: int(path.name)):
-            try:
-                name = (process / "comm").read_text(errors="replace").strip()
-                files = list((process / "fd").iterdir()) if name not in (STEP, *DAEMONS) else []
-            except OSError:
-                continue  # it has ended
-            if is_step(process, name) or any(target(one) == device for one in files):
-                found.append(f"{name} ({process.name})")
-        return found
 
     def note(self, reasons: Sequence[str]) -> None:
         """Write the reasons for a reboot, or remove the note."""

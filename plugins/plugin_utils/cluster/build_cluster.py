@@ -8,7 +8,7 @@ from typing import Any
 from .addresses import networks_of
 from .cluster_model import Cluster
 from .fabric_checks import fabric_of
-from .gpu_stack_checks import with_gpu_stacks
+from .gpu_stack_checks import with_gpu_stacks, with_settings
 from .mig_split import with_mig
 from .name_clashes import check_names
 from .needed_options import check_needed
@@ -28,7 +28,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     networks = networks_of(data["networks"], mistakes)
     rails = data["fabric"]["rails"] if data["fabric"] else None
     profiles = with_gpu_stacks(profiles_of(data["profiles"], rails, mistakes), data, path, mistakes)
-    profiles = with_mig(profiles, data, mistakes)
+    profiles = with_settings(with_mig(profiles, data, mistakes), data, mistakes)
     floor = Floor(networks, profiles, mistakes)
     floor.build(data["hosts"], data["racks"])
     networks = with_rails(networks, data["networks"], profiles, floor.nodes, mistakes)

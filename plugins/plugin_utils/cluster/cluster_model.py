@@ -49,6 +49,8 @@ class Gpus:
     mig: tuple[tuple[str, ...], ...] = ()
     # Of profiles: name and the GRES type that slurmd finds for it, where that is another.
     mig_types: tuple[tuple[str, str], ...] = ()
+    # Of every GPU: keys of `gpus.settings` that the file states, with their values.
+    settings: tuple[tuple[str, int | bool | str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

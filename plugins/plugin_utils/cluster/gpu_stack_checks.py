@@ -12,6 +12,7 @@ from typing import Any
 from ..gpu_stack import stack_table
 from ..gpu_stack.apt_repositories import of_stack
 from ..gpu_stack.resolve import Request, Stack, StackError, resolve
+from ..gpu_stack.settings import gpu_settings
 from .cluster_model import Cluster, GpuMirror, GpuStack, Profile
 from .late_mistakes import MistakeCollector
 from .package_access import refuse_password
@@ -37,6 +38,20 @@ def with_gpu_stacks(
             found[name] = with_stack(profile, own, data["gpu_stack"], file, mistakes)
     if data["gpu_stack"] is not None and not any(profile.gpus for profile in profiles.values()):
         _keys_and_places(data["gpu_stack"], _places(("gpu_stack",)), file, mistakes)
+    return found
+
+
+def with_settings(profiles: Mapping[str, Profile], data: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Profile]:
+    """Return the profiles with the settings of their GPUs; a value that these GPUs do not take is a mistake."""
+    found = dict(profiles)
+    for name, profile in profiles.items():
+        settings = gpu_settings.stated((data["profiles"][name]["gpus"] or {}).get("settings") or {})
+        if profile.gpus is None or not settings:
+            continue
+        model = (profile.gpu_stack and profile.gpu_stack.model) or profile.gpus.model
+        for key, text in gpu_settings.mistakes(model, settings):
+            mistakes.add(("profiles", name, "gpus", "settings", key), text)
+        found[name] = replace(profile, gpus=replace(profile.gpus, settings=tuple(settings.items())))
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
 
-PROGRAMS = ("tuning.apply_tuning", "rdma.apply_rdma", "gpu.mig_program")
+PROGRAMS = ("tuning.apply_tuning", "rdma.apply_rdma", "gpu.mig_program", "gpu_settings.apply_settings")
 OF_RELEASE_0_1_0 = "/usr/local/lib/bedplate/lib"
 
 

@@ -59,7 +59,7 @@ def test_a_gpu_is_known_by_its_address_and_not_by_the_order_of_minors(tree: Tree
         "numa_node": 1, "link_speed": 32.0, "max_link_speed": 32.0, "link_width": 16, "max_link_width": 16,
         "minor": 1, "model": "NVIDIA H100 80GB HBM3", "uuid": "GPU-1", "excluded": False, "mig_instances": [],
         "persistence": None, "mig": None, "mig_pending": None, "ecc": None, "ecc_pending": None,
-        "fabric_state": None, "fabric_status": None,
+        "fabric_state": None, "fabric_status": None, "failure": None,
     }  # fmt: skip
     assert told["problems"] == []
 

@@ -201,7 +201,13 @@ PERSISTENCE, FABRIC, IMEX = "nvidia-persistenced.service", "nvidia-fabricmanager
 
 
 def card(**facts: Any) -> dict[str, Any]:
-    good = {"address": "0000:3b:00.0", "persistence": True, "fabric_state": "Completed", "fabric_status": "Success"}
+    good = {
+        "address": "0000:3b:00.0",
+        "persistence": True,
+        "fabric_state": "Completed",
+        "fabric_status": "Success",
+        "failure": None,
+    }
     return {**gpu(), "gpus": [{**good, **facts}]}
 
 
@@ -230,6 +236,14 @@ def test_what_the_services_have_not_done_to_a_gpu_is_told(
         assert f"journalctl -b -u {services[-1]}" in one.remedy
         if services != [FABRIC] or facts["fabric_status"]:
             sentences.check(SENTENCES, f"a GPU for which a service has not done its part: {services[-1]}", found)
+
+
+def test_a_failed_gpu_is_one_finding_and_not_a_gpu_without_reports() -> None:
+    lost = card(persistence=None, fabric_state=None, fabric_status=None, failure="GPU is lost")
+    (finding,) = gpu_software_drift.gpus([PERSISTENCE, FABRIC], lost)
+    assert (finding.kind, finding.found, finding.severity) == ("gpu-failure", "GPU is lost", "error")
+    sentences.check(SENTENCES, "a lost GPU", [finding])
+    assert list(gpu_software_drift.not_checked(DRIVER, lost, [PERSISTENCE, FABRIC])) == []
 
 
 def test_what_nvidia_smi_does_not_tell_is_not_claimed() -> None:

@@ -28,7 +28,7 @@ def test_the_changelog_has_this_release_first_and_all_before_it_with_a_date():
 
 def test_no_program_on_a_node_changes_with_the_release_alone():
     """Its unit would be restarted by every update."""
-    for program in ("tuning.apply_tuning", "rdma.apply_rdma", "gpu.mig_program"):
+    for program in ("tuning.apply_tuning", "rdma.apply_rdma", "gpu.mig_program", "gpu_settings.apply_settings"):
         paths = [path for path, _text in shipped.files(program)]
         assert any("/common/" in path for path in paths)
         assert not [path for path in paths if path.endswith("/common/release.py")]

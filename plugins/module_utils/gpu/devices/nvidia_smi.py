@@ -28,6 +28,8 @@ TEXTS = {"fabric.state": "fabric_state", "fabric.status": "fabric_status"}
 FIELDS = (BUS_ID, UUID, NAME, *SWITCHES, *TEXTS)
 # Words for "this GPU does not have it". Any other word in brackets is reported as a problem.
 _NOT_THERE = ("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Not Found]")
+# Cells of a GPU that has fallen off the bus or must be reset. nvidia-smi ends with 0 there, and its -L lists the GPU.
+FAILURES = ("[GPU is lost]", "[GPU requires reset]")
 _TROUBLE = re.compile(r"\[.*\]\Z|ERR!\Z|Unknown\Z|Unknown Error\Z|\Z")
 # Drivers up to 570 print `state  Completed`, `status Success` and `state  N/A`, those from 590 on the words alone.
 _LABEL = re.compile(r"\A(?:state|status) +")
@@ -44,12 +46,14 @@ class SmiOutput:
         lacking: fields that this nvidia-smi does not know.
         unread: all other lines, with the reason.
         troubles: values of `rows` that became None and were not simply missing.
+        failures: PCI address to the failure in its row, such as `GPU is lost`.
     """
 
     rows: dict[str, dict[str, str | None]] = field(default_factory=dict)
     lacking: list[str] = field(default_factory=list)
     unread: list[tuple[str, str]] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
 
 
 def parse(text: str, fields: Iterable[str]) -> SmiOutput:
@@ -72,6 +76,7 @@ def parse(text: str, fields: Iterable[str]) -> SmiOutput:
         elif address in told.rows:
             told.unread.append((line, f"{address} a second time"))
         else:
+            told.failures.update((address, one.strip("[]")) for one in FAILURES if one in values)
             told.rows[address] = {name: _value(address, name, row[name], told.troubles) for name in names}
     return told
 
@@ -121,7 +126,7 @@ def query(program: str, seconds: float, problems: list[str], run: Run = command.
 def add_rows(gpus: list[Facts], told: SmiOutput | None, problems: list[str]) -> None:
     """Add to each GPU, by its PCI address, the values of nvidia-smi; None for values that are unknown or were not queried."""
     for gpu in gpus:
-        gpu.update(dict.fromkeys((*SWITCHES.values(), *TEXTS.values())))
+        gpu.update(dict.fromkeys((*SWITCHES.values(), *TEXTS.values(), "failure")))
     if told is None:
         return
     known = {gpu["address"]: gpu for gpu in gpus}
@@ -130,6 +135,7 @@ def add_rows(gpus: list[Facts], told: SmiOutput | None, problems: list[str]) -> 
     ]
     for address, gpu in known.items():
         if address in told.rows:
+            gpu["failure"] = told.failures.get(address)
             _add_row(gpu, told.rows[address], problems)
         elif gpu["driver"] == "nvidia" and not gpu["excluded"]:
             problems.append(

@@ -14,6 +14,23 @@ _MIG_PROFILE: dict[str, Any] = {
     "allowed": "Allowed: a profile as `nvidia-smi mig -lgip` names it, such as 1g.10gb.",
 }
 
+_SETTINGS = {
+    "power_limit_watts": Field("Power limit of each GPU in watts.", "int", minimum=50, maximum=3000),
+    "graphics_clock_min_mhz": Field(
+        "Lower end of the locked graphics clock in MHz; needs graphics_clock_max_mhz. By default 0.",
+        "int",
+        minimum=0,
+        maximum=5000,
+    ),
+    "graphics_clock_max_mhz": Field("Upper end of the locked graphics clock in MHz.", "int", minimum=100, maximum=5000),
+    "memory_clock_mhz": Field("Locked memory clock in MHz.", "int", minimum=100, maximum=30000),
+    "ecc": Field("Whether the memory has ECC; a change needs a reboot.", "bool"),
+    "compute_mode": Field(
+        "Whether several processes may use a GPU (default), or one at a time (exclusive_process).",
+        choices=("default", "exclusive_process"),
+    ),
+}
+
 GPUS = {
     "model": Field("GRES type and group name, such as h100.", required=True, **NAME),
     "count": Field("GPUs per node.", "int", required=True, minimum=1, maximum=1024),
@@ -27,6 +44,12 @@ GPUS = {
         "Source of Slurm's GPUs: this file (explicit), or the driver (nvidia: Slurm 24.11 or newer; nvml: MIG).",
         default="explicit",
         choices=("explicit", "nvidia", "nvml"),
+    ),
+    "settings": Field(
+        "Settings of every GPU, which the role gpu_driver applies at every boot, and verify reads back. A key without a value is not "
+        "managed.",
+        "section",
+        fields=_SETTINGS,
     ),
     "mig": Field(
         "MIG instances: number of each profile on every GPU, such as {1g.10gb: 7}; or a list of these, one for each GPU in the order of "

@@ -19,6 +19,7 @@ PART = "driver"
 _EARLY = "/etc/modprobe.d/bedplate-gpu-driver.conf"
 _PERSISTENCED = "nvidia-persistenced"
 _PERSISTENCED_DROP_IN = "/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"
+_SETTINGS_UNIT = "bedplate-gpu-settings.service"
 _INITRAMFS = {
     "deb": ["/usr/sbin/update-initramfs", "-u", "-k", "all"],
     "rpm": ["/usr/bin/dracut", "--force", "--regenerate-all"],
@@ -94,6 +95,7 @@ def _files(wanted: GpuSoftware) -> dict[str, list[Any]]:
         # Ubuntu's own unit turns persistence off, and ends with the last program that uses a GPU.
         "persistence_users": [stack.persistence_user] if stack.persistence_user else [],
         "mig_layouts": [{"gpus": profile.gpus.mig}] if profile.gpus and profile.gpus.mig else [],
+        "gpu_settings": [dict(profile.gpus.settings)] if profile.gpus and profile.gpus.settings else [],
     }
 
 
@@ -120,7 +122,9 @@ def _expected(wanted: GpuSoftware, cluster: Cluster, host: str) -> dict[str, Any
         "units": [
             *(["bedplate-mig.service"] if mig_part.has_split(wanted.profile) else []),
             *(f"{name}.service" for name in services),
+            *([_SETTINGS_UNIT] if wanted.profile.gpus and wanted.profile.gpus.settings else []),
         ],
+        "gpu_settings": dict(wanted.profile.gpus.settings) if wanted.profile.gpus else {},
         "mig": [list(one) for one in wanted.profile.gpus.mig] if wanted.profile.gpus else [],
         "whole": mig_part.is_whole(wanted.profile),
         "module": {"file": stack.module_file, "version": stack.driver, "kernel": wanted.file.kernel},

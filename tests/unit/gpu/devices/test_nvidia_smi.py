@@ -126,6 +126,16 @@ def test_a_trouble_is_null_and_told_of(word: str):
     assert told.troubles == [f"{ONE}: nvidia-smi reports fabric.state as {word!r}"]
 
 
+@pytest.mark.parametrize("word", ["GPU is lost", "GPU requires reset"])
+def test_a_gpu_that_fails_is_told_of_though_nvidia_smi_succeeds(program: Smi, tmp_path: Path, word: str):
+    # The driver still knows its address, UUID and name.
+    program.prints(", ".join([*H100.split(", ")[:3], *[f"[{word}]"] * 7]), L40, code=0)
+    told = machine(tmp_path).facts(lambda seconds, problems: nvidia_smi.query(str(program.path), seconds, problems))
+    assert [gpu["failure"] for gpu in told["gpus"]] == [word, None]
+    assert {told["gpus"][0][name] for name in ("persistence", "mig", "ecc", "fabric_state")} == {None}
+    assert len(told["problems"]) == 7
+
+
 @pytest.mark.parametrize("word", ["[N/A]", "N/A", "[Not Supported]"])
 def test_what_a_gpu_does_not_have_is_null_and_no_trouble(word: str):
     told = nvidia_smi.parse(f"00000000:3B:00.0, {word}", (nvidia_smi.BUS_ID, "fabric.state"))

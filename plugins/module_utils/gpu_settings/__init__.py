@@ -1,0 +1,1 @@
+"""Apply and compare power limit, clocks, ECC and compute mode of GPUs."""

@@ -1,0 +1,1 @@
+"""Check power limit, clocks, ECC and compute mode of a profile's GPUs."""

@@ -1,0 +1,89 @@
+"""Power limit, clocks, ECC and compute mode, read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu_settings import settings_drift, smi_settings
+from tests.kit import sentences
+from tests.unit.gpu.test_gpu_drift import WANTED as DRIVER
+from tests.unit.gpu.tree import Tree
+from tests.unit.gpu_settings.smi_machine import Card, Machine
+
+SENTENCES = Path(__file__).parent / "sentences.txt"
+WANTED = {
+    "power_limit_watts": 600, "graphics_clock_max_mhz": 1800, "memory_clock_mhz": 2619, "ecc": True, "compute_mode": "default",
+}  # fmt: skip
+GOOD: dict[str, Any] = {"power": 600, "graphics": 345}
+
+
+def found(root: Path, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, Any], *cards: Card) -> list[Finding]:
+    machine = Machine(root, *cards)
+    monkeypatch.setattr(smi_settings, "run", machine.answer)
+    findings = list(settings_drift.findings(wanted, smi_settings.run_nvidia_smi))
+    assert machine.changes == []
+    return findings
+
+
+@pytest.mark.parametrize(
+    ("name", "card", "kinds"),
+    [
+        ("as wanted", {}, []),
+        # The driver takes the nearest clock that there is.
+        ("a step above the lock", {"graphics": 1815}, []),
+        ("the default power limit", {"power": 700}, ["gpu-power"]),
+        ("a lower limit of the BMC", {"most": 500}, ["gpu-power"]),
+        ("a clock above the lock", {"graphics": 1980}, ["gpu-clock"]),
+        ("a memory clock above the lock", {"memory": 3201}, ["gpu-clock"]),
+        ("another compute mode", {"mode": "Exclusive_Process"}, ["gpu-compute-mode"]),
+        ("ECC off", {"ecc": "Disabled", "pending": "Disabled"}, ["gpu-ecc"]),
+        ("ECC on after a reboot", {"ecc": "Disabled"}, ["gpu-ecc"]),
+        ("ECC off after a reboot", {"pending": "Disabled"}, ["gpu-ecc"]),
+        ("no ECC", {"ecc": "[N/A]", "pending": "[N/A]"}, ["gpu-ecc"]),
+        # A finding about the GPU itself.
+        ("a lost GPU", {"lost": True}, []),
+    ],
+)  # fmt: skip
+def test_settings_are_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, card: dict[str, Any], kinds: list[str]
+) -> None:
+    findings = found(tmp_path, monkeypatch, WANTED, Card("1b", **{**GOOD, **card}), Card("5e", **GOOD))
+    assert [one.kind for one in findings] == kinds
+    assert all("0000:1b:00.0" in one.where for one in findings)
+    assert [one.reboot for one in findings if one.kind == "gpu-ecc"] in ([], [name == "ECC on after a reboot"])
+    if findings:
+        sentences.check(SENTENCES, f"settings: {name}", findings)
+
+
+def test_only_stated_settings_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        found(tmp_path, monkeypatch, {"power_limit_watts": 600}, Card("1b", power=600, ecc="Disabled", mode="x")) == []
+    )
+
+
+def test_an_nvidia_smi_that_fails_is_a_finding() -> None:
+    def fails(arguments: object) -> str:
+        raise smi_settings.SettingsError("nvidia-smi ended with 9")
+
+    (finding,) = settings_drift.findings({"ecc": True}, fails)
+    assert (finding.kind, finding.found) == ("gpu-settings", "nvidia-smi ended with 9")
+    # Without settings nothing runs.
+    assert list(settings_drift.findings({}, fails)) == []
+
+
+@pytest.mark.parametrize(("loaded", "kinds"), [(True, ["gpu-power"]), (False, [])])
+def test_verify_compares_them_where_the_driver_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loaded: bool, kinds: list[str]
+) -> None:
+    tree = Tree(tmp_path / "root")
+    if loaded:
+        tree.driver()
+    tree.pci("0000:1b:00.0", driver=None)
+    monkeypatch.setattr(smi_settings, "run", Machine(tmp_path, Card("1b")).answer)
+    wanted = {**DRIVER, "signed": False, "mig": [], "module": {}, "gpu_settings": {"power_limit_watts": 600}}
+    assert [one.kind for one in gpu_drift._compared(wanted, tree.facts(), gpu_drift._Boots())] == kinds
