@@ -16,7 +16,7 @@ from ..primitives.kernel import kernel_files, settings_unit, sysctl
 from ..primitives.reboot_notes import jobs
 from .cpu import interrupt_placement
 from .memory import huge_page_pool
-from .pci import pci_config_space
+from .pci import bridge_power, pci_config_space
 
 
 def apply(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
@@ -24,7 +24,9 @@ def apply(root: Root, settings: Mapping[str, Any]) -> Iterator[str]:
     yield from sysctl.apply(root, settings["sysctl"])
     yield from _pages(root, settings)
     yield from kernel_files.apply(root, [*kernel_files.writes_from(settings["writes"]), *idle(root, settings)])
-    yield from pci_config_space.apply(root, settings["acs_off"], settings["read_request"])
+    yield from pci_config_space.apply(root, settings)
+    if settings["bridge_power"]:
+        yield from bridge_power.apply(root)
     yield from interrupt_placement.apply(root, settings)
 
 

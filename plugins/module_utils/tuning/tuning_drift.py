@@ -19,7 +19,7 @@ from .boot.cmdline_tokens import known, of_families, tokens
 from .cpu import interrupt_placement, isolated_cpus
 from .memory import huge_page_pool
 from .memory.memory_floor import pages_from
-from .pci import numa_map, pci_config_space
+from .pci import bridge_power, numa_map, pci_config_space
 from .pci.machine_topology import read_machine
 
 
@@ -43,7 +43,9 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> I
     yield from limits.drift_of_slurmd(root, expected["limits"])
     yield from _modules(root, expected["modules"])
     yield from modprobe.findings(root, {"modules": expected["modules"]}, run)
-    yield from pci_config_space.drift(root, settings["acs_off"], settings["read_request"])
+    yield from pci_config_space.drift(root, settings)
+    if settings["bridge_power"]:
+        yield from bridge_power.drift(root)
     if expected["numa"]["numa"]:
         yield from numa_map.compare(numa_map.plan_from(expected["numa"]), read_machine(str(root.top)))
     yield from interrupt_placement.drift(root, settings)

@@ -13,7 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.kernel
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import Token
 
 from ..cluster import Cluster, Profile
-from ..gpu_stack import stack_table
+from .node_defaults import is_arm
 
 _SIZES = ("1G", "2M")
 # Its first kernel, 5.15, reads `hugepages=0:16` as 0: Linux has pages of a NUMA node on the command line since 5.16.
@@ -26,13 +26,6 @@ _GOVERNOR = "/sys/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor"
 def _table() -> dict[str, Any]:
     found: dict[str, Any] = json.loads(Path(__file__).with_name("sysctl.json").read_text(encoding="utf-8"))
     return found
-
-
-def is_arm(profile: Profile) -> bool:
-    """Return whether the CPUs of a profile are arm64, by its GPUs."""
-    named = (profile.gpu_stack and profile.gpu_stack.model) or (profile.gpus.model if profile.gpus else "")
-    model = stack_table.default().models.get(named)
-    return model is not None and model.architecture == "arm64"
 
 
 def default_sysctl() -> dict[str, str]:
@@ -55,9 +48,14 @@ def sysctl(cluster: Cluster, profile: Profile, wishes: Mapping[str, Any]) -> dic
 
 
 def _shares(profile: Profile) -> dict[str, str]:
-    """Return the settings that are a part of a node's memory, in bytes."""
-    rows = _table()["shares"]["settings"]
-    return {row["key"]: str(min(profile.memory_mib * row["percent"] // 100, row["most_mib"]) << 20) for row in rows}
+    """Return the settings that are a part of a node's memory. The kernel keeps its own value where the part is smaller than `least_mib`."""
+    architecture = "arm64" if is_arm(profile) else "x86_64"
+    found = {}
+    for row in _table()["shares"]["settings"]:
+        share = min(int(profile.memory_mib * row["percent"] / 100), row["most_mib"])
+        if share >= row.get("least_mib", 0) and row.get("architecture", architecture) == architecture:
+            found[row["key"]] = str(share << (10 if row["unit"] == "KiB" else 20))
+    return found
 
 
 def _neighbours(cluster: Cluster) -> dict[str, str]:
@@ -100,10 +98,12 @@ def page_tokens(profile: Profile) -> list[str]:
 
 
 def tokens(profile: Profile, choices: Mapping[str, Any]) -> list[str]:
-    """Return the tokens of the kernel's command line, in their order."""
+    """Return the tokens of the kernel's command line, in their order. `choices` are resolved by `node_defaults`."""
     found = []
     if choices["iommu"] == "passthrough":
         found.append("iommu.passthrough=1" if is_arm(profile) else "iommu=pt")
+    if choices["intel_iommu"]:
+        found.append("intel_iommu=on")
     found += page_tokens(profile)
     if choices["thp"]:
         found.append(f"transparent_hugepage={choices['thp']}")

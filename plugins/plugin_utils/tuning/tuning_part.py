@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdli
 from ..cluster import Cluster, Node, Profile
 from ..common import role_interfaces
 from ..parts.decision import Decision, Step
-from . import kernel_settings
+from . import kernel_settings, node_defaults
 from .numa_plan import plan_of
 
 # Its NICs are switches too, and NVIDIA wants no single value written to all of them; Grace keeps its own for the same reason.
@@ -44,6 +44,7 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
     profile = machine.profile
     if problems := list(_unbootable(profile, choices)):
         raise TuningError("\n".join(problems))
+    choices = node_defaults.resolved(profile, choices)
     has_tokens = profile.boot != "none"
     tokens = kernel_settings.tokens(profile, choices) if has_tokens else []
     settings = _settings(cluster, profile, choices)
@@ -93,7 +94,7 @@ def _unbootable(profile: Profile, choices: Mapping[str, Any]) -> Iterator[str]:
     """Yield variables that need tokens, for a profile whose nodes get none."""
     needs = {
         "isolated_cpus": bool(choices["isolated_cpus"]),
-        "init_on_alloc": not choices["init_on_alloc"],
+        "init_on_alloc": choices["init_on_alloc"] is False,
         "cmdline": bool(choices["cmdline"]),
     }
     for name in (name for name, is_set in needs.items() if profile.boot == "none" and is_set):
@@ -128,8 +129,8 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
             f"remove the token, or set node_tuning_{name} to {left!r}"
         )
     yield from _sysctl_mistakes(choices["sysctl"])
-    if choices["idle_us"] is not None and not re.fullmatch(r"[0-9]+", str(choices["idle_us"])):
-        yield f"node_tuning_idle_us: {choices['idle_us']!r}; allowed: whole microseconds from 0, or null"
+    if not re.fullmatch(r"auto|keep|None|[0-9]+", str(choices["idle_us"])):
+        yield f"node_tuning_idle_us: {choices['idle_us']!r}; allowed: auto, keep, or whole microseconds from 0"
     if not _TUNED.match(str(choices["tuned"])):
         yield f"node_tuning_tuned: {choices['tuned']!r}; allowed: keep, off (in quotes), or the name of one profile"
     for name in choices["modules"]:
@@ -172,7 +173,7 @@ def _is_number(value: object) -> bool:
 
 
 def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings for bedplate-tuning."""
+    """Return the settings for bedplate-tuning. `choices` are resolved by `node_defaults`."""
     model = profile.gpus.model if profile.gpus else ""
     found: dict[str, Any] = {
         "sysctl": kernel_settings.sysctl(cluster, profile, choices["sysctl"]),
@@ -182,16 +183,16 @@ def _settings(cluster: Cluster, profile: Profile, choices: Mapping[str, Any]) ->
         "pages_at": choices["hugepages"],
         "writes": list(kernel_settings.writes(choices)),
         "acs_off": choices["acs"] == "off"
-        or (
-            choices["acs"] == "auto" and bool(model) and model not in _KEEP_ACS and not kernel_settings.is_arm(profile)
-        ),
+        or (choices["acs"] == "auto" and bool(model) and model not in _KEEP_ACS and not node_defaults.is_arm(profile)),
         "read_request": choices["read_request"],
+        "relaxed_ordering": choices["relaxed_ordering"],
+        "bridge_power": bool(choices["bridge_power"]),
     }
     # What tuned undoes when it stops or gets another profile is set again: a change of this file restarts the unit.
     if choices["tuned"] != "keep":
         found["tuned"] = choices["tuned"]
     if choices["idle_us"] is not None:
-        found["idle_us"] = int(choices["idle_us"])
+        found["idle_us"] = choices["idle_us"]
     if _pins_interrupts(profile, choices["irqs"]):
         nics = [{"name": nic.name, "pci": nic.pci} for nic in profile.nics]
         found["irqs"] = {"cores": list(profile.kept_cores), "nics": nics}

@@ -50,6 +50,8 @@ CHOICES: dict[str, Any] = {
     "tuned": "keep",
     "acs": "auto",
     "read_request": 4096,
+    "relaxed_ordering": "auto",
+    "bridge_power": "auto",
 }
 ENTRY = "boot/loader/entries/a.conf"
 # PCI Express at 0x40 with a read request of 512 bytes; ACS at 0x100, switched on.
@@ -104,12 +106,13 @@ class Node:
         request: int = 2,
         numa: int = 0,
         vendor: str = "0x15b3",
+        relaxed: bool = True,
     ) -> Path:
         """Have a PCI function; `request` is 128 bytes shifted so often."""
         config = bytearray(0x200)
         config[6], config[0x34] = 0x10, _EXPRESS
         config[_EXPRESS] = 0x10
-        config[_EXPRESS + 8 : _EXPRESS + 10] = (request << 12 | 0x810).to_bytes(2, "little")
+        config[_EXPRESS + 8 : _EXPRESS + 10] = (request << 12 | 0x800 | relaxed << 4).to_bytes(2, "little")
         if acs is not None:
             config[_ACS : _ACS + 4] = (0x1000D).to_bytes(4, "little")
             config[_ACS + 6 : _ACS + 8] = acs.to_bytes(2, "little")
@@ -126,6 +129,14 @@ class Node:
         file = self.put(f"{base}/config", "")
         file.write_bytes(config)
         return file
+
+    def below(self, bridge: str, address: str) -> None:
+        """Have a PCI function below a bridge, which does not sleep."""
+        at = f"sys/devices/pci0000:00/{bridge}/{address}"
+        (self.top / at).parent.mkdir(parents=True, exist_ok=True)
+        (self.top / f"sys/bus/pci/devices/{address}").rename(self.top / at)
+        (self.top / f"sys/bus/pci/devices/{address}").symlink_to(f"../../../../{at}")
+        self.put(f"sys/bus/pci/devices/{bridge}/power/control", "on\n")
 
 
 def as_wanted(top: Path, told: dict[str, Any]) -> Node:
@@ -177,4 +188,6 @@ def as_wanted(top: Path, told: dict[str, Any]) -> Node:
     for numa, address in enumerate(("0000:18:00.0", "0000:9a:00.0")):
         node.function(address, "0x030200", numa=numa, vendor="0x10de")
     node.put("sys/bus/pci/devices/0000:3b:00.0/infiniband/mlx5_0/node_guid", "")
+    node.below("0000:00:01.0", "0000:18:00.0")
+    node.below("0000:00:02.0", "0000:3b:00.0")
     return node

@@ -236,6 +236,18 @@ MUTATIONS: dict[str, tuple[Change, str]] = {
         put("boot/loader/entries/z.conf", "title z\nlinux /vmlinuz\noptions root=/dev/vda1"),
         "boot loader: wanted the tokens of the role, found other ones: /boot/loader/entries/z.conf",
     ),
+    "relaxed ordering": (
+        lambda node: node.function("0000:3b:00.0", "0x020700", request=5, relaxed=False),
+        "PCIe relaxed ordering of the NIC 0000:3b:00.0: wanted on, found off",
+    ),
+    "a bridge that sleeps": (
+        put("sys/bus/pci/devices/0000:00:01.0/power/control", "auto"),
+        "power control of 1 of 1 PCI bridges above GPUs, such as 0000:00:01.0: wanted on, found auto",
+    ),
+    "a bridge without power control": (
+        lambda node: (node.top / "sys/bus/pci/devices/0000:00:01.0/power/control").unlink(),
+        "power control of PCI bridges: wanted , found 1 of 1 PCI bridges above GPUs have no power control, such as 0000:00:01.0",
+    ),
     "read request": (
         lambda node: node.function("0000:3b:00.0", "0x020700"),
         "PCIe read request of the NIC 0000:3b:00.0: wanted 4096 bytes, found 512 bytes",
@@ -254,6 +266,7 @@ def test_a_setting_that_is_changed_by_hand_is_named_alone(name: str, node: Node,
 MENDED = {
     "pages", "large pages", "thp", "thp_defrag", "governor", "idle state that is deep", "idle state that is not", "sysctl",
     "sysctl of several numbers", "NUMA balancing", "the kernel has the partner of a key", "ACS", "read request",
+    "relaxed ordering", "a bridge that sleeps",
 }  # fmt: skip
 
 
@@ -369,6 +382,9 @@ def test_a_node_that_boots_from_the_network_is_compared_with_what_runs_alone(tmp
     assert "boot_tokens.yml" in found.remedy
 
 
+KEPT = ("node_tuning_acs: keep", "node_tuning_read_request: 0", "node_tuning_relaxed_ordering: keep")
+
+
 @pytest.mark.parametrize(
     ("lockdown", "mode"),
     [("none [integrity] confidentiality", "integrity"), ("none integrity [confidentiality]", "confidentiality")],
@@ -380,7 +396,7 @@ def test_a_kernel_in_lockdown_leaves_pci_alone_and_is_one_warning(
     node.put("sys/kernel/security/lockdown", f"{lockdown}\n")
     assert rows(node, told) == []
     MUTATIONS["ACS"][0](node)
-    MUTATIONS["read request"][0](node)
+    node.function("0000:3b:00.0", "0x020700", relaxed=False)
 
     def refuse(self: pci_config_space.Function, at: int, value: int) -> None:
         raise PermissionError(errno.EPERM, "Operation not permitted")
@@ -390,8 +406,31 @@ def test_a_kernel_in_lockdown_leaves_pci_alone_and_is_one_warning(
     (found,) = tuning_drift.drift(Root(str(node.top)), told["expected"], node.run)
     assert (found.kind, found.severity) == ("lockdown", "warning")
     assert [word for word in (mode, "0000:00:01.0", "0000:3b:00.0", "4096") if word not in found.found] == []
-    assert [word for word in ("node_tuning_acs: keep", "node_tuning_read_request: 0") if word not in found.remedy] == []
+    assert [word for word in KEPT if word not in found.remedy] == []
     sentences.check(SENTENCES, f"PCI settings of a kernel in lockdown: {mode}", [str(found)])
+
+
+@pytest.mark.parametrize("port", [("0x8086", "0x6f02"), ("0x1022", "0x1a01")])
+def test_below_root_ports_that_mix_up_relaxed_writes_linux_decides(
+    node: Node, told: dict[str, Any], port: tuple[str, str]
+) -> None:
+    MUTATIONS["relaxed ordering"][0](node)
+    for name, text in zip(("vendor", "device"), port, strict=True):
+        node.put(f"sys/bus/pci/devices/0000:00:02.0/{name}", f"{text}\n")
+    before = (node.top / "sys/bus/pci/devices/0000:3b:00.0/config").read_bytes()
+    assert rows(node, told) == []
+    assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
+    assert (node.top / "sys/bus/pci/devices/0000:3b:00.0/config").read_bytes() == before
+
+
+def test_a_virtual_function_has_no_request_and_no_ordering_of_its_own(node: Node, told: dict[str, Any]) -> None:
+    node.function("0000:3b:00.1", "0x020700", relaxed=False)
+    node.put("sys/bus/pci/devices/0000:3b:00.1/infiniband/mlx5_1/node_guid", "")
+    settings = {**told["expected"]["settings"], "acs_off": False}
+    found = [one.kind for one in pci_config_space.drift(Root(str(node.top)), settings)]
+    assert found == ["read-request", "relaxed-ordering"]
+    (node.top / "sys/bus/pci/devices/0000:3b:00.1/physfn").symlink_to("../0000:3b:00.0")
+    assert list(pci_config_space.drift(Root(str(node.top)), settings)) == []
 
 
 def test_a_kernel_that_could_be_locked_down_and_is_not_is_tuned(node: Node, told: dict[str, Any]) -> None:

@@ -35,13 +35,22 @@ def read_devices(root: Root) -> tuple[list[Facts], list[Facts]]:
     """Return the GPUs and the NVSwitches in the order of their PCI addresses."""
     found: dict[str, list[Facts]] = {"gpu": [], "nvswitch": []}
     for address in root.names(PCI):
-        base = f"{PCI}/{address}"
-        if root.text(f"{base}/vendor") != _NVIDIA:
-            continue
-        kind = _KINDS.get((root.text(f"{base}/class") or "")[:6])
-        if kind:
+        if kind := _kind(root, address):
             found[kind].append(pci_facts(root, address))
     return found["gpu"], found["nvswitch"]
+
+
+def gpu_addresses(root: Root) -> list[str]:
+    """Return the PCI addresses of the GPUs, sorted."""
+    return [address for address in root.names(PCI) if _kind(root, address) == "gpu"]
+
+
+def _kind(root: Root, address: str) -> str:
+    """Return `gpu`, `nvswitch`, or "" for another PCI device."""
+    base = f"{PCI}/{address}"
+    if root.text(f"{base}/vendor") != _NVIDIA:
+        return ""
+    return _KINDS.get((root.text(f"{base}/class") or "")[:6], "")
 
 
 def pci_facts(root: Root, address: str) -> Facts:

@@ -123,7 +123,7 @@ def _cores(root: Root, nodes: tuple[NumaNode, ...]) -> tuple[Core, ...]:
 
 
 def _device(root: Root, address: str, node: int | None) -> PciDevice:
-    path = _path(root, address)
+    path = pci_path(root, address)
     base = f"{PCI}/{address}"
     return PciDevice(
         address=address,
@@ -135,7 +135,7 @@ def _device(root: Root, address: str, node: int | None) -> PciDevice:
     )
 
 
-def _path(root: Root, address: str) -> tuple[str, ...]:
+def pci_path(root: Root, address: str) -> tuple[str, ...]:
     """Return the PCI addresses on the path to a device, including itself at the end."""
     parts = root.name(root.find(f"{PCI}/{address}")).split("/")
     return tuple(part for part in parts if address_of(part))

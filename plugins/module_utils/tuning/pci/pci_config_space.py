@@ -1,24 +1,26 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read and write two PCI Express settings of the traffic between GPUs and NICs, in each function's configuration space.
+"""Read and write PCI Express settings of the traffic between GPUs and NICs, in each function's configuration space.
 
 ACS makes switches and root ports send traffic between two devices through the root complex; a larger read request lets NICs read more at
-once. A reset of the device, and every boot, restores the firmware's values.
+once; relaxed ordering lets writes of NICs pass each other. A reset of the device, and every boot, restores the firmware's values.
 
 A kernel that is locked down, as with Secure Boot, refuses writes to a configuration space (LOCKDOWN_PCI_ACCESS, in integrity already):
-then both are left as they are.
+then all are left as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from ...common.finding import WARNING, Finding
 from ...common.sysfs import Root
 from ...gpu.devices.gpu_devices import PCI
+from .machine_topology import pci_path
 
 BRIDGE, ETHERNET, INFINIBAND = "0x0604", "0x0200", "0x0207"
 # The capability of PCI Express, its control word and the bits of the read request in it; ACS among the extended ones.
-_EXPRESS, _CONTROL, _REQUEST = 0x10, 8, 12
+_EXPRESS, _CONTROL, _REQUEST, _RELAXED = 0x10, 8, 12, 1 << 4
 _ACS, _ACS_CONTROL = 0x000D, 6
 _FIX = "systemctl restart bedplate-tuning"
 _LOCKDOWN = "sys/kernel/security/lockdown"
@@ -69,6 +71,12 @@ class Function:
         at = self._capability(_EXPRESS)
         return 128 << (self._word(at + _CONTROL) >> _REQUEST & 7) if at else None
 
+    @property
+    def relaxed_ordering(self) -> bool:
+        """Return whether the function may let its writes pass each other."""
+        at = self._capability(_EXPRESS)
+        return bool(at and self._word(at + _CONTROL) & _RELAXED)
+
     def switch_acs_off(self) -> None:
         """Write the control word of ACS."""
         self._write(self._extended(_ACS) + _ACS_CONTROL, 0)
@@ -78,6 +86,11 @@ class Function:
         at = self._capability(_EXPRESS) + _CONTROL
         bits = (count // 128).bit_length() - 1
         self._write(at, self._word(at) & ~(7 << _REQUEST) | bits << _REQUEST)
+
+    def relax_ordering(self) -> None:
+        """Write that the function may let its writes pass each other."""
+        at = self._capability(_EXPRESS) + _CONTROL
+        self._write(at, self._word(at) | _RELAXED)
 
     def _write(self, at: int, value: int) -> None:
         with self._path.open("r+b", buffering=0) as file:
@@ -111,26 +124,45 @@ def bridges(root: Root) -> list[Function]:
 
 
 def nics(root: Root) -> list[Function]:
-    """Return the NICs with RDMA."""
+    """Return the NICs with RDMA; virtual functions have none of these settings of their own."""
     found = _functions(root, (ETHERNET, INFINIBAND))
-    return [one for one in found if one.read_request and root.names(f"{PCI}/{one.address}/infiniband")]
+    return [
+        one
+        for one in found
+        if one.read_request
+        and root.names(f"{PCI}/{one.address}/infiniband")
+        and not root.exists(f"{PCI}/{one.address}/physfn")
+    ]
 
 
-def apply(root: Root, acs_off: bool, read_request: int) -> list[str]:
-    """Disable ACS, and set the read requests (0: unchanged); return the failures.
+def strict_nics(root: Root, relaxed: Mapping[str, Any]) -> list[Function]:
+    """Return the NICs whose writes wait for each other. Below root ports of `not_below`, (vendor, first and last device), they must."""
+
+    def must(address: str) -> bool:
+        port = f"{PCI}/{pci_path(root, address)[0]}"
+        vendor, device = (root.text(f"{port}/{name}", needed=False) or "" for name in ("vendor", "device"))
+        return any(vendor == known and first <= device <= last for known, first, last in relaxed["not_below"])
+
+    return [one for one in nics(root) if not one.relaxed_ordering and not must(one.address)]
+
+
+def apply(root: Root, settings: Mapping[str, Any]) -> list[str]:
+    """Apply acs_off, read_request (0: unchanged) and relaxed_ordering (null: unchanged); return the failures.
 
     Change nothing in a virtual machine, or where the kernel is locked down.
     """
     if is_virtual(root) or lockdown(root):
         return []
+    request, relaxed = settings["read_request"], settings["relaxed_ordering"]
     failed: list[str] = []
-    if acs_off:
+    if settings["acs_off"]:
         failed += _mend(bridges(root), lambda one: one.acs == 0, Function.switch_acs_off, "ACS stays on")
-    if read_request:
-        text = f"refused a read request of {read_request} bytes"
-        failed += _mend(
-            nics(root), lambda one: one.read_request == read_request, lambda one: one.request(read_request), text
-        )
+    if request:
+        text = f"refused a read request of {request} bytes"
+        failed += _mend(nics(root), lambda one: one.read_request == request, lambda one: one.request(request), text)
+    if relaxed:
+        found = strict_nics(root, relaxed)
+        failed += _mend(found, lambda one: one.relaxed_ordering, Function.relax_ordering, "refused relaxed ordering")
     return failed
 
 
@@ -144,33 +176,40 @@ def _mend(
                 yield f"PCI function {one.address}: {text}"
 
 
-def drift(root: Root, acs_off: bool, read_request: int) -> Iterator[Finding]:
+def drift(root: Root, settings: Mapping[str, Any]) -> Iterator[Finding]:
     """Compare the settings of the functions; where the kernel is locked down, one finding has all differences."""
     if is_virtual(root):
         return
-    acs = [one for one in bridges(root) if one.acs] if acs_off else []
-    requests = [one for one in nics(root) if one.read_request != read_request] if read_request else []
+    wanted, relaxed = settings["read_request"], settings["relaxed_ordering"]
+    acs = [one for one in bridges(root) if one.acs] if settings["acs_off"] else []
+    requests = [one for one in nics(root) if one.read_request != wanted] if wanted else []
+    strict = strict_nics(root, relaxed) if relaxed else []
     if mode := lockdown(root):
-        yield from _locked(mode, acs, requests, read_request)
+        yield from _locked(mode, acs, requests, wanted, strict)
         return
     for one in acs:
         yield Finding("acs", f"ACS of the PCI port {one.address}", "off", f"on (control word {one.acs:#06x})", _FIX)
     for one in requests:
         setting = f"PCIe read request of the NIC {one.address}"
-        yield Finding("read-request", setting, f"{read_request} bytes", f"{one.read_request} bytes", _FIX)
+        yield Finding("read-request", setting, f"{wanted} bytes", f"{one.read_request} bytes", _FIX)
+    for one in strict:
+        yield Finding("relaxed-ordering", f"PCIe relaxed ordering of the NIC {one.address}", "on", "off", _FIX)
 
 
-def _locked(mode: str, acs: Sequence[Function], requests: Sequence[Function], read_request: int) -> Iterator[Finding]:
+def _locked(
+    mode: str, acs: Sequence[Function], requests: Sequence[Function], wanted: int, strict: Sequence[Function]
+) -> Iterator[Finding]:
     """Yield a warning about the settings that a kernel in lockdown does not let anyone write."""
     found, keep = [], []
     if acs:
         found.append(f"ACS on in {len(acs)} PCI ports, such as {acs[0].address}")
         keep.append("node_tuning_acs: keep")
     if requests:
-        found.append(
-            f"read requests other than {read_request} bytes in {len(requests)} NICs, such as {requests[0].address}"
-        )
+        found.append(f"read requests other than {wanted} bytes in {len(requests)} NICs, such as {requests[0].address}")
         keep.append("node_tuning_read_request: 0")
+    if strict:
+        found.append(f"relaxed ordering off in {len(strict)} NICs, such as {strict[0].address}")
+        keep.append("node_tuning_relaxed_ordering: keep")
     if found:
         text = f"{' and '.join(found)}: the kernel is locked down ({mode}) and refuses to change them"
         remedy = f"turn off Secure Boot or set them in the firmware; to accept them, set {' and '.join(keep)}"
