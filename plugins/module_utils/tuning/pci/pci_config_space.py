@@ -124,7 +124,7 @@ def bridges(root: Root) -> list[Function]:
 
 
 def nics(root: Root) -> list[Function]:
-    """Return the NICs with RDMA; virtual functions have none of these settings of their own."""
+    """Return the NICs with RDMA. A virtual function has the settings of its physical function."""
     found = _functions(root, (ETHERNET, INFINIBAND))
     return [
         one
