@@ -224,17 +224,18 @@ def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(host, other)
 @pytest.mark.parametrize(
     ("words", "prove"),
     [
-        # Its list is signed by another key than the one that is believed: told by what fetches the package to prove it, and by the install.
+        # Another key signed its list than the one that the site trusts. The fetch for the proof refuses it, and the install does.
         ({"nvidia.asc": "mirror.asc"}, True),
         ({"nvidia.asc": "mirror.asc"}, False),
-        # Nobody signed it: the distribution's, in the place of NVIDIA's.
-        ({"http://10.215.19.10/nvidia/rocky-9": "file:///srv/distribution"}, False),
+        # Nobody signed it: the distribution's packages under an address of their own, so that no other source names it.
+        ({"http://10.215.19.10/nvidia/rocky-9": "file:///srv/unsigned"}, False),
     ],
 )
 def test_a_repository_that_is_not_signed_by_its_owner_is_not_believed(host, other, words, prove):
     before = installed(host)
     # What dnf has believed once it believes until then.
     host.check_output("dnf --quiet clean all; rpm --erase --allmatches gpg-pubkey || true")
+    host.check_output("ln -sfn distribution /srv/unsigned")
     try:
         done = play(other({OLD: NEW, **words}), "--extra-vars=" + json.dumps({"gpu_driver_prove": prove}))
         assert done.returncode != 0
@@ -242,6 +243,7 @@ def test_a_repository_that_is_not_signed_by_its_owner_is_not_believed(host, othe
         assert installed(host) == before
     finally:
         assert play(SCENARIO / "gpu_dnf.bedplate.yml").returncode == 0
+        host.check_output("rm -f /srv/unsigned")
     holds_exactly(host, OLD)
 
 
