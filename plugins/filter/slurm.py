@@ -98,6 +98,22 @@ def slurm_packages(path: object, names: Sequence[str], version: str = "") -> dic
     )
 
 
+def slurm_hosts_to_compare(hostvars: Mapping[str, Mapping[str, Any]], groups: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the nodes and clients whose packages and users are compared before anything changes, or nothing."""
+    controllers = groups.get("slurm_controllers") or ()
+    # Where Ansible only lists the hosts of plays, no host has variables.
+    own = hostvars.get(controllers[0]) if controllers else None
+    if own is None:
+        return []
+    if path := own.get("bedplate_cluster_file"):
+        return packages.hosts_to_compare(cluster_of(str(path), "slurm_hosts_to_compare"))
+    if own.get("slurm_packages") is None and own.get("slurm_users") is None:
+        return []
+    served = {*controllers, *(groups.get("slurm_database") or ())}
+    every = [name for group in ("compute_nodes", "slurm_login", "slurm_rest") for name in groups.get(group) or ()]
+    return [name for name in dict.fromkeys(every) if name not in served]
+
+
 def slurm_refused_lines(message: object, path: object, files: Mapping[str, str]) -> str:
     """Return slurmctld's errors about refused files, with the lines that it names."""
     return refused_lines.explain(str(message), files, cluster_of(path, "slurm_refused_lines").path)
@@ -146,6 +162,7 @@ class FilterModule:
             "slurm_topology": slurm_topology,
             "slurm_wanted": slurm_wanted,
             "slurm_packages": slurm_packages,
+            "slurm_hosts_to_compare": slurm_hosts_to_compare,
             "slurm_parts": slurm_parts,
             "slurm_refused_lines": slurm_refused_lines,
             "slurm_file_entries": slurm_file_entries,

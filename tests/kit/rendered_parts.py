@@ -78,6 +78,25 @@ FACTS = {
     "running_kernel": "6.8.0",
     "secure_boot": "none",
 }
+# Slurm of every packaging that no cluster file of the tree has, and a release without sackd. Of other roles they have nothing new.
+_SLURM = """\
+plugin: bedplate.cluster.racks
+site: s
+cluster: c
+networks: {management: {cidr: 10.0.0.0/24, start: 10.0.0.11}}
+profiles: {cpu: {sockets: 1, cores_per_socket: 2, memory_mib: 1024}}
+racks: {r1: {nodes: a1, profile: cpu}}
+hosts: {ctl1: {address: 10.0.0.10}, login1: {address: 10.0.0.9}}
+services: {controllers: [ctl1], database: [ctl1], login: [login1], rest: [ctl1]}
+partitions: {all: {nodes: all}}
+"""
+SLURM = {
+    "schedmd-apt": f"{_SLURM}slurm: {{packages: schedmd, users: {{munge: {{uid: 64031}}}}}}\n",
+    "schedmd-dnf": f"{_SLURM}slurm: {{packages: {{packaging: schedmd, manager: dnf}}}}\n",
+    "openhpc": f'{_SLURM}slurm: {{version: "23.11", packages: openhpc, users: {{slurm: {{uid: 202}}}}}}\n',
+    "no-sackd": f'{_SLURM}slurm: {{version: "22.05"}}\n',
+}
+REPOSITORY = {"name": "slurm", "baseurl": "https://x/slurm", "gpgkey": "https://x/key"}
 REPORTED = {"proved": "x", "steps": {"gpu_facts": {"gpu": FACTS}}}
 VARIABLES: dict[str, list[dict[str, Any]]] = {
     "node_os": [{"node_os_time_servers": ["ntp"], "node_os_packages": ["vim"]}],
@@ -118,9 +137,14 @@ def _decisions(
             continue
 
 
-def rendered(folder: Path, clusters: Iterable[Path] = CLUSTERS) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
-    """Yield role, part, host and arguments of every part on every kind of host; `folder` is for the file with rare values."""
-    for role, cluster, name, host, more in _all(folder, clusters):
+def rendered(
+    folder: Path, clusters: Iterable[Path] = CLUSTERS, packagings: bool = True
+) -> Iterator[tuple[str, str, str, dict[str, Any]]]:
+    """Yield role, part, host and arguments of every part on every kind of host; `folder` is for the file with rare values.
+
+    `packagings`: Slurm of every packaging, too.
+    """
+    for role, cluster, name, host, more in _all(folder, clusters, packagings):
         for part, arguments in deployed(role, cluster, host, more):
             yield role, part, f"{name}/{host}", arguments
 
@@ -134,7 +158,9 @@ def decided(folder: Path, clusters: Iterable[Path]) -> Iterator[tuple[str, str, 
                 yield from ((role, part, values, before.parts[part]) for part, values in decision.parts.items())
 
 
-def _all(folder: Path, clusters: Iterable[Path]) -> Iterator[tuple[str, Cluster, str, str, list[dict[str, Any]]]]:
+def _all(
+    folder: Path, clusters: Iterable[Path], packagings: bool = True
+) -> Iterator[tuple[str, Cluster, str, str, list[dict[str, Any]]]]:
     """Yield every role for every kind of host, with further variables of the role."""
     (folder / "nvidia.asc").write_text(KEY)
     (folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
@@ -147,3 +173,7 @@ def _all(folder: Path, clusters: Iterable[Path]) -> Iterator[tuple[str, Cluster,
         for host in hosts(cluster):
             for role in NAMES:
                 yield role, cluster, path.name.partition(".")[0], host, more.get(role, [])
+    for name, text in SLURM.items() if packagings else ():
+        (folder / f"{name}.bedplate.yml").write_text(text)
+        cluster = load(str(folder / f"{name}.bedplate.yml"))
+        yield from (("slurm", cluster, name, host, [{"slurm_repository": REPOSITORY}]) for host in hosts(cluster))

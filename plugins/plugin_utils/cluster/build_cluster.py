@@ -17,8 +17,9 @@ from .profiles import profiles_of
 from .rack_layout import Floor
 from .rails import with_rails
 from .schema.fields import Mistakes
-from .services import check_clients, partitions_of, services_of
+from .services import partitions_of, services_of
 from .slurm_checks import check_options, slurm_of
+from .slurm_packaging import with_packaging
 
 _CONSTRUCTED = ("groups", "keyed_groups", "compose")
 
@@ -35,6 +36,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     services = services_of(data["services"], floor, mistakes)
     # Without services at all, that is the mistake.
     slurm = slurm_of(data["slurm"], bool(services.database) or not data["services"], mistakes, path)
+    slurm = with_packaging(slurm, data["slurm"], services, profiles, path, mistakes)
     check_options(slurm, data["partitions"], profiles, bool(services.database), mistakes)
     partitions = partitions_of(data["partitions"], floor, profiles, mistakes)
     cluster = Cluster(
@@ -56,5 +58,4 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     )
     check_names(cluster, mistakes)
     check_needed(cluster, mistakes)
-    check_clients(data["services"], cluster, mistakes)
     return cluster

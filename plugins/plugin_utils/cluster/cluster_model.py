@@ -10,6 +10,8 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
+from ..slurm.tables.packagings import Packaging, packaging
+
 # The release of Slurm from which on topology/block is as it is written here.
 BLOCKS = "24.05"
 
@@ -249,6 +251,15 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class SystemUser:
+    """A system user with a group of the same name. `place`: file, line and key that state the numbers."""
+
+    uid: int
+    gid: int
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Slurm:
     """Slurm's release and the user's options, checked."""
 
@@ -260,6 +271,9 @@ class Slurm:
     accounts: dict[str, dict[str, Any]]
     # Kind -> scripts in order, each a `file` of the control node or a `path` of the machines.
     scripts: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    packages: Packaging = field(default_factory=packaging)
+    # Of slurm and munge the users whose numbers the file states, by name.
+    users: dict[str, SystemUser] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,11 +385,16 @@ class Cluster:
         return takes and all(node.nvlink_domain for node in self.nodes)
 
     @cached_property
-    def sackd_hosts(self) -> tuple[str, ...]:
-        """The hosts of Slurm's clients for which sackd fetches the configuration: elsewhere slurmctld or slurmd has it."""
+    def client_hosts(self) -> tuple[str, ...]:
+        """The hosts of Slurm's clients on which neither slurmctld nor slurmd has the configuration."""
         clients = dict.fromkeys([*self.services.login, *self.services.rest])
         served = {*self.services.controllers, *(name for name in clients if isinstance(self.machines.get(name), Node))}
         return tuple(name for name in clients if name not in served)
+
+    @property
+    def has_sackd(self) -> bool:
+        """Return whether sackd fetches the configuration for clients. An older release has no sackd: clients have a slurm.conf."""
+        return self.slurm.packages.has_sackd(self.slurm.version)
 
     def machine(self, name: str) -> Node | Host:
         """Return a machine by name; KeyError names the nearest one."""

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
-from ..slurm.tables.conf_text import defaults, text_of
+from ..slurm.tables.conf_text import text_of
 from .cluster_model import Cluster
 from .rack_layout import more
 from .schema.fields import Mistakes, Path, dotted
@@ -95,6 +95,6 @@ def _check_shared_state(cluster: Cluster, mistakes: Mistakes) -> None:
     mistakes.add(
         ("services", "controllers"),
         f"{controllers[0]}{more(controllers)} are controllers, and each would keep Slurm's state in its own directory, "
-        f"StateSaveLocation {defaults('slurm')['StateSaveLocation']} (bedplate's default): after a takeover no job would be "
+        f"StateSaveLocation {cluster.slurm.packages.paths['state']} (bedplate's default): after a takeover no job would be "
         "known. State it in slurm.options, a directory on storage that all controllers mount, owned by user slurm.",
     )

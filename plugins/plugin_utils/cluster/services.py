@@ -6,12 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..slurm.tables import options
-from .cluster_model import Cluster, Node, Partition, Profile, Services
-from .rack_layout import Floor, hostlist, more
+from .cluster_model import Node, Partition, Profile, Services
+from .rack_layout import Floor, hostlist
 from .schema.fields import Mistakes, Path
 
-SACKD = "24.05"
 _SELECTORS = "Allowed: all, a hostlist, rack:NAME, profile:NAME, model:NAME."
 
 
@@ -31,23 +29,6 @@ def services_of(data: Mapping[str, Any] | None, floor: Floor, mistakes: Mistakes
     if len(found["database"]) > 1:
         mistakes.add(("services", "database"), f"names {len(found['database'])} hosts; allowed: one database.")
     return Services(**found)
-
-
-def check_clients(data: Mapping[str, Any] | None, cluster: Cluster, mistakes: Mistakes) -> None:
-    """Note the hosts for which only sackd could fetch the configuration, where the release has no sackd yet."""
-    version = cluster.slurm.version
-    if not data or version >= SACKD or version not in options.releases():
-        return
-    without = {name for name in cluster.sackd_hosts if name in cluster.machines}
-    for service in ("login", "rest"):
-        for number, text in enumerate(data[service]):
-            # What is wrong with the hostlist itself has been told.
-            if found := [name for name in hostlist(text, (), Mistakes({})) if name in without]:
-                mistakes.add(
-                    ("services", service, number),
-                    f"{found[0]}{more(found)} can get Slurm's configuration from sackd alone, which exists from Slurm "
-                    f"{SACKD} on; slurm.version is {version}. Name controllers or nodes here, or use {SACKD} or newer.",
-                )
 
 
 def once(listed: list[str], names: dict[str, None], path: Path, mistakes: Mistakes) -> None:

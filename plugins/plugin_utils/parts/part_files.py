@@ -17,6 +17,7 @@ KEYS = frozenset(
         "manifest",
         "prune",
         "manager",
+        "only",
         "state",
         "repositories",
         "sources",

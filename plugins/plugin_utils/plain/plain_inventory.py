@@ -23,7 +23,7 @@ SERVICES = {
 """Service of a cluster file -> group of the inventory."""
 NODES = "compute_nodes"
 """Group of the nodes."""
-SLURM = ("version", "options", "cgroup", "slurmdbd", "qos", "accounts", "scripts")
+SLURM = ("version", "packages", "users", "options", "cgroup", "slurmdbd", "qos", "accounts", "scripts")
 """Keys of the section `slurm` of a cluster file; each is the variable slurm_<key> here."""
 _RACK = "inventory"
 # A machine that does not run Slurm need not say what Slurm counts.

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..cluster import Cluster
+from ..common.role_choices import defaults
 from ..fabric.opensm import managers
 from ..gpu_stack.parts import container_part, cuda_part, dcgm_part, driver_part
+from ..gpu_stack.parts.container_part import PyxisHeaders
 from ..gpu_stack.parts.part_plan import software_of
 from ..hosts import node_os_part
 from ..parts.decision import Decision
@@ -68,9 +70,15 @@ def _dcgm(request: HostRequest) -> Decision | None:
 
 
 def _container_runtime(request: HostRequest) -> Decision:
-    wanted = software_of(request.cluster, request.host)
-    follow = slurm_packages.values(request.cluster, [])["follow"] if request.choices["pyxis"] else []
-    return container_part.decide(wanted, request.choices, follow, request.reported)
+    wanted, choices = software_of(request.cluster, request.host), request.choices
+    if not choices["pyxis"]:
+        return container_part.decide(wanted, choices, PyxisHeaders(), request.reported)
+    packages = list(choices["pyxis_packages"])
+    if packages == defaults("container_runtime")["container_runtime_pyxis_packages"]:
+        packages = slurm_packages.headers(request.cluster)
+    follow = slurm_packages.values(request.cluster, [])["follow"]
+    headers = PyxisHeaders(packages, follow, request.cluster.slurm.packages.manager)
+    return container_part.decide(wanted, choices, headers, request.reported)
 
 
 def _slurm(request: HostRequest) -> Decision:

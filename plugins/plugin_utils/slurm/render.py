@@ -50,7 +50,7 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
     if cluster.services.database and cluster.slurm.accounts:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
     implied |= cluster_topology.options(cluster, topology_conf)
-    options = merge({**implied, **defaults("slurm")}, merge(cluster.slurm.options, scripts.options(cluster)))
+    options = merge({**implied, **_defaults(cluster)}, merge(cluster.slurm.options, scripts.options(cluster)))
     key = next((name for name in options if name.lower() == "grestypes"), "GresTypes")
     types = [name for name in text_of(options.get(key, "")).split(",") if name]
     missing = [name for name in kept if name not in types]
@@ -202,7 +202,13 @@ def guarded(cluster: Cluster) -> list[dict[str, object]]:
 
 def _stated(cluster: Cluster) -> dict[str, object]:
     """Return the options of slurm.conf that the cluster file or bedplate sets, without the options of nodes and services."""
-    return merge(defaults("slurm"), cluster.slurm.options)
+    return merge(_defaults(cluster), cluster.slurm.options)
+
+
+def _defaults(cluster: Cluster) -> dict[str, str]:
+    """Return bedplate's defaults of slurm.conf, with the directories of the packages."""
+    paths = cluster.slurm.packages.paths
+    return {**defaults("slurm"), "StateSaveLocation": paths["state"], "SlurmdSpoolDir": paths["spool"]}
 
 
 def node_hardware(cluster: Cluster, name: str) -> dict[str, object]:
@@ -253,6 +259,6 @@ def parts(cluster: Cluster, name: str) -> list[str]:
     ]
     if isinstance(cluster.machines.get(name), Node):
         found.append("compute")
-    if name in cluster.sackd_hosts:
+    if name in cluster.client_hosts:
         found.append("login")
     return found + (["rest"] if name in services.rest else [])

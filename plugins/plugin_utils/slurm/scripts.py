@@ -92,7 +92,7 @@ def hosts(cluster: Cluster) -> list[str]:
     """Return the nodes and login hosts that have a script to be installed or checked before the controllers change."""
     wheres = {row.where for row in _rows(cluster)} | {row.where for row, _path in _site_paths(cluster)}
     found = [node.name for node in cluster.nodes] if wheres & {NODES, CLIENTS} else []
-    return list(dict.fromkeys([*found, *(cluster.sackd_hosts if CLIENTS in wheres else ())]))
+    return list(dict.fromkeys([*found, *(cluster.client_hosts if CLIENTS in wheres else ())]))
 
 
 def _checked(row: ScriptOption) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def _rows(cluster: Cluster) -> list[ScriptOption]:
 
 
 def _places(cluster: Cluster, host: str) -> set[str]:
-    found = {CLIENTS} if host in cluster.sackd_hosts else set()
+    found = {CLIENTS} if host in cluster.client_hosts else set()
     if any(node.name == host for node in cluster.nodes):
         found |= {NODES, CLIENTS}
     if host in cluster.services.controllers:

@@ -6,16 +6,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.versions import matches, without_epoch
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.rpm import LOCKS_PLUGIN
 
 from ..cluster import Cluster
+from ..common.role_choices import defaults
 from ..gpu_stack.apt_repositories import pin_values
-from .tables.packagings import Packaging, packaging
+from .tables.packagings import DEFAULT, Packaging
 
 PREFERENCES = "/etc/apt/preferences.d/bedplate-slurm"
+
+
+def names(cluster: Cluster, part: str, given: Sequence[str]) -> list[str]:
+    """Return the packages of a part: `given`, or for the role's default the packages of the cluster's packaging."""
+    if list(given) != defaults("slurm")[f"slurm_{part}_packages"]:
+        return list(given)
+    source = cluster.slurm.packages
+    return list(source.packages["client" if part == "login" and not cluster.has_sackd else part])
+
+
+def hosts_to_compare(cluster: Cluster) -> list[str]:
+    """Return nodes and clients whose packages and users are compared before anything changes.
+
+    Nothing with Debian's packages and users: each machine is compared by its own part then, which saves a task on every node.
+    """
+    if cluster.slurm.packages.name == DEFAULT and not cluster.slurm.users:
+        return []
+    served = {*cluster.services.controllers, *cluster.services.database}
+    every = [*(node.name for node in cluster.nodes), *cluster.services.login, *cluster.services.rest]
+    return [name for name in dict.fromkeys(every) if name not in served]
+
+
+def headers(cluster: Cluster) -> list[str]:
+    """Return the packages that compile a plugin of Slurm. ValueError: the site's own table has no headers."""
+    source = cluster.slurm.packages
+    if not source.packages["headers"]:
+        raise ValueError(
+            f"{cluster.path}: slurm.packages.headers is not set, and pyxis (container_runtime_pyxis) compiles against Slurm's headers. "
+            "Add their packages."
+        )
+    return [*source.system.compiler, *source.packages["headers"]]
+
+
+def accounts(cluster: Cluster) -> list[dict[str, Any]]:
+    """Return the users that are made before the packages, as bedplate.cluster.deploy takes them.
+
+    These are users whose numbers the cluster file states, and users that the packages do not make.
+    """
+    source, found = cluster.slurm.packages, []
+    for name in ("slurm", "munge"):
+        if user := cluster.slurm.users.get(name):
+            found.append({"name": name, "uid": user.uid, "gid": user.gid, "place": user.place})
+        elif name not in source.makes_users:
+            place = f"{cluster.path}: slurm.users.{name} (not set)"
+            found.append({"name": name, **source.users[name], "place": place})
+    return found
 
 
 def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[str, Any]:
@@ -24,18 +72,65 @@ def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[st
     `version` is that of all of Slurm's packages; without one it is the newest of the release at their first installation, and after it
     whatever is installed. ValueError: a version that is of another release than the cluster file's.
     """
-    release, source = cluster.slurm.version, packaging()
+    release, source = cluster.slurm.version, cluster.slurm.packages
     _check(source, release, names, version)
-    wanted = version or f"{release}.*"
-    packages = [f"{name}={wanted}" if source.is_slurms(name) else name for name in names]
+    version_or_any = version or f"{release}.*"
+    packages = [f"{name}={version_or_any}" if source.is_slurms(name) else name for name in names]
     every, libraries = source.release, source.libraries
-    pinned = dict.fromkeys([*every, *libraries], wanted)
+    common = {
+        "manager": source.manager,
+        "fixed": _fixed(source, release),
+        "conflicts": _conflicts(source, [one.partition("=")[0] for one in names]),
+        "accounts": accounts(cluster),
+    }
+    if source.manager == "dnf":
+        # Without versions: dnf's versionlock keeps whatever is installed, and deploy changes the locks with the packages.
+        locks = {"packages": [*packages, LOCKS_PLUGIN] if packages else [], "hold": [], "follow": [*every, *libraries]}
+        return {**common, "apt_pins": [], **locks}
     return {
-        "apt_pins": [pin_values("Slurm as in the cluster file.", pinned)],
+        **common,
+        "apt_pins": [pin_values("Slurm as in the cluster file.", dict.fromkeys([*every, *libraries], version_or_any))],
         "packages": packages,
         "hold": [name for name in (one.partition("=")[0] for one in packages) if source.is_slurms(name)],
         "follow": [*(f"{name}={version}" if version else name for name in every), *libraries],
-        "fixed": _fixed(source, release),
+    }
+
+
+def repository(source: Packaging, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the repository in `slurm_repository`: for apt unchanged, for dnf a file of yum.repos.d.
+
+    ValueError: an option that dnf needs is missing.
+    """
+    if source.manager == "apt" or not options:
+        return {"repositories": [options] if options else [], "yum_repositories": []}
+    missing = [key for key in ("name", "baseurl", "gpgkey") if not options.get(key)]
+    if "gpgkey" in missing and str(options.get("gpgcheck", True)).lower() in ("false", "no", "0"):
+        missing.remove("gpgkey")
+    if missing:
+        raise ValueError(
+            f"slurm_repository: {missing[0]!r} is missing. Machines have dnf: set name, baseurl and gpgkey, as options of "
+            "ansible.builtin.yum_repository."
+        )
+    lines = {"enabled": True, "gpgcheck": True, **{key: value for key, value in options.items() if key != "name"}}
+    text = "".join(f"{key}={_repository_value(value)}\n" for key, value in lines.items())
+    return {"repositories": [], "yum_repositories": [f"[{options['name']}]\nname={options['name']}\n{text}"]}
+
+
+def _repository_value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(int(value))
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _conflicts(source: Packaging, requested: Sequence[str]) -> dict[str, Any]:
+    """Return the packages of other packagings, which the package manager would replace under running jobs."""
+    daemon = source.packages["compute"][0]
+    return {
+        "packages": source.foreign(requested),
+        "expected": f"packages of {source.name}, such as {daemon}",
+        "advice": f"The cluster file has slurm.packages: {source.name}, and no run replaces the packages of an installed Slurm, which "
+        "would stop its daemons and may end jobs. Set slurm.packages to the installed packaging, or change it by hand as "
+        'docs/slurm.md says under "Another packaging".',
     }
 
 

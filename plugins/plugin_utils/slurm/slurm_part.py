@@ -11,8 +11,11 @@ from typing import Any
 from ..cluster import Cluster
 from ..parts.decision import Decision, LazyParts
 from . import controller_files, render, scripts, slurm_packages
+from .tables.packagings import PARTS, packaging
 
 _RECONFIGURE = "/usr/local/lib/bedplate/slurm/reconfigure"
+CLIENT_FILES = ("slurm.conf", "topology.conf", "plugstack.conf", "cli_filter.lua")
+"""Files that Slurm's commands read on a client without sackd."""
 _LOGIN_GROUPS = ("slurm_login", "slurm_controllers")
 _NO_USER = (
     "The user of Ansible's logins to the nodes is unknown, and a user who is not root and has no job would be locked out. Set ansible_user "
@@ -50,7 +53,10 @@ class SlurmHost:
 def decide(host: SlurmHost) -> Decision:
     """Return the decision for a machine. SlurmPartError, ValueError: variables that cannot be."""
     names = host.part_names()
-    values: dict[str, Callable[[], Mapping[str, Any]]] = {name: partial(_VALUES[name], host) for name in names}
+    kinds = ["client" if name == "login" and not host.cluster.has_sackd else name for name in names]
+    values: dict[str, Callable[[], Mapping[str, Any]]] = {name: partial(_VALUES[name], host) for name in kinds}
+    if names:
+        values["installed"] = lambda: _installed(host)
     if "controller" in names:
         values["controller_packages"] = lambda: _packages(host, "controller")
     if {"compute", "login"} & set(names):
@@ -60,11 +66,25 @@ def decide(host: SlurmHost) -> Decision:
 
 
 def _packages(host: SlurmHost, part: str) -> dict[str, Any]:
-    repository = host.choices["repository"]
+    names = slurm_packages.names(host.cluster, part, host.choices[f"{part}_packages"])
     return {
-        "repositories": [repository] if repository else [],
-        **slurm_packages.values(host.cluster, host.choices[f"{part}_packages"], host.choices["package_version"]),
+        **slurm_packages.repository(host.cluster.slurm.packages, host.choices["repository"]),
+        **slurm_packages.values(host.cluster, names, host.choices["package_version"]),
     }
+
+
+def _installed(host: SlurmHost) -> dict[str, Any]:
+    """Return the checks of what is installed, with the packages of all parts: a version of another release in any list is refused."""
+    lists = [slurm_packages.names(host.cluster, part, host.choices[f"{part}_packages"]) for part in PARTS]
+    names = [name for part in lists for name in part]
+    return slurm_packages.values(host.cluster, names, host.choices["package_version"])
+
+
+def _directory(host: SlurmHost, name: str) -> list[bool]:
+    """Return a row if the role makes a directory that the packages do not make, or leave to root."""
+    source, ours = host.cluster.slurm.packages, packaging().paths
+    # The part files name Debian's directories; another one is of a site's own table, and of its packages.
+    return [True] if not source.makes_directories and source.paths[name] == ours[name] else []
 
 
 def _scripts(host: SlurmHost) -> list[dict[str, str]]:
@@ -77,21 +97,30 @@ def _daemon_options(host: SlurmHost, daemon: str) -> str:
 
 
 def _database(host: SlurmHost) -> dict[str, Any]:
+    system, manager = host.cluster.slurm.packages.system, host.cluster.slurm.packages.manager
     return {
         **_packages(host, "database"),
         "buffer_pool": host.choices["database_buffer_pool"],
         "lock_wait": host.choices["database_lock_wait"],
         "slurmdbd_conf": render.slurmdbd_conf(host.cluster),
+        "log_directory": _directory(host, "log"),
+        "apt_mariadb": [system.mariadb_sql] if manager == "apt" else [],
+        "dnf_mariadb": [system.mariadb_sql] if manager == "dnf" else [],
+        "mariadb_files": [system.mariadb_program, system.mariadb_conf, system.mariadb_sql],
     }
 
 
 def _controller(host: SlurmHost) -> dict[str, Any]:
     files = controller_files.files(host.cluster, host.in_use, host.topology)
     several = len(host.cluster.services.controllers) > 1
+    # A site's own StateSaveLocation is on storage that the site mounts.
+    is_own = any(key.lower() == "statesavelocation" for key in host.cluster.slurm.options)
     return {
         "slurmctld_options": _daemon_options(host, "slurmctld"),
         "configuration": [{"name": name, "text": text} for name, text in files.items()],
         "scripts": _scripts(host),
+        "state_directory": [] if is_own else _directory(host, "state"),
+        "log_directory": _directory(host, "log"),
         "reconfigure": [True] if several else [],
         "reload_command": [_RECONFIGURE, host.name] if several else ["scontrol", "reconfigure"],
     }
@@ -111,6 +140,9 @@ def _compute(host: SlurmHost) -> dict[str, Any]:
         "login_rules": [] if host.check else rules,
         "predicted_login_rules": rules if host.check else [],
         "scripts": _scripts(host),
+        "account_rules": host.cluster.slurm.packages.system.account_rules,
+        "spool_directory": _directory(host, "spool"),
+        "log_directory": _directory(host, "log"),
         "logind_masked": bool(restricts),
         "logind_state": "stopped" if restricts else "started",
     }
@@ -124,11 +156,28 @@ def _login_users(host: SlurmHost) -> list[str]:
 
 
 def _login(host: SlurmHost) -> dict[str, Any]:
-    return {**_packages(host, "login"), "sackd_options": _daemon_options(host, "sackd"), "scripts": _scripts(host)}
+    # The lines that jobs keep are of slurmctld alone.
+    options = controller_files.daemons(host.cluster)["sackd"]
+    return {**_packages(host, "login"), "sackd_options": options, "scripts": _scripts(host)}
+
+
+def _client(host: SlurmHost) -> dict[str, Any]:
+    """Return the values of a client of a release without sackd: it has the files that commands read."""
+    files = controller_files.files(host.cluster, host.in_use, host.topology)
+    configuration = [{"name": name, "text": files[name]} for name in CLIENT_FILES if name in files]
+    return {**_packages(host, "login"), "configuration": configuration, "scripts": _scripts(host)}
 
 
 def _rest(host: SlurmHost) -> dict[str, Any]:
-    return {**_packages(host, "rest"), "listen": host.choices["rest_listen"]}
+    unset = list(host.cluster.slurm.packages.unset)
+    return {**_packages(host, "rest"), "listen": host.choices["rest_listen"], "unset": unset}
 
 
-_VALUES = {"database": _database, "controller": _controller, "compute": _compute, "login": _login, "rest": _rest}
+_VALUES = {
+    "database": _database,
+    "controller": _controller,
+    "compute": _compute,
+    "login": _login,
+    "client": _client,
+    "rest": _rest,
+}

@@ -13,9 +13,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_r
 from ..cluster import Cluster
 from ..common.shared_results import once_a_run
 from ..slurm import controller_files, live_expectations, render
+from ..slurm.slurm_part import CLIENT_FILES
 from .host_variables import RoleVariables
 
 ROLE = "slurm"
+CONFIGURATION = "/etc/slurm"
 # Seconds that nodes may take to register after a restart.
 WAIT = 30
 
@@ -34,7 +36,15 @@ def expected(
     deployed: list[tuple[str, Mapping[str, Any]]] = [
         (ROLE, decided.arguments(name) or {}) for name in ("controller_packages", *names)
     ]
+    if "login" in names and not cluster.has_sackd:
+        deployed.append((ROLE, _without_configuration(decided.arguments("client") or {})))
     return _parts(cluster, names, files, topology, kept) | _once(cluster, host, names), deployed
+
+
+def _without_configuration(client: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the deployment of a client without Slurm's own files: they may have lines for jobs, which only the controllers know."""
+    own = {f"{CONFIGURATION}/{name}" for name in CLIENT_FILES}
+    return {**client, "files": [entry for entry in client.get("files", ()) if entry["path"] not in own]}
 
 
 def _once(cluster: Cluster, host: str, names: list[str]) -> dict[str, dict[str, Any]]:
@@ -68,7 +78,7 @@ def _parts(
     """Return the checks of Slurm itself: on a controller all of it, elsewhere the configuration of the machine."""
     if "controller" in names:
         return {
-            "slurm_files": {"directory": "/etc/slurm", "files": dict(files), "records": True},
+            "slurm_files": {"directory": CONFIGURATION, "files": dict(files), "records": True},
             "slurm": {
                 **controller_files.expected(cluster, topology, kept),
                 "options": live_expectations.options(files["slurm.conf"]),
@@ -80,5 +90,7 @@ def _parts(
     if {"compute", "login"} & set(names):
         # What jobs keep stands in records, which only the controllers know. A login node is given what commands read.
         fixed = {name: files[name] for name in ("slurm.conf", *(["cgroup.conf"] if "compute" in names else []))}
-        return {"slurm_files": {"directory": "", "files": fixed, "records": False}}
+        # Elsewhere slurmd or sackd has fetched it.
+        directory = "" if "compute" in names or cluster.has_sackd else CONFIGURATION
+        return {"slurm_files": {"directory": directory, "files": fixed, "records": False}}
     return {}

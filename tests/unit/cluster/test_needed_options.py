@@ -171,43 +171,11 @@ def old(version: str, **services: object) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("services", "where", "who"),
-    [
-        ({"login": ["ctl1", "login1"]}, "services.login", "login1 "),
-        ({"login": "login[1-2]"}, "services.login", "login1 and 1 "),
-        ({"rest": ["login2"]}, "services.rest", "login2 "),
-    ],
-)
-@pytest.mark.parametrize("version", ["22.05", "23.11"])
-def test_before_sackd_a_host_without_a_daemon_gets_no_configuration(bench, version, services, where, who):
-    (mistake,) = bench.error(*old(version, **services)).mistakes
-    assert mistake.where.startswith(where)
-    assert mistake.message.startswith(who)
-    assert [value for value in ("sackd", "24.05", f"slurm.version is {version}.") if value not in mistake.message] == []
-    if version == "22.05" and "and" not in who:
-        sentences.check(SENTENCES, f"a host without a daemon before sackd: {where}", [mistake.message])
-    text = bench.path.read_text().splitlines()[mistake.line - 1]
-    assert text.startswith(f"  {where.partition('.')[2]}:")
-
-
-@pytest.mark.parametrize(
-    ("version", "services"),
-    [
-        ("24.05", {"login": ["login1"], "rest": ["login2"]}),
-        ("22.05", {"login": ["ctl1", "gpu01"], "rest": ["ctl1", "cpu01"]}),
-    ],
-)
-def test_sackd_is_needed_nowhere_else(bench, version, services):
-    assert bench.load(*old(version, **services)).services.login == tuple(services["login"])
-
-
-def test_a_list_over_several_lines_is_told_at_its_element(bench):
-    edits = old("23.11")
-    edits[2] = ("  database: [ctl1]\n", "  database: [ctl1]\n  login:\n    - ctl1\n    - login1\n")
-    (mistake,) = bench.error(*edits).mistakes
-    assert mistake.where == "services.login[1]"
-    assert bench.path.read_text().splitlines()[mistake.line - 1] == "    - login1"
+@pytest.mark.parametrize(("version", "has_sackd"), [("22.05", False), ("23.11", False), ("24.05", True)])
+def test_clients_of_a_release_without_sackd_are_allowed(bench, version, has_sackd):
+    cluster = bench.load(*old(version, login=["ctl1", "login1"], rest=["login2"]))
+    assert cluster.client_hosts == ("login1", "login2")
+    assert cluster.has_sackd is has_sackd
 
 
 def test_an_unknown_host_or_release_is_one_mistake(bench):

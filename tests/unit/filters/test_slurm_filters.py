@@ -34,6 +34,7 @@ FILTERS = [
     "slurm_expected",
     "slurm_file_entries",
     "slurm_files",
+    "slurm_hosts_to_compare",
     "slurm_node_hardware",
     "slurm_packages",
     "slurm_parts",
@@ -54,6 +55,7 @@ OF_HOSTVARS = (
     "slurm_controllers_outside",
     "slurm_controllers_written",
     "slurm_counted",
+    "slurm_hosts_to_compare",
     "slurm_refusal",
     "slurm_state_marks",
     "slurm_state_refusal",
@@ -238,9 +240,10 @@ def test_nodes_are_counted_before_anything_changes(in_use, hardware, counted, re
     }
     variables = {"hostvars": hostvars, "groups": {"slurm_controllers": ["ctl1", "ctl2"]}}
     hosts = [template(plays[number]["hosts"].strip("{} "), **variables) for number in chosen]
-    assert hosts == [counted, refusing, []]
+    # The last play compares packages: nobody, without a packaging and users of the cluster's own.
+    assert hosts == [counted, refusing, [], []]
     assert template("hostvars | bedplate.cluster.slurm_counted(['ctl1', 'ctl2'])", **variables) == fine
-    assert [plays[number].get("max_fail_percentage") for number in chosen] == [None, 0, None]
+    assert [plays[number].get("max_fail_percentage") for number in chosen] == [None, 0, None, 0]
     assert plays[chosen[0]]["ignore_unreachable"]
     database = next(number for number, play in enumerate(plays) if play.get("hosts") == "slurm_database")
     assert max(chosen) < database
@@ -439,3 +442,36 @@ def test_what_fails_on_one_controller_ends_the_run_on_all():
     plays = yaml.safe_load((ROOT / SCHEDULER).read_text())
     (play,) = (one for one in plays if one.get("name") == "Deploy the controllers")
     assert play["max_fail_percentage"] == 0
+
+
+GROUPS = {
+    "slurm_controllers": ["ctl1"],
+    "compute_nodes": ["n1", "ctl1"],
+    "slurm_login": ["l1", "n1"],
+    "slurm_database": ["db1"],
+}
+
+
+@pytest.mark.parametrize(
+    ("variables", "hosts"),
+    [({}, []), ({"slurm_packages": "schedmd"}, ["n1", "l1"]), ({"slurm_users": {"slurm": {"uid": 9}}}, ["n1", "l1"])],
+)
+def test_nodes_are_compared_first_where_an_inventory_states_a_packaging(variables, hosts):
+    expression = "{'ctl1': variables} | bedplate.cluster.slurm_hosts_to_compare(groups)"
+    assert template(expression, variables=variables, groups=GROUPS) == hosts
+    assert template("{} | bedplate.cluster.slurm_hosts_to_compare({})") == []
+    assert template("{} | bedplate.cluster.slurm_hosts_to_compare(groups)", groups=GROUPS) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "hosts"),
+    [("", []), ("  packages: schedmd\n", ["gpu01", "gpu02", "login1"]), ("  users: {slurm: {uid: 99}}\n", ["gpu01", "gpu02", "login1"])],
+)  # fmt: skip
+def test_nodes_are_compared_first_where_a_cluster_file_states_a_packaging(tmp_path, change, hosts):
+    text = (ROOT / "molecule/slurm/slurm.bedplate.yml").read_text()
+    path = tmp_path / "slurm.bedplate.yml"
+    path.write_text(text.replace('  version: "24.11"\n', '  version: "24.11"\n' + change))
+    expression = (
+        "{'ctl1': {'bedplate_cluster_file': bedplate_cluster_file}} | bedplate.cluster.slurm_hosts_to_compare(groups)"
+    )
+    assert template(expression, str(path), groups=GROUPS) == hosts

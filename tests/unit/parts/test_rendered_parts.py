@@ -60,7 +60,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]
     folder = tmp_path_factory.mktemp("rare")
     seen: dict[tuple[str, str], set[tuple[object, ...]]] = {}
     found: dict[str, dict[str, Any]] = {role: {} for role in NAMES}
-    for role, part, host, arguments in rendered(folder, CLUSTERS):
+    for role, part, host, arguments in rendered(folder, CLUSTERS, packagings=False):
         new = set(features(arguments)) - seen.setdefault((role, part), set())
         if new:
             seen[role, part] |= new

@@ -95,7 +95,7 @@ def test_the_decision_of_each_host_counts() -> None:
 def test_where_a_role_cannot_decide_the_part_file_counts() -> None:
     variables = {"node_os_extra_files": extra("/etc/slurm/other.conf"), "slurm_compute_new_controllers": "perhaps"}
     (line,) = found("ctl1", **variables)
-    assert "/etc/slurm/other.conf: the part controller" in line
+    assert "/etc/slurm/other.conf: the part client" in line
     assert found("gpu01", NODE[:-1], **variables) == []
 
 

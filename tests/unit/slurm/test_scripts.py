@@ -449,7 +449,7 @@ def test_a_relative_name_lies_in_the_directory_of_slurm(tmp_path):
 def test_scripts_of_clients_are_installed_where_jobs_are_submitted(site):
     cluster = site.load("  scripts: {srun_prolog: a.sh}\n")
     cluster = replace(cluster, services=replace(cluster.services, login=["login1"]))
-    assert cluster.sackd_hosts == ("login1",)
+    assert cluster.client_hosts == ("login1",)
     for host in ("gpu01", "login1", "ctl1"):
         assert [one["path"].rpartition("/")[2] for one in scripts.files(cluster, host)] == ["a.sh"], host
     assert scripts.hosts(cluster) == [*(node.name for node in cluster.nodes), "login1"]

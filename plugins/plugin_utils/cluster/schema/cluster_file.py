@@ -8,6 +8,7 @@ from typing import Any
 from .fabric_section import FABRIC
 from .fields import Field
 from .gpu_sections import GPU_STACK, GPUS, PROFILE_GPU_STACK
+from .slurm_sections import PACKAGES, USERS
 from .text_rules import DOMAIN, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
 
 # More memory than any machine has: a larger number is one in another unit, or a slip.
@@ -249,6 +250,14 @@ _SLURM = {
         pattern=r"[0-9]{2}\.[0-9]{2}",
         allowed='Allowed: a release such as "24.11".',
     ),
+    "packages": Field(
+        "Who made Slurm's packages: debian, schedmd, openhpc, or a section with a table of the site. By default debian.",
+        "section",
+        default={},
+        fields=PACKAGES,
+        short="packaging",
+    ),
+    "users": Field("Numbers of Slurm's system users.", "section", default={}, fields=USERS),
     "options": Field("Options of slurm.conf, over bedplate's; null removes one.", "free"),
     "scripts": Field("Scripts that Slurm runs, by kind.", "section", default={}, fields=_SCRIPTS),
     "cgroup": Field("Options of cgroup.conf, over bedplate's.", "free"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,25 @@ def _table() -> dict[str, Any]:
     return found
 
 
+@dataclass(frozen=True)
+class PyxisHeaders:
+    """Packages that compile pyxis, with the package manager of Slurm's hosts.
+
+    `follow`: Slurm's packages, whose version the headers have, as bedplate.cluster.deploy takes them.
+    """
+
+    packages: Sequence[str] = ()
+    follow: Sequence[str] = ()
+    manager: str = "apt"
+
+
 def decide(
-    wanted: GpuSoftware | None, choices: Mapping[str, Any], follow: Sequence[str], reported: Mapping[str, Any]
+    wanted: GpuSoftware | None, choices: Mapping[str, Any], headers: PyxisHeaders, reported: Mapping[str, Any]
 ) -> Decision:
     """Return the decision for a machine.
 
     `wanted` is None where the file wants no GPU software, as on a login node: there is only pyxis then. `choices` are the role's
-    variables by what is behind `container_runtime_`. `follow` are the versions of Slurm's packages that pyxis' headers stay with.
+    variables by what is behind `container_runtime_`.
     `reported`: what bedplate.cluster.container_pyxis returned, before pyxis is named to Slurm. ContainerError: choices that cannot be.
     """
     system = wanted.file.os if wanted and wanted.file.toolkit else ""
@@ -49,8 +61,8 @@ def decide(
     if problems:
         raise ContainerError("\n".join(problems))
     archives = container_archives.decided(choices)
-    manager = wanted.manager if wanted else "apt"
-    pyxis = _pyxis(archives, choices, manager, follow, reported)
+    manager = wanted.manager if wanted else headers.manager
+    pyxis = _pyxis(archives, choices, replace(headers, manager=manager), reported)
     if wanted and wanted.file.toolkit:
         return _with_toolkit(wanted, choices, archives, pyxis)
     # Of a machine without GPU software the file says no system, and nothing of a toolkit either.
@@ -95,15 +107,19 @@ def _with_toolkit(wanted: GpuSoftware, choices: Mapping[str, Any], archives: Arc
 
 
 def _pyxis(
-    archives: Archives, choices: Mapping[str, Any], manager: str, follow: Sequence[str], reported: Mapping[str, Any]
+    archives: Archives, choices: Mapping[str, Any], headers: PyxisHeaders, reported: Mapping[str, Any]
 ) -> Decision:
     """Return the parts and steps of pyxis; `reported` is the result of the task that ran the step pyxis_build."""
     if not archives.pyxis:
         return Decision()
     (archive,) = archives.pyxis
     built = (reported.get("steps") or {}).get("pyxis_build", {})
-    parts = {
-        "pyxis_build": {"manager": manager, "packages": list(choices["pyxis_packages"]), "follow": list(follow)},
+    parts: dict[str, Mapping[str, Any]] = {
+        "pyxis_build": {
+            "manager": headers.manager,
+            "packages": list(headers.packages),
+            "follow": list(headers.follow),
+        },
         "pyxis": {
             "plugin": archives.plugin,
             # On a login node slurmd does not run.

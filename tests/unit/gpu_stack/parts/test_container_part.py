@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.file_entri
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.container_part import (
     CDI_SPEC,
     ContainerError,
+    PyxisHeaders,
     decide,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
@@ -76,7 +77,7 @@ def part(tmp_path: Path) -> Callable[..., dict[str, Any]]:
         stack = f"os: {system}, source: {source}, driver: '{driver}', mirror: {{url: 'http://m.example.org/gpu', key: m.asc}}{toolkit}"
         module = ", module: proprietary" if system == "debian-12" else ""
         path.write_text(f"{FILE}gpu_stack: {{{stack}{module}}}\n")
-        made = decide(software_of(load(path), host), {**CHOICES, **choices}, [], {})
+        made = decide(software_of(load(path), host), {**CHOICES, **choices}, PyxisHeaders(["gcc"]), {})
         names = [name for name in ("enroot", "pyxis_build", "pyxis") if name in made.parts]
         others = {name: shown("container_runtime", made, name) for name in names}
         return {"enroot": {}, "pyxis": {}, **shown("container_runtime", made), **others}
