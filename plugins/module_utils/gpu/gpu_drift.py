@@ -103,6 +103,7 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
     if wanted.get("driver"):
         yield from gpu_software_drift.gpus(wanted["units"], gpu)
         yield from nvlink_drift.channel(wanted.get("nvlink") or {}, gpu)
+        yield from nvlink_drift.loaded(wanted.get("nvlink") or {}, gpu)
     yield from _mig(wanted.get("mig") or [], gpu)
     if gpu["gpus"] and runs:
         yield from settings_drift.findings(wanted.get("gpu_settings") or {}, run_nvidia_smi)

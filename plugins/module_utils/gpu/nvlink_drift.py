@@ -11,6 +11,8 @@ from ..common.finding import Finding
 from ..common.remedies import run_role_again
 from .gpu_software_drift import Run
 
+_MODULES = "bedplate-gpu-modules.service"
+
 
 def findings(wanted: Mapping[str, Any], kernel: str, run: Run, root: Path = Path("/")) -> Iterator[Finding]:
     """Compare `nodes_file`, `nodes` (addresses in order) and `modules`; `kernel` is the kernel that boots next, "" if unknown."""
@@ -31,6 +33,16 @@ def channel(wanted: Mapping[str, Any], gpu: Mapping[str, Any], root: Path = Path
     if not (root / path.lstrip("/")).is_char_device():
         fix = "programs cannot share GPU memory with another node: `journalctl -k | grep -i imex`, then drain the node and reboot it"
         yield Finding("imex-channel", path, "an IMEX channel", "no such device", fix, reboot=True)
+
+
+def loaded(wanted: Mapping[str, Any], gpu: Mapping[str, Any], root: Path = Path("/")) -> Iterator[Finding]:
+    """Look for the kernel modules in memory, where the driver runs: the fabric manager waits for them at its start."""
+    if not gpu["gpus"] or gpu["driver"]["version"] is None:
+        return
+    for name in wanted.get("modules", ()):
+        if not (root / "sys/module" / name.replace("-", "_")).exists():
+            fix = f"systemctl restart {_MODULES}, then the fabric manager on the drained node; journalctl -b -u {_MODULES}"
+            yield Finding("module-loaded", f"kernel module {name}", "loaded", "not loaded", fix)
 
 
 def nodes(path: str, wanted: Sequence[str], root: Path) -> Iterator[Finding]:

@@ -93,6 +93,16 @@ def test_what_nvlink_takes_is_compared_too(
     assert "10.0.0.2" in found.found
 
 
+def test_a_module_of_the_fabric_manager_is_looked_for_in_memory(
+    monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]
+) -> None:
+    driver = {"version": gpu["driver"]["version"], "flavour": gpu["driver"]["flavour"]}
+    monkeypatch.setitem(WANTED, "driver", driver)
+    monkeypatch.setitem(WANTED, "nvlink", {"nodes_file": "", "modules": ["of_no_machine"]})
+    (found,) = told(monkeypatch, gpu, Outcome(0, GOOD, ""))
+    assert (found.kind, found.where) == ("module-loaded", "kernel module of_no_machine")
+
+
 def test_what_came_with_the_packages_is_to_be_held_too(monkeypatch: pytest.MonkeyPatch, gpu: dict[str, Any]) -> None:
     def run(argv: list[str]) -> Outcome:
         told = {

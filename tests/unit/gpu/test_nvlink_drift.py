@@ -100,6 +100,50 @@ def test_imex_starts_again_when_its_list_changed_where_its_driver_runs(
     assert PATH not in found["nvidia-persistenced.service"].restart_after
 
 
+MODULES = "bedplate-gpu-modules.service"
+
+
+@pytest.mark.parametrize(("runs", "state"), [("580.126.09", "started"), ("570.124.06", ""), (None, "")])
+def test_ib_umad_is_loaded_before_the_fabric_manager_starts(tmp_path: Path, runs: str | None, state: str) -> None:
+    deployed = told(tmp_path, "a1", FILE.replace("model: gb200, count: 4", "model: b200, count: 8"))
+    units, mistakes = read_units(deployed["units"])
+    assert mistakes == []
+    names = [unit.name for unit in units]
+    assert names.index(MODULES) < names.index("nvidia-fabricmanager.service")
+    # Both start in the run that installs them, if this driver runs; else with the next boot.
+    found = {unit.name: unit.where(runs) for unit in units}
+    assert {(found[name].state or "", found[name].enabled) for name in (MODULES, "nvidia-fabricmanager.service")} == {
+        (state, True)
+    }
+    files = {one["path"]: one["content"] for one in deployed["files"] if "content" in one}
+    assert files["/etc/modules-load.d/bedplate-gpu-driver.conf"] == "ib_umad\n"
+    text = files[f"/etc/systemd/system/{MODULES}"]
+    assert "\nBefore=nvidia-fabricmanager.service" in text
+    assert "systemd-modules-load /etc/modules-load.d/bedplate-gpu-driver.conf\n" in text
+    assert MODULES in deployed["expected"]["units"]
+    assert MODULES not in [unit["name"] for unit in told(tmp_path, "a1")["units"]]
+
+
+@pytest.mark.parametrize(
+    ("gpus", "version", "loaded", "kinds"),
+    [
+        (8, "580.126.09", True, []),
+        (8, "580.126.09", False, ["module-loaded"]),
+        # A node that awaits its reboot, and one without GPUs.
+        (8, None, False, []),
+        (0, "580.126.09", False, []),
+    ],
+)
+def test_ib_umad_is_read_back(tmp_path: Path, gpus: int, version: str | None, loaded: bool, kinds: list[str]) -> None:
+    if loaded:
+        (tmp_path / "sys/module/ib_umad").mkdir(parents=True)
+    gpu = {"gpus": [{}] * gpus, "driver": {"version": version}}
+    found = list(nvlink_drift.loaded(WANTED, gpu, tmp_path))
+    assert [one.kind for one in found] == kinds
+    if found:
+        sentences.check(SENTENCES, "a module of the fabric manager that is not loaded", found)
+
+
 OPTIONS, CHANNEL = "/etc/modprobe.d/bedplate-nvidia.conf", "dev/nvidia-caps-imex-channels/channel0"
 BY_SLURM = "slurm: {version: '24.11', options: {switchtype: switch/nvidia_imex}}\n"
 

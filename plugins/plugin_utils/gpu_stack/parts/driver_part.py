@@ -19,6 +19,7 @@ PART = "driver"
 _EARLY = "/etc/modprobe.d/bedplate-gpu-driver.conf"
 _PERSISTENCED = "nvidia-persistenced"
 _PERSISTENCED_DROP_IN = "/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"
+_MODULES_UNIT = "bedplate-gpu-modules.service"
 _SETTINGS_UNIT = "bedplate-gpu-settings.service"
 _INITRAMFS = {
     "deb": ["/usr/sbin/update-initramfs", "-u", "-k", "all"],
@@ -120,6 +121,7 @@ def _expected(wanted: GpuSoftware, cluster: Cluster, host: str) -> dict[str, Any
         "none": wanted.no_kernels,
         "blacklisted": ["nouveau"],
         "units": [
+            *([_MODULES_UNIT] if stack.modules_load else []),
             *(["bedplate-mig.service"] if mig_part.has_split(wanted.profile) else []),
             *(f"{name}.service" for name in services),
             *([_SETTINGS_UNIT] if wanted.profile.gpus and wanted.profile.gpus.settings else []),
