@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from . import token_lists
+
 _BLANKS = " \t\n\v\f\r"  # the kernel's separators
 _END = "--"  # everything after it is for init, not for the kernel
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\Z")
@@ -36,9 +38,18 @@ class Token:
 
     @property
     def family(self) -> str:
-        """Return the key by which tokens are owned. The kernel reads dashes in a key as underscores."""
+        """Return the key by which tokens are owned; of a key with a list, the option. The kernel reads dashes in a key as underscores."""
         name = self.key.replace("-", "_")
+        if name in token_lists.KEYS and self.value:
+            return token_lists.family(name, self.value)
         return _FAMILIES.get(name, name)
+
+    @property
+    def parts(self) -> list[Token]:
+        """Return a token for each option of a key with a list; all other tokens are one part."""
+        if self.key not in token_lists.KEYS or not self.value:
+            return [self]
+        return [Token(self.key, option) for option in self.value.split(",") if option] or [self]
 
     @property
     def same(self) -> tuple[str, str | None]:
@@ -82,6 +93,15 @@ class PlacedToken:
         key, equals, value = self.bare.partition("=")
         return Token(key, value if equals else None)
 
+    def with_parts(self, left: Sequence[Token], grub: bool) -> PlacedToken | None:
+        """Return the word with some of its token's parts: unchanged with all of them, None without any."""
+        if len(left) == len(self.token.parts):
+            return self
+        if not left:
+            return None
+        (token,) = merged(left)
+        return PlacedToken(self.gap, token.for_grub if grub else str(token), str(token))
+
 
 def split(text: str, grub: bool = False) -> list[PlacedToken]:
     r"""Return the words of a command line; `grub` says whether GRUB reads it, with its own quotes and backslashes.
@@ -124,8 +144,24 @@ def tokens(text: str, grub: bool = False) -> list[Token]:
     for word in split(text, grub):
         if word.bare == _END:
             break
-        found.append(word.token)
+        found += word.token.parts
     return found
+
+
+def merged(found: Iterable[Token]) -> list[Token]:
+    """Return tokens in which neighbours of one key with a list are one token.
+
+    >>> [str(token) for token in merged(parse(["pci=realloc", "pci=noaer", "quiet"]))]
+    ['pci=realloc,noaer', 'quiet']
+    """
+    together: list[Token] = []
+    for token in found:
+        last = together[-1] if together else None
+        if last and last.value and token.value and last.key == token.key in token_lists.KEYS:
+            together[-1] = Token(token.key, f"{last.value},{token.value}")
+        else:
+            together.append(token)
+    return together
 
 
 def parse(texts: Iterable[str]) -> list[Token]:
@@ -134,7 +170,7 @@ def parse(texts: Iterable[str]) -> list[Token]:
     problems: list[str] = []
     for text in texts:
         try:
-            found.append(_parsed(text))
+            found += _parsed(text).parts
         except CmdlineError as error:
             problems += error.problems
     sized = False
@@ -150,7 +186,7 @@ def parse(texts: Iterable[str]) -> list[Token]:
 
 def known(texts: Iterable[str]) -> list[Token]:
     """Return tokens from texts that `str` of a token wrote."""
-    return [word.token for text in texts for word in split(text)]
+    return [token for text in texts for word in split(text) for token in word.token.parts]
 
 
 def others(texts: Iterable[str], wanted: Sequence[Token]) -> list[Token]:
@@ -193,27 +229,27 @@ def placed(text: str, wanted: Sequence[Token], grub: bool = False) -> str:
     >>> placed("ro iommu=soft quiet -- s", parse(["iommu=pt"]))
     'ro quiet iommu=pt -- s'
     """
-    families = owned(wanted)
     kept, rest = _halves(text, grub)
-    body = "".join(word.gap + word.raw for word in kept if word.token.family not in families)
-    own = " ".join(str(token) for token in wanted)
-    return _joined(body, own, "".join(word.gap + word.raw for word in rest))
+    body = _bytes(_left(kept, owned(wanted), grub))
+    own = " ".join(str(token) for token in merged(wanted))
+    return _joined(body, own, _bytes(rest))
 
 
 def cleared(text: str, families: set[str], grub: bool = False) -> str:
     """Return a command line without the tokens of some families."""
     kept, rest = _halves(text, grub)
-    words = [word for word in kept if word.token.family not in families]
-    if len(words) == len(kept):
-        return text
-    return "".join(word.gap + word.raw for word in [*words, *rest])
+    left = _left(kept, families, grub)
+    return text if left == kept else _bytes([*left, *rest])
 
 
 def displaced(text: str, wanted: Sequence[Token], grub: bool = False) -> list[str]:
-    """Return the words of a command line that `placed` removes, except desired ones."""
+    """Return the words of a command line that `placed` removes, except desired ones; of a list, the options that it removes."""
     families, own = owned(wanted), {token.same for token in wanted}
-    kept = _halves(text, grub)[0]
-    return [word.raw for word in kept if word.token.family in families and word.token.same not in own]
+    found = []
+    for word in _halves(text, grub)[0]:
+        gone = [token for token in word.token.parts if token.family in families and token.same not in own]
+        found += [one.raw for one in [word.with_parts(gone, grub)] if one]
+    return found
 
 
 def without_tokens(text: str, own: Sequence[Token], back: Sequence[str], grub: bool = False) -> str:
@@ -222,16 +258,30 @@ def without_tokens(text: str, own: Sequence[Token], back: Sequence[str], grub: b
     kept, rest = _halves(text, grub)
     left: list[PlacedToken] = []
     for word in reversed(kept):  # our tokens came last
-        if word.token.same in ours:
-            ours.remove(word.token.same)
-        else:
-            left.insert(0, word)
-    there = {word.token.family for word in left}  # somebody set the key anew
-    missing = [raw for raw in back if split(raw, grub)[0].token.family not in there]
-    if len(left) == len(kept) and not missing:
+        parts: list[Token] = []
+        for token in reversed(word.token.parts):
+            if token.same in ours:
+                ours.remove(token.same)
+            else:
+                parts.insert(0, token)
+        left[:0] = [one for one in [word.with_parts(parts, grub)] if one]
+    there = {token.family for word in left for token in word.token.parts}  # somebody set the key anew
+    missing = [raw for raw in back if there.isdisjoint(owned(split(raw, grub)[0].token.parts))]
+    if left == kept and not missing:
         return text
-    body = "".join(word.gap + word.raw for word in left)
-    return _joined(body, " ".join(missing), "".join(word.gap + word.raw for word in rest))
+    return _joined(_bytes(left), " ".join(missing), _bytes(rest))
+
+
+def _left(words: Sequence[PlacedToken], families: set[str], grub: bool) -> list[PlacedToken]:
+    """Return words without the tokens of some families."""
+    found = (
+        word.with_parts([token for token in word.token.parts if token.family not in families], grub) for word in words
+    )
+    return [word for word in found if word]
+
+
+def _bytes(words: Iterable[PlacedToken]) -> str:
+    return "".join(word.gap + word.raw for word in words)
 
 
 def _halves(text: str, grub: bool) -> tuple[list[PlacedToken], list[PlacedToken]]:

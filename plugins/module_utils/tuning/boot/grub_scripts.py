@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ...common import command
-from .cmdline_tokens import CmdlineError, Token, of_families, owned, split, tokens
+from . import token_lists
+from .cmdline_tokens import CmdlineError, Token, merged, of_families, owned, split, tokens
 
 # Sourced by grub-mkconfig with `set -e`, by whatever /bin/sh is, and by kernel-install's plugin with bash: no command, no
 # pipe, no word splitting, nothing left behind but the two variables. It reads them as GRUB will: quotes, backslashes.
@@ -21,8 +22,7 @@ _SHELL = r"""bedplate_word() {
     esac
     case $bedplate_bare in
         --) ;;
-        @KEYS@) ;;
-        *) bedplate_kept=$bedplate_kept$bedplate_gap$bedplate_raw ;;
+@KEYS@@LISTS@        *) bedplate_kept=$bedplate_kept$bedplate_gap$bedplate_raw ;;
     esac
     bedplate_gap= bedplate_raw= bedplate_bare=
 }
@@ -68,6 +68,29 @@ unset -f bedplate_word bedplate_read
 unset bedplate_own bedplate_rest bedplate_kept bedplate_end bedplate_gap bedplate_raw bedplate_bare bedplate_quote
 unset bedplate_run bedplate_char
 """
+# Options of a list are removed from others' words, unless a word has characters that GRUB needs quotes for: then it stays as it is, and the
+# result is refused.
+_LIST_CASE = """        @KEY@=*) bedplate_list '@KEY@=' ;;
+"""
+_LIST_SHELL = r"""bedplate_list() {
+    bedplate_more=${bedplate_bare#*=}, bedplate_left= bedplate_gone=
+    while [ -n "$bedplate_more" ]; do
+        bedplate_option=${bedplate_more%%,*}
+        bedplate_more=${bedplate_more#*,}
+        case $1$bedplate_option in
+            @OPTIONS@) bedplate_gone=x ;;
+            *) bedplate_left=$bedplate_left${bedplate_left:+,}$bedplate_option ;;
+        esac
+    done
+    case $bedplate_gone$bedplate_bare in
+        x*[!A-Za-z0-9_.,:=/+@%~!^-]* | [!x]*) bedplate_kept=$bedplate_kept$bedplate_gap$bedplate_raw ;;
+        *) [ -z "$bedplate_left" ] || bedplate_kept=$bedplate_kept$bedplate_gap$1$bedplate_left ;;
+    esac
+}
+"""
+_LIST_END = """unset -f bedplate_list
+unset bedplate_more bedplate_left bedplate_gone bedplate_option
+"""
 _NOTE = """# bedplate's tokens of the kernel command line. Other settings of the same keys are replaced; they return without this file.
 """
 # Both lines of a machine: what it would boot without our tokens, and with them.
@@ -81,12 +104,24 @@ _LINUX = re.compile(r"^\s*linux(?:16|efi)?[ \t]+\S+(.*)$", re.MULTILINE)
 def shell(wanted: Sequence[Token]) -> str:
     """Return the shell text that adds tokens to GRUB_CMDLINE_LINUX and removes the replaced ones from both variables."""
     names: dict[str, None] = {}
-    for family in sorted(owned(wanted)):
-        names.update(dict.fromkeys([family, "hugepagesz"] if family == "hugepages" else [family]))
-    patterns = [name.replace("_", "[-_]") for name in names]
-    keys = " | ".join(f"{pattern} | {pattern}=*" for pattern in patterns)
-    own = " ".join(token.for_grub for token in wanted)  # no token has a single quote
-    return _NOTE + _SHELL.replace("@KEYS@", keys).replace("@OWN@", own).replace("@TAB@", "\t")
+    families = sorted(owned(wanted))
+    lists = token_lists.options(families)
+    for family in families:
+        if token_lists.key_of(family) == family:
+            names.update(dict.fromkeys([family, "hugepagesz"] if family == "hugepages" else [family]))
+    keys = f"        {_patterns(name.replace('_', '[-_]') for name in names)}) ;;\n" if names else ""
+    own = " ".join(token.for_grub for token in merged(wanted))  # no token has a single quote
+    text = _SHELL.replace("@KEYS@", keys).replace("@OWN@", own).replace("@TAB@", "\t")
+    text = text.replace("@LISTS@", "".join(_LIST_CASE.replace("@KEY@", key) for key in lists))
+    if not lists:
+        return _NOTE + text
+    options = _patterns(f"{key}={name}" for key, found in lists.items() for name in found)
+    return _NOTE + _LIST_SHELL.replace("@OPTIONS@", options) + text + _LIST_END
+
+
+def _patterns(names: Iterable[str]) -> str:
+    """Return the patterns of a shell's `case` for words with these names, with a value and without one."""
+    return " | ".join(f"{name} | {name}=*" for name in names)
 
 
 def evaluated(files: Sequence[Path]) -> str:
@@ -124,11 +159,17 @@ def judged(sysroot: Path, path: Path, text: str | None, wanted: Sequence[Token])
             raise CmdlineError([problem.replace(str(planned), str(path)) for problem in error.problems]) from error
     if mismatched_line([line], wanted):
         later = order[order.index(path) + 1 :]
-        found = places(later, owned(wanted)) or [str(one) for one in order]
+        found = places(later, owned(wanted))
+        why = f"A file that is read later overrides it: {'; '.join(found or map(str, order))}. Remove that setting"
+        lists = {family for family in owned(wanted) if token_lists.key_of(family) != family}
+        if not found and (words := places([one for one in order if one != path], lists)):
+            why = (
+                f"An option cannot be removed from a token with quotes or backslashes: {'; '.join(words)}. Write the option as a "
+                "separate token there"
+            )
         raise CmdlineError(
             [
-                f"{path} would not set {' '.join(map(str, wanted))}: kernels would get {line.strip()!r}. A file that is read later "
-                f"overrides it: {'; '.join(found)}. Remove that setting. Nothing was changed"
+                f"{path} would not set {' '.join(map(str, wanted))}: kernels would get {line.strip()!r}. {why}. Nothing was changed"
             ]
         )
     return line
@@ -168,7 +209,7 @@ def old_drop_in(own: Path) -> Path:
 
 def places(files: Iterable[Path], families: set[str]) -> list[str]:
     """Return the lines that name keys of these families or set the variables: ``file:line: the line``."""
-    found = []
+    found, keys = [], {token_lists.key_of(family) for family in families}
     for path in files:
         try:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -177,6 +218,6 @@ def places(files: Iterable[Path], families: set[str]) -> list[str]:
         for number, line in enumerate(lines, 1):
             bare = line.strip()
             words = re.findall(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", bare.split("#")[0])
-            if any(word.startswith("GRUB_CMDLINE_LINUX") or Token(word).family in families for word in words):
+            if any(word.startswith("GRUB_CMDLINE_LINUX") or Token(word).family in keys for word in words):
                 found.append(f"{path}:{number}: {bare}")
     return found

@@ -10,7 +10,7 @@ from ...common.finding import WARNING, Finding
 from ...common.remedies import run_role_again
 from ...common.sysfs import Root
 from ...primitives.files.manifest import STATE_DIRECTORY, NodeFilesError
-from . import boot_files, bootloader, cmdline_change, grub_scripts
+from . import boot_files, bootloader, cmdline_change, grub_scripts, token_lists
 from .cmdline_tokens import CmdlineError, Token, known, of_families, owned, tokens
 
 _UPDATE = "update-grub"
@@ -86,9 +86,9 @@ def _first(
             if path == root.top / bootloader.DROP_IN:
                 return ""
             found = grub_scripts.places([path], {family})
-            return _place(
-                root, next((one for one in found if family in one.partition(": ")[2]), found[0] if found else str(path))
-            )
+            key = token_lists.key_of(family)
+            named = next((one for one in found if key in one.partition(": ")[2]), found[0] if found else str(path))
+            return _place(root, named)
     return ""
 
 

@@ -33,12 +33,15 @@ WORDS = {
     "'b  c\td'": "b  c\td", r"x\ iommu=1": "x iommu=1", r'q="a \" iommu=2"': 'q=a " iommu=2', "xiommu=1": "xiommu=1",
     "iommu.strict=1": "iommu.strict=1", "nvme_core.io_timeout=4": "nvme_core.io_timeout=4", "=": "=", "*": "*", "[a-z]?": "[a-z]?",
     "~": "~", "iommu[-]x=1": "iommu[-]x=1", '""': "", "-": "-", "é=ü": "é=ü", "%s": "%s", "'$HOME'": "$HOME", "a=b=c": "a=b=c",
+    "pci=nocrs": "pci=nocrs", "pci=noaer,realloc=off": "pci=noaer,realloc=off", '"pci=realloc,,nomsi"': "pci=realloc,,nomsi", "pci": "pci",
+    r"pci=use_cr\s": "pci=use_crs", "pcie_aspm=off": "pcie_aspm=off", 'x="pci=nocrs y"': "x=pci=nocrs y",
 }  # fmt: skip
 WANTED = [
     [], ["iommu=pt"], ["isolcpus=managed_irq,domain,1-3", "iommu=pt"], ["transparent_hugepage=madvise", "init_on_alloc=0"],
     ["hugepagesz=2M", "hugepages=0:16,1:8", "hugepagesz=1G", "hugepages=0:16,1:8"], ["numa_balancing=disable", "quiet"],
     ["iommu.strict=0"], ["hugepagesz=2M"],
     ['dyndbg="file a.c +p"', "xiommu=2"], ["console=tty1", "console=tty0"], ["memmap=4G$8G", "iommu=pt"],
+    ["pci=realloc"], ["pci=nocrs", "iommu=pt"], ["pci=realloc=on,noaer"],
 ]  # fmt: skip
 PLAIN = [one for one in WANTED if "memmap=4G$8G" not in one]
 GAPS = [" ", "  ", "\t", " \t "]
@@ -100,15 +103,35 @@ def cases(wanted: list[list[str]]) -> st.SearchStrategy[Case]:
 
 
 def others(words: list[str], wanted: list[str]) -> tuple[list[str], list[str]]:
-    """Return, by the names alone, which words stay, and which of them come after ``--``."""
+    """Return, by the names alone, what stays of which words, and which of them come after ``--``."""
     end = words.index("--") if "--" in words else len(words)
-    families = {name(token) for token in wanted}
-    return [word for word in words[:end] if name(WORDS[word]) not in families], words[end:]
+    families = {one for token in wanted for one in names(token)}
+    return [left for word in words[:end] if (left := stays(word, families))], words[end:]
+
+
+def stays(word: str, families: set[str]) -> str:
+    found = names(WORDS[word])
+    if not families.intersection(found):
+        return word
+    options = [one for one in WORDS[word].removeprefix("pci=").split(",") if one and name(one) not in families]
+    return f"pci={','.join(options)}" if found[0].startswith("pci ") and options else ""
+
+
+def names(said: str) -> list[str]:
+    """Return the name of a token, of pci= those of its options."""
+    return [name(one) for one in said[4:].split(",") if one] if said.startswith("pci=") else [name(said)]
 
 
 def name(said: str) -> str:
     key = said.split("=")[0].replace("-", "_")
-    return "hugepages" if key == "hugepagesz" else key
+    options = {
+        "nocrs": "pci crs",
+        "use_crs": "pci crs",
+        "noaer": "pci aer",
+        "realloc": "pci realloc",
+        "nomsi": "pci msi",
+    }
+    return options.get(key) or {"hugepagesz": "hugepages"}.get(key, key)
 
 
 def raws(text: str) -> list[str]:
@@ -176,7 +199,7 @@ def test_a_thousand_starting_files(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         found = done.stdout.splitlines()
         assert (len(found), done.stderr) == (len(several), "")
         for case, line in zip(several, found, strict=True):
-            own = [token.for_grub for token in cmdline_tokens.parse(case.wanted)]
+            own = [token.for_grub for token in cmdline_tokens.merged(cmdline_tokens.parse(case.wanted))]
             assert raws(line) == expected(case, own), (sh, case, line)
 
 

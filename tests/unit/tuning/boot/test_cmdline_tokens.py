@@ -35,6 +35,13 @@ HUGE = ["hugepagesz=2M", "hugepages=0:16,1:8", "hugepagesz=1G", "hugepages=4"]
         ("ro", ['dyndbg="file a.c +p"'], 'ro dyndbg="file a.c +p"'),
         ("ro iommu", ["iommu=pt"], "ro iommu=pt"),
         ("xiommu=1 iommu.x=2", ["iommu=pt"], "xiommu=1 iommu.x=2 iommu=pt"),
+        # The kernel adds up the options of several pci=.
+        ("ro pci=nocrs", ["pci=realloc"], "ro pci=nocrs pci=realloc"),
+        ("ro pci=nocrs,realloc=off,noaer s", ["pci=realloc"], "ro pci=nocrs,noaer s pci=realloc"),
+        ("pci=realloc=off ro", ["pci=realloc", "pci=noats"], " ro pci=realloc,noats"),
+        ("pci=use_crs pci=bfsort ro", ["pci=nocrs"], " pci=bfsort ro pci=nocrs"),
+        ("pci=pcie_bus_safe", ["pci=pcie_bus_perf", "iommu=pt", "pci=noats"], "pci=pcie_bus_perf iommu=pt pci=noats"),
+        ("pci=nocrs pcie_aspm=off", ["pci=realloc,noats"], "pci=nocrs pcie_aspm=off pci=realloc,noats"),
     ],
 )
 def test_our_tokens_come_last_and_alone_of_their_keys(before: str, wanted: list[str], after: str) -> None:
@@ -46,6 +53,15 @@ def test_what_gives_way_is_told_and_comes_back() -> None:
     before = "ro iommu=soft quiet"
     assert displaced(before, parse(["iommu=pt"])) == ["iommu=soft"]
     assert without_tokens("ro quiet iommu=pt added", parse(["iommu=pt"]), ["iommu=soft"]) == "ro quiet added iommu=soft"
+
+
+def test_options_of_pci_give_way_and_come_back_one_by_one() -> None:
+    before, ours = "ro pci=nocrs,realloc=off", parse(["pci=realloc"])
+    assert displaced(before, ours) == ["pci=realloc=off"]
+    after = placed(before, ours)
+    assert without_tokens(f"{after} added", ours, ["pci=realloc=off"]) == "ro pci=nocrs added pci=realloc=off"
+    # Somebody chose anew in the meantime.
+    assert without_tokens(f"{after} pci=realloc=on", ours, ["pci=realloc=off"]) == "ro pci=nocrs pci=realloc=on"
 
 
 def test_only_as_many_are_taken_out_as_are_ours() -> None:

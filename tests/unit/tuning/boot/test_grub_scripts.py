@@ -39,6 +39,34 @@ def test_tokens_come_change_and_go_without_a_trace(tmp_path: Path) -> None:
     assert not machine.apply()["changed"]
 
 
+def test_options_of_pci_have_owners_of_their_own(tmp_path: Path) -> None:
+    machine = debian(tmp_path, 'GRUB_CMDLINE_LINUX_DEFAULT="quiet"\nGRUB_CMDLINE_LINUX="pci=nocrs,realloc=off"\n')
+    before = machine.tree()
+    result = machine.apply("pci=realloc", "iommu=pt")
+    assert result["gave_way"] == ["pci=realloc=off"]
+    assert lines(machine)[0] == [*ROOT.split(), "pci=nocrs", "pci=realloc", "iommu=pt", "quiet"]
+    assert not machine.apply("pci=realloc", "iommu=pt")["changed"]
+    machine.boots(f"{ROOT} pci=nocrs,realloc iommu=pt")
+    assert not machine.apply("pci=realloc", "iommu=pt")["reboot_wanted"]
+    machine.boots(f"{ROOT} pci=realloc=off,nocrs iommu=pt")
+    assert "pci=realloc=off in place of pci=realloc" in machine.apply("pci=realloc", "iommu=pt")["reason"]
+    machine.boots(f"{ROOT} quiet")
+    machine.apply()
+    assert machine.tree() == before
+
+
+def test_an_option_of_pci_in_a_word_with_quotes_is_refused_with_its_place(tmp_path: Path) -> None:
+    text = 'GRUB_CMDLINE_LINUX_DEFAULT="pci=realloc=off,resource_alignment=20@00:1.0\\\\;00:2.0"\n'
+    machine = debian(tmp_path, text)
+    before = machine.tree()
+    with pytest.raises(CmdlineError) as caught:
+        machine.apply("pci=realloc")
+    (problem,) = machine.said_of(caught.value)
+    assert "/etc/default/grub:1:" in problem
+    sentences.check(SENTENCES, "an option of pci= in a word with backslashes", [problem])
+    assert machine.tree() == before
+
+
 OLD = "etc/default/grub.d/60-bedplate.cfg"
 
 
