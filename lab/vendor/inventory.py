@@ -48,6 +48,9 @@ def prepare(inventory: Path, lab: str) -> Path | None:
         canonical = sorted({str(one["os"]) for one in sections if one.get("os") and one.get("source") == CANONICAL})
         repository = build(folder, systems, **wanted, canonical=canonical)
         there.write_text(stamp)
+        # Other stand-ins have other versions.
+        for lock in path.parent.glob("*.gpu-lock.json"):
+            lock.unlink()
     wanted_keys = {path.parent / name: part for name, part in _key_files(sections)}
     # The others as well: a test gives a repository the wrong one.
     others = {target.parent / f"{part}.asc": part for target in wanted_keys for part in PARTS}

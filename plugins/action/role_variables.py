@@ -28,7 +28,10 @@ from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import key_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import (
+    key_mistakes,
+    version_mistakes,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.late_mistakes import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.package_access import certificate_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
@@ -192,6 +195,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _of_cluster(self, cluster: Cluster, variables: Mapping[str, Any]) -> list[str]:
         """Return mistakes of the fabric and of keys of repositories."""
         found = variable_values.mistakes(self._given(variables), cluster.path)
+        found += version_mistakes(cluster)
         found += buildable.fabric_mistakes(cluster, boolean(self._task.args.get("fabric", False)))
         if boolean(self._task.args.get("gpu", False)):
             found += key_mistakes(cluster)

@@ -124,6 +124,7 @@ from ansible.template import trust_as_template
 from ansible.utils.path import basedir
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_lock import lock_document
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts import inventory_folder
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.groups import groups_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.machine_facts import machine_facts
@@ -258,6 +259,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable):  # type: ignore[misc]
 
     def _load(self, path: str) -> Cluster:
         """Return the cluster; the only one of this inventory."""
+        # Before a task writes one there: tasks run in forks.
+        lock_document.keep_predictions_in(constants.DEFAULT_LOCAL_TMP)
         try:
             cluster = load(path)
         except ClusterFileError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 
+from ..gpu_lock import lock_document
 from .build_cluster import build
 from .cluster_model import (
     Cluster,
@@ -34,7 +35,7 @@ __all__ = [
     "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "Tenant", "load",
 ]  # fmt: skip
 
-_loaded: dict[tuple[str, int, int, int], Cluster] = {}
+_loaded: dict[tuple[str | int, ...], Cluster] = {}
 
 
 def load(path: str | FilePath) -> Cluster:
@@ -47,7 +48,9 @@ def load(path: str | FilePath) -> Cluster:
         status = absolute.stat()
     except OSError:
         return _load(str(absolute))
-    key = (str(absolute), status.st_ino, status.st_mtime_ns, status.st_size)
+    # A playbook may write the lock while it runs.
+    lock = lock_document.stamp(absolute)
+    key = (str(absolute), status.st_ino, status.st_mtime_ns, status.st_size, *lock)
     if key not in _loaded:
         _loaded[key] = _load(str(absolute))
         _loaded[key].stamp = key

@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
+from ..gpu_lock.lock_document import GpuLock
 from ..slurm.tables.packagings import Packaging, packaging
 
 # The release of Slurm from which on topology/block is as it is written here.
@@ -126,6 +127,8 @@ class GpuStack:
     packages: tuple[str, ...] = ()
     # Sources of others on a node that are in the way: vendor, refuse or take_over.
     foreign_sources: str = "vendor"
+    # The versions of the site's lock; None: those of the table.
+    lock: GpuLock | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,8 +358,8 @@ class Cluster:
     package_access: PackageAccess | None = None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
-    # Path, inode, time and size of the file that was read; two clusters with one stamp are alike.
-    stamp: tuple[str, int, int, int] | None = None
+    # Path, inode, time and size of the file that was read, and of its lock; two clusters with one stamp are alike.
+    stamp: tuple[str | int, ...] | None = None
 
     @cached_property
     def machines(self) -> dict[str, Node | Host]:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path as FilePath
 from typing import Any
 
+from ..gpu_lock import lock_document, locked_stack
+from ..gpu_lock.lock_document import UPDATE, GpuLock, LockError
 from ..gpu_stack import stack_table
 from ..gpu_stack.apt_repositories import of_stack
-from ..gpu_stack.resolve import Request, Stack, StackError, resolve
+from ..gpu_stack.resolve import Request, Stack, StackError
 from ..gpu_stack.settings import gpu_settings
 from .cluster_model import Cluster, GpuMirror, GpuStack, Profile
 from .late_mistakes import MistakeCollector
@@ -26,7 +27,10 @@ _ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 def with_gpu_stacks(
     profiles: Mapping[str, Profile], data: Mapping[str, Any], file: str, mistakes: Mistakes
 ) -> dict[str, Profile]:
-    """Return the profiles with what their nodes get; a set that cannot be for the GPUs of one is a mistake."""
+    """Return the profiles with what their nodes get; a set that cannot be for the GPUs of one is a mistake.
+
+    What depends on versions is not checked here, so that a command may write or update the lock: `version_mistakes` has it.
+    """
     found = dict(profiles)
     for name, profile in profiles.items():
         own = (data["profiles"].get(name) or {}).get("gpu_stack")
@@ -35,7 +39,7 @@ def with_gpu_stacks(
                 ("profiles", name, "gpu_stack"), "this profile has no GPUs. Give it `gpus`, or remove `gpu_stack`."
             )
         elif profile.gpus is not None and (own is not None or data["gpu_stack"] is not None):
-            found[name] = with_stack(profile, own, data["gpu_stack"], file, mistakes)
+            found[name] = with_stack(profile, own, data["gpu_stack"], file, mistakes, locked_stack.VERSION_RULES)
     if data["gpu_stack"] is not None and not any(profile.gpus for profile in profiles.values()):
         _keys_and_places(data["gpu_stack"], _places(("gpu_stack",)), file, mistakes)
     return found
@@ -56,11 +60,16 @@ def with_settings(profiles: Mapping[str, Profile], data: Mapping[str, Any], mist
 
 
 def with_stack(
-    profile: Profile, own: Mapping[str, Any] | None, common: Mapping[str, Any] | None, file: str, mistakes: Mistakes
+    profile: Profile,
+    own: Mapping[str, Any] | None,
+    common: Mapping[str, Any] | None,
+    file: str,
+    mistakes: Mistakes,
+    later: Container[str] = (),
 ) -> Profile:
     """Return a profile with its own GPU software merged over the common one; both have the keys of GPU_STACK.
 
-    Key files are relative to the directory of `file`.
+    Key files are relative to the directory of `file`, and its lock is beside it. `later` are rules that are not checked now.
     """
     merged = dict(common or dict.fromkeys(own or {}))
     places = _places(("gpu_stack",))
@@ -96,9 +105,10 @@ def with_stack(
         foreign_sources=merged["foreign_sources"] or "vendor",
         dcgm_proprietary=merged["dcgm_proprietary"] is not False,
         packages=tuple(one for one in merged["packages"] or () if one),
+        lock=_lock_of(file),
     )
     full = replace(profile, gpu_stack=wanted)
-    _check(full, wanted, mine if own is not None else ("gpu_stack",), mistakes)
+    _check(full, wanted, mine if own is not None else ("gpu_stack",), mistakes, later)
     return full
 
 
@@ -163,12 +173,48 @@ def key_mistakes(cluster: Cluster) -> list[str]:
     return wrong.lines()
 
 
-def _check(profile: Profile, wanted: GpuStack, path: Path, mistakes: Mistakes) -> None:
+def version_mistakes(cluster: Cluster) -> list[str]:
+    """Return a line for each mistake of the lock, and of sets that depend on its versions, or without a lock on the table's."""
+    try:
+        lock = lock_document.read(cluster.path)
+    except LockError as error:
+        return error.mistakes
+    wrong = MistakeCollector(cluster.path)
+    for name, profile in cluster.profiles.items():
+        try:
+            if profile.gpu_stack and profile.gpus:
+                stack_of(profile.gpu_stack, profile)
+        except StackError as error:
+            for refusal in error.refusals:
+                text = f"profile {name}: {refusal.text}{_remedy(refusal.rule, lock)} [{refusal.rule}]"
+                wrong.add(("profiles", name, "gpu_stack"), text, ("gpu_stack",))
+    return wrong.lines()
+
+
+def _remedy(rule: str, lock: GpuLock | None) -> str:
+    """Return how to get versions that are not known."""
+    if not rule.startswith("unknown-"):
+        return ""
+    if lock is None:
+        return " No lock exists: playbooks/gpu_resolve.yml writes one, with all versions that the repositories have."
+    return f" These are the versions of the lock; to read what the repositories have now: {UPDATE}."
+
+
+def _lock_of(file: str) -> GpuLock | None:
+    """Return the lock beside a file; None also for an unusable lock, which `version_mistakes` reports."""
+    try:
+        return lock_document.read(file)
+    except LockError:
+        return None
+
+
+def _check(profile: Profile, wanted: GpuStack, path: Path, mistakes: Mistakes, later: Container[str]) -> None:
     try:
         stack = stack_of(wanted, profile)
     except StackError as error:
         for refusal in error.refusals:
-            mistakes.add(path, f"profile {profile.name}: {refusal.text} [{refusal.rule}]")
+            if refusal.rule not in later:
+                mistakes.add(path, f"profile {profile.name}: {refusal.text} [{refusal.rule}]")
         return
     for name in _without_key(wanted, stack):
         mistakes.add(
@@ -186,31 +232,28 @@ def _without_key(wanted: GpuStack, stack: Stack) -> Iterator[str]:
                 yield row.name
 
 
-@lru_cache(maxsize=256)
-def _resolved(request: Request) -> Stack:
-    """Return the set; every task on every host of a profile needs it, and forks inherit it from the check of the file."""
-    return resolve(request)
+def request_of(wanted: GpuStack, profile: Profile) -> Request:
+    """Return the request for the nodes of a profile with GPUs."""
+    if profile.gpus is None:
+        raise ValueError(f"profile {profile.name} has no GPUs")
+    return Request(
+        os=wanted.os,
+        source=wanted.source,
+        driver=wanted.driver,
+        gpus=(wanted.model or profile.gpus.model,),
+        gpu_count=profile.gpus.count,
+        platform=wanted.platform,
+        module=wanted.module,
+        kernel=wanted.kernel,
+        cuda=wanted.cuda,
+        dcgm=wanted.dcgm,
+        dcgm_proprietary=wanted.dcgm_proprietary,
+        packages=wanted.packages,
+        toolkit=wanted.toolkit,
+        nccl=wanted.nccl,
+    )
 
 
 def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
     """Return packages and versions for the nodes of a profile with GPUs; StackError has the reason for none."""
-    if profile.gpus is None:
-        raise ValueError(f"profile {profile.name} has no GPUs")
-    return _resolved(
-        Request(
-            os=wanted.os,
-            source=wanted.source,
-            driver=wanted.driver,
-            gpus=(wanted.model or profile.gpus.model,),
-            gpu_count=profile.gpus.count,
-            platform=wanted.platform,
-            module=wanted.module,
-            kernel=wanted.kernel,
-            cuda=wanted.cuda,
-            dcgm=wanted.dcgm,
-            dcgm_proprietary=wanted.dcgm_proprietary,
-            packages=wanted.packages,
-            toolkit=wanted.toolkit,
-            nccl=wanted.nccl,
-        )
-    )
+    return locked_stack.locked_stack(request_of(wanted, profile), wanted.lock)

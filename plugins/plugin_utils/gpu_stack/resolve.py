@@ -66,6 +66,8 @@ class Stack:
     kernel_follows: tuple[str, ...] = ()
     # Patterns of what comes with CUDA, in versions that are not in the table.
     components: tuple[str, ...] = ()
+    # Of those, the versions of a lock.
+    component_versions: tuple[tuple[str, str], ...] = ()
     # Names, and patterns of them, of the driver's packages of other branches and sources.
     others: tuple[str, ...] = ()
     stream: str = ""

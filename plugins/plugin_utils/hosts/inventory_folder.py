@@ -10,6 +10,7 @@ from pathlib import Path
 NEIGHBOURS = (
     "^fabric$",
     r"\.guids\.json$",
+    r"\.gpu-lock\.json$",
     r"\.asc$",
     "^keys$",
     "^scripts$",

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from ..cluster import Cluster, Host, Node, Profile
@@ -32,7 +32,8 @@ def nodes_facts(cluster: Cluster) -> list[dict[str, Any]]:
 
 def _hardware(profile: Profile) -> dict[str, Any]:
     """Return a profile without its GPU software, which the parts decide."""
-    return {key: value for key, value in asdict(profile).items() if key != "gpu_stack"}
+    bare = asdict(replace(profile, gpu_stack=None))
+    return {key: value for key, value in bare.items() if key != "gpu_stack"}
 
 
 def _node(cluster: Cluster, node: Node, rack: Mapping[str, Any], profile: Mapping[str, Any]) -> dict[str, Any]:

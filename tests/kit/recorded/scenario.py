@@ -96,6 +96,8 @@ def _prepare(root: Path, folder: Path, scenario: Scenario) -> list[str]:
         "ansible_connection": "recorded",
         "ansible_user": "root",
         "bedplate_secrets_dir": str(folder / "secrets"),
+        # No repository is within reach: without a lock, the versions are those of the table.
+        "gpu_resolve": "off",
         **scenario.vars,
     }
     (folder / "variables.json").write_text(json.dumps(variables))

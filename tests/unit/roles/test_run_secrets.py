@@ -107,7 +107,8 @@ def imported(path: Path) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", ["site", "os", "tuning", "rdma", "interconnect", "gpu", "scheduler"])
 def test_a_playbook_checks_the_secrets_of_every_role_whose_site_files_it_writes(name: str) -> None:
-    first, *phases = imported(PLAYBOOKS / f"{name}.yml")
+    plays = imported(PLAYBOOKS / f"{name}.yml")
+    first, *phases = plays[[one["ansible.builtin.import_playbook"] for one in plays].index("validate.yml") :]
     texts = [(PLAYBOOKS / phase["ansible.builtin.import_playbook"]).read_text() for phase in phases]
     deployed = {role for text in texts for role in re.findall(r"__role: (\w+)", text)}
     if name == "scheduler":

@@ -21,7 +21,8 @@ PLAYBOOKS = {
     for path in (ROOT / "playbooks").glob("*.yml")
 }
 USED = re.compile(
-    r"(?<![\w.])(?<!cluster\.)((?:fabric|mirror)_[a-z_]+|(?:verify_report|record_profile|pilot|boot_tokens)_file|bedplate_reboot|bedplate_serial)\b"
+    r"(?<![\w.])(?<!cluster\.)((?:fabric|mirror)_[a-z_]+|gpu_resolve|(?:verify_report|record_profile|pilot|boot_tokens)_file|bedplate_reboot|"
+    r"bedplate_serial)\b"
     r"(?= *[|)}]| is | ==)"
 )
 

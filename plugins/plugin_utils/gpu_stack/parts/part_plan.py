@@ -64,14 +64,15 @@ class GpuSoftware:
         """Return name -> version of what is never to be another version because of this part."""
         others = {one.name for one in self.stack.packages if one.part in _OWN}
         mine = {one.name for one in self.packages(part)}
-        return {
+        found = {
             name: version
             for name, version in self.stack.pinned
             if name in mine or (part == "driver" and name not in others)
         }
+        return {**found, **dict(self.stack.component_versions)} if part == "cuda" else found
 
     def components(self, part: str) -> list[str]:
-        """Return patterns of the dependencies of a part without a stated version; they keep their installed version."""
+        """Return patterns of the dependencies of a part; those without a version in a lock keep their installed one."""
         return list(self.stack.components) if part == "cuda" else []
 
     def origins(self, part: str) -> package_sources.Values:

@@ -10,7 +10,10 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import key_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import (
+    key_mistakes,
+    version_mistakes,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import Mistake
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.apt_repositories import (
     PackageRepository,
@@ -123,7 +126,6 @@ def test_profiles_may_say_all_of_it(tmp_path: Path) -> None:
         (NVIDIA.replace("MORE", "urls: {nvida: 'http://x'}"), {}, "gpu_stack.urls.nvida", ["'nvida'", "'nvidia'?"]),
         (NVIDIA.replace("MORE", "urls: {nvidia: x}"), {}, "gpu_stack.urls.nvidia", ["'x'", "http, https or file"]),
         (NVIDIA.replace("MORE", "mirror: {url: 'http://x'}"), {}, "gpu_stack.mirror", ["'key'"]),
-        (NVIDIA.replace("MORE", 'cuda: ["14.0"]'), {}, "gpu_stack", ["14.0"]),
         (NVIDIA.replace("MORE", "module_options: {x: 0}"), {}, "gpu_stack.module_options.x", ["0"]),
     ],
 )  # fmt: skip
@@ -135,6 +137,28 @@ def test_mistakes_are_told_where_they_are(
     (first, *_others) = [one for one in found if one.where == where]
     assert [value for value in values if value not in first.message] == []
     sentences.check(SENTENCES, f"a mistake in {where}: {', '.join(values)}", [first.message])
+
+
+@pytest.mark.parametrize(
+    ("stack", "values"),
+    [
+        (NVIDIA.replace("MORE", 'cuda: ["12.7"]'), ["profile new", "12.7", "playbooks/gpu_resolve.yml"]),
+        (
+            NVIDIA.replace('"580"', '"587"'),
+            ["profile new", "driver 587", "nvidia on debian-13", "playbooks/gpu_resolve.yml"],
+        ),
+    ],
+)
+def test_mistakes_about_versions_are_told_before_anything_is_touched(
+    tmp_path: Path, stack: str, values: list[str]
+) -> None:
+    # A run may still write the lock that has these versions, so the file can be read.
+    first, *_others = version_mistakes(cluster(tmp_path, stack))
+    assert first.startswith(f"{tmp_path}/c.bedplate.yml:14: gpu_stack: ")
+    assert [value for value in values if value not in first] == []
+    sentences.check(
+        SENTENCES, f"a mistake of versions: {', '.join(values[1:2])}", [first.rpartition(": gpu_stack: ")[2]]
+    )
 
 
 @pytest.mark.parametrize(("file", "told"), [("nowhere.asc", "nowhere.asc"), ("c.bedplate.yml", "-----BEGIN PGP")])

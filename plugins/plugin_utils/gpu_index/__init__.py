@@ -1,0 +1,1 @@
+"""Read the indexes of GPU repositories into a lock."""

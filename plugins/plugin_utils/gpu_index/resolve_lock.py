@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the lock of a cluster file where no lock exists, or update it on request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..cluster import Cluster
+from ..cluster.gpu_stack_checks import key_mistakes
+from ..gpu_lock import lock_document
+from ..gpu_lock.lock_document import GpuLock, LockError
+from ..gpu_stack import stack_table
+from . import lock_changes, read_lock
+from .index_model import IndexReadError
+
+MISSING, UPDATE, OFF = "missing", "update", "off"
+MODES = (MISSING, UPDATE, OFF)
+
+
+@dataclass(frozen=True)
+class LockReport:
+    """Result of a run, or its prediction in check mode. `lines` has a line for each package that changes for the nodes."""
+
+    path: str
+    changed: bool
+    msg: str
+    lines: list[str] = field(default_factory=list)
+    sha256: str = ""
+
+
+def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = False) -> LockReport:
+    """Write the lock beside the cluster file if `mode` and what exists call for it; in check mode to a place that only this run reads.
+
+    `origins`: read the owners' repositories also where the nodes read a mirror. IndexReadError, LockError: all mistakes.
+    """
+    path = lock_document.path_of(cluster.path)
+    if path is None or mode == OFF:
+        return LockReport("", False, "no lock is read or written: bedplate's table has the versions")
+    if not any(one.gpu_stack and one.gpus for one in cluster.profiles.values()):
+        return LockReport(
+            str(path), False, f"{cluster.path}: no profile has GPUs and a `gpu_stack`, so no lock is needed"
+        )
+    if path.exists() and mode == MISSING:
+        lock = lock_document.read(cluster.path)
+        text = f"{path} exists and stays as it is; -e gpu_resolve=update reads the repositories again"
+        return LockReport(str(path), False, text, sha256=lock.sha256 if lock else "")
+    wrong = key_mistakes(cluster)
+    if wrong:
+        raise IndexReadError(wrong)
+    before = _before(cluster, path)
+    try:
+        after = read_lock.read(cluster, stack_table.default(), origins)
+    except IndexReadError as error:
+        raise IndexReadError([*error.mistakes, _remedy(path)]) from None
+    changed = lock_document.text_of(after) != (path.read_text() if path.exists() else "")
+    target = lock_document.predicted_path_of(cluster.path) if check else path
+    if changed and target:
+        lock_document.write(target, after)
+    found = lock_changes.lines(lock_changes.changes(cluster, before, after))
+    return LockReport(str(path), changed, _message(path, before, after, changed, found, check), found, after.sha256)
+
+
+def _before(cluster: Cluster, path: Path) -> GpuLock | None:
+    """Return the lock that is replaced; None for an unusable lock, which an update replaces."""
+    try:
+        return lock_document.read(cluster.path) if path.exists() else None
+    except LockError:
+        return None
+
+
+def _remedy(path: Path) -> str:
+    return (
+        f"{path} was not written. Run this where the repositories of the GPU nodes can be read, as a machine with a route to them "
+        "(http_proxy and https_proxy of the environment are used), and keep the file in git. Or set gpu_resolve: 'off', to use the "
+        "versions of bedplate's table without a lock."
+    )
+
+
+def _message(path: Path, before: GpuLock | None, after: GpuLock, changed: bool, found: list[str], check: bool) -> str:
+    if not changed:
+        return f"{path} is as the indexes of the repositories are"
+    packages = sum(len(one.packages) for sources in after.systems.values() for one in sources.values())
+    verb = "would be written" if check else "written"
+    head = f"{path} {verb}: versions of {packages} packages for {', '.join(sorted(after.systems))}"
+    since = "bedplate's table" if before is None else "the lock before"
+    nodes = f"changes for the nodes since {since}" if found else f"no package of a node changes since {since}"
+    return f"{head}; {nodes}"

@@ -1,0 +1,1 @@
+"""Read and write the lock of GPU software, and resolve with it."""

@@ -1,0 +1,189 @@
+"""The lock: one index gives one lock, and no node changes before somebody updates it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import version_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index import resolve_lock
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.index_model import IndexReadError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.resolve_lock import LockReport
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_lock import lock_document
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
+from tests.kit.decided import decided
+from tests.unit.gpu_index.sites import GAINED, VendorSite
+
+pytestmark = pytest.mark.tools("gpg", "createrepo_c")
+PARTS = (("gpu_driver", "driver"), ("cuda", ""), ("dcgm", ""), ("container_runtime", "toolkit"))
+
+
+def resolve(site: VendorSite, mode: str = "missing", check: bool = False) -> LockReport:
+    return resolve_lock.resolve(site.cluster(), mode, check=check)
+
+
+def node(site: VendorSite, host: str) -> list[Any]:
+    """Return all that a node gets."""
+    return [decided(role, site.file, host, part) for role, part in PARTS]
+
+
+def driver(site: VendorSite, host: str) -> str:
+    found = software_of(site.cluster(), host)
+    assert found is not None
+    return found.stack.driver
+
+
+def test_two_resolves_from_one_index_give_one_lock(site):
+    first = resolve(site)
+    assert first.changed
+    text = site.lock.read_bytes()
+    site.lock.unlink()
+    assert resolve(site).sha256 == first.sha256
+    assert site.lock.read_bytes() == text
+    # Nor does an update change it.
+    again = resolve(site, "update")
+    assert (again.changed, again.lines) == (False, [])
+    assert site.lock.read_bytes() == text
+
+
+def test_an_index_that_gained_a_version_changes_no_node_until_update(site):
+    resolve(site)
+    hosts = ("deb1", "rpm1")
+    text, before = site.lock.read_bytes(), {host: node(site, host) for host in hosts}
+    site.become("later")
+    report = resolve(site)
+    assert (report.changed, site.lock.read_bytes()) == (False, text)
+    assert {host: node(site, host) for host in hosts} == before
+    # A node that is installed weeks later gets what the first one got.
+    assert node(site, "deb2") == before["deb1"]
+    assert [driver(site, host) for host in hosts] == ["580.65.06", "580.65.06"]
+
+    report = resolve(site, "update")
+    assert report.changed
+    assert "libcuda1 580.65.06-1 -> 580.999.10-1 (deb)" in report.lines
+    assert "nvidia-fabricmanager 580.65.06-1.el9 -> 580.999.10-1.el9 (rpm)" in report.lines
+    assert not [line for line in report.lines if line.startswith(("libnccl2", "datacenter"))]
+    assert [driver(site, host) for host in hosts] == [GAINED, GAINED]
+    for host in hosts:
+        assert node(site, host) != before[host]
+
+
+def test_a_version_that_no_table_has_needs_no_row(site):
+    site.become("later")
+    site.write('driver: "580"', f'driver: "{GAINED}"')
+    # Without a lock it is not known; the file can be read all the same, so that a run can write one.
+    assert [GAINED in line and "playbooks/gpu_resolve.yml" in line for line in version_mistakes(site.cluster())] == [
+        True,
+        True,
+    ]
+    resolve(site)
+    assert version_mistakes(site.cluster()) == []
+    assert driver(site, "deb1") == GAINED
+
+
+def test_a_version_that_the_lock_does_not_have_is_a_mistake_with_its_remedy(site):
+    resolve(site)
+    site.become("later")
+    site.write('driver: "580"', f'driver: "{GAINED}"')
+    found = version_mistakes(site.cluster())
+    assert len(found) == 2
+    assert "gpu_resolve=update" in found[0]
+    assert "which has 580.65.06, 590.48.01" in found[0]
+
+
+def test_all_versions_of_a_set_are_exact(site):
+    resolve(site)
+    for host in ("deb1", "rpm1"):
+        for part in node(site, host):
+            loose = [one for one in part["packages"] if "*" in one.partition("=")[2]]
+            assert loose in ([], ["kernel-devel=*"]), host
+    (cuda,) = (one for one in node(site, "deb1") if one.get("manifest") == "cuda")
+    # What the toolkit consists of has versions of its own.
+    assert "libcublas-12-9=12.9.1.4-1" in cuda["follow"]
+    assert "cuda-12-9" not in json.dumps([one.get("follow") for one in node(site, "deb1")])
+
+
+def test_check_mode_predicts_the_lock_and_writes_none(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(lock_document, "_predictions", {})
+    lock_document.keep_predictions_in(tmp_path)
+    report = resolve(site, check=True)
+    assert (report.changed, site.lock.exists()) == (True, False)
+    predicted = lock_document.predicted_path_of(site.file)
+    assert predicted is not None
+    try:
+        # Later tasks of the run use it.
+        assert driver(site, "deb1") == "580.65.06"
+    finally:
+        predicted.unlink()
+    assert driver(site, "deb1") == "580.126.09"
+    resolve(site)
+    site.become("later")
+    assert GAINED in str(resolve(site, "update", check=True).lines)
+    assert driver(site, "deb1") == "580.65.06"
+    predicted.unlink()
+
+
+def test_all_repositories_that_cannot_be_read_are_told_at_once_and_nothing_is_written(site):
+    for part in ("nvidia/debian-13", "toolkit/debian-13"):
+        (site.directory / "public" / part / "InRelease").unlink()
+    (site.directory / "public/nvidia/rocky-9/repodata/repomd.xml.asc").write_text("x")
+    with pytest.raises(IndexReadError) as caught:
+        resolve(site)
+    assert [line.partition(":")[0] for line in caught.value.mistakes[:3]] == [
+        "debian-13, repository nvidia",
+        "debian-13, repository container-toolkit",
+        "rocky-9, repository nvidia",
+    ]
+    assert "gpu_resolve: 'off'" in caught.value.mistakes[-1]
+    assert not site.lock.exists()
+
+
+def test_off_reads_nothing(site):
+    (site.directory / "public/nvidia/debian-13/InRelease").unlink()
+    assert not resolve(site, "off").changed
+    assert not site.lock.exists()
+
+
+def test_a_lock_that_was_edited_is_refused_and_an_update_mends_it(site):
+    resolve(site)
+    text = site.lock.read_text()
+    site.lock.write_text(text.replace("580.65.06", "580.95.05"))
+    (line,) = version_mistakes(site.cluster())
+    assert line.startswith(f"{site.lock}: sha256: ")
+    assert "edited by hand" in line
+    assert "gpu_resolve=update" in line
+    with pytest.raises(lock_document.LockError):
+        resolve(site)
+    assert resolve(site, "update").changed
+    assert site.lock.read_text() == text
+
+
+def test_a_system_that_the_lock_does_not_have_is_a_mistake(site):
+    site.write("r2: {nodes: rpm1, profile: rpm}", "r2: {nodes: deb3, profile: deb}")
+    text = site.file.read_text()
+    start, end = text.index("  rpm:"), text.index("racks:")
+    site.file.write_text(text[:start] + text[end:])
+    resolve(site)
+    site.write()
+    (line,) = version_mistakes(site.cluster())
+    assert "the lock has no versions of nvidia on rocky-9" in line
+    assert not resolve(site).changed
+    assert resolve(site, "update").changed
+    assert version_mistakes(site.cluster()) == []
+
+
+def test_two_addresses_of_one_repository_are_refused(site):
+    text = site.file.read_text()
+    extra = (
+        text[text.index("  deb:") : text.index("  rpm:")]
+        .replace("  deb:", "  other:")
+        .replace("/public/", "/elsewhere/")
+    )
+    site.file.write_text(
+        text.replace("  rpm:", f"{extra}  rpm:", 1).replace("r1: {", "r0: {nodes: other1, profile: other}\n  r1: {")
+    )
+    with pytest.raises(IndexReadError) as caught:
+        resolve(site)
+    assert "profile other: repository nvidia of debian-13" in caught.value.mistakes[0]
