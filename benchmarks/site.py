@@ -48,9 +48,22 @@ hosts: {{ctl1: {{address: 10.0.0.10}}}}
 services: {{controllers: [ctl1], database: [ctl1], login: [ctl1]}}
 partitions: {{gpu: {{nodes: all, default: true}}}}
 fabric: {{spines: spine, technology: ethernet}}
-gpu_stack: {{os: debian-13, source: nvidia, driver: "580", keys: {{nvidia: nvidia.asc}}}}
+gpu_stack: {{os: debian-13, source: nvidia, driver: "580", keys: {{nvidia: nvidia.asc}},
+            fingerprints: {{nvidia: 6E85F625ACA251DF662A4FFAF62ECE3799F90AEF}}}}
 """
-_KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQENBF\n-----END PGP PUBLIC KEY BLOCK-----\n"
+# Made for tests; its secret half is gone.
+_KEY = """\
+-----BEGIN PGP PUBLIC KEY BLOCK-----
+
+mDMEawbyKBYJKwYBBAHaRw8BAQdAO84zCuEDrYRPyGGeNQjT0febsBFGjoZKSBUn
+jX+QoTy0O2JlZHBsYXRlIHRlc3RzLCBvbmU6IGZvciB0ZXN0cyBvbmx5IDxvbmVA
+dGVzdHMuZXhhbXBsZS5vcmc+iJAEExYIADgWIQRuhfYlrKJR32YqT/r2Ls43mfkK
+7wUCawbyKAIbAwULCQgHAgYVCgkICwIEFgIDAQIeAQIXgAAKCRD2Ls43mfkK75b7
+AP45wm8xfBCO0KfammQh+dxYJK2utxFhCWODzqOiyljgRgD/cuYOE7lPrChNT7//
+bInonj8M67GEhXs9HOIuBn4Hygc=
+=bupW
+-----END PGP PUBLIC KEY BLOCK-----
+"""
 _PING = "    - {name: Ping, ansible.builtin.ping: }\n"
 _PINGS = "- name: Pings\n  hosts: compute_nodes\n  gather_facts: false\n  tasks:\n"
 

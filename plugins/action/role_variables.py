@@ -28,10 +28,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import (
-    key_mistakes,
-    version_mistakes,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import version_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.late_mistakes import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.package_access import certificate_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
@@ -52,6 +49,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import var
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.host_choice import serial_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.keys.repository_keys import KeyReport, judged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluster import (
     OF_FILE,
     beside_file,
@@ -178,6 +176,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         else:
             mistakes += self._of_cluster(cluster, variables)
             warnings += notices(cluster)
+        keys = self._keys(None if plain else cluster)
+        mistakes += keys.mistakes
+        warnings += keys.notices
         mistakes += self._secrets(inventory, cluster, places)
         found, unsure = self._site_changes(inventory, places, files, cluster)
         mistakes += found
@@ -189,17 +190,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         said = f"{len(mistakes)} mistake{'s' * (len(mistakes) > 1)}, and nothing was touched:"
         result["msg"] = "\n".join([said, *mistakes] if mistakes else []) or (
             f"no variable is misspelt; {len(known)} roles were compared with {len(inventory.hosts)} hosts"
+            + "".join(f"; key of repository {text}: as expected" for text in keys.compared)
         )
         return result
 
     def _of_cluster(self, cluster: Cluster, variables: Mapping[str, Any]) -> list[str]:
-        """Return mistakes of the fabric and of keys of repositories."""
+        """Return mistakes of the fabric and of certificates."""
         found = variable_values.mistakes(self._given(variables), cluster.path)
         found += version_mistakes(cluster)
         found += buildable.fabric_mistakes(cluster, boolean(self._task.args.get("fabric", False)))
-        if boolean(self._task.args.get("gpu", False)):
-            found += key_mistakes(cluster)
         return found + certificate_mistakes(cluster.package_access)
+
+    def _keys(self, cluster: Cluster | None) -> KeyReport:
+        """Return the report on the keys of a cluster file's repositories, if this run installs GPU software."""
+        is_needed = cluster is not None and boolean(self._task.args.get("gpu", False))
+        return judged(cluster) if cluster and is_needed else KeyReport([], [], [])
 
     def _plain(self, variables: Mapping[str, Any]) -> tuple[Cluster | None, list[str]]:
         """Return the cluster that an inventory without a cluster file describes, and its mistakes."""

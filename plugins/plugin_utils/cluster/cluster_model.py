@@ -93,6 +93,8 @@ class GpuMirror:
 
     url: str
     key: str
+    # Of the key, as the file writes them; (): not stated.
+    fingerprints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,8 @@ class GpuStack:
     foreign_sources: str = "vendor"
     # The versions of the site's lock; None: those of the table.
     lock: GpuLock | None = None
+    # Of the keys: name of the repository and fingerprints as the file writes them.
+    fingerprints: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

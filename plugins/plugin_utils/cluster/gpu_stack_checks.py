@@ -106,6 +106,9 @@ def with_stack(
         dcgm_proprietary=merged["dcgm_proprietary"] is not False,
         packages=tuple(one for one in merged["packages"] or () if one),
         lock=_lock_of(file),
+        fingerprints=tuple(
+            (name, tuple(filter(None, found))) for name, found in (merged["fingerprints"] or {}).items()
+        ),
     )
     full = replace(profile, gpu_stack=wanted)
     _check(full, wanted, mine if own is not None else ("gpu_stack",), mistakes, later)
@@ -122,11 +125,15 @@ def _keys_and_places(
 ) -> tuple[dict[str, str], GpuMirror | None]:
     """Return paths of keys by repository, and the mirror; unknown repositories are mistakes."""
     known = sorted({row.name for row in stack_table.default().repositories})
-    for section in ("urls", "keys"):
+    for section in ("urls", "keys", "fingerprints"):
         for name in data.get(section) or {}:
             if name not in known:
                 mistakes.unknown((*places[section], name), "repository", name, known)
     keys = {name: _place(path, file) for name, path in (data.get("keys") or {}).items()}
+    for name in data.get("fingerprints") or {}:
+        if name in known and name not in keys:
+            text = "no key is named for this repository, so there is nothing to compare. Name it in `keys`, or remove this."
+            mistakes.add((*places["fingerprints"], name), text)
     for name, url in (data.get("urls") or {}).items():
         refuse_password((*places["urls"], name), url, mistakes)
     mirror = data.get("mirror")
@@ -134,7 +141,8 @@ def _keys_and_places(
         refuse_password((*places["mirror"], "url"), mirror["url"], mistakes)
     if not mirror or not mirror["url"] or not mirror["key"]:
         return keys, None
-    return keys, GpuMirror(mirror["url"].rstrip("/"), _place(mirror["key"], file))
+    stated = tuple(filter(None, mirror["fingerprint"] or ()))
+    return keys, GpuMirror(mirror["url"].rstrip("/"), _place(mirror["key"], file), stated)
 
 
 def _place(path: str, file: str) -> str:
@@ -152,25 +160,6 @@ def armored(path: str) -> str:
     if not text.startswith(_ARMOR):
         raise ValueError(f"{path} does not begin with {_ARMOR}; `gpg --armor --export` writes such a file")
     return text
-
-
-def key_mistakes(cluster: Cluster) -> list[str]:
-    """Return a line for each key file of a repository that apt or dnf cannot use.
-
-    Only a run that installs GPU software needs the files, so the cluster file is read without them.
-    """
-    wrong = MistakeCollector(cluster.path)
-    for name, profile in cluster.profiles.items():
-        stack = profile.gpu_stack
-        named: list[tuple[Path, str]] = [(("keys", one), path) for one, path in stack.keys] if stack else []
-        if stack and stack.mirror:
-            named.append((("mirror", "key"), stack.mirror.key))
-        for below, path in named:
-            try:
-                armored(path)
-            except ValueError as error:
-                wrong.add(("profiles", name, "gpu_stack", *below), str(error), ("gpu_stack", *below))
-    return wrong.lines()
 
 
 def version_mistakes(cluster: Cluster) -> list[str]:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from ..cluster import Cluster
-from ..cluster.gpu_stack_checks import armored
 from ..common.role_interfaces import misspelt_variables
 from ..common.secrets import MIRROR_KEY
 from ..gpu_stack import apt_repositories, driver_versions, stack_table
 from ..gpu_stack.parts import driver_part
 from ..gpu_stack.parts.part_plan import GpuSoftware, software_of
+from ..keys import repository_keys
 from ..parts.part_files import rendered_template
 from .mirror_model import File, MirrorError, MirrorOrigin, MirrorSystem, Need, PackageSet
 
@@ -57,6 +57,7 @@ def systems_of(cluster: Cluster, more: Sequence[str] = ()) -> tuple[MirrorSystem
     ]
     if not wanted:
         mistakes.append(f"{cluster.path}: no profile has GPUs and a `gpu_stack`, so there is nothing to mirror")
+    mistakes += repository_keys.judged(cluster, mirrors=False).mistakes if not mistakes else []
     if mistakes:
         raise MirrorError(mistakes)
     sets: dict[tuple[str, str], list[PackageSet]] = {}
@@ -141,11 +142,8 @@ def _set(wanted: GpuSoftware) -> PackageSet:
 
 def _origins(wanted: GpuSoftware) -> tuple[MirrorOrigin, ...]:
     """Return the distribution's own archive, for what everything depends on, and the repositories of the set."""
-    system, urls, keys = (
-        wanted.file.os,
-        dict(wanted.file.urls),
-        {name: armored(path) for name, path in wanted.file.keys},
-    )
+    system, urls, stated = wanted.file.os, dict(wanted.file.urls), dict(wanted.file.fingerprints)
+    keys = {name: repository_keys.trusted(path, stated.get(name, ())) for name, path in wanted.file.keys}
     found = {}
     for row in stack_table.default().repositories:
         if system in row.systems and row.source in _BASE:

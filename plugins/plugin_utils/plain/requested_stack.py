@@ -61,7 +61,11 @@ def _section(stack: GpuStack | None) -> dict[str, Any] | None:
     """Return GPU software as the section of a cluster file."""
     if stack is None:
         return None
-    mirror = {"url": stack.mirror.url, "key": stack.mirror.key} if stack.mirror else None
+    mirror = (
+        {"url": stack.mirror.url, "key": stack.mirror.key, "fingerprint": list(stack.mirror.fingerprints)}
+        if stack.mirror
+        else None
+    )
     return {
         "os": stack.os,
         "source": stack.source,
@@ -78,6 +82,7 @@ def _section(stack: GpuStack | None) -> dict[str, Any] | None:
         "mirror": mirror,
         "urls": dict(stack.urls),
         "keys": dict(stack.keys),
+        "fingerprints": {name: list(found) for name, found in stack.fingerprints},
         "dcgm_proprietary": stack.dcgm_proprietary,
         "packages": list(stack.packages),
         "foreign_sources": stack.foreign_sources,

@@ -10,11 +10,13 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cl
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import cluster_mirror
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import MirrorError
 from tests.kit import sentences
+from tests.kit.public_keys import ONE, ONE_FINGERPRINT
 from tests.unit.mirror.sites import SITE, write_site
 
 SENTENCES = Path(__file__).parent / "sentences.txt"
 
-KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nx\n-----END PGP PUBLIC KEY BLOCK-----\n"
+# Stated, since it is not the key that NVIDIA publishes.
+KEYS = f"keys: {{nvidia: n.asc}}\n  fingerprints: {{nvidia: {ONE_FINGERPRINT}}}"
 
 
 def cluster_of(tmp_path: Path, more: str = "", **changes: str) -> Cluster:
@@ -41,7 +43,7 @@ def test_the_distributions_own_archive_and_what_compiles_modules_are_part_of_it(
 
 
 def test_a_mirror_in_the_file_is_no_origin_of_itself(tmp_path):
-    (tmp_path / "mirror.asc").write_text(KEY)
+    (tmp_path / "mirror.asc").write_text(ONE)
     with_mirror = cluster_of(tmp_path, "mirror: {url: 'http://m.example.org', key: mirror.asc}")
     found = cluster_mirror.systems_of(with_mirror)
     assert [origin.name for origin in found[0].origins] == ["debian", "debian-security"]
@@ -49,18 +51,16 @@ def test_a_mirror_in_the_file_is_no_origin_of_itself(tmp_path):
 
 
 def test_a_set_of_nvidia_has_only_its_own_origins_and_the_distributions_base(tmp_path):
-    (tmp_path / "n.asc").write_text(KEY)
-    found = cluster_mirror.systems_of(
-        cluster_of(tmp_path, "keys: {nvidia: n.asc}", source="nvidia", driver='"580"', module="open")
-    )
+    (tmp_path / "n.asc").write_text(ONE)
+    found = cluster_mirror.systems_of(cluster_of(tmp_path, KEYS, source="nvidia", driver='"580"', module="open"))
     components = {origin.name: origin.components for origin in found[0].origins}
     assert components == {"debian": ("main",), "debian-security": ("main",), "nvidia": ()}
-    assert found[0].origins[2].key == KEY
+    assert found[0].origins[2].key == ONE
 
 
 def test_keys_that_are_not_there_are_named(tmp_path):
     wanted = cluster_of(tmp_path, "keys: {nvidia: gone.asc}", source="nvidia", driver='"580"', module="open")
-    with pytest.raises(MirrorError, match=r"profile h100: .*/gone\.asc") as caught:
+    with pytest.raises(MirrorError, match=r"away\.bedplate\.yml:\d+: gpu_stack\.keys\.nvidia: .*/gone\.asc") as caught:
         cluster_mirror.systems_of(wanted)
     sentences.check(
         SENTENCES, "a key that is not there", [one.replace(str(tmp_path), "") for one in caught.value.mistakes]
@@ -68,8 +68,8 @@ def test_keys_that_are_not_there_are_named(tmp_path):
 
 
 def test_a_system_with_rpms_is_said_not_to_be_mirrored(tmp_path):
-    (tmp_path / "n.asc").write_text(KEY)
-    wanted = cluster_of(tmp_path, "keys: {nvidia: n.asc}", os="rocky-9", source="nvidia", driver='"580"', module="open")
+    (tmp_path / "n.asc").write_text(ONE)
+    wanted = cluster_of(tmp_path, KEYS, os="rocky-9", source="nvidia", driver='"580"', module="open")
     with pytest.raises(MirrorError, match=r"profile h100: rocky-9 .*rpm") as caught:
         cluster_mirror.systems_of(wanted)
     sentences.check(SENTENCES, "a system with rpms", caught.value.mistakes)
@@ -102,7 +102,7 @@ def test_files_need_an_address_and_a_checksum(tmp_path):
 
 
 def test_a_directory_in_the_inventory_is_refused(tmp_path):
-    cluster = load(str(write_site(tmp_path / "site", "http://m", KEY)))
+    cluster = load(str(write_site(tmp_path / "site", "http://m", ONE)))
     assert cluster_mirror.directory_of("", cluster) == Path("/srv/bedplate/mirror/away")
     with pytest.raises(MirrorError, match=rf"{tmp_path}/site/mirror .*{tmp_path}/site\b") as inside:
         cluster_mirror.directory_of(str(tmp_path / "site/mirror"), cluster)
@@ -124,8 +124,8 @@ racks:
 
 
 def test_profiles_of_two_architectures_have_a_repository_each(tmp_path):
-    (tmp_path / "n.asc").write_text(KEY)
-    text = SITE.replace("racks:\n", TWO).replace("  module: proprietary\n", "  keys: {nvidia: n.asc}\n")
+    (tmp_path / "n.asc").write_text(ONE)
+    text = SITE.replace("racks:\n", TWO).replace("  module: proprietary\n", f"  {KEYS}\n")
     text = text.replace("source: debian", "source: nvidia").replace('"550"', '"595"')
     path = tmp_path / "both.bedplate.yml"
     path.write_text(text.replace("@mirror@", ""))

@@ -80,11 +80,21 @@ _URL: dict[str, Any] = {
     "hides": ".*(?=@)",
 }
 
+_FINGERPRINT: dict[str, Any] = {
+    "pattern": r"(0x)?([0-9A-Fa-f][ :]*){40}(([0-9A-Fa-f][ :]*){24})?",
+    "allowed": "Allowed: the 40 hexadecimal digits of a key's fingerprint (64 of a key of version 6), in quotes.",
+}
+
 _MIRROR = {
     "url": Field(
         "Its address; of each system's packages below it, in a directory of the system's name.", required=True, **_URL
     ),
     "key": Field(f"The key that signs it: {_KEY}.", required=True, **TEXT),
+    "fingerprint": Field(
+        "The fingerprint of that key: another one in the file is a mistake. Several in a list.",
+        "list",
+        item=Field("a fingerprint", **_FINGERPRINT),
+    ),
 }
 
 GPU_STACK = {
@@ -180,6 +190,13 @@ GPU_STACK = {
         "map",
         keys=Field("a repository", **WORD),
         item=Field("a path", **TEXT),
+    ),
+    "fingerprints": Field(
+        "The fingerprints of these keys, by name of the repository: another key in the file is a mistake. By default those that NVIDIA "
+        "publishes, where `urls` names no other address. Several for one repository in a list.",
+        "map",
+        keys=Field("a repository", **WORD),
+        item=Field("fingerprints", "list", item=Field("a fingerprint", **_FINGERPRINT)),
     ),
 }  # fmt: skip
 

@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any
 
 from ...cluster import Cluster, GpuStack, Node, Profile
-from ...cluster.gpu_stack_checks import armored, stack_of
+from ...cluster.gpu_stack_checks import stack_of
+from ...keys.repository_keys import trusted
 from .. import apt_repositories as repositories
 from .. import dnf_repositories, package_sources, stack_table
 from ..apt_repositories import MIRROR, PackageRepository
@@ -33,11 +34,13 @@ class GpuSoftware:
 
     @cached_property
     def repositories(self) -> tuple[PackageRepository, ...]:
-        """Repositories of all packages: the mirror alone, if the file has one. ValueError: a key that cannot be read."""
+        """Repositories of all packages: the mirror alone, if the file has one. ValueError: a key that cannot be read, or another one."""
         if self.file.mirror:
             url = f"{self.file.mirror.url}/{repositories.mirrored(self.file.os, self.stack.architecture)}"
-            return (PackageRepository(MIRROR, url, ("./",), (), armored(self.file.mirror.key)),)
-        urls, keys = dict(self.file.urls), {name: armored(path) for name, path in self.file.keys}
+            key = trusted(self.file.mirror.key, self.file.mirror.fingerprints)
+            return (PackageRepository(MIRROR, url, ("./",), (), key),)
+        urls, stated = dict(self.file.urls), dict(self.file.fingerprints)
+        keys = {name: trusted(path, stated.get(name, ())) for name, path in self.file.keys}
         rows = repositories.of_stack(self.stack, self.file.os, self.file.source)
         system, architecture = self.file.os, self.stack.architecture
         return tuple(

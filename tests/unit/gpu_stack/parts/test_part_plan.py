@@ -10,10 +10,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.units.unit_plan import read_units
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import (
-    key_mistakes,
-    version_mistakes,
-)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import version_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.fields import Mistake
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.apt_repositories import (
     PackageRepository,
@@ -25,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.p
     GpuSoftware,
     software_of,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.keys.repository_keys import judged
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import rendered_template
 from tests.kit import sentences
 from tests.kit.decided import decided
@@ -165,13 +163,12 @@ def test_mistakes_about_versions_are_told_before_anything_is_touched(
 def test_keys_are_read_before_any_machine_is_touched(tmp_path: Path, file: str, told: str) -> None:
     found = cluster(tmp_path, NVIDIA.replace("nvidia.asc", file))
     # Both profiles name it.
-    (text,) = key_mistakes(found)
+    (text,) = judged(found).mistakes
     assert re.match(rf"{re.escape(str(tmp_path))}/c\.bedplate\.yml:\d+: gpu_stack\.keys\.nvidia: ", text)
     assert told in text
     sentences.check(SENTENCES, f"the key {file}", [re.sub(r"\S*/", "", text)])
     with pytest.raises(ValueError, match=file):
         _ = software_of(found, "new1").repositories
-    assert key_mistakes(cluster(tmp_path, NVIDIA)) == []
 
 
 def test_a_gpu_of_a_name_of_the_sites_own_is_told_what_it_is(tmp_path: Path) -> None:
