@@ -43,12 +43,12 @@ class _KeyFile:
 
     @property
     def setting(self) -> str:
-        """What to write into gpu_stack to state a fingerprint, before the value."""
+        """Return the setting of gpu_stack that states a fingerprint, up to the value."""
         return "mirror: {..., fingerprint: " if self.repository == _MIRROR else f"fingerprints: {{{self.repository}: "
 
 
 def trusted(path: str, stated: Sequence[str]) -> str:
-    """Return the armored key of a file. ValueError: no such key, or another one than those with the stated fingerprints."""
+    """Return the armored key of a file. ValueError: no such key, or a key with another fingerprint than the stated ones."""
     text = armored(path)
     if stated and (why := _not_stated(path, _fingerprints(path, text), stated)):
         raise ValueError(why)
@@ -56,7 +56,7 @@ def trusted(path: str, stated: Sequence[str]) -> str:
 
 
 def judged(cluster: Cluster, mirrors: bool = True) -> KeyReport:
-    """Read and compare every key file of a cluster's repositories; without `mirrors` all but those of mirrors, which may not exist yet.
+    """Read and compare every key file of a cluster's repositories; without `mirrors` no key of a mirror, which may not exist yet.
 
     Only a run that installs GPU software needs the files, so the cluster file is read without them.
     """
@@ -96,7 +96,7 @@ def _key_files(stack: GpuStack) -> Iterator[_KeyFile]:
             vendor = known
         yield _KeyFile(("keys", name), name, stack.os, path, stated.get(name, ()), vendor, why)
     if stack.mirror:
-        why = "a mirror has a key of its own"
+        why = "a mirror has its own key"
         yield _KeyFile(("mirror", "key"), _MIRROR, stack.os, stack.mirror.key, stack.mirror.fingerprints, None, why)
 
 

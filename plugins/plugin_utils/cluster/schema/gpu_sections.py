@@ -192,8 +192,8 @@ GPU_STACK = {
         item=Field("a path", **TEXT),
     ),
     "fingerprints": Field(
-        "The fingerprints of these keys, by name of the repository: another key in the file is a mistake. By default those that NVIDIA "
-        "publishes, where `urls` names no other address. Several for one repository in a list.",
+        "The fingerprints of these keys, by name of the repository: another key in the file is a mistake. By default NVIDIA's published "
+        "fingerprints, where `urls` names no other address. Several for one repository in a list.",
         "map",
         keys=Field("a repository", **WORD),
         item=Field("fingerprints", "list", item=Field("a fingerprint", **_FINGERPRINT)),
