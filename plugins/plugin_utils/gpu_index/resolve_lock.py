@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..cluster import Cluster
-from ..cluster.gpu_stack_checks import key_mistakes
 from ..gpu_lock import lock_document
 from ..gpu_lock.lock_document import GpuLock, LockError
 from ..gpu_stack import stack_table
+from ..keys.repository_keys import judged
 from . import lock_changes, read_lock
 from .index_model import IndexReadError
 
@@ -45,7 +45,8 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
         lock = lock_document.read(cluster.path)
         text = f"{path} exists and stays as it is; -e gpu_resolve=update reads the repositories again"
         return LockReport(str(path), False, text, sha256=lock.sha256 if lock else "")
-    wrong = key_mistakes(cluster)
+    # The owners' repositories are read to build the mirror, whose key may not exist yet.
+    wrong = judged(cluster, mirrors=not origins).mistakes
     if wrong:
         raise IndexReadError(wrong)
     before = _before(cluster, path)
