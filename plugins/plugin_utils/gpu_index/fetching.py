@@ -10,6 +10,7 @@ import lzma
 import tempfile
 import zlib
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
@@ -41,9 +42,9 @@ def read(url: str) -> bytes:
 
 def optional(url: str) -> bytes | None:
     """Return the content of a file, None where it does not exist; IndexReadError: it cannot be read."""
-    if urlsplit(url).scheme not in ("http", "https", "file"):
-        raise IndexReadError([f"{url}: allowed: an address with http, https or file"])
     try:
+        if urlsplit(url).scheme not in ("http", "https", "file"):
+            raise IndexReadError([f"{url}: allowed: an address with http, https or file"])
         with urlopen(url, timeout=_SECONDS) as stream:
             data: bytes = stream.read(_MOST + 1)
     except HTTPError as error:
@@ -54,8 +55,9 @@ def optional(url: str) -> bytes | None:
         if isinstance(error.reason, FileNotFoundError) or "No such file" in str(error.reason):
             return None
         raise IndexReadError([f"{url}: {error.reason}"]) from None
-    except (OSError, ValueError) as error:
-        raise IndexReadError([f"{url}: {error}"]) from None
+    except (OSError, ValueError, HTTPException) as error:
+        # A server that does not speak HTTP, an answer that is cut off, an address such as http://host:port/.
+        raise IndexReadError([f"{url}: {str(error).strip()}"]) from None
     if len(data) > _MOST:
         raise IndexReadError([f"{url}: more than {_MOST >> 20} MiB, which no index has"])
     return data
