@@ -42,6 +42,7 @@ class ActionModule(Files):
 
     _VALID_ARGS = frozenset(
         (
+            "available",
             "conflicts",
             "fixed",
             "foreign_sources",
@@ -76,6 +77,7 @@ class ActionModule(Files):
             {
                 key: self._task.args[key]
                 for key in (
+                    "available",
                     "conflicts",
                     "fixed",
                     "foreign_sources",

@@ -56,7 +56,7 @@ options:
         names the same URI and suite with another C(Signed-By), or with an option such as C(trusted), so apt would refuse every command.
         With dnf it has the same C(baseurl) under another id. They are searched before anything is written.
       - What is set aside is on record in C(foreign_sources.json) of O(state_directory), and restored when the source that took its place
-        is removed. If apt refuses the new O(sources), the old state of all of them is restored.
+        is removed. If apt or dnf refuses the new O(sources), the old state of all of them is restored.
     type: dict
     default: {}
     suboptions:
@@ -140,6 +140,20 @@ options:
       packages: {description: 'Names, or patterns of names as in a shell.', type: list, elements: str, required: true}
       expected: {description: 'The packages that belong here, for the message.', type: str, default: ''}
       advice: {description: What to do about them., type: str, default: ''}
+  available:
+    description:
+      - Packages of O(packages) that a system has only if one of its optional repositories is enabled. If one is neither installed nor in
+        an enabled repository, or needs a package that no repository has, the task fails before anything changes, in check mode too.
+      - Only with O(manager=dnf).
+    type: dict
+    suboptions:
+      packages: {description: Names., type: list, elements: str, required: true}
+      addresses:
+        description: Addresses of repositories of O(sources), which may have the packages too.
+        type: list
+        elements: str
+        default: []
+      advice: {description: 'Which repository has them, and how to enable it.', type: str, default: ''}
   accounts:
     description:
       - System users with stated numbers, each with a group of the same name, that packages and files need and no package makes. Missing
@@ -243,6 +257,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.lock i
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.deployed_packages import (
     DeployedPackages,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.dnf_check import DnfCheck
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.dpkg import (
     Held,
     Holds,
@@ -302,6 +317,14 @@ def main() -> None:
                     "advice": {"type": "str", "default": ""},
                 },
             },
+            "available": {
+                "type": "dict",
+                "options": {
+                    "packages": {"type": "list", "elements": "str", "required": True},
+                    "addresses": {"type": "list", "elements": "str", "default": []},
+                    "advice": {"type": "str", "default": ""},
+                },
+            },
             "accounts": {
                 "type": "list",
                 "elements": "dict",
@@ -357,6 +380,7 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
         return _take_away(module)
     _refuse_conflicts(module)
     _refuse_other_versions(module)
+    _refuse_unavailable(module)
     made = _accounts(module)
     read: dict[str, Any] = _sources(module) if _chosen(module, "packages") else {"changed": False}
     if made:
@@ -418,6 +442,17 @@ def _refuse_other_versions(module: AnsibleModule) -> None:
     if found:
         told = ", ".join(f"{name} {version}" for name, version in sorted(found.items()))
         module.fail_json(msg=f"installed: {told}; allowed: {fixed['version']}. {fixed['advice']}".strip(), others=found)
+
+
+def _refuse_unavailable(module: AnsibleModule) -> None:
+    """Fail where a package can neither be found here nor in a repository."""
+    wanted = module.params["available"]
+    if not wanted or module.params["manager"] != "dnf" or not _chosen(module, "packages"):
+        return
+    there = _packages(module).installed(wanted["packages"])
+    needed = [name for name in wanted["packages"] if name not in there]
+    if lacking := DnfCheck().lacking(needed, wanted["addresses"]):
+        module.fail_json(msg=f"{'; '.join(lacking)}. Nothing was changed. {wanted['advice']}".strip(), lacking=lacking)
 
 
 def _packages(module: AnsibleModule) -> DeployedPackages:

@@ -28,6 +28,7 @@ VERIFY = ROOT / "playbooks/verify.yml"
 OLD, NEW, BROKEN, UNKNOWN = "580.65.06", "590.48.01", "595.71.05", "999.10.01"
 KERNEL, LATER_KERNEL = "5.14.0-503.11.1.el9_5", "5.14.0-570.12.1.el9_6"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
+REPOSITORY, KEY = "/etc/yum.repos.d/bedplate-nvidia.repo", "/etc/pki/rpm-gpg/RPM-GPG-KEY-bedplate-nvidia"
 STREAM = "/etc/dnf/modules.d/nvidia-driver.module"
 COUPLED = (
     "kmod-nvidia-open-dkms",
@@ -224,7 +225,7 @@ def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(host, other)
 @pytest.mark.parametrize(
     ("words", "prove"),
     [
-        # Another key signed its list than the one that the site trusts. The fetch for the proof refuses it, and the install does.
+        # Another key signed its list than the one that the site trusts.
         ({"nvidia.asc": "mirror.asc"}, True),
         ({"nvidia.asc": "mirror.asc"}, False),
         # Nobody signed it: the distribution's packages under an address of their own, so that no other source names it.
@@ -233,18 +234,48 @@ def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(host, other)
 )
 def test_a_repository_that_is_not_signed_by_its_owner_is_not_believed(host, other, words, prove):
     before = installed(host)
-    # What dnf has believed once it believes until then.
-    host.check_output("dnf --quiet clean all; rpm --erase --allmatches gpg-pubkey || true")
+    files = {path: host.file(path).content_string for path in (REPOSITORY, KEY)}
+    # rpm trusts a key until then. dnf's own keyring of the repository still has the right one.
+    host.check_output("rpm --erase --allmatches gpg-pubkey || true")
     host.check_output("ln -sfn distribution /srv/unsigned")
     try:
         done = play(other({OLD: NEW, **words}), "--extra-vars=" + json.dumps({"gpu_driver_prove": prove}))
         assert done.returncode != 0
         assert re.search("GPG|repomd.xml", done.stdout), done.stdout
+        assert "dnf refuses these repositories" in " ".join(done.stdout.split())
         assert installed(host) == before
+        # The old repository and its key are there again, so that dnf works for everybody.
+        assert {path: host.file(path).content_string for path in files} == files
+        assert host.run("dnf --quiet --refresh makecache").rc == 0
     finally:
         assert play(SCENARIO / "gpu_dnf.bedplate.yml").returncode == 0
         host.check_output("rm -f /srv/unsigned")
     holds_exactly(host, OLD)
+
+
+def test_a_stated_fingerprint_of_another_key_ends_the_run_before_any_node(host, other):
+    done = play(other({"  keys: {": f"  fingerprints: {{nvidia: '{'0' * 40}'}}\n  keys: {{"}))
+    assert done.returncode != 0
+    assert "0000 0000" in " ".join(done.stdout.split())
+    assert list(recap(done.stdout)) == ["localhost"]
+
+
+def test_a_node_without_epel_is_refused_before_anything_is_written(host):
+    """The distribution's repository is not enabled, and dkms is not there yet: as on an EL without EPEL."""
+    repository = "/etc/yum.repos.d/distribution.repo"
+    host.check_output(f"rpm --erase --nodeps dkms && sed --in-place '$ a enabled=0' {repository} && rm {REPOSITORY}")
+    try:
+        for mode in (["--check"], []):
+            done = play(SCENARIO / "gpu_dnf.bedplate.yml", *mode)
+            told = " ".join(done.stdout.split())
+            assert done.returncode != 0
+            assert "dkms: no enabled repository has it" in told
+            assert "epel-release-latest-9.noarch.rpm" in told
+            assert not host.file(REPOSITORY).exists
+    finally:
+        host.check_output(f"sed --in-place '/^enabled=0$/ d' {repository}")
+        assert play(SCENARIO / "gpu_dnf.bedplate.yml").returncode == 0
+    assert "dkms" in installed(host)
 
 
 def test_a_package_of_another_variant_gives_way(host):

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the sources of a part as one change: sources of others that are in the way, ours, and apt's word on them.
+"""Write the sources of a part as one change: sources of others that are in the way, ours, and what apt or dnf says about them.
 
-If apt refuses the new sources, the old state is restored: the next command of anybody would fail otherwise.
+If the package manager refuses the new sources, for one because another key signed them, the old state is restored: the next command of
+anybody would fail otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from .files.file_plan import DesiredFile
 from .files.file_writer import Keep
 from .files.manifest import NodeFilesError
 from .journal import Journal, kept_of
+from .packages.dnf_check import DnfCheck
 from .packages.foreign_sources import VENDOR, ForeignSources, SourceChanges
 
 
@@ -28,6 +30,7 @@ class SourceChange:
     foreign: ForeignSources
     diff: bool
     write: Callable[[list[DesiredFile], Keep], dict[str, Any]]
+    dnf: DnfCheck = field(default_factory=DnfCheck)
 
     def apply(self, wanted: list[DesiredFile], options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result. `options`: `policy` and `vendor`, as bedplate.cluster.deploy documents `foreign_sources`.
@@ -51,10 +54,14 @@ class SourceChange:
         return self.foreign.put_back(set(node_manifest.load(self.directory)) - set(removed), self.diff)
 
     def _judge(self, wanted: Sequence[DesiredFile], changed: Sequence[str]) -> None:
-        if self.foreign.check or not self.foreign.has_apt_sources(changed):
+        if self.foreign.check:
             return
-        if why := self.foreign.refused(wanted):
+        if self.foreign.has_apt_sources(changed) and (why := self.foreign.refused(wanted)):
             raise NodeFilesError([f"apt refuses these sources: {why}"])
+        if self.dnf.has_sources(changed, wanted):
+            if why := self.dnf.refused(wanted):
+                raise NodeFilesError([f"dnf refuses these repositories: {why}"])
+            self.dnf.forget_keys(wanted)
 
     def _restored(self, journal: Journal, problems: Sequence[str], wanted: Sequence[DesiredFile]) -> list[str]:
         """Restore the sources from before; return the problems, and the outcome."""
@@ -74,6 +81,8 @@ class SourceChange:
             return [*problems, "The sources from before could NOT be restored:", *failures]
         if not changed:
             return list(problems)
-        if self.foreign.has_apt_sources(changed):
+        is_apt = self.foreign.has_apt_sources(changed)
+        if is_apt:
             self.foreign.refused(wanted)  # reads the lists of the restored sources
-        return [*problems, f"Restored: {', '.join(sorted(changed))} as before, so apt reads its sources."]
+        manager = "apt" if is_apt else "dnf"
+        return [*problems, f"Restored: {', '.join(sorted(changed))} as before, so {manager} reads its sources."]

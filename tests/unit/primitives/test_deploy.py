@@ -26,7 +26,9 @@ from ansible.playbook.task import Task
 from ansible.template import Templar
 
 from ansible_collections.bedplate.cluster.plugins.action.deploy import ActionModule
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import dpkg
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.dnf_check import DnfCheck
 from ansible_collections.bedplate.cluster.plugins.modules import deploy as module
 
 ROOT = Path(__file__).parents[3]
@@ -294,6 +296,34 @@ def test_an_installed_package_that_the_wanted_ones_exclude_is_refused_before_any
     assert not Path(source["path"]).exists()
     other = {**conflicts, "packages": ["bedplate-no-such*"]}
     assert not deploy(tmp_path, {**wanted, "conflicts": other}, check=check).get("failed")
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check"])
+def test_a_package_of_a_repository_that_is_not_enabled_is_refused_before_anything_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: bool
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(argv: list[str]) -> Outcome:
+        asked.append(argv)
+        return Outcome(0, "", "")
+
+    monkeypatch.setattr(module, "DnfCheck", lambda: DnfCheck(tmp_path, tmp_path, run))
+    monkeypatch.setattr(module.DeployedPackages, "installed", lambda _self, names: sorted({*names} & {"there"}))
+    source = {"path": f"{tmp_path}/node/etc/x.repo", "content": "[x]\n"}
+    available = {"packages": ["there", "dkms"], "addresses": ["http://m.example.org/x"], "advice": "Enable it."}
+    wanted = {"manifest": "demo", "manager": "dnf", "sources": [source], "available": available}
+    done = deploy(tmp_path, wanted, check=check)
+    assert done["failed"] is True
+    assert re.fullmatch(r"dkms: [^.]+\. [^.]+\. Enable it\.", done["msg"])
+    assert len(done["lacking"]) == 1
+    assert not Path(source["path"]).exists()
+    assert [word for argv in asked for word in argv if "m.example.org" in word] == [
+        "--repofrompath=bedplate-0,http://m.example.org/x"
+    ]
+    # apt's distributions have it, and an installed one comes from somewhere.
+    for other in ({"packages": ["there"]}, None):
+        assert not deploy(tmp_path, {**wanted, "available": other}, check=True).get("failed")
 
 
 @pytest.mark.parametrize("check", [False, True], ids=["run", "check"])

@@ -16,12 +16,13 @@ _VARIABLE = re.compile(r"\$(?:\{(?P<braced>\w+)\}|(?P<plain>\w+))")
 
 @dataclass(frozen=True)
 class YumSource:
-    """An enabled repository: its id, its addresses, and the lines of its section, counted from 1."""
+    """An enabled repository: its id, its addresses, the lines of its section, counted from 1, and the files of its keys."""
 
     path: str
     lines: tuple[int, int]
     name: str
     urls: tuple[str, ...]
+    keys: tuple[str, ...] = ()
 
     @property
     def place(self) -> str:
@@ -44,7 +45,10 @@ def parse(path: str, text: str, variables: Mapping[str, str] | None = None) -> l
     for name, first, last, options in _sections(text):
         if name != "main" and options.get("enabled", "1").lower() not in _NO:
             urls = [_substituted(url, variables or {}) for url in re.split(r"[\s,]+", options.get("baseurl", ""))]
-            found.append(YumSource(path, (first, last), name, tuple(url.rstrip("/") for url in urls if url)))
+            keys = re.findall(r"file://(/[^\s,]+)", options.get("gpgkey", ""))
+            found.append(
+                YumSource(path, (first, last), name, tuple(url.rstrip("/") for url in urls if url), tuple(keys))
+            )
     return found
 
 

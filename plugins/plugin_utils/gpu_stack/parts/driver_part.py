@@ -21,6 +21,12 @@ _PERSISTENCED = "nvidia-persistenced"
 _PERSISTENCED_DROP_IN = "/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"
 _MODULES_UNIT = "bedplate-gpu-modules.service"
 _SETTINGS_UNIT = "bedplate-gpu-settings.service"
+_EPEL = (
+    "dkms is in EPEL, and packages that it may need are in CRB. Rocky and Alma: `dnf install dnf-plugins-core`, `dnf config-manager "
+    "--set-enabled crb`, `dnf install epel-release`. RHEL: `subscription-manager repos --enable codeready-builder-for-rhel-{major}-$(arch)"
+    "-rpms`, `dnf install https://dl.fedoraproject.org/pub/epel/epel-release-latest-{major}.noarch.rpm`. Or add these packages to a "
+    "repository of the site that the nodes read"
+)
 _INITRAMFS = {
     "deb": ["/usr/sbin/update-initramfs", "-u", "-k", "all"],
     "rpm": ["/usr/bin/dracut", "--force", "--regenerate-all"],
@@ -76,7 +82,23 @@ def _prepare(wanted: GpuSoftware) -> dict[str, Any]:
         "manager": wanted.manager,
         "foreign_sources": wanted.foreign_sources,
         "packages": _build(wanted),
+        "available": _available(wanted),
         **sources,
+    }
+
+
+def _available(wanted: GpuSoftware) -> dict[str, Any] | None:
+    """Return the packages that EL has only with an optional repository, and how to enable it; None where nothing is compiled."""
+    if wanted.manager != "dnf" or not wanted.stack.sources:
+        return None
+    major = wanted.file.os.rpartition("-")[2]
+    return {
+        "packages": ["dkms"],
+        # At its owner's address NVIDIA's repository has no dkms: reading its lists twice would find nothing.
+        "addresses": [
+            one.url for one in wanted.repositories if wanted.file.mirror or one.name in dict(wanted.file.urls)
+        ],
+        "advice": _EPEL.format(major=major),
     }
 
 

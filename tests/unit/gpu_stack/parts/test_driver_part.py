@@ -16,6 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.p
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision import Decision
 from tests.kit import sentences
 from tests.kit.decided import decision, gpu_reported, shown
+from tests.kit.public_keys import ONE
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 
@@ -95,6 +96,31 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
     # Whichever of them a node has: that of the cloud, of real time, of another's repository.
     assert told["follow"][-3:] == ["linux-headers-amd64", "linux-headers-[!0-9]*", "linux-image-[!0-9]*"]
     assert told["expected"]["pinned"]["linux-image-[!0-9]*"] == "*"
+
+
+@pytest.mark.parametrize(
+    ("os", "major", "more", "addresses"),
+    [
+        ("rocky-9", "9", "", []),
+        ("rocky-10", "10", 'urls: {nvidia: "http://m/x"},', ["http://m/x"]),
+        ("rocky-9", "9", 'mirror: {url: "http://m/gpu", key: n.asc},', ["http://m/gpu/rocky-9"]),
+        ("debian-13", "", "", []),
+    ],
+)
+def test_what_only_an_optional_repository_of_el_has_is_looked_for_first(
+    tmp_path: Path, os: str, major: str, more: str, addresses: list[str]
+) -> None:
+    (tmp_path / "n.asc").write_text(ONE)
+    kernel = {"9": "kernel: 5.14.0-503.11.1.el9_5.x86_64,", "10": "kernel: 6.12.0-55.9.1.el10_0.x86_64,"}.get(major, "")
+    stack = f'gpu_stack: {{os: {os}, source: nvidia, driver: "580", {kernel} {more} keys: {{nvidia: n.asc}}}}\n'
+    available = found(cluster(tmp_path, stack))["prepare"]["available"]
+    if not major:
+        assert available is None
+        return
+    assert available["packages"] == ["dkms"]
+    assert available["addresses"] == addresses
+    for part in ("EPEL", "CRB", f"epel-release-latest-{major}.noarch.rpm", f"codeready-builder-for-rhel-{major}-"):
+        assert part in available["advice"]
 
 
 def test_a_copy_of_the_archive_is_where_the_file_says(tmp_path: Path) -> None:
