@@ -8,12 +8,12 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 
 from lab.paths import state_of
 from lab.scenario_run import recap, run, ssh
+from tests.kit.nvidia_packages import Host, held, installed, of_driver
 
 # A test that takes no host is of all nodes at once.
 testinfra_hosts = ["ansible://gpu_nodes"]
@@ -32,12 +32,6 @@ COMPILING = NODES if os.environ.get("BEDPLATE_FULL") == "gpu" else NODES[:1]
 LIMIT = f"--limit={','.join(COMPILING)}"
 # What another set has beside its driver, by the words of the cluster file.
 OTHER_PARTS = {'["12.9", "13.0"]': '["13.0"]', 'nccl: "2.28.9"': 'nccl: "2.30.4"', 'dcgm: "4"': 'dcgm: "4.5.3"'}
-
-
-class Host(Protocol):
-    """A machine of testinfra, or of the scenario."""
-
-    def check_output(self, command: str) -> str: ...
 
 
 class Node:
@@ -77,25 +71,6 @@ def other(tmp_path: Path):
         return path
 
     return write
-
-
-def installed(host: Host) -> dict[str, str]:
-    """Return package -> version of all that is installed of NVIDIA's."""
-    said = host.check_output(
-        "dpkg-query --show --showformat='${Package} ${db:Status-Status} ${Version}\\n' "
-        "'*nvidia*' 'libcuda*' 'cuda*' 'datacenter-gpu-manager*' 'libnv*' 'libnccl*' 'libcublas*' nvlsm | sort"
-    )
-    rows = [line.split() for line in said.splitlines()]
-    return {row[0]: row[2] for row in rows if row[1] == "installed"}
-
-
-def of_driver(host: Host) -> dict[str, str]:
-    others = ("cuda", "datacenter", "libnccl", "libcublas")
-    return {name: version for name, version in installed(host).items() if not name.startswith(others)}
-
-
-def held(host: Host) -> set[str]:
-    return set(host.check_output("apt-mark showhold").split())
 
 
 def kernel(host: Host) -> str:
