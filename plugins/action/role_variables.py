@@ -29,7 +29,7 @@ from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import version_mistakes
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.late_mistakes import notices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.package_access import certificate_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import (

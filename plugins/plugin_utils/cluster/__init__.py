@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path as FilePath
 
 from ..gpu_lock import lock_document
+from ..gpu_rows import rows_file
 from .build_cluster import build
 from .cluster_model import (
     Cluster,
@@ -26,9 +27,9 @@ from .cluster_model import (
     Slurm,
     Tenant,
 )
-from .reader import ClusterFileError, read
 from .schema.cluster_file import CLUSTER_FILE
 from .schema.fields import Mistake, Mistakes, walk
+from .schema.reader import ClusterFileError, read
 
 __all__ = [
     "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa",
@@ -49,8 +50,8 @@ def load(path: str | FilePath) -> Cluster:
     except OSError:
         return _load(str(absolute))
     # A playbook may write the lock while it runs.
-    lock = lock_document.stamp(absolute)
-    key = (str(absolute), status.st_ino, status.st_mtime_ns, status.st_size, *lock)
+    beside = (*lock_document.stamp(absolute), *rows_file.stamp(absolute))
+    key = (str(absolute), status.st_ino, status.st_mtime_ns, status.st_size, *beside)
     if key not in _loaded:
         _loaded[key] = _load(str(absolute))
         _loaded[key].stamp = key
@@ -61,6 +62,7 @@ def _load(path: str) -> Cluster:
     data, lines, twice = read(path)
     mistakes = Mistakes(lines, twice)
     cluster = build(path, walk(data, CLUSTER_FILE, (), mistakes), mistakes)
-    if mistakes.found:
-        raise ClusterFileError(path, mistakes.found)
+    beside = rows_file.error_of(path)
+    if mistakes.found or beside:
+        raise ClusterFileError(path, mistakes.found, beside)
     return cluster

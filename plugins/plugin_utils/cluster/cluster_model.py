@@ -11,6 +11,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from ..gpu_lock.lock_document import GpuLock
+from ..gpu_rows.site_rows import NO_ROWS, SiteRows
 from ..slurm.tables.packagings import Packaging, packaging
 
 # The release of Slurm from which on topology/block is as it is written here.
@@ -131,6 +132,8 @@ class GpuStack:
     foreign_sources: str = "vendor"
     # The versions of the site's lock; None: those of the table.
     lock: GpuLock | None = None
+    # The site's own rows of the table.
+    rows: SiteRows = NO_ROWS
     # Of the keys: name of the repository and fingerprints as the file writes them.
     fingerprints: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
@@ -362,7 +365,7 @@ class Cluster:
     package_access: PackageAccess | None = None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
-    # Path, inode, time and size of the file that was read, and of its lock; two clusters with one stamp are alike.
+    # Path, inode, time and size of the file that was read, of its lock and of its rows; two clusters with one stamp are alike.
     stamp: tuple[str | int, ...] | None = None
 
     @cached_property

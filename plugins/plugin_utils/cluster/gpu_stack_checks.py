@@ -10,6 +10,7 @@ from typing import Any
 
 from ..gpu_lock import lock_document, locked_stack
 from ..gpu_lock.lock_document import UPDATE, GpuLock, LockError
+from ..gpu_rows import rows_file
 from ..gpu_stack import stack_table
 from ..gpu_stack.apt_repositories import of_stack
 from ..gpu_stack.resolve import Request, Stack, StackError
@@ -106,6 +107,7 @@ def with_stack(
         dcgm_proprietary=merged["dcgm_proprietary"] is not False,
         packages=tuple(one for one in merged["packages"] or () if one),
         lock=_lock_of(file),
+        rows=rows_file.usable_rows(file),
         fingerprints=tuple(
             (name, tuple(filter(None, found))) for name, found in (merged["fingerprints"] or {}).items()
         ),
@@ -245,4 +247,4 @@ def request_of(wanted: GpuStack, profile: Profile) -> Request:
 
 def stack_of(wanted: GpuStack, profile: Profile) -> Stack:
     """Return packages and versions for the nodes of a profile with GPUs; StackError has the reason for none."""
-    return locked_stack.locked_stack(request_of(wanted, profile), wanted.lock)
+    return locked_stack.locked_stack(request_of(wanted, profile), wanted.lock, wanted.rows)

@@ -36,9 +36,9 @@ def changes(cluster: Cluster, before: GpuLock | None, after: GpuLock) -> dict[st
             old, new = {}, {}
             # A request that cannot be met is a mistake of the cluster file, which another check reports.
             with suppress(StackError):
-                new = _versions(locked_stack(request, after), before is not None)
+                new = _versions(locked_stack(request, after, stack.rows), before is not None)
             with suppress(StackError):
-                old = _versions(locked_stack(request, before), before is not None)
+                old = _versions(locked_stack(request, before, stack.rows), before is not None)
             changed = list(_changes(old, new))
             if changed and new:
                 found[name] = changed

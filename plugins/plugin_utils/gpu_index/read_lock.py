@@ -46,7 +46,7 @@ def requests(cluster: Cluster, table: StackTable, origins: bool = False) -> list
         if stack is None or profile.gpus is None:
             continue
         stack = replace(stack, mirror=None) if origins else stack
-        architecture = architecture_of(request_of(stack, profile))
+        architecture = architecture_of(request_of(stack, profile), stack.rows)
         named = found.setdefault((stack.os, stack.source, architecture), {})
         try:
             for one in _repositories(stack, architecture, table):

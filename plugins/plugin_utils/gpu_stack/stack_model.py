@@ -195,6 +195,26 @@ class Break:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BranchEnd:
+    """End of life of a driver branch: `ends` is its month, such as 2028-06; `source` says where this was read."""
+
+    branch: int
+    ends: str
+    source: str
+    verified: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledDriver:
+    """A driver whose real packages were installed on these systems, with the kernel modules of these flavours."""
+
+    source: str
+    systems: tuple[str, ...]
+    version: str
+    flavours: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class CudaOffer:
     """CUDA toolkits of one source: version to its packages with their versions.
 
@@ -255,6 +275,8 @@ class StackTable:
     names: tuple[PackageNames, ...]
     drivers: tuple[Driver, ...]
     breaks: tuple[Break, ...]
+    branches: tuple[BranchEnd, ...]
+    installed: tuple[InstalledDriver, ...]
     cuda_least: Mapping[str, int]
     cuda_of_driver: tuple[tuple[int, str], ...]
     metapackages: tuple[str, ...]

@@ -38,6 +38,7 @@ def build(data: Mapping[str, Any]) -> StackTable:
         "cuda_of_driver": sorted((int(least), major) for least, major in cuda["of_driver"].items() if least.isdigit()),
         "metapackages": cuda["metapackages"]["patterns"],
         "cuda": cuda["offers"],
+        "branches": [{**row, "source": row["from"]} for row in data["branches"]],
     }
     return typed(StackTable, rows)
 

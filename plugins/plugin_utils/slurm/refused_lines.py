@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
-from ..cluster import reader
+from ..cluster.schema import reader
 from ..cluster.schema.fields import Path, dotted
 
 # What slurmctld says of a file itself.

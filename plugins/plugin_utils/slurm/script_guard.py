@@ -10,7 +10,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common import fin
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 
-from ..cluster import Cluster, reader
+from ..cluster import Cluster
+from ..cluster.schema import reader
 from . import scripts
 from .tables.script_table import by_option
 

@@ -12,7 +12,8 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import owned, parse
 
 from ..cluster import Profile
-from ..gpu_stack import stack_table
+from ..gpu_rows import site_rows
+from ..gpu_rows.site_rows import NO_ROWS
 
 
 @cache
@@ -29,7 +30,8 @@ def model(profile: Profile) -> str:
 
 def is_arm(profile: Profile) -> bool:
     """Return whether the CPUs of a profile are arm64, by its GPUs."""
-    found = stack_table.default().models.get(model(profile))
+    rows = profile.gpu_stack.rows if profile.gpu_stack else NO_ROWS
+    found = site_rows.table_with(rows).models.get(model(profile))
     return found is not None and found.architecture == "arm64"
 
 

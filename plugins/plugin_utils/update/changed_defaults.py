@@ -11,9 +11,9 @@ from typing import Any
 
 from ..cluster import Cluster
 from ..cluster.cluster_model import GpuStack
-from ..cluster.reader import read
 from ..cluster.schema.cluster_file import CLUSTER_FILE
 from ..cluster.schema.fields import Field, dotted, json_schema
+from ..cluster.schema.reader import read
 from ..common.role_interfaces import options
 from ..gpu_stack import stack_table
 from ..releases.default_snapshots import defaults, driver_name, release_numbers
@@ -192,7 +192,8 @@ def _states(cluster: Cluster, profile: str, key: str) -> bool:
 
 def _branches(stack: GpuStack | None) -> Iterator[tuple[str, str, str]]:
     """Yield key, what the file says, and the name among `versions`, of what may be a branch."""
-    if stack is not None:
+    # A lock has the versions of its own, whatever a release knows.
+    if stack is not None and stack.lock is None:
         yield "driver", stack.driver, driver_name(stack.source, stack.os)
         yield from ((key, value, key) for key, value in (("dcgm", stack.dcgm), ("nccl", stack.nccl)) if value)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from .schema.fields import Mistake, Path, dotted
+from .fields import Mistake, Path, dotted
 
 # libyaml where PyYAML has it: ten times faster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -22,12 +22,14 @@ _ALIASED = 100_000
 
 
 class ClusterFileError(ValueError):
-    """A cluster file with mistakes: `path`, and `mistakes` in the order of the file."""
+    """A file with mistakes: `path`, and `mistakes` in the order of the file; then those of a second file beside it."""
 
-    def __init__(self, path: str, mistakes: list[Mistake]) -> None:
+    def __init__(self, path: str, mistakes: list[Mistake], beside: ClusterFileError | None = None) -> None:
         self.path = path
-        self.mistakes = sorted(mistakes, key=lambda mistake: mistake.line)
-        super().__init__("\n".join(f"{path}:{one.line}: {one.where}: {one.message}" for one in self.mistakes))
+        own = sorted(mistakes, key=lambda mistake: mistake.line)
+        self.mistakes: list[Mistake] = [*own, *(beside.mistakes if beside else ())]
+        lines = [f"{path}:{one.line}: {one.where}: {one.message}" for one in own]
+        super().__init__("\n".join([*lines, *([str(beside)] if beside else [])]))
 
 
 def read(path: str) -> tuple[dict[str, Any], dict[Path, int], list[Mistake]]:
