@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Notices on a cluster, shown once a run and no mistakes: unused nodes, and drivers at their end of life or never seen installed."""
+"""Notices on a cluster, shown once a run and not mistakes: unused nodes, and drivers at their end of life or never seen installed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .gpu_stack_checks import request_of, stack_of
 
 
 def notices(cluster: Cluster, today: date | None = None) -> list[str]:
-    """Return a text for each notice. A set of GPU software that cannot be resolved has none: it is a mistake."""
+    """Return a text for each notice. A set of GPU software that cannot be resolved is skipped: it is a mistake."""
     return [*_unused_nodes(cluster), *_drivers(cluster, today or date.today())]
 
 

@@ -11,7 +11,7 @@ from ..cluster.schema.text_rules import TEXT, WORD
 _BRANCH: dict[str, Any] = {"pattern": "[0-9]{3,4}", "allowed": 'Allowed: a branch in quotes, such as "580".'}
 _VERSION: dict[str, Any] = {
     "pattern": r"[0-9]{3,4}\.[0-9]+(\.[0-9]+)?",
-    "allowed": 'Allowed: a whole driver version in quotes, such as "580.126.09".',
+    "allowed": "Allowed: a whole driver version of two or three numbers, in quotes.",
 }
 _KERNEL: dict[str, Any] = {
     "pattern": r"[0-9]+\.[0-9]+[A-Za-z0-9._+~-]*",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.late_mistakes import notices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.groups import groups_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import cluster_topology
 from tests.kit import sentences

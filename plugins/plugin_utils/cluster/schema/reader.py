@@ -22,7 +22,7 @@ _ALIASED = 100_000
 
 
 class ClusterFileError(ValueError):
-    """A file with mistakes: `path`, and `mistakes` in the order of the file; then those of a second file beside it."""
+    """A file with mistakes: `path`, and `mistakes` in the order of the file; then the mistakes of a second file."""
 
     def __init__(self, path: str, mistakes: list[Mistake], beside: ClusterFileError | None = None) -> None:
         self.path = path
