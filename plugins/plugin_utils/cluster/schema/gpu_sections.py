@@ -105,7 +105,7 @@ GPU_STACK = {
         choices=("debian", "canonical", "nvidia"),
     ),
     "driver": Field(
-        "Branch, whose latest version known to bedplate is taken, or exact version; in quotes.",
+        "Branch, whose latest version in the lock is taken (without a lock: in bedplate's table), or exact version; in quotes.",
         required=True,
         pattern=r"[0-9]{3}(\.[0-9]+){0,2}",
         allowed='Allowed: a branch such as "550", or a whole version of three numbers.',
