@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..common.command import Runner, run_quick
@@ -40,6 +40,7 @@ def drift(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> I
     if settings["topology"]:
         yield from nccl_topology_file.drift(root, nics)
     yield from _nccl(root, expected["nccl"])
+    yield from _sockets(root, expected["socket_interfaces"])
     yield from modprobe.findings(root, expected, run)
 
 
@@ -52,3 +53,11 @@ def _nccl(root: Root, wanted: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding(
                 "nccl", f"{key} in /{NCCL}", value, there.get(key, "none"), f"{run_role_again('rdma')}; who changed it?"
             )
+
+
+def _sockets(root: Root, wanted: Sequence[str]) -> Iterator[Finding]:
+    """Look for the interfaces by which NCCL connects; without one, no job of several nodes starts."""
+    if wanted and not any(root.exists(f"sys/class/net/{name}") for name in wanted):
+        found = ", ".join(name for name in root.names("sys/class/net") if name != "lo") or "no interface"
+        remedy = "correct rdma_nccl_socket_interfaces"
+        yield Finding("nccl-socket", "interface of NCCL's connections", " or ".join(wanted), found, remedy)

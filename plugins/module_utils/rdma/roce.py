@@ -12,7 +12,7 @@ from ..common.command import Runner
 from ..common.finding import Finding
 from ..common.sysfs import Root
 from ..primitives.kernel import kernel_files
-from . import qos
+from . import qos, retransmission
 from .rdma_devices import NicSettings, RdmaDevice, find
 
 _CM = "sys/kernel/config/rdma_cm"
@@ -48,6 +48,8 @@ def apply(
             yield f"{nic.name}: DCQCN: {_NO_TREE}"
         else:
             yield from kernel_files.apply(root, tree)
+    if roce["retransmission"]:
+        yield from retransmission.apply(root, list(rails(devices, nics)), roce["retransmission"], run)
 
 
 def drift(
@@ -79,6 +81,8 @@ def drift(
             )
         for row in kernel_files.drift(root, tree or []):
             yield replace(row, remedy=_RESTART)
+    if roce["retransmission"]:
+        yield from retransmission.drift(root, list(rails(devices, nics)), roce["retransmission"], run)
 
 
 def _drift_of_qos(

@@ -23,13 +23,15 @@ from ..cluster.schema.text_rules import PCI, WORD
 from ..fabric.core import guid_record
 from ..fabric.core.link_rates import SPEEDS
 from ..parts.decision import Decision, Step
-from . import rdma_packages
+from . import rdma_packages, retransmission_table
 from .device_names import device_names
 
 _MODULES = {
     "infiniband": ("ib_umad", "ib_uverbs", "ib_ipoib", "rdma_cm", "rdma_ucm"),
     "ethernet": ("ib_uverbs", "rdma_cm", "rdma_ucm"),
 }
+# The kernel allows names of 15 bytes.
+_INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z")
 _LANES = 4
 _MOST_RAILS = 63
 # Route table of rail 0. The kernel's own end at 255, and known owners of others (Multus and cloud agents from 100 on, Cilium 2004 and 2005)
@@ -90,6 +92,7 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision 
         "packages": packages,
         "doca": choices["stack"] == "doca",
         "nccl": nccl,
+        "socket_interfaces": list(choices["nccl_socket_interfaces"]),
         "links": {"ethernet": technology == "ethernet", "rate": _rate(cluster) if technology == "infiniband" else None},
     }
     return Decision(
@@ -122,11 +125,25 @@ def mistakes(choices: Mapping[str, Any], keys: bool = True) -> Iterator[str]:
             yield f"rdma_modules: {name!r} is not the name of a kernel module"
     if choices["nccl_topology"] and not choices["nccl_manage"]:
         yield "rdma_nccl_topology: NCCL would not get the file, since rdma_nccl_manage is false; allowed: false, or both true"
+    if choices["retransmission"] not in ("auto", "keep"):
+        yield f"rdma_retransmission: {choices['retransmission']!r}; allowed: auto, keep"
+    yield from _socket_mistakes(choices)
     for key, value in choices["nccl"].items():
         if not re.fullmatch(r"NCCL_[A-Z0-9_]+", str(key)):
             yield f"rdma_nccl: {key!r}; allowed: settings of NCCL, such as NCCL_DEBUG"
         elif key == "NCCL_IB_TC" and choices["lossless"] and str(value) != str(_tos(choices)):
             yield f"rdma_nccl: NCCL_IB_TC is {value}, and rdma_dscp {choices['dscp']} is {_tos(choices)}: its packets would not be lossless"
+
+
+def _socket_mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
+    names = choices["nccl_socket_interfaces"]
+    for name in names:
+        if not _INTERFACE.match(str(name)):
+            yield f"rdma_nccl_socket_interfaces: {name!r}; allowed: whole names of interfaces, such as eno1"
+    if names and not choices["nccl_manage"]:
+        yield "rdma_nccl_socket_interfaces: NCCL would not get them, since rdma_nccl_manage is false; allowed: [], or true"
+    if names and "NCCL_SOCKET_IFNAME" in choices["nccl"]:
+        yield "rdma_nccl: NCCL_SOCKET_IFNAME is set by rdma_nccl_socket_interfaces, too; allowed: one of both"
 
 
 def _nic(rail: Mapping[str, Any]) -> Nic:
@@ -231,13 +248,14 @@ def _tos(choices: Mapping[str, Any]) -> int:
     return int(choices["dscp"]) << 2 | 2
 
 
-def _roce(choices: Mapping[str, Any]) -> dict[str, int]:
+def _roce(choices: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "tos": _tos(choices),
         "dscp": choices["dscp"],
         "priority": choices["priority"],
         "cnp_dscp": choices["cnp_dscp"],
         "cnp_priority": choices["cnp_dscp"] // 8,
+        "retransmission": retransmission_table.settings() if choices["retransmission"] == "auto" else None,
     }
 
 
@@ -250,5 +268,6 @@ def _nccl(node: Node, choices: Mapping[str, Any], lossless: bool) -> dict[str, s
         rails=[nic.name for nic in rails],
         topology_file=f"/{nccl_topology_file.FILE}" if choices["nccl_topology"] else "",
         traffic_class=_tos(choices) if lossless else None,
+        socket_interfaces=choices["nccl_socket_interfaces"],
         extra=choices["nccl"],
     )

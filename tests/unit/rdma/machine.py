@@ -47,7 +47,7 @@ fabric: {spines: spine, technology: ethernet}
 CHOICES: dict[str, Any] = {
     "manage": True, "stack": "inbox", "os": "", "doca_url": "", "doca_key": "", "doca_version": "", "modules": [], "mtu": 0,
     "lossless": True, "dscp": 26, "priority": 3, "cnp_dscp": 48, "nccl": {},
-    "nccl_topology": False, "nccl_manage": True,
+    "nccl_topology": False, "nccl_manage": True, "nccl_socket_interfaces": [], "retransmission": "keep",
 }  # fmt: skip
 PCI = {"mlx5_0": "0000:3b:00.0", "mlx5_1": "0000:5e:00.0", "mlx5_2": "0000:86:00.0"}
 

@@ -227,6 +227,17 @@ def test_what_is_missing_is_named_alone(name: str, machine: Machine, told: dict[
     assert rows(machine, told) == [line]
 
 
+def test_an_interface_of_nccl_that_no_node_has_is_named(tmp_path: Path) -> None:
+    told = deployed(tmp_path, nccl_socket_interfaces=["eno1", "eno2"])
+    one = fresh(tmp_path, told, "dcb")
+    assert brought(one, told) == []
+    assert [row for row in rows(one, told) if "NCCL's" in row] == [
+        f"interface of NCCL's connections: wanted eno1 or eno2, found {', '.join(one.root.names('sys/class/net'))}"
+    ]
+    one.put("sys/class/net/eno2/mtu", "1500\n")
+    assert rows(one, told) == []
+
+
 def test_the_interface_of_ansible_and_slurm_is_never_touched(tmp_path: Path, told: dict[str, Any]) -> None:
     one = fresh(tmp_path, told, "dcb")
     one.addresses["ens1np0"] = ["10.0.0.11/24"]

@@ -78,6 +78,7 @@ def test_roce_says_the_same_to_the_nic_to_rdma_cm_and_to_nccl(tmp_path: Path) ->
         "priority": 4,
         "cnp_dscp": 48,
         "cnp_priority": 6,
+        "retransmission": None,
     }
     assert contents(told)["/etc/nccl.conf"].splitlines()[1:] == ["NCCL_IB_HCA==mlx5_0,mlx5_1", "NCCL_IB_TC=138"]
 
@@ -101,6 +102,30 @@ def test_infiniband_gets_ipoib_and_no_priorities(tmp_path: Path) -> None:
 def test_nccls_file_may_be_somebody_elses_or_have_more(tmp_path: Path) -> None:
     assert "/etc/nccl.conf" not in contents(deployed(tmp_path, nccl_manage=False))
     assert "NCCL_DEBUG=WARN\n" in contents(deployed(tmp_path, nccl={"NCCL_DEBUG": "WARN"}))["/etc/nccl.conf"]
+
+
+def test_nccl_connects_by_the_interfaces_that_the_site_names(tmp_path: Path) -> None:
+    told = deployed(tmp_path, nccl_socket_interfaces=["eno1", "bond0.40"])
+    assert "NCCL_SOCKET_IFNAME==eno1,bond0.40\n" in contents(told)["/etc/nccl.conf"]
+    assert told["expected"]["nccl"]["NCCL_SOCKET_IFNAME"] == "=eno1,bond0.40"
+    assert "NCCL_SOCKET_IFNAME" not in contents(deployed(tmp_path))["/etc/nccl.conf"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "name"),
+    [
+        ({"nccl_socket_interfaces": ["=eno1"]}, "rdma_nccl_socket_interfaces"),
+        ({"nccl_socket_interfaces": ["^docker"]}, "rdma_nccl_socket_interfaces"),
+        ({"nccl_socket_interfaces": ["a" * 16]}, "rdma_nccl_socket_interfaces"),
+        ({"nccl_socket_interfaces": ["eno1"], "nccl_manage": False}, "rdma_nccl_socket_interfaces"),
+        ({"nccl_socket_interfaces": ["eno1"], "nccl": {"NCCL_SOCKET_IFNAME": "eth"}}, "rdma_nccl"),
+    ],
+)
+def test_interfaces_that_nccl_could_not_match_are_refused(tmp_path: Path, choices: dict[str, Any], name: str) -> None:
+    with pytest.raises(RdmaError) as caught:
+        deployed(tmp_path, **choices)
+    (line,) = str(caught.value).splitlines()
+    assert line.partition(":")[0] == name
 
 
 def test_names_by_pci_address_come_with_the_device(tmp_path: Path) -> None:
