@@ -142,6 +142,9 @@ def _beside(plain: Request, table: StackTable) -> Iterator[Request]:
         for major in built:
             first = next((one for one in (offer.versions if offer else ()) if one.split(".")[0] == major), None)
             yield dataclasses.replace(plain, nccl=version, cuda=(first,) if first else ())
+    for row in table.gpudirect:
+        if row.versions and plain.source in row.sources and plain.os in row.systems:
+            yield dataclasses.replace(plain, gpudirect=(row.name,))
     for version in table.toolkit.versions:
         yield dataclasses.replace(plain, toolkit=version)
 

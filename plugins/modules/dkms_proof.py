@@ -45,6 +45,16 @@ options:
     description: The kernel, such as V(6.12.117+deb13-amd64); it may be missing. By default the kernel that boots
         next, which C(/boot) and GRUB's settings, menu and environment decide; if they do not, state the kernel.
     type: str
+  further:
+    description:
+      - Modules that will be installed beside the driver and are built against it, such as nvidia-fs. Each must compile with these sources
+        of the driver, for the same kernels.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      name: {description: The name of the module in C(dkms status)., type: str, required: true}
+      packages: {description: 'The packages with its sources, name to version.', type: dict, required: true}
   compile:
     description: Whether to prove it. V(false) only installs headers and module for the kernel.
     type: bool

@@ -43,6 +43,14 @@ options:
       packages: {description: The packages with the sources and their versions., type: dict, required: true}
       module_version: {description: Version of the module in C(dkms status)., type: str, required: true}
       kernel: {description: The kernel; by default the kernel that boots next., type: str}
+      further:
+        description: Modules that are built against the driver.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          name: {description: The name of the module in C(dkms status)., type: str, required: true}
+          packages: {description: 'The packages with its sources, name to version.', type: dict, required: true}
   timeout:
     description: Seconds that the driver may take, once for its files and once for C(nvidia-smi). At least 1.
     type: int

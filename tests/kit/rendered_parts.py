@@ -70,6 +70,7 @@ gpu_stack:
   driver: "580"
   keys: {nvidia: nvidia.asc}
   module_options: {NVreg_RestrictProfilingToAdminUsers: "0"}
+  gpudirect: [peermem, nvidia-fs, gdrcopy=2.5.1]
 """.replace('"[{3g.40gb: 2}, {}]"', "[{3g.40gb: 2}, {}]")
 FACTS = {
     "driver": {"version": "570.86.15", "flavour": "open", "libraries": [], "parameters": {}},

@@ -15,7 +15,7 @@ from ..drift import modprobe
 from ..gpu_settings import settings_drift
 from ..gpu_settings.smi_settings import run_nvidia_smi
 from ..primitives.packages.rpm import NONE
-from . import gpu_inventory, gpu_software_drift, mig_drift, nvlink_drift, nvswitches
+from . import gpu_inventory, gpu_software_drift, gpudirect_drift, mig_drift, nvlink_drift, nvswitches
 from .driver import secure_boot_state
 from .driver.next_kernel import BootError, boot_problem, next_kernel
 
@@ -98,12 +98,15 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
         yield from gpu_software_drift.module(wanted.get("module") or {}, seen)
     yield from gpu_software_drift.units(wanted["units"], runs, seen)
     yield from nvlink_drift.findings(wanted.get("nvlink") or {}, "" if boots.findings else kernel, node_command.run)
+    if kernel and not boots.findings:
+        yield from gpudirect_drift.on_disk(wanted.get("gpudirect") or {}, kernel, node_command.run)
     yield from nvswitches.findings(wanted.get("nvswitches") or {}, gpu["gpus"], gpu["nvswitches"])
     yield from gpu_software_drift.driver(wanted.get("driver") or {}, gpu)
     if wanted.get("driver"):
         yield from gpu_software_drift.gpus(wanted["units"], gpu)
         yield from nvlink_drift.channel(wanted.get("nvlink") or {}, gpu)
         yield from nvlink_drift.loaded(wanted.get("nvlink") or {}, gpu)
+        yield from gpudirect_drift.loaded(wanted.get("gpudirect") or {}, gpu)
     yield from _mig(wanted.get("mig") or [], gpu)
     if gpu["gpus"] and runs:
         yield from settings_drift.findings(wanted.get("gpu_settings") or {}, run_nvidia_smi)

@@ -128,6 +128,8 @@ class GpuStack:
     dcgm_proprietary: bool = True
     # Further packages: a name, or name=version.
     packages: tuple[str, ...] = ()
+    # Modules of GPUDirect: a name, or name=version.
+    gpudirect: tuple[str, ...] = ()
     # Sources of others on a node that are in the way: vendor, refuse or take_over.
     foreign_sources: str = "vendor"
     # The versions of the site's lock; None: those of the table.

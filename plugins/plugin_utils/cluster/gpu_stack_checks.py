@@ -106,6 +106,7 @@ def with_stack(
         foreign_sources=merged["foreign_sources"] or "vendor",
         dcgm_proprietary=merged["dcgm_proprietary"] is not False,
         packages=tuple(one for one in merged["packages"] or () if one),
+        gpudirect=tuple(one for one in merged["gpudirect"] or () if one),
         lock=_lock_of(file),
         rows=rows_file.usable_rows(file),
         fingerprints=tuple(
@@ -240,6 +241,7 @@ def request_of(wanted: GpuStack, profile: Profile) -> Request:
         dcgm=wanted.dcgm,
         dcgm_proprietary=wanted.dcgm_proprietary,
         packages=wanted.packages,
+        gpudirect=wanted.gpudirect,
         toolkit=wanted.toolkit,
         nccl=wanted.nccl,
     )

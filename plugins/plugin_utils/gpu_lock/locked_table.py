@@ -11,7 +11,17 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.versions i
 
 from ..gpu_stack import driver_versions
 from ..gpu_stack.resolve import Stack, StackPackage
-from ..gpu_stack.stack_model import FLAVOURS, UNCOUPLED, CudaOffer, Driver, Extra, Nccl, PackageNames, StackTable
+from ..gpu_stack.stack_model import (
+    FLAVOURS,
+    UNCOUPLED,
+    CudaOffer,
+    Driver,
+    Extra,
+    GpuDirect,
+    Nccl,
+    PackageNames,
+    StackTable,
+)
 from . import package_names
 from .lock_document import LockedSource
 
@@ -40,6 +50,12 @@ def table_of(base: StackTable, locked: LockedSource, system: str, source: str, a
         dcgm=_extra(base.dcgm, locked),
         toolkit=_extra(base.toolkit, locked),
         nccl=_nccl(base.nccl, locked),
+        gpudirect=tuple(
+            _direct(row, locked, base.systems[system].family)
+            if source in row.sources and system in row.systems
+            else row
+            for row in base.gpudirect
+        ),
     )
 
 
@@ -72,6 +88,10 @@ def exact(stack: Stack, locked: LockedSource) -> Stack:
     return replace(
         stack,
         packages=packages,
+        gpudirect=tuple(
+            replace(one, sources=tuple((name, version(name, wanted)) for name, wanted in one.sources))
+            for one in stack.gpudirect
+        ),
         pinned=tuple(pinned.items()),
         # Patterns stay for what a later package brings; apt and dnf take the first line that names a package.
         component_versions=tuple(components.items()),
@@ -188,6 +208,12 @@ def _extra(extra: Extra, locked: LockedSource) -> Extra:
     matched = map(_UPSTREAM.match, locked.packages.get(extra.packages[0], ()))
     found = sorted({match["version"] for match in matched if match}, key=driver_versions.numbers)
     return replace(extra, versions=tuple(found)) if found else extra
+
+
+def _direct(row: GpuDirect, locked: LockedSource, family: str) -> GpuDirect:
+    names = row.packages.get(family, ())[:1] if row.versions else ()
+    found = [version for name in names for version in locked.packages.get(name, ())]
+    return replace(row, versions=tuple(reversed(found))) if found else row
 
 
 def _nccl(nccl: Nccl, locked: LockedSource) -> Nccl:

@@ -78,5 +78,8 @@ def _names(table: StackTable, system: str, source: str) -> Iterator[str]:
     for extra in (table.dcgm, table.toolkit):
         if extra.source == source and system in extra.systems:
             yield from (*extra.packages, *extra.proprietary)
+    for row_of_direct in table.gpudirect:
+        if row_of_direct.versions and source in row_of_direct.sources and system in row_of_direct.systems:
+            yield from row_of_direct.packages[table.systems[system].family]
     if table.nccl.source == source and system in table.nccl.systems:
         yield from table.nccl.packages[table.systems[system].family]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 
-from . import driver_versions, request_mistakes, rules, rules_gpu, rules_machine, stack_table
+from . import driver_versions, request_mistakes, rules, rules_gpu, rules_gpudirect, rules_machine, stack_table
 from .rules import RuleViolation
 from .stack_model import UNCOUPLED, NvSwitches, PackageNames, StackTable, unique
 from .stack_request import Case, Request
@@ -27,6 +27,20 @@ class StackPackage:
     name: str
     version: str
     part: str
+
+
+@dataclass(frozen=True)
+class DirectModule:
+    """A kernel module of GPUDirect: what modprobe loads, its name in /sys/module, its device or "", and DKMS's name or "".
+
+    `sources` is (name, version) of the package with what DKMS compiles.
+    """
+
+    module: str
+    loaded: str
+    device: str
+    dkms: str = ""
+    sources: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -72,6 +86,7 @@ class Stack:
     others: tuple[str, ...] = ()
     stream: str = ""
     remove: tuple[str, ...] = ()
+    gpudirect: tuple[DirectModule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,7 +122,7 @@ def resolve(request: Request, table: StackTable | None = None) -> Stack:
 
 def _problems(request: Request, table: StackTable) -> list[RuleViolation]:
     case = Case(request, table)
-    every = (*request_mistakes.RULES, *rules.RULES, *rules_gpu.RULES, *rules_machine.RULES)
+    every = (*request_mistakes.RULES, *rules.RULES, *rules_gpu.RULES, *rules_machine.RULES, *rules_gpudirect.RULES)
     return [problem for rule in every for problem in rule(case)]
 
 
@@ -198,6 +213,7 @@ def _stack(case: Case) -> Stack:
         others=_others(case),
         stream=stream,
         remove=(case.table.dcgm.forbidden,) if case.request.dcgm else (),
+        gpudirect=tuple(_direct_modules(case, names)),
     )
 
 
@@ -253,6 +269,8 @@ def _packages(case: Case, names: PackageNames) -> Iterator[StackPackage]:
         family = case.system.family if case.system else "deb"
         for name in table.nccl.packages[family]:
             yield StackPackage(name, table.nccl.versions[case.nccl][case.cuda_major], "cuda")
+    for text in request.gpudirect:
+        yield from _direct_packages(case, text)
     if request.toolkit:
         for name in table.toolkit.packages:
             yield StackPackage(name, table.toolkit.version.format(version=request.toolkit), "toolkit")
@@ -260,6 +278,28 @@ def _packages(case: Case, names: PackageNames) -> Iterator[StackPackage]:
         for name in (*table.dcgm.packages, *(table.dcgm.proprietary if request.dcgm_proprietary else ())):
             full = name.format(cuda=case.dcgm_cuda)
             yield StackPackage(full, table.dcgm.version.format(version=case.dcgm[0]), "dcgm")
+
+
+def _direct_packages(case: Case, text: str) -> list[StackPackage]:
+    """Return the packages of a module of GPUDirect, which are installed with CUDA's: after the driver, against which they are built."""
+    name, _sign, version = text.partition("=")
+    row = case.gpudirect(name)
+    if row is None:
+        raise AssertionError(f"{name}: no rule refused it, and the table does not have it")
+    chosen = version or (row.versions[-1] if row.versions else "")
+    full = chosen if "-" in chosen or chosen.endswith("*") else f"{chosen}-*"
+    # Without a version in the table it is in no repository of the source.
+    part = "cuda" if row.versions else "gpudirect"
+    return [StackPackage(one, full, part) for one in row.packages.get(case.system.family if case.system else "deb", ())]
+
+
+def _direct_modules(case: Case, names: PackageNames) -> Iterator[DirectModule]:
+    driver = names.module_file[case.flavour].removesuffix(".ko")
+    for text in case.request.gpudirect:
+        row = case.gpudirect(text.partition("=")[0])
+        if row:
+            sources = tuple((one.name, one.version) for one in _direct_packages(case, text)[:1])
+            yield DirectModule(row.module.format(driver=driver), row.loaded, row.device, row.dkms, sources)
 
 
 def _with_further(case: Case, names: PackageNames, packages: tuple[StackPackage, ...]) -> Iterator[StackPackage]:

@@ -261,6 +261,28 @@ class Extra:
 
 
 @dataclass(frozen=True, kw_only=True)
+class GpuDirect:
+    """A kernel module through which adapters and storage reach the memory of GPUs: of some sources on these systems.
+
+    `module` is what modprobe loads, where {driver} is the driver's own module, and `loaded` its name in /sys/module. `device` is the file
+    through which programs use it. `packages` are those by family of systems, that with the sources first, and `dkms` is DKMS's name of
+    the module; a module without packages comes with the driver. `versions` are the known ones, the newest last. From the version
+    `open_from` on it needs the open driver.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    systems: tuple[str, ...]
+    module: str
+    loaded: str
+    device: str = ""
+    dkms: str = ""
+    packages: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    versions: tuple[str, ...] = ()
+    open_from: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class StackTable:
     """The whole of stack.json. `cuda_least` is a CUDA major's lowest branch, `cuda_of_driver` (branch, major) ascending.
 
@@ -284,6 +306,7 @@ class StackTable:
     dcgm: Extra
     toolkit: Extra
     nccl: Nccl
+    gpudirect: tuple[GpuDirect, ...]
 
     def switches_wanted(self, platform: str, switches: NvSwitches | None) -> dict[str, Any]:
         """Return the NVSwitches of a node in the form that module_utils/gpu/nvswitches.py compares; {} if they are not known."""

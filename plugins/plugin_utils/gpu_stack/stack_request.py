@@ -14,6 +14,7 @@ from .stack_model import (
     FLAVOURS,
     UNCOUPLED,
     Driver,
+    GpuDirect,
     Model,
     PackageNames,
     PlatformSoftware,
@@ -44,6 +45,8 @@ class Request:
     kernel: str = ""
     # Of the site's choice: a name, or name=version.
     packages: tuple[str, ...] = ()
+    # Modules of GPUDirect: a name of the table, or name=version.
+    gpudirect: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,12 @@ class Case:
             return ""
         last = [int(model.generation.cuda_last) for model in self.models if model.generation.cuda_last]
         return str(min([int(self.table.cuda_major(self.driver.branch)), *last]))
+
+    def gpudirect(self, name: str) -> GpuDirect | None:
+        """Return a module of GPUDirect as this source has it on this system."""
+        rows = [row for row in self.table.gpudirect if row.name == name]
+        there = [row for row in rows if self.request.source in row.sources and self.request.os in row.systems]
+        return there[0] if there else None
 
     @cached_property
     def nccl(self) -> str:

@@ -85,5 +85,6 @@ def _section(stack: GpuStack | None) -> dict[str, Any] | None:
         "fingerprints": {name: list(found) for name, found in stack.fingerprints},
         "dcgm_proprietary": stack.dcgm_proprietary,
         "packages": list(stack.packages),
+        "gpudirect": list(stack.gpudirect),
         "foreign_sources": stack.foreign_sources,
     }

@@ -187,3 +187,19 @@ def test_two_addresses_of_one_repository_are_refused(site):
     with pytest.raises(IndexReadError) as caught:
         resolve(site)
     assert "profile other: repository nvidia of debian-13" in caught.value.mistakes[0]
+
+
+def test_a_module_of_gpudirect_has_the_version_of_the_index_and_one_of_the_site_its_own(site):
+    site.write(more="  gpudirect: [nvidia-fs, gdrcopy=2.5.1]\n")
+    resolve(site)
+    cuda = decided("cuda", site.file, "deb1")
+    assert {"nvidia-fs-dkms=2.26.6-1", "gdrdrv-dkms=2.5.1-*"} <= set(cuda["packages"])
+    proof = decided("gpu_driver", site.file, "deb1", "driver")["steps"]["gpu_facts"]["proof"]
+    assert [one["packages"] for one in proof["further"]] == [
+        {"nvidia-fs-dkms": "2.26.6-1"},
+        {"gdrdrv-dkms": "2.5.1-*"},
+    ]
+    # A version that no index has is refused by name, before any node is touched.
+    site.write(more="  gpudirect: [nvidia-fs=2.99.1]\n")
+    assert all("nvidia-fs-dkms 2.99.1-*" in line for line in version_mistakes(site.cluster()))
+    assert len(version_mistakes(site.cluster())) == 2

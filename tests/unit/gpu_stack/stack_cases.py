@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.resolve import Request
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.resolve import DirectModule, Request
 
 
 def ask(where: str, gpus: str, **more: Any) -> Request:
@@ -341,6 +341,45 @@ GOOD: dict[str, Good] = {
         O,
         {"nvtop": "*", "dcgm-exporter": "4.5-3", "libnvidia-encode-580": "580.126.09-*"},
     ),
+    "GPUDirect": Good(
+        ask(f"{NV_13} 580", "h100", gpudirect=("peermem", "nvidia-fs", "gdrcopy=2.5.1")),
+        "580.126.09",
+        O,
+        {"nvidia-fs-dkms": "2.26.6-*", "gdrdrv-dkms": "2.5.1-*", "libgdrapi": "2.5.1-*"},
+        (),
+        {
+            "gpudirect": (
+                DirectModule("nvidia-peermem", "nvidia_peermem", ""),
+                DirectModule("nvidia-fs", "nvidia_fs", "", "nvidia-fs", (("nvidia-fs-dkms", "2.26.6-*"),)),
+                DirectModule("gdrdrv", "gdrdrv", "/dev/gdrdrv", "gdrdrv", (("gdrdrv-dkms", "2.5.1-*"),)),
+            )
+        },
+    ),
+    "GPUDirect with Debian's own driver": Good(
+        ask("debian-13 debian 550", "h100", gpudirect=("peermem", "nvidia-fs")),
+        "550.163.01",
+        O,
+        {"nvidia-fs-dkms": "2.19.7~12.4.1-2"},
+        (),
+        {
+            "gpudirect": (
+                DirectModule("nvidia-current-open-peermem", "nvidia_peermem", ""),
+                DirectModule("nvidia-fs", "nvidia_fs", "", "nvidia-fs", (("nvidia-fs-dkms", "2.19.7~12.4.1-2"),)),
+            )
+        },
+    ),
+    "GPUDirect on EL": Good(
+        ask("rocky-9 nvidia 580", "h100", gpudirect=("nvidia-fs=2.24.2", "gdrcopy=2.5.1-1")),
+        "580.126.09",
+        O,
+        {"nvidia-fs-dkms": "2.24.2-*", "gdrcopy-kmod": "2.5.1-1", "gdrcopy": "2.5.1-1"},
+    ),
+    "an nvidia-fs that takes the proprietary module": Good(
+        ask("debian-12 debian 535", "v100", gpudirect=("nvidia-fs",)),
+        "535.309.01",
+        P,
+        {"nvidia-fs-dkms": "2.13.5~11.8.0-5~deb12u1"},
+    ),
     "DCGM's variant with Volta, rightly": Good(ask(f"{NV_13} 580", "v100", dcgm="4-cuda12"), "580.126.09", P),
     "the first CUDA of Blackwell": Good(ask(f"{NV_13} 580", "b200", gpu_count=4, cuda=("12.8",)), "580.126.09", O),
     "the last CUDA of Volta": Good(ask(f"{NV_13} 580", "v100", cuda=("12.9",)), "580.126.09", P),
@@ -397,6 +436,27 @@ BAD: dict[str, tuple[Request, set[str]]] = {
     "a further package of the driver in another version": (
         ask(f"{NV_13} 580", "h100", packages=("nvtop", "libnvidia-encode-580=580.65.06-1")),
         {"package-version"},
+    ),
+    "an unknown module of GPUDirect": (ask(f"{NV_13} 580", "h100", gpudirect=("gdscopy",)), {"unknown-gpudirect"}),
+    "a module of GPUDirect that Canonical lacks": (
+        ask("ubuntu-24.04 canonical 580", "h100", gpudirect=("nvidia-fs",)),
+        {"gpudirect-source"},
+    ),
+    "a module of GPUDirect without a version": (
+        ask(f"{NV_13} 580", "h100", gpudirect=("gdrcopy",)),
+        {"gpudirect-version"},
+    ),
+    "peermem in a version of its own": (
+        ask(f"{NV_13} 580", "h100", gpudirect=("peermem=1.0",)),
+        {"gpudirect-version"},
+    ),
+    "nvidia-fs with a proprietary module": (
+        ask(f"{NV_13} 580", "h100", module=P, gpudirect=("nvidia-fs",)),
+        {"gpudirect-open"},
+    ),
+    "nvidia-fs with a GPU that takes no open module": (
+        ask(f"{NV_13} 580", "v100", gpudirect=("nvidia-fs",)),
+        {"gpudirect-open"},
     ),
     "unknown module": (ask(f"{NV_13} 580", "h100", module="closed"), {"unknown-module"}),
     "fewer than no GPUs": (ask(f"{NV_13} 580", "h100", gpu_count=-1), {"gpu-count"}),

@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import 
     request_mistakes,
     rules,
     rules_gpu,
+    rules_gpudirect,
     rules_machine,
     stack_table,
 )
@@ -115,7 +116,7 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
     said = set().union(*(expected for _, expected in BAD.values()))
     sources = "".join(
         Path(str(one.__file__)).read_text(encoding="utf-8")
-        for one in (rules, rules_gpu, rules_machine, request_mistakes)
+        for one in (rules, rules_gpu, rules_gpudirect, rules_machine, request_mistakes)
     )
     known = set(re.findall(r'RuleViolation\(\s*"([a-z0-9-]+)"', sources)) | set(
         re.findall(r'rule = "([a-z-]+)"', sources)
@@ -157,6 +158,8 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
         ("H100 with a kernel of arm64, on EL", ["el9.aarch64", "arm64", "kernel: 5.14.0-503.el9.x86_64"]),
         ("GB200 with pages of 64 KiB, on EL", ["kernel-64k-*", "kernel: 5.14.0-503.el9.aarch64"]),
         ("B200 on Ubuntu's first kernel", ["5.17", "ib_umad", " 5.15", "`kernel`", "os: ubuntu-24.04"]),
+        ("a module of GPUDirect without a version", ["gdrcopy=VERSION"]),
+        ("nvidia-fs with a proprietary module", ["2.26.6", "2.17.5", "module: open"]),
         ("GH200 beside H100", ["gh200", "arm64", "h100", "x86_64", "Put the models on separate nodes"]),
         ("V100 beside B200", ["v100", "proprietary", "b200", "open", "put the models on separate nodes"]),
     ],

@@ -124,6 +124,8 @@ def test_a_tag_deploys_its_phase_and_an_undivided_part_whole(
             "follow": [],
             "hold": [],
             "first_toolkit": [],
+            "driver": "",
+            "modules_load": [],
         },
         "pyxis": {"plugin": "/usr/lib/spank_pyxis.so", "slurmd": [], "touched": []},
     }[name]

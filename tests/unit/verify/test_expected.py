@@ -24,6 +24,8 @@ VALUES = {
     "follow": [],
     "hold": [],
     "first_toolkit": [],
+    "driver": "",
+    "modules_load": [],
 }
 LAB = Path(__file__).parents[3] / "inventories/lab/lab.bedplate.yml"
 

@@ -51,6 +51,12 @@ _ADVICE = {
     "keep the running kernel, or remove the module: dkms remove {options} --all",
 }
 
+# A module that the cluster file adds to the driver.
+_OF_FURTHER = (
+    "Nothing was installed and nothing is rebooted; the running driver stays. State another version of it in `gpu_stack.gpudirect`, or "
+    "choose another driver or kernel"
+)
+
 
 class Prover:
     """Compile a package for a kernel, once, and record the proof."""
@@ -125,6 +131,16 @@ class Prover:
         if not (self.modules / self.running / "build/include").exists():
             return None
         return replace(proof, kernel=self.running, headers=self.headers_of(self.running))
+
+    def further_as_well(self, proof: CompiledModule, further: Sequence[CompiledModule]) -> list[CompiledModule]:
+        """Return these modules for the running kernel, for which their packages build them too; without installed ones."""
+        if not self.packages.install or self.running == proof.kernel:
+            return []
+        if not (self.modules / self.running / "build/include").exists():
+            return []
+        there = {one.name for one in modules_in(self.root / "usr/src")}
+        headers = self.headers_of(self.running)
+        return [replace(one, kernel=self.running, headers=headers) for one in further if one.name not in there]
 
     def prove_as_well(self, proof: CompiledModule, kernel: str, scratch: Path) -> None:
         """Compile for the running kernel a module that compiles for the kernel of the next boot."""
@@ -206,7 +222,7 @@ class Prover:
             with header_link(self.modules / kernel / "build", self._tree(kernel)):
                 for proof in proofs:
                     sources, module = self._sources(proof, directory)
-                    self._compile(module, kernel, directory, sources)
+                    self._compile(module, kernel, directory, sources, is_further=bool(proof.packages and proof.name))
                     done.append(replace(proof, name=module.name))
                     self.record.add(done[-1])
         return done
@@ -215,13 +231,12 @@ class Prover:
         """Return the directory with the sources of a module, and the module."""
         sources = self._unpack(proof, directory) if proof.packages else self.root / "usr/src"
         there = modules_in(sources)
-        fits = [one for one in there if one.version == proof.module_version and proof.name in ("", one.name)]
+        fits = [one for one in there if proof.module_version in ("", one.version) and proof.name in ("", one.name)]
         if len(fits) != 1:
             where = ", ".join(self.packages.named(*one) for one in proof.packages.items()) or str(sources)
             named = ", ".join(f"{one.name}-{one.version}" for one in there) or "none"
-            raise DkmsError(
-                f"{where}: expected the sources of one module of version {proof.module_version} for DKMS, found {named}"
-            )
+            wanted = f"of version {proof.module_version}" if proof.module_version else proof.name
+            raise DkmsError(f"{where}: expected the sources of one module {wanted} for DKMS, found {named}")
         return sources, fits[0]
 
     def _unpack(self, proof: CompiledModule, directory: Path) -> Path:
@@ -239,11 +254,14 @@ class Prover:
             # The repository may have been added in this run, without an installation since.
             self._step([*self.packages.update], FETCH, "apt cannot read its repositories")
 
-    def _compile(self, module: DkmsModule, kernel: str, directory: Path, sources: Path) -> None:
+    def _compile(self, module: DkmsModule, kernel: str, directory: Path, sources: Path, *, is_further: bool) -> None:
         what = f"{module.name} {module.version}"
         trees = ["--dkmstree", str(directory / "dkms"), "--sourcetree", str(sources)]
         self._step(["dkms", "add", *trees, *module.options], 120.0, f"dkms cannot add {module.name}")
-        outcome = self.run(["dkms", "build", *trees, *module.options, "-k", kernel], COMPILE)
+        found = [] if module.is_driver else sorted(sources.rglob("nv-p2p.c"))
+        # Their makefiles look for the driver in /usr/src otherwise, which has another one, or none yet.
+        driver = ["env", f"NVIDIA_SRC_DIR={found[0].parent}"] if found else []
+        outcome = self.run([*driver, "dkms", "build", *trees, *module.options, "-k", kernel], COMPILE)
         folder = directory / "dkms" / module.name / module.version
         if outcome.code == 0 and any((folder / kernel / platform.machine() / "module").glob("*.ko*")):
             return
@@ -254,7 +272,9 @@ class Prover:
             raise DkmsError(f"{what} does not support kernel {kernel}, {why}")
         said = first_error(log).replace(f"{folder}/build/", "")
         ending = "did not end" if outcome.code is None else f"ended with {outcome.code}"
-        advice = _ADVICE[module.is_driver].format(name=module.name, options=" ".join(module.options))
+        advice = (_ADVICE[module.is_driver] if not is_further else _OF_FURTHER).format(
+            name=module.name, options=" ".join(module.options)
+        )
         raise DkmsError(f"{what} does not compile for kernel {kernel} (dkms build {ending}):\n  {said}\n{advice}")
 
     def _step(self, argv: list[str], timeout: float, what: str) -> None:

@@ -55,6 +55,8 @@ class PackageManager:
         Raises PackageError if it is missing or broken.
         """
         fetched, unpacked = into / f"fetched-{package}", into / "unpacked"
+        if fetched.exists():
+            return unpacked  # with another module's sources
         fetched.mkdir()
         unpacked.mkdir(exist_ok=True)
         wanted = self.named(package, version)

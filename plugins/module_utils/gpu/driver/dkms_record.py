@@ -19,8 +19,9 @@ _KEPT = 32
 class CompiledModule:
     """A module and what it was compiled from.
 
-    `packages` is name -> version of the packages with its sources; empty for a module that is installed already. `name` and
-    `module_version` are DKMS's; the name is "" until the sources are read. `headers` is the version of the kernel's headers.
+    `packages` is name -> version of the packages with its sources; empty for a module that is installed already. A module that is built
+    against the driver has the driver's packages, too. `name` and `module_version` are DKMS's; the driver's name is "" until its sources
+    are read, the version is "" where the packages alone decide it. `headers` is the version of the kernel's headers.
     """
 
     packages: Mapping[str, str]
@@ -30,7 +31,7 @@ class CompiledModule:
     headers: str
 
     def __str__(self) -> str:
-        return f"{self.name or 'the driver'} {self.module_version}"
+        return f"{self.name or 'the driver'} {self.module_version or [*self.packages.values()][-1]}"
 
 
 class ProofRecord:

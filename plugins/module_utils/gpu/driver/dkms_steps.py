@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ PROOF: dict[str, dict[str, Any]] = {
     "packages": {"type": "dict", "required": True},
     "module_version": {"type": "str", "required": True},
     "kernel": {"type": "str"},
+    "further": {
+        "type": "list",
+        "elements": "dict",
+        "options": {"name": {"type": "str", "required": True}, "packages": {"type": "dict", "required": True}},
+        "default": [],
+    },
 }
 
 
@@ -67,7 +74,12 @@ def work(prover: Prover, asked: Mapping[str, Any], kernel: str, check: bool) -> 
         return ["the headers are not installed yet; then the module must be compiled"]
     proof = CompiledModule(dict(asked["packages"]), "", asked["module_version"], kernel, prover.headers_of(kernel))
     if asked.get("compile", True):
-        done += _proofs(prover, proof, check)
+        further = [
+            # The driver's packages are those of its proof: built against another driver it is another module.
+            replace(proof, name=one["name"], module_version="", packages={**proof.packages, **one["packages"]})
+            for one in asked.get("further") or ()
+        ]
+        done += _proofs(prover, proof, further, check)
     for module in prover.left_out(proof):
         if not check:
             prover.build(module, kernel)
@@ -75,11 +87,12 @@ def work(prover: Prover, asked: Mapping[str, Any], kernel: str, check: bool) -> 
     return done
 
 
-def _proofs(prover: Prover, proof: CompiledModule, check: bool) -> list[str]:
+def _proofs(prover: Prover, proof: CompiledModule, further: Sequence[CompiledModule], check: bool) -> list[str]:
     """Compile each unproven module, and return a text for each; with `check` only the texts."""
-    others = prover.others(proof)
+    named = {one.name for one in further}
+    others = [*further, *(one for one in prover.others(proof) if one.name not in named)]
     todo = [one for one in (proof, *others) if not prover.record.find(one)]
-    if proof not in todo and prover.built_against_driver(todo):
+    if proof not in todo and (any(one in further for one in todo) or prover.built_against_driver(todo)):
         todo = [proof, *todo]
     texts = [f"{one} {'needs a compilation' if check else 'compiles'}" for one in todo]
     if todo and not check:
@@ -90,4 +103,10 @@ def _proofs(prover: Prover, proof: CompiledModule, check: bool) -> list[str]:
             prover.prove_as_well(also, proof.kernel, SCRATCH)
         verb = "needs a compilation" if check else "compiles"
         texts.append(f"{prover.record.find(also) or also} {verb} for kernel {also.kernel}, which runs, and")
+    lost = [one for one in prover.further_as_well(proof, further) if not prover.record.find(one)]
+    if lost:
+        if not check:
+            prover.prove([replace(proof, kernel=lost[0].kernel, headers=lost[0].headers), *lost], SCRATCH)
+        verb = "needs a compilation" if check else "compiles"
+        texts += [f"{one} {verb} for kernel {one.kernel}, which runs, and" for one in lost]
     return texts

@@ -162,6 +162,17 @@ GPU_STACK = {
             allowed="Allowed: a name, or name=version, where the version may end with '*'.",
         ),
     ),
+    "gpudirect": Field(
+        "Kernel modules through which adapters and storage reach the memory of GPUs: peermem (nvidia_peermem), nvidia-fs (GPUDirect "
+        "Storage), gdrcopy; a name, or name=version, such as [peermem, nvidia-fs=2.26.6, gdrcopy=2.5.1]. They are proven with the driver, "
+        "installed after it, held and loaded.",
+        "list",
+        item=Field(
+            "a module of GPUDirect",
+            pattern=r"[a-z][a-z-]*(=[0-9][A-Za-z0-9.+~-]*)?",
+            allowed="Allowed: a name, or name=version.",
+        ),
+    ),
     "module_options": Field(
         "Options of the kernel module, such as {NVreg_RestrictProfilingToAdminUsers: 0}.",
         "map",

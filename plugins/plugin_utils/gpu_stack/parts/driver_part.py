@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.gpu_software_
 from ...cluster import Cluster
 from ...parts.decision import Decision, Step
 from .. import package_sources, stack_table
-from . import mig_part, nvlink_part
+from . import cuda_part, mig_part, nvlink_part
 from .part_plan import GpuSoftware, expected, packages
 
 PART = "driver"
@@ -161,6 +161,7 @@ def _expected(wanted: GpuSoftware, cluster: Cluster, host: str) -> dict[str, Any
         "signed": bool(stack.sources),
         "nvlink": nvlink_part.expected(stack, cluster, host, wanted.module_options),
         "nvswitches": nvlink_part.nvswitches(stack),
+        "gpudirect": cuda_part.gpudirect(wanted),
     }
 
 
@@ -279,4 +280,6 @@ def _proof(wanted: GpuSoftware) -> dict[str, Any]:
     # Ubuntu has the sources in another package than DKMS's settings for them.
     packages = {one.name: one.version for one in stack.packages if one.name in stack.sources}
     proof: dict[str, Any] = {"manager": wanted.manager, "packages": packages, "module_version": stack.driver}
+    if further := [{"name": one.dkms, "packages": dict(one.sources)} for one in stack.gpudirect if one.dkms]:
+        proof["further"] = further
     return {**proof, "kernel": wanted.file.kernel} if wanted.file.kernel else proof

@@ -18,7 +18,9 @@ from ..resolve import Stack, StackPackage
 from . import nvlink_part
 
 # Parts that are roles of their own; all other packages are the driver's.
-_OWN = ("cuda", "toolkit", "dcgm")
+_OWN = ("cuda", "gpudirect", "toolkit", "dcgm")
+# Installed with another part: after the driver, against which they are built.
+_WITH = {"gpudirect": "cuda"}
 # Which of them a system of a family has.
 _MANAGERS = {"deb": "apt", "rpm": "dnf"}
 
@@ -61,7 +63,11 @@ class GpuSoftware:
 
     def packages(self, part: str) -> list[StackPackage]:
         """Return the packages of a part; `driver` is what no other part has."""
-        return [one for one in self.stack.packages if (one.part if one.part in _OWN else "driver") == part]
+        return [
+            one
+            for one in self.stack.packages
+            if _WITH.get(one.part, one.part if one.part in _OWN else "driver") == part
+        ]
 
     def pinned(self, part: str) -> dict[str, str]:
         """Return name -> version of what is never to be another version because of this part."""

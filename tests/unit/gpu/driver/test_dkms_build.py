@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ class Machine:
             source = Path(argv[-1]) / "usr/src" / self.sources
             source.mkdir(parents=True, exist_ok=True)
             write_conf(source)
-        elif argv[:2] == ["dkms", "build"]:
+        elif "build" in argv:
             tree, name, version, kernel = (argv[argv.index(one) + 1] for one in ("--dkmstree", "-m", "-v", "-k"))
             folder = Path(tree) / name / version
             made = folder / kernel / platform.machine() / "module"
@@ -452,3 +453,92 @@ def unreadable() -> str:
 
 def nothing_tells() -> str:
     raise BootError(NOTHING_TELLS)
+
+
+FURTHER = {"name": "fs", "packages": {"fs-dkms": "2.0-1"}}
+
+
+class WithFurther(Machine):
+    """A machine whose repositories have a module that is built against the driver, besides the driver."""
+
+    def run(self, argv: list[str], timeout: float) -> Outcome:
+        if argv[0] == "sh" and argv[-1] == "fs-dkms=2.0-1":
+            self.calls.append(argv)
+            (Path(argv[-2]) / "fs-dkms_2.0-1_all.deb").touch()
+            return Outcome(0, "", "")
+        if argv[0] == "dpkg-deb" and "fs-dkms" in argv[-2]:
+            self.calls.append(argv)
+            write_conf(Path(argv[-1]) / "usr/src/fs-2.0", built="fs", more='BUILD_DEPENDS[0]="nvidia"\n')
+            return Outcome(0, "", "")
+        done = super().run(argv, timeout)
+        if argv[0] == "dpkg-deb":
+            source = Path(argv[-1]) / "usr/src" / self.sources / "nvidia/nv-p2p.c"
+            source.parent.mkdir(exist_ok=True)
+            source.touch()
+        return done
+
+    def builds(self) -> list[tuple[str, str]]:
+        """Return (module, kernel) of each build."""
+        builds = [call for call in self.calls if "build" in call]
+        return [(call[call.index("-m") + 1], call[call.index("-k") + 1]) for call in builds]
+
+
+def test_a_further_module_is_proven_with_the_sources_of_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dkms_steps, "SCRATCH", tmp_path)
+    machine, asked = WithFurther(), {**ASKED, "further": [FURTHER]}
+    one = prover(tmp_path, machine)
+    first, second = work(one, asked, PROOF.kernel, check=True)
+    assert ("the driver 1.0" in first, "fs 2.0-1" in second) == (True, True)
+    assert machine.builds() == []
+    assert work(one, asked, PROOF.kernel, check=False) == ["toy 1.0 compiles", "fs 2.0-1 compiles"]
+    assert machine.builds() == [("toy", PROOF.kernel), ("fs", PROOF.kernel)]
+    # The sources of this driver, not those in /usr/src.
+    of_driver, of_fs = (call for call in machine.calls if "build" in call)
+    assert of_driver[0] == "dkms"
+    assert of_fs[0] == "env"
+    assert re.fullmatch(r"NVIDIA_SRC_DIR=.*/unpacked/usr/src/toy-1\.0/nvidia", of_fs[1])
+    assert work(one, asked, PROOF.kernel, check=True) == []
+    # Another driver makes it another module, and so does another kernel.
+    later = {**asked, "packages": {"toy-dkms": "1.0-2"}}
+    assert len(work(one, later, PROOF.kernel, check=True)) == 2
+
+
+def test_a_further_module_is_proven_where_the_driver_is_on_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dkms_steps, "SCRATCH", tmp_path)
+    machine = WithFurther()
+    one = prover(tmp_path, machine)
+    assert work(one, ASKED, PROOF.kernel, check=False) == ["toy 1.0 compiles"]
+    # Its tree needs the driver.
+    assert work(one, {**ASKED, "further": [FURTHER]}, PROOF.kernel, check=False) == [
+        "toy 1.0 compiles",
+        "fs 2.0-1 compiles",
+    ]
+
+
+def test_a_further_module_that_does_not_compile_is_an_error_before_anything_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dkms_steps, "SCRATCH", tmp_path)
+    machine = WithFurther()
+    machine.broken = ("fs",)
+    with pytest.raises(DkmsError, match=r"(?s)fs 2\.0 does not compile for kernel .*gpu_stack\.gpudirect") as caught:
+        work(prover(tmp_path, machine), {**ASKED, "further": [FURTHER]}, PROOF.kernel, check=False)
+    assert not [call for call in machine.calls if "install" in call]
+    sentences.check(SENTENCES, "a module beside the driver that does not compile", str(caught.value).splitlines()[-1:])
+
+
+def test_a_further_module_has_to_compile_for_the_kernel_that_runs_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dkms_steps, "SCRATCH", tmp_path)
+    machine, asked = WithFurther(), {**ASKED, "further": [FURTHER]}
+    one = prover(tmp_path, machine)
+    (tmp_path / f"lib/modules/{RUNNING}/build/include").mkdir(parents=True)
+    assert len(work(one, asked, PROOF.kernel, check=True)) == 4
+    work(one, asked, PROOF.kernel, check=False)
+    assert {("fs", PROOF.kernel), ("fs", RUNNING)} <= set(machine.builds())
+    assert work(one, asked, PROOF.kernel, check=False) == []

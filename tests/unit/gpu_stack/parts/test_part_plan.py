@@ -259,6 +259,56 @@ def test_the_first_cuda_is_the_one_that_users_find(tmp_path: Path) -> None:
     assert "PATH=/usr/local/cuda-12.9/bin:$PATH" in files["/etc/profile.d/bedplate-cuda.sh"]["content"]
 
 
+DIRECT = "gpudirect: [peermem, nvidia-fs, gdrcopy=2.5.1]"
+UNIT = "bedplate-gpudirect.service"
+
+
+def test_modules_of_gpudirect_are_proven_with_the_driver_and_installed_after_it(tmp_path: Path) -> None:
+    cluster(tmp_path, NVIDIA, new=DIRECT)
+    path = tmp_path / "c.bedplate.yml"
+    driver, cuda = decided("gpu_driver", path, "new1", "driver"), decided("cuda", path, "new1")
+    names = {"nvidia-fs-dkms": "2.26.6-*", "gdrdrv-dkms": "2.5.1-*", "libgdrapi": "2.5.1-*"}
+    assert cuda["packages"] == [f"{name}={version}" for name, version in names.items()]
+    assert cuda["hold"] == list(names)
+    assert not set(driver["packages"]) & set(cuda["packages"])
+    assert driver["steps"]["gpu_facts"]["proof"]["further"] == [
+        {"name": "nvidia-fs", "packages": {"nvidia-fs-dkms": "2.26.6-*"}},
+        {"name": "gdrdrv", "packages": {"gdrdrv-dkms": "2.5.1-*"}},
+    ]
+    build = {"modules": ["nvidia-fs", "gdrdrv"], "driver": "580.126.09"}
+    assert cuda["steps"] == {"gpudirect_build": build}
+    files = {one["path"]: one.get("content") for one in cuda["files"]}
+    assert files["/etc/modules-load.d/bedplate-gpudirect.conf"] == "nvidia-peermem\nnvidia-fs\ngdrdrv\n"
+    assert driver["expected"]["gpudirect"] == {
+        "modules": {"nvidia-peermem": "nvidia_peermem", "nvidia-fs": "nvidia_fs", "gdrdrv": "gdrdrv"},
+        "devices": ["/dev/gdrdrv"],
+        "dkms": ["nvidia-fs", "gdrdrv"],
+    }
+    units, mistakes = read_units(cuda["units"])
+    assert mistakes == []
+    (unit,) = units
+    assert [unit.where(one).state for one in ("580.126.09", "570.124.06", None)] == ["started", None, None]
+    assert cuda["expected"]["units"] == [UNIT]
+
+
+def test_a_module_of_the_driver_alone_has_no_packages_of_its_own(tmp_path: Path) -> None:
+    cluster(tmp_path, NVIDIA.replace("MORE", "gpudirect: [peermem]"))
+    path = tmp_path / "c.bedplate.yml"
+    cuda, driver = decided("cuda", path, "new1"), decided("gpu_driver", path, "new1", "driver")
+    assert (cuda["packages"], cuda["steps"]) == ([], {})
+    assert [one["name"] for one in cuda["units"]] == [UNIT]
+    assert "further" not in driver["steps"]["gpu_facts"]["proof"]
+
+
+def test_without_gpudirect_nothing_of_it_is_on_a_node(tmp_path: Path) -> None:
+    cluster(tmp_path, NVIDIA.replace("MORE", 'cuda: ["12.9"]'))
+    path = tmp_path / "c.bedplate.yml"
+    cuda, driver = decided("cuda", path, "new1"), decided("gpu_driver", path, "new1", "driver")
+    assert (cuda["units"], cuda["steps"], cuda["expected"]["units"]) == ([], {}, [])
+    assert driver["expected"]["gpudirect"] == {}
+    assert not [one for one in cuda["files"] if "gpudirect" in one["path"]]
+
+
 def test_dcgm_is_of_the_drivers_cuda_and_runs_where_that_driver_does(tmp_path: Path) -> None:
     told = part(tmp_path, "dcgm", more='cuda: ["12.9"], dcgm: "4"')
     assert "datacenter-gpu-manager-4-cuda13=1:4.6.0-*" in told["packages"]
