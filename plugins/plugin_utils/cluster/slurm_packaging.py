@@ -87,13 +87,22 @@ def _of_nodes(profiles: Mapping[str, Profile]) -> Iterator[tuple[str, str]]:
 
 def _check_nodes(name: str, manager: str, profiles: Mapping[str, Profile], mistakes: Mistakes) -> None:
     """Note the nodes whose system has another package manager."""
-    others = [profile for profile, found in _of_nodes(profiles) if manager and found != manager]
-    if others:
-        found = "dnf" if manager == "apt" else "apt"
+    by_manager: dict[str, str] = {}
+    for profile, found in _of_nodes(profiles):
+        by_manager.setdefault(found, profile)
+    if manager and set(by_manager) - {manager}:
+        nodes = " and ".join(
+            f"nodes of profile {profile} have {found}" for found, profile in sorted(by_manager.items())
+        )
+        remedy = "Set slurm.packages, or gpu_stack.os of the profile."
+        if len(by_manager) > 1:
+            remedy = (
+                "Give the nodes of the other system a cluster file of their own, or set gpu_stack.os of the profile."
+            )
         mistakes.add(
             _PATH,
-            f"packages of {name} for {manager}, and nodes of profile {others[0]} have {found} (gpu_stack.os). Allowed: one package "
-            "manager on all machines of Slurm. Set slurm.packages.manager, or gpu_stack.os.",
+            f"packages of {name} for {manager}, and {nodes} (gpu_stack.os). Allowed: one package manager on all machines of Slurm. "
+            f"{remedy}",
         )
 
 

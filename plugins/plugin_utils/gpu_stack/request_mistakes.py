@@ -165,16 +165,28 @@ def unknown_extras(case: Case) -> Iterator[RuleViolation]:
 
 
 def further_packages(case: Case) -> Iterator[RuleViolation]:
-    """A further package of the driver states no version, and no further package depends on any driver."""
-    for one in case.request.packages:
+    """Each further package is named once, depends on no driver of any version, and is of no other version of the driver."""
+    request = case.request
+    named: set[str] = set()
+    for number, one in enumerate(request.packages):
         name, _sign, version = one.partition("=")
-        fix = replace(case.request, packages=tuple(other for other in case.request.packages if other != one))
-        if matches_any(name, case.table.metapackages):
+        others = (*request.packages[:number], *request.packages[number + 1 :])
+        if name in named:
+            text = f"package {name} is named twice: {', '.join(other for other in request.packages if other.partition('=')[0] == name)}."
+            yield RuleViolation("package-twice", text, replace(request, packages=others))
+        elif matches_any(name, case.table.metapackages):
             text = f"package {name} depends on a driver of any version, so no node may have it."
-            yield RuleViolation("package-with-driver", text, fix)
+            yield RuleViolation("package-with-driver", text, replace(request, packages=others))
         elif version and name in case.coupled:
             text = f"package {name} is of the driver's version; name it without a version."
-            yield RuleViolation("package-version", text, fix)
+            yield RuleViolation("package-version", text, replace(request, packages=others))
+        elif own := case.renamed_for_driver(name):
+            text = (
+                f"package {name} is of another driver branch than {request.driver}, and apt or dnf would refuse both."
+            )
+            fixed = (*request.packages[:number], own, *request.packages[number + 1 :])
+            yield RuleViolation("package-of-other-branch", text, replace(request, packages=fixed))
+        named.add(name)
 
 
 RULES: tuple[Rule, ...] = (

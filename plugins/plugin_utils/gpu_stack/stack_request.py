@@ -105,13 +105,30 @@ class Case:
     @cached_property
     def coupled(self) -> frozenset[str]:
         """Packages that are of the driver's version wherever they are installed."""
-        names, driver = self.names, self.driver
-        if names is None or driver is None:
-            return frozenset()
-        fabric = (group for part, group in names.fabric.items() if part not in UNCOUPLED)
-        groups = (*names.kernel.values(), names.driver, names.coupled, *fabric)
-        words = {"branch": driver.branch, "version": driver.version}
-        return frozenset(name.format(**words) for group in groups for name in group)
+        driver = self.driver
+        words = {"branch": driver.branch, "version": driver.version} if driver else {}
+        return frozenset(name.format(**words) for name in self._coupled_templates)
+
+    @cached_property
+    def _coupled_templates(self) -> tuple[str, ...]:
+        """Names of these packages, with {branch} and {version} where a name has them."""
+        if self.names is None:
+            return ()
+        fabric = (group for part, group in self.names.fabric.items() if part not in UNCOUPLED)
+        groups = (*self.names.kernel.values(), self.names.driver, self.names.coupled, *fabric)
+        return tuple(name for group in groups for name in group)
+
+    def renamed_for_driver(self, package: str) -> str:
+        """Return the driver's own name of a package that has another branch in its name; "" for all other packages.
+
+        With driver 580 libnvidia-compute-570 gives libnvidia-compute-580.
+        """
+        for template in self._coupled_templates:
+            before, is_named, after = template.partition("{branch}")
+            found = re.fullmatch(f"{re.escape(before)}([0-9]+){re.escape(after)}", package) if is_named else None
+            if found and self.driver and int(found[1]) != self.driver.branch:
+                return f"{before}{self.driver.branch}{after}"
+        return ""
 
     @cached_property
     def wanted(self) -> tuple[str, ...]:

@@ -120,3 +120,17 @@ def test_mistakes(read: Callable[..., Cluster], case: str, sections: list[str], 
     text = (BASE + "".join(sections)).splitlines()
     assert all("slurm" in "".join(text[10 : one.line]) for one in found)
     sentences.check(SENTENCES, f"slurm packages: {case}", [one.message for one in found])
+
+
+def test_nodes_of_two_managers_need_two_cluster_files(tmp_path: Path) -> None:
+    path = tmp_path / "c.bedplate.yml"
+    (tmp_path / "nvidia.asc").write_text(KEY)
+    deb = "  deb: {gpus: {model: h100, count: 8}, sockets: 1, cores_per_socket: 2, memory_mib: 1024, gpu_stack: {os: debian-13}}\n"
+    base = BASE.replace("racks: {", deb + "racks: {r2: {nodes: b1, profile: deb}, ")
+    path.write_text(f"{base}slurm:\n  packages: schedmd\n{EL}")
+    with pytest.raises(ClusterFileError) as caught:
+        load(str(path))
+    (found,) = caught.value.mistakes
+    assert (found.where, found.line) == ("slurm.packages", 13)
+    assert "profile deb have apt and nodes of profile gpu have dnf" in found.message
+    sentences.check(SENTENCES, "slurm packages: nodes of two managers", [found.message])

@@ -458,6 +458,14 @@ BAD: dict[str, tuple[Request, set[str]]] = {
         ask(f"{NV_13} 580", "v100", gpudirect=("nvidia-fs",)),
         {"gpudirect-open"},
     ),
+    "a further package twice": (
+        ask(f"{NV_13} 580", "h100", packages=("nvtop", "dcgm-exporter", "nvtop=3.0")),
+        {"package-twice"},
+    ),
+    "a further package of another branch": (
+        ask("ubuntu-24.04 nvidia 580", "h100", packages=("libnvidia-compute-570",)),
+        {"package-of-other-branch"},
+    ),
     "unknown module": (ask(f"{NV_13} 580", "h100", module="closed"), {"unknown-module"}),
     "fewer than no GPUs": (ask(f"{NV_13} 580", "h100", gpu_count=-1), {"gpu-count"}),
     "no kernel release": (ask(f"{NV_13} 580", "h100", kernel="latest"), {"unknown-kernel"}),

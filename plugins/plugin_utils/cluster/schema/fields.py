@@ -171,8 +171,8 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
         return _ranges(value, path, mistakes)
     types, name = _TYPES[rule.type]
     if not isinstance(value, types) or (rule.type == "int" and isinstance(value, bool)):
-        quoted = " Put quotes around it." if rule.type == "str" and isinstance(value, int | float | date) else ""
-        mistakes.add(path, f"{rule.written(value)} is not {name}.{quoted}")
+        kind = f"{name} or text" if rule.short else name
+        mistakes.add(path, f"{rule.written(value)} is not {kind}.{_remedy(value, rule)}")
         return _nothing(rule)
     if rule.required and given is not None and value in ([], {}) and rule.type != "section":
         mistakes.add(path, f"is empty: {rule.description}")
@@ -184,6 +184,20 @@ def walk(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
     if rule.type == "list" and rule.item:
         return [_element(item, rule.item, (*path, number), mistakes) for number, item in enumerate(shape)]
     return value if _scalar(value, rule, path, mistakes) else None
+
+
+def _remedy(value: Any, rule: Field) -> str:
+    """Return what is allowed instead of a value of the wrong type, or how to write it; "" if the type says it."""
+    if rule.choices:
+        return allowed(list(rule.choices))
+    if rule.type == "str" and isinstance(value, int | float | date):
+        return " Put quotes around it."
+    if rule.type == "int" and isinstance(value, str) and re.fullmatch(r"[0-9]+", value):
+        return " Remove its quotes."
+    if rule.type == "int" and rule.minimum is not None:
+        top = f" to {rule.shown(rule.maximum)}" if rule.maximum is not None else " or more"
+        return f" Allowed: {rule.shown(rule.minimum)}{top}."
+    return ""
 
 
 def _nothing(rule: Field) -> Any:
