@@ -97,7 +97,7 @@ def _check_nodes(name: str, manager: str, profiles: Mapping[str, Profile], mista
         remedy = "Set slurm.packages, or gpu_stack.os of the profile."
         if len(by_manager) > 1:
             remedy = (
-                "Give the nodes of the other system a cluster file of their own, or set gpu_stack.os of the profile."
+                "Write a second cluster file for the nodes of the other system, or set gpu_stack.os of the profile."
             )
         mistakes.add(
             _PATH,
