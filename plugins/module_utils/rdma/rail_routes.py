@@ -173,7 +173,9 @@ def _way(nic: NicSettings, interface: str, who: str, run: Runner) -> Iterator[Fi
     """Compare the kernel's choice for one destination behind the gateway: a rule of another owner may be consulted first."""
     if not nic.routes:
         return
-    target = str(IPv4Network(nic.routes[0]).network_address + 1)
+    network = IPv4Network(nic.routes[0])
+    # A route to one address has no second one.
+    target = str(network.network_address + (network.num_addresses > 1))
     source = rule_of(nic).source
     try:
         row = next(iter(_read(run, ["ip", "-N", "-j", "route", "get", target, "from", source])), {})

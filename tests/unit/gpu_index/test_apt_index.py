@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import lzma
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index import apt_index
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index import apt_index, signatures
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.index_model import IndexReadError, PackageIndex
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.apt_repositories import PackageRepository
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
@@ -122,6 +123,23 @@ def test_a_release_with_its_signature_in_a_second_file(origin, tmp_path):
     assert "changed after it was signed" in refusal(origin)
 
 
+def test_a_bad_signature_beside_a_good_one_is_refused(origin, signer):
+    def block(text: str) -> bytes:
+        signed = signer.sign(text)
+        armored = signed[signed.index("-----BEGIN PGP SIGNATURE") :]
+        body = armored[armored.index("\n\n") + 2 : armored.rindex("\n=")]
+        return base64.b64decode(body)
+
+    text = "Origin: x\n"
+    # The signature of a clear text is of its lines without the last line end.
+    good, bad = block(text), block("Origin: y\n")
+    data = text.rstrip("\n").encode()
+    assert signatures.detached("u", data, good, signer.public) == data
+    for proof in (good + bad, bad + good):
+        with pytest.raises(IndexReadError, match="changed after it was signed"):
+            signatures.detached("u", data, proof, signer.public)
+
+
 def test_the_key_of_somebody_else_proves_nothing(origin, stranger):
     release = origin.directory / "InRelease"
     release.write_text(stranger.sign("Origin: x\n"))
@@ -161,6 +179,8 @@ def test_a_changed_index_is_refused_with_both_digests(origin):
 def test_an_old_release_is_refused_once_it_has_expired(tmp_path, signer):
     old = Origin(tmp_path / "old", signer, head="Valid-Until: Sat, 03 Jan 2026 00:00:00 UTC\n")
     assert "was valid until Sat, 03 Jan 2026" in refusal(old)
+    unreadable = Origin(tmp_path / "unreadable", signer, head="Valid-Until: next year\n")
+    assert "Valid-Until 'next year' is not a date" in refusal(unreadable)
     new = Origin(tmp_path / "new", signer, head="Valid-Until: Sat, 03 Jan 2126 00:00:00 UTC\n")
     assert len(new.read()[0].packages) == 3
 

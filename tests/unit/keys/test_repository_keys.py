@@ -118,6 +118,14 @@ def test_the_published_key_needs_no_word(tmp_path: Path) -> None:
     sentences.check(SENTENCES, "a key of which only the end is published", said([text], tmp_path))
 
 
+@pytest.mark.usefixtures("published")
+@pytest.mark.parametrize("system", ["debian-13", "rocky-10"])
+def test_a_second_key_beside_the_published_one_is_a_mistake(tmp_path: Path, system: str) -> None:
+    for key in (ONE + TWO, TWO + ONE):
+        (text,) = judged(cluster(tmp_path, system=system, key=key)).mistakes
+        assert f"has the key {openpgp.written(TWO_FINGERPRINT)}." in text
+
+
 def test_a_sites_own_key_is_shown_as_long_as_no_fingerprint_is_stated(tmp_path: Path) -> None:
     found = judged(cluster(tmp_path, OURS))
     (text,) = found.notices

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -188,3 +189,22 @@ def test_a_machine_whose_rules_cannot_be_read_is_a_failure_of_routed_rails_only(
     assert "Option -N is unknown" in failed
     assert [row.kind for row in rail_routes.drift({routed: "ens1"}, run)] == ["route"]
     assert list(rail_routes.configure({NicSettings("mlx5_0"): "ens1"}, run)) == []
+
+
+def test_the_way_to_a_single_address_is_looked_up_for_that_address() -> None:
+    nic = NicSettings("mlx5_0", address="10.9.0.11/24", gateway="10.9.0.1", table=4200, routes=("10.48.0.5/32",))
+    looked_up = []
+
+    def run(command: Sequence[str]) -> Outcome:
+        rule = {"priority": 4200, "src": "10.9.0.11", "table": "4200", "protocol": rail_routes.PROTOCOL}
+        routes = [
+            {"table": 4200, "dst": "10.9.0.0/24", "dev": "rail0", "prefsrc": "10.9.0.11"},
+            {"table": 4200, "dst": "10.48.0.5", "gateway": "10.9.0.1", "dev": "rail0", "prefsrc": "10.9.0.11"},
+        ]
+        if "get" not in command:
+            return Outcome(0, json.dumps([rule] if "rule" in command else routes), "")
+        looked_up.append(command[command.index("get") + 1])
+        return Outcome(0, json.dumps([{"gateway": "10.9.0.1", "dev": "rail0"}]), "")
+
+    assert list(rail_routes.drift({nic: "rail0"}, run)) == []
+    assert looked_up == ["10.48.0.5"]
