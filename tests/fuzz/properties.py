@@ -2,7 +2,7 @@
 """What is to hold for any text that a reader of tools is given: it fails with its documented error only, and drops nothing in silence.
 
 Each property takes a text and raises AssertionError, or whatever the reader raised that it must not. `run.py` drives them with atheris,
-tests/unit/fabric/test_properties.py with hypothesis, that of the GPUs as well.
+tests/unit/fabric/test_properties.py with hypothesis, that of the GPUs and of the pilot as well.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.simulate.n
     netfile,
     with_guids,
 )
+from tests.fuzz.pilot import pilot
 from tests.kit import partitions_reader
 
 # A second reading of a line, looser than the reader's: what it says if the reader has read it.
@@ -330,4 +331,5 @@ PROPERTIES: dict[str, Callable[[str], None]] = {
     "gpus": gpus,
     "package_sources": package_sources,
     "settings": settings,
+    "pilot": pilot,
 }

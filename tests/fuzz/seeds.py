@@ -99,6 +99,43 @@ _SETTINGS = """\
 00000000:3B:00.0, [N/A], [Not Supported], Exclusive_Process, [N/A], [N/A], [Unknown Error], 405
 """
 
+# What a machine of a pilot prints: nvidia-smi, DKMS, the package managers, the boot loader.
+_PILOT = (
+    """\
+==============NVSMI LOG==============
+Driver Version                            : 580.126.09
+GPU 00000000:3B:00.0
+    Product Name                          : NVIDIA H100 80GB HBM3
+    Serial Number                         : N/A
+    GPU UUID                              : N/A
+    Processes
+        GPU instance ID                   : N/A
+        Process ID                        : 4711
+            Name                          : /home/bob/train
+    Fabric
+        State                             : Completed
+""",
+    """\
+nvidia/580.126.09, 6.8.0-90-generic, x86_64: installed
+lustre/2.15.5: added
+nvidia-fs/2.24, 6.8.0-90-generic, x86_64: built (WARNING! Diff between built and installed module!)
+Deprecated feature: REMAKE_INITRD (/var/lib/dkms/nvidia/580/source/dkms.conf)
+""",
+    "nvidia-smi\t580.126.09-1\tinstalled\nlibcuda1\t1:580-2\tconfig-files\nlibnvidia-ml\t3:580.65.06-1.el9\n",
+    """\
+# GRUB Environment Block
+saved_entry=Advanced options for Debian GNU/Linux>Debian GNU/Linux, with Linux 6.12.57-amd64
+menuentry 'Debian GNU/Linux' --class debian $menuentry_id_option 'gnulinux-simple-x' {
+	linux	/boot/vmlinuz-6.12.57-amd64 root=UUID=x ro  quiet
+}
+title Rocky Linux (5.14.0-503.11.1.el9_5.x86_64) 9.5 (Blue Onyx)
+options root=/dev/mapper/rl-root ro crashkernel=1G-4G:192M
+GRUB_DEFAULT=saved
+ID="rocky"
+VERSION_ID="9.5"
+""",
+)
+
 
 def seeds() -> list[tuple[str, str]]:
     """Return properties and texts as they are in order."""
@@ -115,6 +152,7 @@ def seeds() -> list[tuple[str, str]]:
     found += [("gpus", text) for text in _GPUS]
     found += [("package_sources", text) for text in _SOURCES]
     found += [("settings", text) for text in (_SETTINGS, *_GPUS)]
+    found += [("pilot", text) for text in (*_PILOT, _GPUS[0], *_SOURCES)]
     found += [("written", "gpu1\ngpu2"), ("written", "o'brien #2\n" + "g" * 58)]
     return found
 

@@ -15,6 +15,8 @@ from ..gpu.devices import nvidia_smi
 from ..gpu.driver.driver_facts import VERSION_FILE
 
 _SECRET_KEYS = re.compile(r"\s*[^:]*(?:serial|uuid|guid|pdi)[^:]*:\s*(?P<value>.*\S)?", re.IGNORECASE)
+# A serial number has more letters and digits; a shorter value is a part of something else, such as a PCI address.
+_SHORT = 4
 _SERIAL = re.compile(r"\s*[^:]*serial[^:]*:\s*(?P<value>\S.*\S)", re.IGNORECASE)
 # What runs on a GPU is the users' matter: names of programs, with paths.
 _PROCESSES = re.compile(r"\s*(?:accounted\s+)?processes\b", re.IGNORECASE)
@@ -86,8 +88,8 @@ def read_smi(
 def without_secrets(text: str) -> tuple[str, list[str]]:
     """Return the output of `nvidia-smi -q` without serial numbers, UUIDs and processes, and the serial numbers.
 
-    >>> without_secrets("GPU 0\\n    Serial Number : 165\\n    Processes\\n        Name : /home/a\\n    Fan : 1")
-    ('GPU 0\\n    Fan : 1', ['165'])
+    >>> without_secrets("GPU 0\\n    Serial Number : 16529\\n    Processes\\n        Name : /home/a\\n    Fan : 1")
+    ('GPU 0\\n    Fan : 1', ['16529'])
     """
     kept, serials, inside = [], [], -1
     for line in text.split("\n"):
@@ -97,7 +99,7 @@ def without_secrets(text: str) -> tuple[str, list[str]]:
         inside = depth if _PROCESSES.match(line) else -1
         if inside >= 0:
             continue
-        if serial := _SERIAL.match(line):
+        if (serial := _SERIAL.match(line)) and sum(map(str.isalnum, serial["value"])) > _SHORT:
             serials.append(serial["value"])
         if not _SECRET_KEYS.match(line):
             kept.append(line)

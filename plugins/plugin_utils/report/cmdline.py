@@ -30,6 +30,8 @@ def _token(token: str, pseudonyms: Pseudonyms) -> str:
         return token if token.lower() in public_words("cmdline_words") else pseudonyms.label("token", token)
     is_known = name in public_words("cmdline_values") or name.startswith(tuple(public_words("cmdline_families")))
     if is_known or name == "BOOT_IMAGE":
-        return f"{name}={pseudonyms.text(value)}"
+        shown = f"{name}={pseudonyms.text(value)}"
+        # Name and value together may look like a token of a service.
+        return shown if pseudonyms.text(shown) == shown else f"{name}={pseudonyms.label('value', value)}"
     shown = name if _PLAIN_NAME.match(name) or _LABEL.match(name) else pseudonyms.label("token", name)
     return f"{pseudonyms.text(shown)}={value if _LABEL.match(value) else pseudonyms.label('value', value)}"

@@ -84,7 +84,9 @@ class Pseudonyms:
         for kind in (SECRET, SERIAL, USER, HOST, DOMAIN):
             self._names.update({name.strip().lower(): kind for name in names.get(kind, ()) if _is_name(name)})
         phrases = sorted((name for name in self._names if not _PLAIN.match(name)), key=len, reverse=True)
-        self._phrases = re.compile("|".join(map(re.escape, phrases)), re.IGNORECASE) if phrases else None
+        # A label that is there already stays whole, whatever a phrase is.
+        joined = "|".join((_PATTERNS["label"], *map(re.escape, phrases)))
+        self._phrases = re.compile(joined, re.IGNORECASE) if phrases else None
         self._domains = tuple(f".{name}" for name, kind in self._names.items() if kind == DOMAIN)
         self._cache: dict[str, str] = {}
 
@@ -101,7 +103,7 @@ class Pseudonyms:
     def text(self, text: str) -> str:
         """Return a text in which every value that could identify a site is replaced."""
         if text not in self._cache:
-            found = self._phrases.sub(lambda match: self._name(match[0]), text) if self._phrases else text
+            found = self._phrases.sub(self._phrase, text) if self._phrases else text
             before = ""
             # A label can end what hid the next value. Each round replaces more of the text, so there is a last one.
             while found != before:
@@ -112,6 +114,9 @@ class Pseudonyms:
     def version(self, text: str) -> str:
         """Return a package's version without known names; 12.9.1.4-1 is not an address."""
         return self._word(text)
+
+    def _phrase(self, match: re.Match[str]) -> str:
+        return self._name(match[0]) if match[0].lower() in self._names else match[0]
 
     def _name(self, name: str) -> str:
         return self.label(self._names[name.lower()], name)
@@ -160,13 +165,13 @@ class Pseudonyms:
 
     def _colons(self, match: re.Match[str]) -> str:
         """Return groups with colons, the longest address or number in them replaced: `error:2001:db8::17:` has words beside it."""
-        text, groups = match[0], match[0].split(":")
+        groups = match[0].split(":")
         for count in range(len(groups), 2, -1):
             for start in range(len(groups) - count + 1):
                 before, found, after = (groups[:start], groups[start : start + count], groups[start + count :])
                 if label := self._of_groups(found):
-                    return ":".join([*before, label, *after])
-        return text
+                    return ":".join([*map(self._word, before), label, *map(self._word, after)])
+        return ":".join(map(self._word, groups))
 
     def _of_groups(self, groups: Sequence[str]) -> str:
         if len(groups) in (6, 8, 20) and all(len(group) == 2 for group in groups):
@@ -183,7 +188,7 @@ class Pseudonyms:
         try:
             IPv4Address(match[0])
         except AddressValueError:
-            return match[0]
+            return self._word(match[0])
         return match[0] if match[0] in _LOOPBACK else self.label("address", match[0])
 
     def _home(self, match: re.Match[str]) -> str:

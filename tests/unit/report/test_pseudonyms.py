@@ -228,3 +228,35 @@ def test_a_redacted_text_of_any_form_passes_the_last_look(text: str) -> None:
     for found in (pseudonyms.text(text), redacted_cmdline(text, pseudonyms)):
         assert pseudonyms.text(found) == found
         assert report_leaks([found], pseudonyms) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        # No IPv4 address, and the name of a host.
+        ("580.126.09.1", "nvidia-smi\t580.126.09.1\tinstalled"),
+        # Among what may be the groups of an address.
+        ("cafe", "dead:beef:cafe"),
+        ("cafe", "cafe:2001:db8:77::17:cafe"),
+    ],
+)
+def test_a_name_in_what_looks_like_an_address_is_replaced(name: str, text: str) -> None:
+    pseudonyms = Pseudonyms({"host": [name]})
+    found = pseudonyms.text(text)
+    assert name not in found
+    assert report_leaks([found], pseudonyms) == []
+
+
+def test_a_label_stays_whole_whatever_a_name_is() -> None:
+    pseudonyms = Pseudonyms({"host": ["-1", "gpu017"]}, salt=b"x")
+    label = next(one for one in (pseudonyms.label("host", f"h{n}") for n in range(100)) if "-1" in one)
+    assert pseudonyms.text(f"{label} gpu017") == f"{label} {pseudonyms.label('host', 'gpu017')}"
+
+
+def test_a_known_token_that_looks_like_a_password_with_its_value_is_replaced() -> None:
+    pseudonyms = Pseudonyms({})
+    found = redacted_cmdline("quiet crashkernel=1G-4Gvmlinuz192M", pseudonyms)
+    assert "vmlinuz192M" not in found
+    assert found.startswith("quiet crashkernel=<value-")
+    assert report_leaks([found], pseudonyms) == []
+    assert redacted_cmdline("crashkernel=1G-4G:192M", pseudonyms) == "crashkernel=1G-4G:192M"

@@ -13,7 +13,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_modules import unread_lines
 from ansible_collections.bedplate.cluster.plugins.module_utils.report import smi_raw, software
 from ansible_collections.bedplate.cluster.plugins.module_utils.report.known_names import known_names
-from ansible_collections.bedplate.cluster.plugins.module_utils.report.smi_raw import Recorder, read_smi, refusal
+from ansible_collections.bedplate.cluster.plugins.module_utils.report.smi_raw import (
+    Recorder,
+    read_smi,
+    refusal,
+    without_secrets,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.report.software import SoftwareReader
 from tests.unit.gpu.tree import Tree
 
@@ -226,3 +231,8 @@ def test_names_of_a_machine_are_collected(tree: Tree) -> None:
 
 def test_lines_of_dkms_that_have_another_form() -> None:
     assert unread_lines("nvidia, 535, 5.15, x86_64: installed\nlustre/2.15: added\n\nodd line\n") == ["odd line"]
+
+
+def test_a_part_of_an_address_is_no_serial_number() -> None:
+    text = "GPU 00000000Serial3B:00.0\n    Serial Number : 1652923002233\n    Board Serial : N/A\n"
+    assert without_secrets(text)[1] == ["1652923002233"]
