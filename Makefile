@@ -110,6 +110,10 @@ full-slurm: venv  ## Every option of Slurm edited under running jobs, on a real 
 full-slurm-refused: venv  ## Every configuration of broken_configurations.yml on a real Slurm, under running jobs
 	$(BIN)/python -m tools.full_results slurm-refused -- env BEDPLATE_FULL=slurm $(BIN)/python -m lab molecule -v slurm
 
+.PHONY: full-slurm-packages
+full-slurm-packages: venv  ## Slurm from packages with SchedMD's names: the whole scenario slurm by apt, and rpms by dnf (25 minutes)
+	$(BIN)/python -m tools.full_results slurm-packages -- $(BIN)/python -m lab molecule -v slurm_schedmd slurm_dnf
+
 .PHONY: full-roles
 full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20 minutes)
 	$(BIN)/python -m tools.full_results roles --minutes 20 -- $(BIN)/python -m tools.mutate_roles

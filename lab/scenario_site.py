@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An editable copy of the scenario `slurm`'s cluster file, and jobs on its cluster, for tests of changes under running jobs."""
+"""An editable copy of the cluster file of scenario `slurm`, and jobs on its cluster, for tests of changes under running jobs.
+
+Scenario `slurm_schedmd` runs the same tests on a cluster with other packages.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,10 +14,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from lab import scenario_run
 from lab.paths import ROOT
 
-CLUSTER_FILE = (ROOT / "molecule/slurm/slurm.bedplate.yml").read_text()
+# Molecule sets it for the tests of a scenario.
+SCENARIO = os.environ.get("MOLECULE_SCENARIO_NAME", "slurm")
+CLUSTER_PATH = ROOT / "molecule" / SCENARIO / f"{SCENARIO}.bedplate.yml"
+CLUSTER_FILE = CLUSTER_PATH.read_text()
+CLUSTER = yaml.safe_load(CLUSTER_FILE)
+CONTROLLER = str(CLUSTER["hosts"]["ctl1"]["address"])
+"""Address of the controller, 10 in its network."""
+SLURMD = {"debian": "slurmd", "schedmd": "slurm-smd-slurmd"}[CLUSTER["slurm"].get("packages", "debian")]
+"""The package of slurmd."""
+
+
+def ssh(machine: str, command: str, user: str = "root") -> subprocess.CompletedProcess[str]:
+    """Run a command on a machine of the scenario."""
+    return scenario_run.ssh(SCENARIO, user, machine, command)
+
+
+def play(playbook: str, cluster_file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a playbook of the collection on the machines of the scenario."""
+    return scenario_run.run(SCENARIO, ROOT / "playbooks" / playbook, cluster_file, *arguments)
 
 
 class Site:
@@ -31,7 +55,7 @@ class Site:
 
     def run(self, *arguments: str, playbook: str = "scheduler.yml") -> subprocess.CompletedProcess[str]:
         """Run a playbook on the edited file."""
-        return scenario_run.run("slurm", ROOT / "playbooks" / playbook, self.path, *arguments)
+        return play(playbook, self.path, *arguments)
 
     def apply(self, *arguments: str) -> dict[str, dict[str, int]]:
         """Run the playbook, which must succeed, and return the counters of its recap."""
@@ -56,7 +80,7 @@ def starts(host: Any) -> str:
     show = "systemctl show {} --property=Id,MainPID,ExecMainStartTimestampMonotonic"
     others = (("gpu01", "munge slurmd"), ("login1", "munge sackd"))
     shown = [host.check_output(show.format("munge mariadb slurmdbd slurmctld slurmrestd"))]
-    shown += [scenario_run.ssh("slurm", "root", machine, show.format(units)).stdout for machine, units in others]
+    shown += [ssh(machine, show.format(units)).stdout for machine, units in others]
     return "\n\n".join(text.strip() for text in shown)
 
 

@@ -16,7 +16,17 @@ from lab.vendor.inventory import prepare
 
 LOGS = ROOT / ".cache" / "molecule"
 TAIL = 80
-ON_REQUEST = ("air_gap", "container_runtime", "gpu_driver", "gpu_dnf", "gpu_ubuntu", "slurm_keys", "slurm_two")
+ON_REQUEST = (
+    "air_gap",
+    "container_runtime",
+    "gpu_driver",
+    "gpu_dnf",
+    "gpu_ubuntu",
+    "slurm_dnf",
+    "slurm_keys",
+    "slurm_schedmd",
+    "slurm_two",
+)
 """Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive or install every engine."""
 _LONGEST = ("slurm", "gpu_stack", "primitives", "opensm")
 """Begun first, so that three at a time end at about the same time."""

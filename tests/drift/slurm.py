@@ -9,7 +9,16 @@ from typing import Any
 
 import yaml
 
-ROWS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("slurm.yml").read_text())
+
+def rows_of(slurmd: str) -> list[dict[str, Any]]:
+    """Return the rows for a cluster whose package of slurmd has this name."""
+    rows: list[dict[str, Any]] = yaml.safe_load(
+        Path(__file__).with_name("slurm.yml").read_text().replace("@slurmd@", slurmd)
+    )
+    return rows
+
+
+ROWS = rows_of("slurmd")
 # What cannot be compared in a container.
 _NO_DRIFT = "not-checked"
 

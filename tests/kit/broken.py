@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
+from lab.scenario_site import CLUSTER_FILE
 from tests.kit import ROOT
 
 ROWS: list[dict[str, Any]] = yaml.safe_load((ROOT / "molecule/slurm/tests/broken_configurations.yml").read_text())
-CLUSTER_FILE = (ROOT / "molecule/slurm/slurm.bedplate.yml").read_text()
 _OPTIONS = "    SlurmdParameters: config_overrides\n"
 
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lab import scenario_run
-from lab.paths import ROOT, state_of
+from lab.paths import state_of
+from lab.scenario_site import SCENARIO, play, ssh
 from tests.kit.broken import ROWS, configuration
 from tests.kit.judge import judge
 from tests.kit.workload import KINDS, Workload
@@ -30,10 +29,6 @@ STATE = (
 GIVEN = "sha256sum /run/slurm/conf/*; find /etc/slurm /etc/munge -type f -print0 | sort -z | xargs -0 sha256sum"
 
 
-def ssh(machine: str, command: str) -> subprocess.CompletedProcess[str]:
-    return scenario_run.ssh("slurm", "root", machine, command)
-
-
 def state() -> dict[str, str]:
     return {"ctl1": ssh("ctl1", STATE).stdout, **{node: ssh(node, GIVEN).stdout for node in ("gpu01", "gpu02")}}
 
@@ -41,7 +36,7 @@ def state() -> dict[str, str]:
 @pytest.fixture
 def secrets(request: pytest.FixtureRequest) -> Iterator[None]:
     """Put the case's secrets into the scenario's directory, and the old ones back."""
-    directory = state_of("molecule-slurm") / "secrets"
+    directory = state_of(f"molecule-{SCENARIO}") / "secrets"
     new = request.getfixturevalue("case").get("secrets", {})
     files = [path for path in directory.iterdir() if path.is_file()] if new else []
     old = {path: (path.read_bytes(), path.stat().st_mode) for path in files}
@@ -83,7 +78,7 @@ def test_what_is_refused_is_neither_in_force_nor_on_disk(case, jobs, secrets, tm
     pid = ssh("ctl1", "systemctl show slurmctld --property=MainPID").stdout
     try:
         arguments = [one.replace("{directory}", str(tmp_path)) for one in case.get("arguments", [])]
-        done = scenario_run.run("slurm", ROOT / "playbooks/scheduler.yml", path, *arguments)
+        done = play("scheduler.yml", path, *arguments)
         output = " ".join((done.stdout + done.stderr).split())
         assert done.returncode != 0, output[-3000:]
         assert re.search(case["says"], output), output[-6000:]

@@ -8,9 +8,8 @@ import re
 
 import pytest
 
-from lab import scenario_run
 from lab.paths import state_of
-from lab.scenario_site import edited, job_state, start_job, starts
+from lab.scenario_site import CONTROLLER, SCENARIO, edited, job_state, ssh, start_job, starts
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -65,12 +64,12 @@ def test_a_partition_and_a_node_that_go_and_come_spare_their_jobs_and_restart_no
 
 def test_a_node_with_jobs_goes_to_no_other_controller(host, site):
     running = start_job(host, "--nodelist=gpu02")
-    before = scenario_run.ssh("slurm", "root", "gpu02", "cat /etc/default/slurmd").stdout + starts(host)
-    site.edit("ctl1: {address: 10.215.1.10}", "ctl1: {address: 10.215.1.8}")
+    before = ssh("gpu02", "cat /etc/default/slurmd").stdout + starts(host)
+    site.edit(f"ctl1: {{address: {CONTROLLER}}}", f"ctl1: {{address: {CONTROLLER[:-2]}8}}")
     refused = site.run("--limit=gpu02")
     assert refused.returncode != 0
-    assert re.search(r"\bjobs [a-z ]*, [a-z ]*10\.215\.1\.10:6817", " ".join(refused.stdout.split()))
-    assert scenario_run.ssh("slurm", "root", "gpu02", "cat /etc/default/slurmd").stdout + starts(host) == before
+    assert re.search(rf"\bjobs [a-z ]*, [a-z ]*{re.escape(CONTROLLER)}:6817", " ".join(refused.stdout.split()))
+    assert ssh("gpu02", "cat /etc/default/slurmd").stdout + starts(host) == before
     assert job_state(host, running) == "RUNNING"
 
 
@@ -97,7 +96,7 @@ def test_one_host_alone_does_not_change_the_configuration_of_the_others(host, si
 
 def test_new_keys_reach_every_daemon_that_reads_them_and_no_output(host, site):
     before = starts(host)
-    secrets = state_of("molecule-slurm") / "secrets"
+    secrets = state_of(f"molecule-{SCENARIO}") / "secrets"
     old = {name: (secrets / name).read_bytes() for name in ("munge_key", "jwt_key")}
     for name, key in old.items():
         (secrets / name).chmod(0o600)

@@ -11,14 +11,12 @@ from typing import Any
 
 import pytest
 
-from lab import scenario_run
-from tests.drift.slurm import ROWS, missed, others
+from lab.scenario_site import CLUSTER_PATH, SLURMD, play, ssh
+from tests.drift.slurm import missed, others, rows_of
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
-ROOT = Path(__file__).parents[3]
-CLUSTER_FILE = ROOT / "molecule/slurm/slurm.bedplate.yml"
-
+ROWS = rows_of(SLURMD)
 FIRST = min(row["batch"] for row in ROWS)
 
 Done = tuple[subprocess.CompletedProcess[str], list[dict[str, Any]]]
@@ -28,15 +26,13 @@ def verify(directory: Path, *arguments: str) -> Done:
     """Return how verify ended, and its findings."""
     file = directory / "findings.json"
     file.unlink(missing_ok=True)
-    done = scenario_run.run(
-        "slurm", ROOT / "playbooks/verify.yml", CLUSTER_FILE, f"--extra-vars=verify_report_file={file}", *arguments
-    )
+    done = play("verify.yml", CLUSTER_PATH, f"--extra-vars=verify_report_file={file}", *arguments)
     assert file.exists(), done.stdout + done.stderr
     return done, json.loads(file.read_text())
 
 
 def on(machine: str, command: str) -> None:
-    done = scenario_run.ssh("slurm", "root", machine, command)
+    done = ssh(machine, command)
     assert done.returncode == 0, f"{machine}: {command}: {done.stdout}{done.stderr}"
 
 

@@ -6,8 +6,7 @@ import re
 
 import pytest
 
-from lab import scenario_run
-from lab.scenario_site import CLUSTER_FILE, Site, arriving, edited, output_of, start_job, starts
+from lab.scenario_site import CLUSTER_FILE, Site, arriving, edited, output_of, ssh, start_job, starts
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -135,7 +134,7 @@ def test_a_node_that_was_not_counted_keeps_its_line(host, site):
 
 
 def test_without_overrides_a_profile_may_say_what_slurmd_finds_and_no_more(host, site):
-    found = scenario_run.ssh("slurm", "root", "gpu01", "slurmd -C").stdout
+    found = ssh("gpu01", "slurmd -C").stdout
     has = dict(re.findall(r"(\w+)=(\w+)", found))
     memory = int(has["RealMemory"])
     shape = [

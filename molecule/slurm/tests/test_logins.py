@@ -8,6 +8,7 @@ import time
 import pytest
 
 from lab import scenario_run
+from lab.scenario_site import SCENARIO
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
@@ -15,7 +16,7 @@ CONTROLLER, NODE = "ctl1", "gpu01"
 
 
 def ssh(user: str, machine: str, command: str) -> subprocess.CompletedProcess[str]:
-    return scenario_run.ssh("slurm", user, machine, command)
+    return scenario_run.ssh(SCENARIO, user, machine, command)
 
 
 @pytest.fixture(scope="module")

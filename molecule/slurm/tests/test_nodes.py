@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from lab.scenario_site import CONTROLLER
+
 testinfra_hosts = ["ansible://compute_nodes"]
 
 
 def test_a_node_has_no_configuration_of_its_own(host):
     assert not host.file("/etc/slurm/slurm.conf").exists
     assert host.check_output("readlink -f /run/slurm/conf/slurm.conf") != ""
-    assert "--conf-server 10.215.1.10:6817" in host.check_output("pgrep --exact --list-full slurmd")
+    assert f"--conf-server {CONTROLLER}:6817" in host.check_output("pgrep --exact --list-full slurmd")
 
 
 def test_munge_key_is_shared_and_private(host):

@@ -9,27 +9,21 @@ from collections.abc import Iterator
 import pytest
 
 from lab import scenario_run
-from lab.paths import ROOT
+from lab.scenario_site import CLUSTER_PATH, ssh
+from lab.scenario_site import play as play_on_site
 from tests.kit.judge import judge
 from tests.kit.workload import KINDS, Workload
 
 JOBS = [kind for kind in KINDS if kind.name in ("gpu", "gpu-no-requeue")]
-CLUSTER_FILE = ROOT / "molecule" / "slurm" / "slurm.bedplate.yml"
 PATH = "/etc/systemd/system/slurmd.service.d/70-site.conf"
 STATE = "systemctl show slurmd --property=ActiveState,Environment,InvocationID; cat /etc/systemd/system/slurmd.service.d/70-site.conf"
-
-
-def ssh(machine: str, command: str) -> subprocess.CompletedProcess[str]:
-    return scenario_run.ssh("slurm", "root", machine, command)
 
 
 def play(lines: str | None, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run scheduler.yml on one node, with a drop-in of these lines of [Service]; None: without the variable."""
     drop_ins = {} if lines is None else {"slurmd.service": {"70-site.conf": f"[Service]\n{lines}\n"}}
     variables = f"--extra-vars={json.dumps({'slurm_drop_ins': drop_ins})}"
-    return scenario_run.run(
-        "slurm", ROOT / "playbooks/scheduler.yml", CLUSTER_FILE, "--limit=gpu01,localhost", variables, *arguments
-    )
+    return play_on_site("scheduler.yml", CLUSTER_PATH, "--limit=gpu01,localhost", variables, *arguments)
 
 
 def counts(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
@@ -41,7 +35,7 @@ def counts(done: subprocess.CompletedProcess[str]) -> dict[str, int]:
 def jobs() -> Iterator[None]:
     """Run jobs on both nodes meanwhile; none may be hurt."""
     # The module before this one may have left another cluster file in force.
-    done = scenario_run.run("slurm", ROOT / "playbooks/scheduler.yml", CLUSTER_FILE)
+    done = play_on_site("scheduler.yml", CLUSTER_PATH)
     assert done.returncode == 0, (done.stdout + done.stderr)[-6000:]
     workload = Workload(ssh, "ctl1", ["gpu01", "gpu02"], kinds=JOBS)
     before = workload.start()

@@ -8,6 +8,8 @@ import time
 
 import pytest
 
+from lab.scenario_site import CONTROLLER
+
 testinfra_hosts = ["ansible://slurm_controllers"]
 
 # Opens each device node: an allocated one reaches the (absent) driver, any other is refused by the job's cgroup.
@@ -141,7 +143,7 @@ def test_slurmrestd_is_neither_root_nor_slurm(host):
 
 def test_the_database_is_not_on_the_network(host):
     assert host.socket("tcp://127.0.0.1:3306").is_listening
-    assert not host.socket("tcp://10.215.1.10:3306").is_listening
+    assert not host.socket(f"tcp://{CONTROLLER}:3306").is_listening
 
 
 def test_the_database_raises_no_errors_that_slurmdbd_cannot_recover_from(host):

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Sequence
 import pytest
 import yaml
 
+from lab.scenario_site import CLUSTER_FILE, SCENARIO
 from tests.kit import ROOT
 from tests.kit.edits import Edit, edits
 from tests.kit.keys_run import Bench, problems
 
 testinfra_hosts = ["ansible://slurm_controllers"]
 
-BASE = yaml.safe_load((ROOT / "molecule/slurm/slurm.bedplate.yml").read_text())
+BASE = yaml.safe_load(CLUSTER_FILE)
 # The jobs need more cores than the containers have; the base of molecule/slurm_keys says so.
 WIDE = yaml.safe_load((ROOT / "molecule/slurm_keys/slurm_keys.bedplate.yml").read_text())
 ALL = {str(edit): edit for edit in edits()}
@@ -51,7 +52,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     base = yaml.safe_load(yaml.safe_dump(BASE))
     base["profiles"] = WIDE["profiles"]
     base["slurm"]["options"] = WIDE["slurm"]["options"]
-    bench = Bench("slurm", base, tmp_path_factory.mktemp("keys"))
+    bench = Bench(SCENARIO, base, tmp_path_factory.mktemp("keys"))
     bench.prepare()
     yield bench
     bench.workload.stop()
