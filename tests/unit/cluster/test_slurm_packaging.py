@@ -97,6 +97,7 @@ def test_numbers_of_users_with_their_place(read: Callable[..., Cluster]) -> None
     ("case", "sections", "where"),
     [
         ("an unknown packaging", ["slurm:\n  packages: schemd\n"], ["slurm.packages"]),
+        ("a packaging that is no text", ["slurm:\n  packages: [schedmd]\n"], ["slurm.packages"]),
         ("no packages for the manager", ["slurm:\n  packages: {packaging: openhpc, manager: apt}\n"], ["slurm.packages.manager"]),
         ("nodes with another manager", ["slurm:\n  packages: debian\n", EL], ["slurm.packages"]),
         ("a key of the own table", ["slurm:\n  packages: {packaging: schedmd, compute: [x]}\n"], ["slurm.packages.compute"]),

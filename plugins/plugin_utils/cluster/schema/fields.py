@@ -190,6 +190,8 @@ def _remedy(value: Any, rule: Field) -> str:
     """Return what is allowed instead of a value of the wrong type, or how to write it; "" if the type says it."""
     if rule.choices:
         return allowed(list(rule.choices))
+    if rule.short and (choices := rule.fields[rule.short].choices):
+        return f" Allowed: {', '.join(choices)}, or a mapping."
     if rule.type == "str" and isinstance(value, int | float | date):
         return " Put quotes around it."
     if rule.type == "int" and isinstance(value, str) and re.fullmatch(r"[0-9]+", value):
