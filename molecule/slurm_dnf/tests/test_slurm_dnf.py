@@ -32,7 +32,9 @@ UNITS = {
 }
 MACHINES = tuple(PACKAGES)
 STATE = (
-    "rpm -qa | sort; getent passwd slurm munge; sha256sum /etc/slurm/* /etc/default/slurm* /etc/yum.repos.d/* " + LOCKS
+    "rpm -qa | sort; getent passwd slurm munge; sha256sum "
+    + LOCKS
+    + " $(find /etc/slurm /etc/default /etc/yum.repos.d -type f | sort)"
 )
 
 

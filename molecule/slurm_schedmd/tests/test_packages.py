@@ -100,3 +100,34 @@ def test_pyxis_is_compiled_against_schedmds_headers(site, tmp_path):
     site.apply(f"--inventory={pyxis_inventory(tmp_path)}")
     assert "slurm-smd-dev" in installed("login1")
     assert "--container-image=IMAGE" in ssh("login1", "srun --help").stdout
+
+
+# The same packages as a table of the site, without one of sackd.
+TABLE = """\
+  packages:
+    manager: apt
+    database: [slurm-smd-slurmdbd, slurm-smd-client, munge, mariadb-server]
+    controller: [slurm-smd-slurmctld, slurm-smd-client, munge]
+    compute: [slurm-smd-slurmd, slurm-smd-client, munge, slurm-smd-libpam-slurm-adopt]
+    login: [slurm-smd-client, munge]
+    rest: [slurm-smd-slurmrestd, slurm-smd-client, munge]
+    release: ["slurm-smd*"]
+    makes_users: false
+    sackd: false
+"""
+
+
+def test_a_login_host_without_sackd_has_commands_that_work(site):
+    made = ssh(
+        "login1", "systemctl stop sackd && apt-mark unhold slurm-smd-sackd && apt-get --yes purge slurm-smd-sackd"
+    )
+    assert made.returncode == 0, made.stderr
+    site.edit("  packages: schedmd\n", TABLE)
+    site.apply()
+    assert "slurm-smd-sackd" not in installed("login1")
+    assert not ssh("login1", "pgrep --exact sackd").stdout
+    shown = ssh(
+        "login1", "sinfo --noheader --partition=gpu --format=%N; srun --account=research --nodelist=gpu02 hostname"
+    )
+    assert shown.stdout.splitlines() == ["gpu[01-02]", "gpu02"], shown.stderr
+    assert {name: counts["changed"] for name, counts in site.apply().items() if counts["changed"]} == {}
