@@ -10,6 +10,7 @@ from typing import Any
 
 from ...common import command
 from ...common.command import Outcome
+from ..files.blocks import without_block
 from ..files.file_plan import DesiredFile
 from . import dpkg, rpm
 from .dpkg import Held, Holds
@@ -93,12 +94,26 @@ class DeployedPackages:
         return Holds(self.state_directory, self.run).apply(self.manifest, [*wanted], self.check)
 
     def locks(self, followers: Sequence[str]) -> list[DesiredFile] | None:
-        """Return the lines that lock the followers' versions in dnf; None for apt. Raises RpmError if rpm's records cannot be read."""
+        """Return the lines that lock the followers' versions in dnf; None for apt. Raises RpmError if rpm's records cannot be read.
+
+        Lines of another manifest are left out: a package that a later task installs would be a change of the second run.
+        """
         if not self.manifest or not self._on_dnf:
             return None
-        lines = rpm.followers_locks(followers, self.run)
+        others = self._lines_of_others()
+        lines = [line for line in rpm.followers_locks(followers, self.run) if line not in others]
         text = "".join(f"{line}\n" for line in ("# installed as dependencies, locked at the installed version", *lines))
         return [DesiredFile(rpm.LOCKS, state="block", content=text.encode())] if lines else []
+
+    def _lines_of_others(self) -> set[str]:
+        try:
+            text = Path(rpm.LOCKS).read_bytes()
+        except OSError:
+            return set()
+        return {
+            line.strip()
+            for line in without_block(text, f"{self.manifest}.follow").decode(errors="replace").splitlines()
+        }
 
     @property
     def _on_dnf(self) -> bool:

@@ -99,6 +99,24 @@ def test_what_follows_is_locked_by_dnf_alone(tmp_path: Path) -> None:
     assert task.locks([]) == []
 
 
+def test_a_package_that_another_task_has_locked_is_not_locked_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpm, "LOCKS", str(tmp_path / "versionlock.list"))
+    task = packages(Machine(rpm=RPM), tmp_path, manager="dnf", manifest="first")
+    line = "slurm-0:24.11.5-1.el9.*"
+    block = "# bedplate {0}: begin\n{1}\n# bedplate {0}: end\n"
+    for text, expected in (
+        (block.format("second.follow", line), []),
+        # Its own block, or another version of the other task: from before an upgrade.
+        (block.format("first.follow", line), [line]),
+        (block.format("second.follow", "slurm-0:24.11.4-1.el9.*"), [line]),
+    ):
+        Path(rpm.LOCKS).write_text(text)
+        lines = [one for entry in task.locks(["slurm"]) or [] for one in entry.content.decode().splitlines()]
+        assert [one for one in lines if not one.startswith("#")] == expected
+
+
 def test_the_plugin_of_dnf_is_there_before_lines_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rpm, "LOCKS", str(tmp_path / "versionlock.list"))
     lines = [DesiredFile(rpm.LOCKS, state="block", content=b"x\n")]
