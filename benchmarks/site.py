@@ -168,6 +168,9 @@ def play(folder: Path, playbook: str, count: int, more: Mapping[str, str] | None
         playbook,
         "--inventory",
         str(folder / str(count)),
+        # The recorded nodes have no repository.
+        "--extra-vars",
+        "gpu_resolve=off",
     ]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
