@@ -38,9 +38,11 @@ class SourceChange:
         Raises NodeFilesError: then the sources are as before.
         """
         found = self.foreign.found(wanted, set(node_manifest.load(self.directory)))
-        aside = self.foreign.taken_over(found, options.get("policy") or VENDOR, options.get("vendor") or (), self.diff)
         journal = Journal(self.directory, f"{self.manifest}.sources")
         try:
+            aside = self.foreign.taken_over(
+                found, options.get("policy") or VENDOR, options.get("vendor") or (), self.diff
+            )
             result = self.write(wanted, lambda plan: journal.keep(kept_of(plan), {}))
             self._judge(wanted, [*result["changed_files"], *result["removed"]])
         except NodeFilesError as error:

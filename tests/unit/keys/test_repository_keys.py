@@ -126,6 +126,14 @@ def test_a_second_key_beside_the_published_one_is_a_mistake(tmp_path: Path, syst
         assert f"has the key {openpgp.written(TWO_FINGERPRINT)}." in text
 
 
+@pytest.mark.usefixtures("published")
+def test_a_site_that_signs_with_its_own_key_beside_the_owners_is_shown_both(tmp_path: Path) -> None:
+    found = judged(cluster(tmp_path, OURS, key=ONE + TWO))
+    (text,) = found.notices
+    assert (found.mistakes, found.compared) == ([], [])
+    assert openpgp.written(TWO_FINGERPRINT) in text
+
+
 def test_a_sites_own_key_is_shown_as_long_as_no_fingerprint_is_stated(tmp_path: Path) -> None:
     found = judged(cluster(tmp_path, OURS))
     (text,) = found.notices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files 
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_plan import DesiredFile
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.file_writer import Keep, apply
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.manifest import NodeFilesError
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import foreign_sources
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.foreign_sources import (
     RECORD,
     ForeignSources,
@@ -111,6 +113,62 @@ def test_the_file_of_the_vendors_package_is_moved_aside_and_put_back(machine: Ma
     assert theirs.stat().st_mode & 0o777 == 0o644
     assert predicted["changed_files"] == gone["changed_files"] == [str(theirs)]
     assert not (machine.state / RECORD).exists()
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, name: str, path: Path) -> None:
+    """Let the kernel refuse a function of Path for one file, as for an immutable one."""
+    usual = getattr(Path, name)
+
+    def refusing(self: Path, *arguments: Any, **more: Any) -> Any:
+        if path in (self, *arguments):
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+        return usual(self, *arguments, **more)
+
+    monkeypatch.setattr(Path, name, refusing)
+
+
+def test_where_one_file_cannot_be_moved_aside_the_others_are_back(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = keyring_list(machine)
+    second = machine.parts / "cuda-ubuntu2404-x86_64.list"
+    second.write_text(theirs.read_text())
+    before = machine.files()
+    refuse(monkeypatch, "unlink", second)
+    with pytest.raises(NodeFilesError, match=str(second)):
+        machine.deploy(machine.ours)
+    assert machine.files() == before
+    monkeypatch.undo()
+    assert machine.deploy(machine.ours)["removed"] == [str(theirs), str(second)]
+
+
+def test_a_file_that_cannot_be_put_back_stays_on_record(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = keyring_list(machine)
+    before = machine.files()
+    machine.deploy(machine.ours)
+    usual = foreign_sources.atomic_write
+
+    def refusing(path: Path, *arguments: Any, **more: Any) -> None:
+        if path == theirs:
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(path))
+        usual(path, *arguments, **more)
+
+    monkeypatch.setattr(foreign_sources, "atomic_write", refusing)
+    with pytest.raises(NodeFilesError, match=RECORD):
+        machine.deploy()
+    monkeypatch.undo()
+    machine.deploy()
+    assert machine.files() == before
+
+
+def test_line_ends_of_another_system_are_put_back_as_they_were(machine: Machine) -> None:
+    theirs = keyring_list(machine)
+    theirs.write_bytes(theirs.read_bytes().replace(b"\n", b"\r\n"))
+    before = theirs.read_bytes()
+    machine.deploy(machine.ours)
+    assert not theirs.exists()
+    machine.deploy()
+    assert theirs.read_bytes() == before
 
 
 def test_the_record_is_for_root_alone_since_a_source_may_have_a_password(machine: Machine) -> None:

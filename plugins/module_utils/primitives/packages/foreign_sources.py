@@ -136,7 +136,7 @@ class ForeignSources:
     def put_back(self, written: Collection[str], diff: bool) -> SourceChanges:
         """Restore the files that were set aside for files of ours that are no longer among `written`.
 
-        A file that somebody has changed since stays as it is.
+        A file that somebody has changed since stays as it is. Raises NodeFilesError where a file cannot be written.
         """
         done, record = SourceChanges(), self._record()
         for path, row in sorted(record.items()):
@@ -151,10 +151,17 @@ class ForeignSources:
                 if diff:
                     done.diff.append(_diff(path, now.decode("utf-8", "surrogateescape"), row.content))
                 if not self.check:
-                    _write(Path(path), row.content, (row.mode, row.uid, row.gid))
+                    self._put_back(Path(path), row)
             if not self.check:
                 self._save({name: one for name, one in self._record().items() if name != path})
         return done
+
+    def _put_back(self, path: Path, row: SetAside) -> None:
+        try:
+            _write(path, row.content, (row.mode, row.uid, row.gid))
+        except OSError as error:
+            text = f"Its content is in {self.directory / RECORD}, and the next run restores it"
+            raise NodeFilesError([f"{write_problem(path, error)}. {text}"]) from error
 
     def refused(self, wanted: Sequence[DesiredFile]) -> str:
         """Run apt-get update; return its error if it names a repository of these files, else ""."""
@@ -219,7 +226,8 @@ class ForeignSources:
 
     def _text(self, path: Path) -> str:
         try:
-            return path.read_text(encoding="utf-8", errors="surrogateescape")
+            # Line ends as they are: what is put back is the same file.
+            return path.read_bytes().decode("utf-8", "surrogateescape")
         except OSError as error:
             raise NodeFilesError([f"{path}: cannot be read: {error.strerror}. No source was written"]) from error
 
