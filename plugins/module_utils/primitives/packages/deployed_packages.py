@@ -10,6 +10,7 @@ from typing import Any
 
 from ...common import command
 from ...common.command import Outcome
+from ...common.text import matches_any
 from ..files.blocks import without_block
 from ..files.file_plan import DesiredFile
 from . import dpkg, rpm
@@ -102,8 +103,17 @@ class DeployedPackages:
             return None
         others = self._lines_of_others()
         lines = [line for line in rpm.followers_locks(followers, self.run) if line not in others]
+        if self.check:
+            lines += [f"# {name}, at the version that is installed then" for name in self._missing_of(followers)]
         text = "".join(f"{line}\n" for line in ("# installed as dependencies, locked at the installed version", *lines))
         return [DesiredFile(rpm.LOCKS, state="block", content=text.encode())] if lines else []
+
+    def _missing_of(self, followers: Sequence[str]) -> list[str]:
+        """Return the packages that this task installs and then locks."""
+        patterns = [entry for entry in followers if "=" not in entry]
+        names = [dpkg.name_of(entry) for entry in self.packages if matches_any(dpkg.name_of(entry), patterns)]
+        there = rpm.installed(names, self.run)
+        return [name for name in names if name not in there]
 
     def _lines_of_others(self) -> set[str]:
         try:
