@@ -253,3 +253,22 @@ def test_all_mistakes_are_told_at_once(part: Callable[..., dict[str, Any]]) -> N
     with pytest.raises(ContainerError) as caught:
         part(engines=["pod", "crio", "enroot"], packages={"x": []})
     assert len(str(caught.value).splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    ("system", "engine", "package"),
+    [
+        ("debian-12", "podman", "podman"),
+        ("debian-13", "docker", "docker-cli"),
+        ("ubuntu-22.04", "docker", "docker.io"),
+        ("ubuntu-22.04", "containerd", "containerd"),
+        ("ubuntu-24.04", "docker", "docker.io"),
+        ("ubuntu-24.04", "containerd", "containerd"),
+        ("ubuntu-24.04", "podman", "podman"),
+        ("rocky-9", "podman", "podman"),
+    ],
+)
+def test_each_system_has_an_engine_of_its_distribution(
+    part: Callable[..., dict[str, Any]], system: str, engine: str, package: str
+) -> None:
+    assert package in part(system, engines=[engine])["packages"]

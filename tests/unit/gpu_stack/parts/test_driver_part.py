@@ -98,6 +98,41 @@ def test_a_node_gets_one_version_pinned_held_and_proven(tmp_path: Path) -> None:
     assert told["expected"]["pinned"]["linux-image-[!0-9]*"] == "*"
 
 
+UBUNTU_OPEN = {"nvidia-dkms-{branch}-open", "nvidia-kernel-source-{branch}-open"}
+
+
+@pytest.mark.parametrize(
+    ("system", "source", "driver", "module", "proven"),
+    [
+        ("ubuntu-22.04", "nvidia", "580", "open", UBUNTU_OPEN),
+        ("ubuntu-24.04", "nvidia", "570", "proprietary", {"nvidia-dkms-{branch}", "nvidia-kernel-source-{branch}"}),
+        ("ubuntu-24.04", "nvidia", "595", "open", {"nvidia-dkms-open", "nvidia-kernel-source-open"}),
+        ("ubuntu-22.04", "canonical", "580", "open",
+         {"nvidia-dkms-{branch}-server-open", "nvidia-kernel-source-{branch}-server-open"}),
+        ("ubuntu-24.04", "canonical", "580", "proprietary",
+         {"nvidia-dkms-{branch}-server", "nvidia-kernel-source-{branch}-server"}),
+        ("debian-12", "nvidia", "580", "open", {"nvidia-kernel-open-dkms"}),
+        ("debian-13", "debian", "550", "proprietary", {"nvidia-kernel-dkms"}),
+        ("rocky-9", "nvidia", "580", "open", {"kmod-nvidia-open-dkms"}),
+        ("rocky-10", "nvidia", "580", "proprietary", {"kmod-nvidia-latest-dkms"}),
+    ],
+)  # fmt: skip
+def test_all_packages_with_sources_are_proven_and_dkms_name_is_not_stated(
+    tmp_path: Path, system: str, source: str, driver: str, module: str, proven: set[str]
+) -> None:
+    (tmp_path / "n.asc").write_text(ONE)
+    keys = "keys: {nvidia: n.asc}," if source == "nvidia" else ""
+    kernel = {"rocky-9": "kernel: 5.14.0-503.11.1.el9_5.x86_64,", "rocky-10": "kernel: 6.12.0-55.9.1.el10_0.x86_64,"}
+    stack = f'os: {system}, source: {source}, {kernel.get(system, "")} {keys} driver: "{driver}", module: {module}'
+    (step,) = decision("gpu_driver", cluster(tmp_path, f"gpu_stack: {{{stack}}}\n").path, "gpu1").steps["gpu_facts"]
+    proof = step.arguments["proof"]
+    assert set(proof["packages"]) == {name.format(branch=driver) for name in proven}
+    versions = {version.rpartition(":")[2].partition("-")[0] for version in proof["packages"].values()}
+    assert versions == {proof["module_version"]}
+    # The packages differ in it from release to release, so their own dkms.conf says it.
+    assert "name" not in proof
+
+
 @pytest.mark.parametrize(
     ("os", "major", "more", "addresses"),
     [
