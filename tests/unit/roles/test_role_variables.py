@@ -17,7 +17,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
     message,
     unknown_variables,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.keys.openpgp import written
 from tests.kit import sentences
+from tests.kit.public_keys import ONE, ONE_FINGERPRINT, TWO_FINGERPRINT
 
 SENTENCES = Path(__file__).with_name("sentences.txt")
 ROOT = Path(__file__).parents[3]
@@ -134,6 +136,40 @@ def test_a_key_of_a_repository_that_is_not_there_ends_the_whole_run_before_any_m
     said = " ".join(output.split())
     assert re.search(rf"{path}:{line}: gpu_stack\.keys\.nvidia: [a-z ]*{tmp_path}/keys/nvidia\.asc", said)
     assert re.findall(r"^(\S+) +: ok=", output, re.MULTILINE) == ["localhost"]
+
+
+def site_with_key(folder: Path, more: str) -> Path:
+    """Write the lab's cluster file with a key of the tests and further lines of gpu_stack."""
+    text = (ROOT / "inventories/lab/lab.bedplate.yml").read_text()
+    path = folder / "lab.bedplate.yml"
+    path.write_text(text.replace("  keys: {nvidia", f"{more}  keys: {{nvidia"))
+    (folder / "keys").mkdir()
+    (folder / "keys/nvidia.asc").write_text(ONE)
+    return path
+
+
+@pytest.mark.playbooks
+def test_a_key_with_another_fingerprint_ends_the_whole_run_before_any_machine(tmp_path: Path):
+    path = site_with_key(tmp_path, f'  fingerprints: {{nvidia: "{TWO_FINGERPRINT}"}}\n')
+    code, output = play("-i", path, "playbooks/gpu.yml")
+    assert code == 2, output
+    said = " ".join(output.split())
+    assert written(ONE_FINGERPRINT) in said
+    assert written(TWO_FINGERPRINT) in said
+    assert re.search(rf"{path}:\d+: gpu_stack\.keys\.nvidia: ", said)
+    assert re.findall(r"^(\S+) +: ok=", output, re.MULTILINE) == ["localhost"]
+
+
+@pytest.mark.playbooks
+@pytest.mark.parametrize("stated", [False, True])
+def test_a_key_is_shown_and_only_one_without_a_fingerprint_is_a_warning(tmp_path: Path, stated: bool):
+    path = site_with_key(tmp_path, f'  fingerprints: {{nvidia: "{ONE_FINGERPRINT}"}}\n' if stated else "")
+    code, output = play("-v", "-i", path, "playbooks/validate.yml", "-e", "__validate_gpu=true")
+    assert code == 0, output
+    said = " ".join(output.split())
+    assert written(ONE_FINGERPRINT) in said
+    assert ("[WARNING]" in output and f'fingerprints: {{nvidia: "{ONE_FINGERPRINT}"}}' in said) is not stated
+    assert ("key of repository nvidia" in said) is stated
 
 
 @pytest.mark.playbooks
