@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path as FilePath
 
-from ..gpu_lock import lock_document
+from ..gpu_lock import lock_document, stray_files
 from ..gpu_rows import rows_file
 from .build_cluster import build
 from .cluster_model import (
@@ -61,6 +61,8 @@ def load(path: str | FilePath) -> Cluster:
 def _load(path: str) -> Cluster:
     data, lines, twice = read(path)
     mistakes = Mistakes(lines, twice)
+    for text in stray_files.mistakes(path):
+        mistakes.add((), text)
     cluster = build(path, walk(data, CLUSTER_FILE, (), mistakes), mistakes)
     beside = rows_file.error_of(path)
     if mistakes.found or beside:

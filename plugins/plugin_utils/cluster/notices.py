@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import date
+from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 
@@ -34,7 +35,7 @@ def _unused_nodes(cluster: Cluster) -> list[str]:
 def _drivers(cluster: Cluster, today: date) -> list[str]:
     profiles: dict[str, list[str]] = {}
     for name, profile in cluster.profiles.items():
-        for text in _of_profile(profile, today):
+        for text in _of_profile(profile, rows_file.path_of(cluster.path), today):
             profiles.setdefault(text, []).append(name)
     return [
         f"{cluster.path}: profile{'s' * (len(names) > 1)} {', '.join(names)}: {text}"
@@ -42,7 +43,7 @@ def _drivers(cluster: Cluster, today: date) -> list[str]:
     ]
 
 
-def _of_profile(profile: Profile, today: date) -> Iterator[str]:
+def _of_profile(profile: Profile, own_rows: Path | None, today: date) -> Iterator[str]:
     wanted = profile.gpu_stack
     if wanted is None or profile.gpus is None:
         return
@@ -56,5 +57,5 @@ def _of_profile(profile: Profile, today: date) -> Iterator[str]:
         yield ended
     if untested := lifecycle.untested_notice(request, stack, table):
         row = f'{{os: {wanted.os}, source: {wanted.source}, driver: "{stack.driver}", module: {stack.module}}}'
-        remedy = f"When it works, add {row} to `installed` in <site>{rows_file.SUFFIX}"
-        yield f"{untested} Install it on one node first (--limit). {remedy}."
+        remedy = f" When it works, add {row} to `installed` in {own_rows.name}." if own_rows else ""
+        yield f"{untested} Install it on one node first (--limit).{remedy}"

@@ -80,7 +80,7 @@ def test_a_cluster_has_a_notice_for_all_profiles_alike_which_the_sites_own_row_e
         f"{site}: profiles hgx, card: driver 580.65.06 of nvidia on debian-13 with the open kernel module"
     )
     row = '{os: debian-13, source: nvidia, driver: "580.65.06", module: open}'
-    assert f"add {row} to `installed` in <site>.gpu-table.yml" in line
+    assert f"add {row} to `installed` in gpu.gpu-table.yml" in line
     write(f"installed:\n  - {row}\n")
     assert notices(load(site), date(2026, 11, 25)) == []
     write(f'installed:\n  - {row}\nbranches:\n  "580": {{ends: "2026-10", source: a letter of the vendor}}\n')
