@@ -65,6 +65,8 @@ class Nic:
     rail: int | None
     # Its PCI address; "": the name is whatever the kernel, or a rule of the distribution, makes of it.
     pci: str = ""
+    # The network of its address, for a NIC without a rail; "": none.
+    network: str = ""
 
 
 @dataclass(frozen=True, slots=True)

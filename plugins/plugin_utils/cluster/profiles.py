@@ -44,7 +44,11 @@ def _profile(name: str, data: Mapping[str, Any], rails: int | None, mistakes: Mi
     path: Path = ("profiles", name)
     stated = data["sockets"] and data["cores_per_socket"]
     cores = data["sockets"] * data["cores_per_socket"] if stated else None
-    nics = tuple(Nic(nic["name"], nic["rail"], nic["pci"] or "") for nic in data["nics"] if nic and nic["name"])
+    nics = tuple(
+        Nic(nic["name"], nic["rail"], nic["pci"] or "", nic["network"] or "")
+        for nic in data["nics"]
+        if nic and nic["name"]
+    )
     _check_nics(path, nics, rails, mistakes)
     numa = _numa(path, data["numa"], cores, [nic.name for nic in nics], mistakes)
     memory = data["memory_mib"] or 0
@@ -230,6 +234,13 @@ def _check_nics(path: Path, nics: tuple[Nic, ...], rails: int | None, mistakes: 
     places = [nic.pci for nic in nics if nic.pci]
     for place in dict.fromkeys(place for place in places if places.count(place) > 1):
         mistakes.add(path, f"two NICs are at the PCI address {place}.")
+    for nic in nics:
+        if nic.network and nic.rail is not None:
+            what = f"NIC {nic.name!r} has the rail {nic.rail}, whose network has its address."
+            mistakes.add(path, f"{what} Remove `network`, or `rail`.")
+    used = [nic.network for nic in nics if nic.network]
+    for network in dict.fromkeys(network for network in used if used.count(network) > 1):
+        mistakes.add(path, f"two NICs have their addresses in the network {network!r}. Give each its own network.")
     found = sorted(nic.rail for nic in nics if nic.rail is not None)
     wanted = len(found) if rails is None else rails
     if found and found != list(range(wanted)):

@@ -48,6 +48,7 @@ def with_rails(
             if "management" in found:
                 _check_room(found[name], found["management"], nodes, path, mistakes)
     _check_routes(found, data, mistakes)
+    _check_nics(found, profiles.values(), nodes, mistakes)
     return {name: _routed(network, found, data) for name, network in found.items()}
 
 
@@ -92,13 +93,44 @@ def _check_routes(networks: Mapping[str, Network], data: Mapping[str, Any], mist
                 mistakes.add((*path, index), f"{what} Allowed: networks outside of this file.")
 
 
+def _check_nics(
+    networks: Mapping[str, Network], profiles: Iterable[Profile], nodes: Iterable[Node], mistakes: Mistakes
+) -> None:
+    """Find NICs without a rail whose network is missing, is another one's, or has no room for their nodes."""
+    free = [name for name, network in networks.items() if name not in _OWN and not network.rails]
+    for profile in profiles:
+        path: Path = ("profiles", profile.name, "nics")
+        for nic in (one for one in profile.nics if one.network and one.rail is None):
+            network = networks.get(nic.network)
+            if network is None:
+                mistakes.unknown(path, "network", nic.network, free)
+            elif nic.network not in free:
+                whose = "of its rails" if network.rails else "of machines"
+                mistakes.add(path, f"{nic.network} has the addresses {whose}. Give {nic.name} another network.")
+            elif "management" in networks:
+                mine = [node for node in nodes if node.address and node.profile.name == profile.name]
+                _check_places(network, networks["management"], mine, path, mistakes)
+
+
+def _check_places(network: Network, management: Network, nodes: Iterable[Node], path: Path, mistakes: Mistakes) -> None:
+    """Find the first node whose place in a network is outside of it, or is the gateway's."""
+    for node in nodes:
+        number = network.first + _offset(node, management)
+        if number >= network.last or number == network.gateway:
+            what = "which is the gateway" if number == network.gateway else f"outside {network.cidr}"
+            text = f"{node.name} would have {address_text(number)} in {network.name}, {what}."
+            mistakes.add(path, f"{text} Choose a larger network, or give the node another place in `management`.")
+            return
+
+
 def addresses(cluster: Cluster, node: Node) -> Iterator[tuple[Nic, str, str]]:
-    """Yield (NIC, address with the length of its network, name of the network) for the rails of a node that have a network."""
+    """Yield (NIC, address with the length of its network, name of the network) for the NICs of a node that have a network."""
     place = {rail: network for network in cluster.networks.values() for rail in network.rails}
     for nic in node.profile.nics:
-        network = place.get(-1 if nic.rail is None else nic.rail)
-        if network is not None and nic.rail is not None:
-            number = _number(network, nic.rail, _offset(node, cluster.networks["management"]))
+        network = cluster.networks.get(nic.network) if nic.rail is None else place.get(nic.rail)
+        if network is not None:
+            offset = _offset(node, cluster.networks["management"])
+            number = network.first + offset if nic.rail is None else _number(network, nic.rail, offset)
             length = network.cidr.partition("/")[2]
             yield nic, f"{address_text(number)}/{length}", network.name
 

@@ -198,7 +198,7 @@ def nic_settings(cluster: Cluster, node: Node, mtu: int, stated: Mapping[str, st
                 guid=guid.removeprefix("0x").zfill(16) if guid else "",
                 address=address,
                 shared=nic.name in addressed and len(addressed) > 1,
-                mtu=mtu if nic.rail is not None else 0,
+                mtu=mtu if nic.rail is not None or nic.network else 0,
                 rail=nic.rail is not None,
                 **_way(network, nic.rail),
             )

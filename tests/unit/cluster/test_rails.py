@@ -114,3 +114,42 @@ def test_pci_addresses_are_whole_and_of_one_nic(bench: Bench, one: str, other: s
 def test_a_profile_that_cannot_be_read_is_the_only_mistake(bench: Bench) -> None:
     error = bench.error(rails("cidr: 10.9.0.0/23, rails: 0-1"), ("  gpu8:", "  gpu-8:"))
     assert [mistake.where for mistake in error.mistakes if mistake.where.startswith("networks")] == []
+
+
+NIC = "        rail: 1\n"
+
+
+def storage(network: str, nic: str = "network: storage") -> tuple[tuple[str, str], tuple[str, str]]:
+    """Have a third NIC of the GPU nodes, and a network for it."""
+    return (NETS, f"{NETS}  storage: {{{network}}}\n"), (NIC, f"{NIC}      - {{name: mlx5_8, {nic}}}\n")
+
+
+def test_a_nic_without_a_rail_has_its_address_in_its_own_network(bench: Bench) -> None:
+    edits = storage("cidr: 10.60.0.0/16, gateway: 10.60.0.1")
+    assert of(bench, "gpu02", *edits) == ["mlx5_8 10.60.0.12/16 storage"]
+    cluster = bench.load(*edits)
+    assert cluster.networks["storage"].routes == ()
+
+
+@pytest.mark.parametrize(
+    ("network", "nic", "values"),
+    [
+        ("cidr: 10.60.0.0/16", "network: storrage", ["'storrage'", "'storage'"]),
+        ("cidr: 10.60.0.0/16", "network: management", ["management", "mlx5_8"]),
+        ("cidr: 10.60.0.0/16, rails: 0-1", "network: storage", ["storage", "rails", "mlx5_8"]),
+        ("cidr: 10.60.0.0/29", "network: storage", ["gpu01", "10.60.0.11", "10.60.0.0/29"]),
+        ("cidr: 10.60.0.0/16, gateway: 10.60.0.13", "network: storage", ["gpu03", "10.60.0.13", "gateway"]),
+        ("cidr: 10.60.0.0/16", "network: storage, rail: 2", ["'mlx5_8'", "rail 2", "`network`"]),
+        (
+            "cidr: 10.60.0.0/16",
+            "network: storage}\n      - {name: mlx5_9, network: storage",
+            ["two NICs", "'storage'"],
+        ),
+    ],
+)
+def test_a_network_that_a_nic_cannot_have_is_a_mistake(bench: Bench, network: str, nic: str, values: list[str]) -> None:
+    mistakes = bench.error(*storage(network, nic)).mistakes
+    mistake = mistakes[0]
+    assert mistake.where == "profiles.gpu8.nics"
+    assert [value for value in values if value not in mistake.message] == []
+    sentences.check(SENTENCES, f"network of a NIC: {network}, {nic}".replace("\n", " "), [mistake.message])

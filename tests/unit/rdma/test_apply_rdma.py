@@ -238,6 +238,21 @@ def test_an_interface_of_nccl_that_no_node_has_is_named(tmp_path: Path) -> None:
     assert rows(one, told) == []
 
 
+def test_a_storage_nic_gets_its_address_and_a_foreign_one_is_named(tmp_path: Path) -> None:
+    text = FILE.replace("  rails: {", "  storage: {cidr: 10.60.0.0/16}\n  rails: {")
+    told = deployed(tmp_path, text.replace('"0000:86:00.0"}', '"0000:86:00.0", network: storage}'))
+    one = fresh(tmp_path, told, "dcb")
+    one.addresses["ens3np0"] = []  # elsewhere it is management's
+    assert brought(one, told) == []
+    assert rows(one, told) == []
+    (interface,) = (name for name, addresses in one.addresses.items() if "10.60.0.11/16" in addresses)
+    assert one.mtu[interface] == 9000
+    # Lossless priorities are for rails.
+    assert not [call for call in one.calls if call.startswith("dcb") and interface in call]
+    one.addresses[interface] = []
+    assert rows(one, told) == [f"address of mlx5_2 ({interface}): wanted 10.60.0.11/16, found none"]
+
+
 def test_the_interface_of_ansible_and_slurm_is_never_touched(tmp_path: Path, told: dict[str, Any]) -> None:
     one = fresh(tmp_path, told, "dcb")
     one.addresses["ens1np0"] = ["10.0.0.11/24"]

@@ -40,6 +40,35 @@ def test_every_nic_has_its_name_address_and_mtu(tmp_path: Path) -> None:
     assert json.loads(contents(told)["/etc/bedplate/rdma.json"]) == told["expected"]["settings"]
 
 
+STORAGE = FILE.replace("  rails: {", "  storage: {cidr: 10.60.0.0/16}\n  rails: {").replace(
+    '{name: mlx5_2, pci: "0000:86:00.0"}', '{name: mlx5_2, pci: "0000:86:00.0", network: storage}'
+)
+
+
+def test_a_storage_nic_has_an_address_and_the_mtu_and_is_no_rail(tmp_path: Path) -> None:
+    told = deployed(tmp_path, STORAGE)
+    nic = told["expected"]["settings"]["nics"][2]
+    assert (nic["name"], nic["address"], nic["mtu"], nic["shared"], nic["rail"]) == (
+        "mlx5_2",
+        "10.60.0.11/16",
+        9000,
+        True,
+        False,
+    )
+    assert "table" not in nic
+    files = contents(told)
+    # Other programs leave it alone, and NCCL does not use it.
+    assert "0000:86:00.0" in files["/etc/udev/rules.d/62-bedplate-unmanaged.rules"]
+    assert "/etc/systemd/network/05-bedplate-mlx5_2.network" in files
+    assert told["expected"]["nccl"]["NCCL_IB_HCA"] == "=mlx5_0,mlx5_1"
+
+
+def test_a_storage_nic_on_infiniband_keeps_the_drivers_mtu(tmp_path: Path) -> None:
+    told = deployed(tmp_path, STORAGE.replace("technology: ethernet", "technology: infiniband"))
+    nic = told["expected"]["settings"]["nics"][2]
+    assert (nic["address"], nic["mtu"]) == ("10.60.0.11/16", 0)
+
+
 ROUTED = FILE.replace(
     "  rails: {cidr: 10.9.0.0/23, rails: 0-1}\n",
     "  a: {cidr: 10.9.0.0/24, rails: 0, gateway: 10.9.0.1, routes: [10.48.0.0/16]}\n"

@@ -179,6 +179,20 @@ def test_irqbalance_is_masked_exactly_where_interrupts_are_pinned(
     assert ("bedplate-irqs.timer" in starts[0]) == pins
 
 
+def test_interrupts_follow_devices_that_appear_and_vectors_that_a_driver_makes(tmp_path: Path) -> None:
+    content = {
+        entry["path"]: entry["content"] for entry in deployed(tmp_path, irqs="numa")["files"] if "content" in entry
+    }
+    rules = content["/etc/udev/rules.d/62-bedplate-irqs.rules"].splitlines()
+    # An interface is renamed after it was added.
+    assert 'ACTION!="add|move", GOTO="bedplate_end"' in rules
+    starts = [line for line in rules if 'RUN+="/usr/bin/systemctl --no-block restart bedplate-irqs.service"' in line]
+    assert [line.split(",")[0] for line in starts] == ['SUBSYSTEM=="infiniband"', 'SUBSYSTEM=="net"']
+    timer = content["/etc/systemd/system/bedplate-irqs.timer"].splitlines()
+    assert {"OnActiveSec=60", "OnUnitInactiveSec=60"} <= set(timer)
+    assert "tuning.cpu.interrupt_placement " in content["/etc/systemd/system/bedplate-irqs.service"]
+
+
 def test_the_unit_runs_before_whatever_may_start_jobs(tmp_path: Path) -> None:
     content = {entry["path"]: entry["content"] for entry in deployed(tmp_path)["files"] if "content" in entry}
     lines = content["/etc/systemd/system/bedplate-tuning.service"].splitlines()

@@ -51,6 +51,11 @@ _NIC = {
     "name": Field("The device name.", required=True, **WORD),
     "rail": Field("Its rail, from 0; absent for storage and management.", "int", minimum=0, maximum=63),
     "pci": Field("Its PCI address, such as 0000:3b:00.0: then it has this name, not the kernel's.", **PCI),
+    "network": Field(
+        "The network in which a NIC without a rail has its address, such as a storage NIC. A node has the same place in it that it has in "
+        "`management`.",
+        **NAME,
+    ),
 }
 
 _HOST_NIC = {
