@@ -72,11 +72,11 @@ def test_daemons_run_as_their_users():
 
 def test_slurmrestd_listens_only_where_the_cluster_file_says():
     assert "Environment=SLURMRESTD_LISTEN=:6820" in ssh("ctl1", "systemctl cat slurmrestd").stdout
-    listening = ssh("ctl1", "ss --no-header --listening --tcp --processes").stdout
+    listening = ssh("ctl1", "ss --no-header --listening --tcp --numeric --processes").stdout
     assert [line.split()[3] for line in listening.splitlines() if '"slurmrestd"' in line] == ["127.0.0.1:6820"]
 
 
-def test_another_packaging_is_refused_on_every_machine_and_changes_nothing(site):
+def test_another_packaging_is_refused_and_changes_nothing(site):
     before = {machine: ssh(machine, STATE).stdout for machine in DAEMONS}
     site.edit("  packages: schedmd\n", "")
     done = site.run()
@@ -86,7 +86,7 @@ def test_another_packaging_is_refused_on_every_machine_and_changes_nothing(site)
     assert {machine: ssh(machine, STATE).stdout for machine in DAEMONS} == before
 
 
-def test_another_number_is_refused_by_every_machine_with_file_and_line(site):
+def test_another_number_is_refused_with_file_and_line(site):
     before = {machine: ssh(machine, STATE).stdout for machine in DAEMONS}
     site.edit("  packages: schedmd\n", "  packages: schedmd\n  users: {slurm: {uid: 64031}}\n")
     done = site.run()
