@@ -18,7 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_lock.lock_doc
 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "cluster_file": {"type": "path", "required": True},
-    "mode": {"type": "str", "default": resolve_lock.MISSING, "choices": list(resolve_lock.MODES)},
+    "mode": {"type": "str", "default": resolve_lock.MISSING},
     "origins": {"type": "bool", "default": False},
 }
 
@@ -34,6 +34,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         """Read the indexes where this is needed, and write the lock; one error has all mistakes."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         _unused, arguments = self.validate_argument_spec(_OPTIONS)
+        if arguments["mode"] not in resolve_lock.MODES:
+            allowed = ", ".join(resolve_lock.MODES)
+            raise AnsibleActionFail(f"gpu_resolve: {arguments['mode']!r} is not allowed. Allowed: {allowed}.")
         lock_document.keep_predictions_in(constants.DEFAULT_LOCAL_TMP)
         try:
             cluster = load(arguments["cluster_file"])

@@ -35,8 +35,10 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
     `origins`: read the owners' repositories also where the nodes read a mirror. IndexReadError, LockError: all mistakes.
     """
     path = lock_document.path_of(cluster.path)
-    if path is None or mode == OFF:
+    if path is None or (mode == OFF and not path.exists()):
         return LockReport("", False, "no lock is read or written: bedplate's table has the versions")
+    if mode == OFF:
+        return LockReport(str(path), False, f"no lock is written; the versions of {path} are used as long as it exists")
     if not any(one.gpu_stack and one.gpus for one in cluster.profiles.values()):
         return LockReport(
             str(path), False, f"{cluster.path}: no profile has GPUs and a `gpu_stack`, so no lock is needed"
@@ -54,7 +56,8 @@ def resolve(cluster: Cluster, mode: str, origins: bool = False, check: bool = Fa
         after = read_lock.read(cluster, stack_table.default(), origins)
     except IndexReadError as error:
         raise IndexReadError([*error.mistakes, _remedy(path)]) from None
-    changed = lock_document.text_of(after) != (path.read_text() if path.exists() else "")
+    # Bytes: an unusable lock, which an update replaces, may be no text.
+    changed = lock_document.text_of(after).encode() != (path.read_bytes() if path.exists() else b"")
     target = lock_document.predicted_path_of(cluster.path) if check else path
     if changed and target:
         lock_document.write(target, after)

@@ -146,6 +146,20 @@ def test_off_reads_nothing(site):
     assert not site.lock.exists()
 
 
+def test_off_says_which_versions_are_used(site):
+    assert "bedplate's table" in resolve(site, "off").msg
+    resolve(site)
+    assert f"the versions of {site.lock} are used" in resolve(site, "off").msg
+
+
+def test_an_update_replaces_a_lock_that_is_no_text(site):
+    resolve(site)
+    text = site.lock.read_text()
+    site.lock.write_bytes(b"\xff\x00\xfe")
+    assert resolve(site, "update").changed
+    assert site.lock.read_text() == text
+
+
 def test_a_lock_that_was_edited_is_refused_and_an_update_mends_it(site):
     resolve(site)
     text = site.lock.read_text()
