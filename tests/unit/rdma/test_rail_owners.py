@@ -105,6 +105,12 @@ def test_a_nic_without_an_address_may_have_any_owner(tmp_path: Path, machine: Ma
     assert not [path for path in files if "unmanaged" in path or path.startswith("/etc/systemd/network")]
 
 
+def test_the_role_looks_for_owners_before_it_writes_a_file(told: dict[str, Any]) -> None:
+    arguments = told["steps"]["rail_owners"]
+    assert arguments["nics"] == told["expected"]["settings"]["nics"]
+    assert arguments["management"] == "10.0.0.11"
+
+
 def test_files_keep_other_programs_off_by_pci_address(told: dict[str, Any]) -> None:
     files = contents(told)
     rules = files["/etc/udev/rules.d/62-bedplate-unmanaged.rules"].splitlines()
