@@ -11,14 +11,16 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 
 from ..gpu_lock.locked_stack import table_of
 from ..gpu_rows import lifecycle, rows_file
-from ..gpu_stack.resolve import StackError
+from ..gpu_rows.unverified import unverified_rows
+from ..gpu_stack.resolve import Request, Stack, StackError
+from ..gpu_stack.stack_model import StackTable
 from .cluster_model import Cluster, Profile
 from .gpu_stack_checks import request_of, stack_of
 
 
 def notices(cluster: Cluster, today: date | None = None) -> list[str]:
     """Return a text for each notice. A set of GPU software that cannot be resolved is skipped: it is a mistake."""
-    return [*_unused_nodes(cluster), *_drivers(cluster, today or date.today())]
+    return [*_unused_nodes(cluster), *_drivers(cluster, today or date.today()), *_unverified(cluster)]
 
 
 def _unused_nodes(cluster: Cluster) -> list[str]:
@@ -43,19 +45,33 @@ def _drivers(cluster: Cluster, today: date) -> list[str]:
     ]
 
 
-def _of_profile(profile: Profile, own_rows: Path | None, today: date) -> Iterator[str]:
+def _resolved(profile: Profile) -> tuple[Request, Stack, StackTable] | None:
+    """Return request, set and table of the GPU software of a profile; None without any, and for a set that is a mistake."""
     wanted = profile.gpu_stack
     if wanted is None or profile.gpus is None:
-        return
+        return None
     request = request_of(wanted, profile)
     try:
-        stack = stack_of(wanted, profile)
+        return request, stack_of(wanted, profile), table_of(request, wanted.lock, wanted.rows)
     except StackError:
+        return None
+
+
+def _of_profile(profile: Profile, own_rows: Path | None, today: date) -> Iterator[str]:
+    resolved = _resolved(profile)
+    if resolved is None:
         return
-    table = table_of(request, wanted.lock, wanted.rows)
+    request, stack, table = resolved
     if ended := lifecycle.end_notice(request, table, today):
         yield ended
     if untested := lifecycle.untested_notice(request, stack, table):
-        row = f'{{os: {wanted.os}, source: {wanted.source}, driver: "{stack.driver}", module: {stack.module}}}'
+        row = f'{{os: {request.os}, source: {request.source}, driver: "{stack.driver}", module: {stack.module}}}'
         remedy = f" When it works, add {row} to `installed` in {own_rows.name}." if own_rows else ""
         yield f"{untested} Install it on one node first (--limit).{remedy}"
+
+
+def _unverified(cluster: Cluster) -> list[str]:
+    """Return one text on all rows that sets depend on whose drivers were never seen installed."""
+    resolved = [one for one in map(_resolved, cluster.profiles.values()) if one and lifecycle.untested_notice(*one)]
+    rows = ", ".join(dict.fromkeys(name for one in resolved for name in unverified_rows(*one)))
+    return [f"{cluster.path}: rows of bedplate's GPU table that were not read at their source: {rows}."] if rows else []

@@ -22,7 +22,14 @@ _NO_END = 9999
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackSystem:
+class TableRow:
+    """A row of the table. `verified`: it was read at its source, not in texts of others. A site vouches for its own rows."""
+
+    verified: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackSystem(TableRow):
     """An operating system. `stream` is a dnf module stream by flavour, `kernels` package versions by kernel release.
 
     `series` is the kernel that it comes with, `modules_extra` are packages with modules that its kernel's own package leaves out.
@@ -55,7 +62,7 @@ class Generation:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class Model(TableRow):
     """A GPU model; `board` is what eight or more of it sit on, `highest` its last driver branch (0: not yet).
 
     `lowest` is its first branch, and `least` the first version of that branch which drives it ("": every version).
@@ -95,7 +102,7 @@ class PlatformSoftware:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Platform:
+class Platform(TableRow):
     """Connection of the GPUs of a node. `nvlink5` replaces `fabric` if the GPUs have NVLink 5.
 
     A board has `least_gpus` GPUs. `nvswitches` are those of a board by GPU generation, if the PCI bus shows them.
@@ -114,7 +121,7 @@ class Platform:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StackOrigin:
+class StackOrigin(TableRow):
     """A repository of one source, or of one part alone. `keyring` is a file of the distribution; "": the site gives its key.
 
     `url`, `suites` have {system} for how it calls a system, {arch} for an architecture as packages have it; `urls` has those of
@@ -139,7 +146,7 @@ class StackOrigin:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PackageNames:
+class PackageNames(TableRow):
     """Package and file names of one source on these systems, for branches from `least` on and below `below`.
 
     `absent` are packages that an architecture does not have; `sources` are those of `kernel` with what DKMS compiles;
@@ -215,7 +222,7 @@ class InstalledDriver:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CudaOffer:
+class CudaOffer(TableRow):
     """CUDA toolkits of one source: version to its packages with their versions.
 
     `components` are patterns of what comes with them, each in a version of its own; {cuda} is X-Y.
@@ -228,7 +235,7 @@ class CudaOffer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Nccl:
+class Nccl(TableRow):
     """NCCL: its packages by family of systems, and of each version the package's version by the CUDA major it is built with."""
 
     source: str
@@ -238,7 +245,7 @@ class Nccl:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Extra:
+class Extra(TableRow):
     """DCGM or the container toolkit: known versions, package names and how a package version is written.
 
     `proprietary` are further packages, which a site may leave out.
@@ -261,7 +268,7 @@ class Extra:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GpuDirect:
+class GpuDirect(TableRow):
     """A kernel module through which adapters and storage reach the memory of GPUs: of some sources on these systems.
 
     `module` is what modprobe loads, where {driver} is the driver's own module, and `loaded` its name in /sys/module. `device` is the file

@@ -77,7 +77,8 @@ def judged(cluster: Cluster, mirrors: bool = True) -> KeyReport:
             elif notice := _notice(one, found):
                 unsure.add(at[0], notice, at[1])
             else:
-                compared[f"{one.repository} {', '.join(map(openpgp.written, found))}"] = None
+                doubt = "" if one.stated or one.vendor is None or one.vendor.verified else " (not verified)"
+                compared[f"{one.repository} {', '.join(map(openpgp.written, found))}{doubt}"] = None
     return KeyReport(wrong.lines(), unsure.lines(), list(compared))
 
 

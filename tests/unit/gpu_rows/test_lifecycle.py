@@ -75,7 +75,7 @@ def test_what_is_recorded_as_installed_is_a_driver_of_the_table():
 
 
 def test_a_cluster_has_a_notice_for_all_profiles_alike_which_the_sites_own_row_ends(site: Path, write: Write):
-    (line,) = notices(load(site), date(2026, 11, 25))
+    (line, _rows) = notices(load(site), date(2026, 11, 25))
     assert line.startswith(
         f"{site}: profiles hgx, card: driver 580.65.06 of nvidia on debian-13 with the open kernel module"
     )
