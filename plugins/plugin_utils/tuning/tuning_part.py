@@ -4,13 +4,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import CpulistError
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.cpulists import parse as cpus_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.kernel.sysctl import dotted, partner
-from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import CmdlineError, parse
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot import token_lists
+from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot.cmdline_tokens import (
+    CmdlineError,
+    Token,
+    parse,
+)
 
 from ..cluster import Cluster, Node, Profile
 from ..common import role_interfaces
@@ -121,7 +126,8 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"node_tuning_cmdline: {problem}" for problem in error.problems)
     for token in own:
         if token.family == "hugepages":
-            yield f"node_tuning_cmdline: {token} would add to the pages of the profile; its `hugepages` say them"
+            yield f"node_tuning_cmdline: {token} would add to the pages of the profile; set `hugepages` of the profile instead"
+    yield from _contradictions(own)
     for token, name in kernel_settings.own_conflicts(choices, own):
         left = {"iommu": "keep", "init_on_alloc": True}.get(name, "")
         yield (
@@ -131,7 +137,8 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
     yield from _sysctl_mistakes(choices["sysctl"])
     if not re.fullmatch(r"auto|keep|None|[0-9]+", str(choices["idle_us"])):
         yield f"node_tuning_idle_us: {choices['idle_us']!r}; allowed: auto, keep, or whole microseconds from 0"
-    if not _TUNED.match(str(choices["tuned"])):
+    # Without quotes YAML reads off as false, which Ansible writes as False.
+    if not _TUNED.match(str(choices["tuned"])) or str(choices["tuned"]) in ("False", "True", "None"):
         yield f"node_tuning_tuned: {choices['tuned']!r}; allowed: keep, off (in quotes), or the name of one profile"
     for name in choices["modules"]:
         if not _MODULE.match(str(name)):
@@ -144,6 +151,17 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
             yield f"node_tuning_limits: {name}: {limit!r}; allowed: {words}"
 
 
+def _contradictions(own: Sequence[Token]) -> Iterator[str]:
+    """Yield options of one key with a list that exclude each other: pci=nocrs and pci=use_crs."""
+    by_family: dict[str, list[str]] = {}
+    for token in own:
+        if token.key in token_lists.KEYS and str(token) not in by_family.setdefault(token.family, []):
+            by_family[token.family].append(str(token))
+    for together in by_family.values():
+        if len(together) > 1:
+            yield f"node_tuning_cmdline: {' and '.join(together)} exclude each other; allowed: one of them"
+
+
 def _sysctl_mistakes(wishes: Mapping[Any, Any]) -> Iterator[str]:
     """Yield keys and values that a line of sysctl.d cannot have, and pairs of keys that exclude each other."""
     where = "node_tuning_sysctl"
@@ -151,7 +169,7 @@ def _sysctl_mistakes(wishes: Mapping[Any, Any]) -> Iterator[str]:
         if not isinstance(key, str) or not _KEY.match(key):
             yield f"{where}: {key!r} is not a key; allowed: the whole name of one key, such as vm.swappiness, without patterns"
         elif dotted(key).startswith("vm.nr_hugepages"):
-            yield f"{where}: {key} would undo what each NUMA node has; the profile's `hugepages` say it"
+            yield f"{where}: {key} would change the pages of each NUMA node; set `hugepages` of the profile instead"
         elif not (value is None or _is_number(value) or (isinstance(value, str) and _VALUE.match(value))):
             yield (
                 f"{where}: {key}: {value!r}; allowed: a number, a word or several with blanks between them, in one line and without a "

@@ -289,6 +289,30 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
     sentences.check(SENTENCES, "mistakes in the variables of node_tuning", lines)
 
 
+@pytest.mark.parametrize(
+    ("choices", "values"),
+    [
+        ({"tuned": "False"}, ["node_tuning_tuned", "'False'", "off (in quotes)"]),
+        ({"cmdline": ["pci=nocrs,use_crs", "quiet"]}, ["node_tuning_cmdline", "pci=nocrs and pci=use_crs"]),
+        (
+            {"cmdline": ["pci=realloc=off", "pci=realloc=on"]},
+            ["node_tuning_cmdline", "pci=realloc=off and pci=realloc=on"],
+        ),
+    ],
+)
+def test_values_that_mean_something_else_are_refused(
+    tmp_path: Path, choices: dict[str, object], values: list[str]
+) -> None:
+    with pytest.raises(TuningError) as caught:
+        deployed(tmp_path, **choices)
+    (line,) = str(caught.value).splitlines()
+    assert [value for value in values if value not in line] == []
+
+
+def test_an_option_of_pci_twice_is_no_contradiction(tmp_path: Path) -> None:
+    assert deployed(tmp_path, cmdline=["pci=realloc,nocrs", "pci=realloc"])
+
+
 SPEC = yaml.safe_load((Path(__file__).parents[3] / "roles/node_tuning/meta/argument_specs.yml").read_text())
 LISTED = {name: option for name, option in SPEC["argument_specs"]["main"]["options"].items() if "choices" in option}
 
