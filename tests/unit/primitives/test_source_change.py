@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packag
     ForeignSources,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.source_change import SourceChange
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import signing
 from tests.kit.apt_root import AptRoot
 
 KEYRING = "/usr/share/keyrings/cuda-archive-keyring.gpg"
@@ -282,6 +284,30 @@ def test_a_changed_source_that_apt_refuses_gives_way_to_the_old_one(machine: Mac
         machine.deploy(machine.signed)
     assert (machine.files(), records.load(machine.state)) == (before, recorded)
     assert machine.apt.run(["apt-get", "update"]).code == 0
+
+
+@pytest.mark.tools("gpg")
+def test_a_key_that_did_not_sign_is_refused_where_apt_keeps_its_older_lists(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(signing, "ALGORITHM", "ed25519")
+    right, wrong = (signing.signer(signing.generate(name)) for name in ("the archive", "somebody else"))
+    empty = hashlib.sha256().hexdigest()
+    release = f"Origin: x\nDate: Tue, 04 Nov 2025 10:00:00 UTC\nSHA256:\n {empty} 0 Packages\n"
+    (machine.repository / "InRelease").write_text(right.sign(release))
+
+    def source(key: str) -> DesiredFile:
+        lines = "".join(f" {line or '.'}\n" for line in key.splitlines())
+        text = f"Types: deb\nURIs: {machine.url}\nSuites: /\nSigned-By:\n{lines}"
+        return DesiredFile(str(machine.parts / "bedplate-nvidia.sources"), content=text.encode())
+
+    machine.deploy(source(right.public))
+    before, recorded = machine.files(), records.load(machine.state)
+    with pytest.raises(NodeFilesError) as failure:
+        machine.deploy(source(wrong.public))
+    assert "signature verification" in str(failure.value)
+    assert (machine.files(), records.load(machine.state)) == (before, recorded)
+    assert machine.apt.run(["apt-get", "update"]).stderr == ""
 
 
 def test_a_broken_source_of_others_is_none_of_our_business(machine: Machine) -> None:

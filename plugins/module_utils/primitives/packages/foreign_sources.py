@@ -31,6 +31,8 @@ VENDOR, REFUSE, TAKE_OVER = "vendor", "refuse", "take_over"
 POLICIES = (VENDOR, REFUSE, TAKE_OVER)
 RECORD = "foreign_sources.json"
 _OS_RELEASE = Path("/etc/os-release")
+# In a warning of apt about a repository whose older lists it keeps.
+_UNPROVEN = "error occurred during the signature verification"
 
 
 @dataclass(frozen=True)
@@ -164,12 +166,17 @@ class ForeignSources:
             raise NodeFilesError([f"{write_problem(path, error)}. {text}"]) from error
 
     def refused(self, wanted: Sequence[DesiredFile]) -> str:
-        """Run apt-get update; return its error if it names a repository of these files, else ""."""
+        """Run apt-get update; return its error if it names a repository of these files, else "".
+
+        Where apt has older lists of a repository, another key than that which signed it is a warning for apt, and it ends with 0.
+        """
         texts = [(entry.path, entry.content.decode("utf-8", "replace")) for entry in wanted if self._is_apt(entry.path)]
-        uris = {one.uri for path, text in texts for one in apt_sources.parse(path, text)}
+        uris = {one.uri.rstrip("/") for path, text in texts for one in apt_sources.parse(path, text)}
         done = self.run(["apt-get", "--quiet", "update"])
         said = done.stderr or done.stdout
-        if done.code in (0, None) or not any(uri in said or uri.rstrip("/") in said for uri in uris):
+        if done.code == 0:
+            said = "\n".join(line for line in said.splitlines() if _UNPROVEN in line)
+        if done.code is None or not any(uri in said for uri in uris):
             return ""
         return said.strip()
 
