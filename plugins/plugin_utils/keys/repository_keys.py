@@ -11,6 +11,7 @@ from ..cluster import Cluster, GpuStack
 from ..cluster.gpu_stack_checks import armored
 from ..cluster.late_mistakes import MistakeCollector
 from ..cluster.schema.fields import Path
+from ..gpu_stack import stack_table
 from . import openpgp, vendor_keys
 from .vendor_keys import VendorKey
 
@@ -85,7 +86,10 @@ def judged(cluster: Cluster, mirrors: bool = True) -> KeyReport:
 def _key_files(stack: GpuStack) -> Iterator[_KeyFile]:
     stated: Mapping[str, tuple[str, ...]] = dict(stack.fingerprints)
     elsewhere = dict(stack.urls)
+    sources = {row.name: row.source for row in stack_table.default().repositories}
     for name, path in stack.keys:
+        if sources.get(name) not in ("", None, stack.source):
+            continue  # a key for other profiles: no node of this one reads its repository
         known = vendor_keys.key_of(name, stack.os)
         why = (
             f"`urls` names another address than its owner's{', and its owner signs with another key' if known else ''}"

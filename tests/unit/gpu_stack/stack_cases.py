@@ -356,14 +356,14 @@ GOOD: dict[str, Good] = {
         },
     ),
     "GPUDirect with Debian's own driver": Good(
-        ask("debian-13 debian 550", "h100", gpudirect=("peermem", "nvidia-fs")),
+        ask("debian-13 debian 550", "h100", module=P, gpudirect=("peermem", "nvidia-fs")),
         "550.163.01",
-        O,
+        P,
         {"nvidia-fs-dkms": "2.19.7~12.4.1-2"},
         (),
         {
             "gpudirect": (
-                DirectModule("nvidia-current-open-peermem", "nvidia_peermem", ""),
+                DirectModule("nvidia-current-peermem", "nvidia_peermem", ""),
                 DirectModule("nvidia-fs", "nvidia_fs", "", "nvidia-fs", (("nvidia-fs-dkms", "2.19.7~12.4.1-2"),)),
             )
         },

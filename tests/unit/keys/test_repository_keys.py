@@ -202,3 +202,15 @@ def test_slips_in_fingerprints_are_mistakes(tmp_path: Path, more: str, where: st
     (mistake,) = caught.value.mistakes
     assert mistake.where == where
     sentences.check(SENTENCES, f"a mistake in {where}: {more}", [mistake.message])
+
+
+def test_a_key_is_not_compared_for_a_profile_that_does_not_read_its_repository(tmp_path: Path) -> None:
+    file = cluster(tmp_path, OURS, system="ubuntu-24.04", key=TWO)
+    assert (judged(file).mistakes, len(judged(file).notices)) == ([], 1)
+    path = tmp_path / "c.bedplate.yml"
+    own = "gpu_stack: {source: canonical, urls: {ubuntu: 'http://m.example.org/u', ubuntu-security: 'http://m.example.org/u'}}"
+    path.write_text(path.read_text().replace("cores_per_socket: 4,", f"cores_per_socket: 4, {own},"))
+    # Canonical's archive alone: its own `urls` do not name NVIDIA's repository, which no node of the profile reads.
+    report = judged(load(path))
+    assert report.mistakes == []
+    assert len(report.notices) == 1

@@ -58,6 +58,12 @@ _OF_FURTHER = (
 )
 
 
+def _count_as_installed(module: DkmsModule, kernel: str, tree: Path) -> None:
+    """Make the link by which DKMS knows an installed module: from 3.2 on it builds no module whose BUILD_DEPENDS is not installed."""
+    build = f"{module.version}/{kernel}/{platform.machine()}"
+    (tree / module.name / f"kernel-{kernel}-{platform.machine()}").symlink_to(build)
+
+
 class Prover:
     """Compile a package for a kernel, once, and record the proof."""
 
@@ -223,6 +229,8 @@ class Prover:
                 for proof in proofs:
                     sources, module = self._sources(proof, directory)
                     self._compile(module, kernel, directory, sources, is_further=bool(proof.packages and proof.name))
+                    if module.is_driver:
+                        _count_as_installed(module, kernel, directory / "dkms")
                     done.append(replace(proof, name=module.name))
                     self.record.add(done[-1])
         return done

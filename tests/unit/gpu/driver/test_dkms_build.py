@@ -470,6 +470,11 @@ class WithFurther(Machine):
             self.calls.append(argv)
             write_conf(Path(argv[-1]) / "usr/src/fs-2.0", built="fs", more='BUILD_DEPENDS[0]="nvidia"\n')
             return Outcome(0, "", "")
+        if "build" in argv and argv[argv.index("-m") + 1] == "fs":
+            # DKMS 3.2 builds no module whose BUILD_DEPENDS is not installed in its tree.
+            tree, kernel = (argv[argv.index(one) + 1] for one in ("--dkmstree", "-k"))
+            link = Path(tree) / f"toy/kernel-{kernel}-{platform.machine()}"
+            assert link.resolve() == Path(tree) / f"toy/1.0/{kernel}/{platform.machine()}"
         done = super().run(argv, timeout)
         if argv[0] == "dpkg-deb":
             source = Path(argv[-1]) / "usr/src" / self.sources / "nvidia/nv-p2p.c"
