@@ -134,7 +134,7 @@ def _keys_and_places(
                 mistakes.unknown((*places[section], name), "repository", name, known)
     keys = {name: _place(path, file) for name, path in (data.get("keys") or {}).items()}
     for name in data.get("fingerprints") or {}:
-        if name in known and name not in keys:
+        if name in known and name not in keys and not _is_wrong(name, mistakes):
             text = "no key is named for this repository, so there is nothing to compare. Name it in `keys`, or remove this."
             mistakes.add((*places["fingerprints"], name), text)
     for name, url in (data.get("urls") or {}).items():
@@ -208,12 +208,18 @@ def _check(profile: Profile, wanted: GpuStack, path: Path, mistakes: Mistakes, l
             if refusal.rule not in later:
                 mistakes.add(path, f"profile {profile.name}: {refusal.text} [{refusal.rule}]")
         return
-    for name in _without_key(wanted, stack):
+    for name in (name for name in _without_key(wanted, stack) if not _is_wrong(name, mistakes)):
         mistakes.add(
             (*path, "keys"),
             f"no key for repository {name!r}, which profile {profile.name} needs: `keys: {{{name}: FILE}}`, the armored public key "
             "that its owner publishes. Nothing is installed from a repository whose origin is not proven.",
         )
+
+
+def _is_wrong(repository: str, mistakes: Mistakes) -> bool:
+    """Return whether the file states a key of a repository, and the value is a mistake."""
+    ends = ("gpu_stack.keys", f"gpu_stack.keys.{repository}")
+    return any(one.where.endswith(ends) for one in mistakes.found)
 
 
 def _without_key(wanted: GpuStack, stack: Stack) -> Iterator[str]:

@@ -17,6 +17,12 @@ from .stack_request import Case, Request
 def known_modules(case: Case) -> Iterator[RuleViolation]:
     """The table has each module for this source and system, and the request states a version that the table lacks."""
     request, known = case.request, unique(row.name for row in case.table.gpudirect)
+    names = [text.partition("=")[0] for text in request.gpudirect]
+    for name in unique(name for name in names if names.count(name) > 1):
+        entries = [text for text in request.gpudirect if text.partition("=")[0] == name]
+        others = tuple(text for text in request.gpudirect if text not in entries)
+        said = f"GPUDirect module {name} is named {len(entries)} times: {', '.join(entries)}."
+        yield RuleViolation("gpudirect-twice", said, replace(request, gpudirect=(*others, entries[0])))
     for text in request.gpudirect:
         name, _sign, version = text.partition("=")
         row, without = case.gpudirect(name), _without(request, text)

@@ -450,6 +450,10 @@ BAD: dict[str, tuple[Request, set[str]]] = {
         ask(f"{NV_13} 580", "h100", gpudirect=("peermem=1.0",)),
         {"gpudirect-version"},
     ),
+    "a module of GPUDirect in two versions": (
+        ask(f"{NV_13} 580", "h100", gpudirect=("gdrcopy=2.5.1", "gdrcopy=2.4")),
+        {"gpudirect-twice"},
+    ),
     "nvidia-fs with a proprietary module": (
         ask(f"{NV_13} 580", "h100", module=P, gpudirect=("nvidia-fs",)),
         {"gpudirect-open"},

@@ -74,6 +74,10 @@ GPUS = {
 }
 
 _KEY = "armored public key (PGP), a path beside the cluster file or an absolute one"
+_KEY_FILE: dict[str, Any] = {
+    "pattern": r'(?![a-z]+://)[^\n\r"#]+',
+    "allowed": 'Allowed: the path of a file, one line without " and #. bedplate downloads no key.',
+}
 _URL: dict[str, Any] = {
     "pattern": r"(https?|file)://\S+",
     "allowed": "Allowed: an address with http, https or file.",
@@ -89,7 +93,7 @@ _MIRROR = {
     "url": Field(
         "Its address; of each system's packages below it, in a directory of the system's name.", required=True, **_URL
     ),
-    "key": Field(f"The key that signs it: {_KEY}.", required=True, **TEXT),
+    "key": Field(f"The key that signs it: {_KEY}.", required=True, **_KEY_FILE),
     "fingerprint": Field(
         "The fingerprint of that key: another one in the file is a mistake. Several in a list.",
         "list",
@@ -200,7 +204,7 @@ GPU_STACK = {
         f"The keys of repositories that are not the distribution's own, by name: nvidia, container-toolkit. Each is an {_KEY}.",
         "map",
         keys=Field("a repository", **WORD),
-        item=Field("a path", **TEXT),
+        item=Field("a path", **_KEY_FILE),
     ),
     "fingerprints": Field(
         "The fingerprints of these keys, by name of the repository: another key in the file is a mistake. By default NVIDIA's published "

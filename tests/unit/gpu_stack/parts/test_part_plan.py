@@ -137,6 +137,13 @@ def test_mistakes_are_told_where_they_are(
     sentences.check(SENTENCES, f"a mistake in {where}: {', '.join(values)}", [first.message])
 
 
+@pytest.mark.parametrize("value", ["https://keys.example.org/nvidia.asc", "5", "[a, b]"])
+def test_a_wrong_key_is_one_mistake(tmp_path: Path, value: str) -> None:
+    stack = NVIDIA.replace("nvidia.asc", value).replace("MORE", f"fingerprints: {{nvidia: {'A' * 40}}}")
+    (found,) = mistakes(tmp_path, stack)
+    assert found.where == "gpu_stack.keys.nvidia"
+
+
 @pytest.mark.parametrize(
     ("stack", "values"),
     [
