@@ -91,7 +91,7 @@ def unpacked(url: str, data: bytes) -> bytes:
         return _zstd(url, data)
     try:
         return _UNPACK.get(ending, bytes)(data)
-    except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         raise IndexReadError([f"{url}: cannot be unpacked: {error}"]) from None
 
 

@@ -98,3 +98,10 @@ def test_a_list_that_is_packed_with_zstd(folder, key, monkeypatch):
     assert ("nvidia-fabricmanager", "580.65.06-1.el9") in read(folder, key)[0].packages
     monkeypatch.setattr(fetching.command, "find", lambda program: None)
     assert "Install the package zstd" in refusal(folder, key)
+
+
+def test_a_digest_that_proves_nothing_is_refused(folder, key, monkeypatch):
+    listed = folder / "repodata/repomd.xml"
+    listed.write_text(listed.read_text().replace('type="sha256"', 'type="md5"'))
+    monkeypatch.setattr(dnf_index.signatures, "detached", lambda url, data, signature, key: data)
+    assert "digest 'md5' of the list of packages; allowed: sha256, sha384, sha512" in refusal(folder, key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.resolve
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_lock import lock_document
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
 from tests.kit.decided import decided
+from tests.kit.public_keys import TWO_FINGERPRINT
 from tests.unit.gpu_index.sites import GAINED, VendorSite
 
 pytestmark = pytest.mark.tools("gpg", "createrepo_c")
@@ -138,6 +140,63 @@ def test_all_repositories_that_cannot_be_read_are_told_at_once_and_nothing_is_wr
     ]
     assert "gpu_resolve: 'off'" in caught.value.mistakes[-1]
     assert not site.lock.exists()
+
+
+def test_a_key_with_another_fingerprint_than_the_stated_one_writes_no_lock(site):
+    site.write(more=f"  fingerprints: {{nvidia: {TWO_FINGERPRINT}}}\n")
+    with pytest.raises(IndexReadError) as caught:
+        resolve(site)
+    assert TWO_FINGERPRINT[:4] in caught.value.mistakes[0]
+    assert "gpu_stack.keys.nvidia" in caught.value.mistakes[0]
+    assert not site.lock.exists()
+
+
+def test_an_owners_repository_without_a_key_is_not_read(site):
+    # The nodes have a mirror, so the cluster file needs no key of an owner.
+    site.write(
+        ", container-toolkit: keys/toolkit.asc", "", '  mirror: {url: "http://m.example.org/gpu", key: none.asc}\n'
+    )
+    with pytest.raises(IndexReadError, match="no key for repository 'container-toolkit'"):
+        resolve_lock.resolve(site.cluster(), "missing", origins=True)
+    assert not site.lock.exists()
+
+
+def test_an_index_without_a_driver_writes_no_lock(site):
+    site.write("nvidia: keys/nvidia.asc", "nvidia: keys/toolkit.asc")
+    site.file.write_text(site.file.read_text().replace("/public/nvidia/", "/public/toolkit/"))
+    with pytest.raises(IndexReadError) as caught:
+        resolve(site)
+    assert "debian-13: no driver of nvidia is complete in these indexes: " in caught.value.mistakes[0]
+    assert not site.lock.exists()
+
+
+def edit(site: VendorSite, **packages: tuple[str, ...]) -> None:
+    """Give packages of debian-13 other versions in the lock, with its right digest; a package without versions goes."""
+    lock = lock_document.read(site.file)
+    assert lock is not None
+    source = lock.systems["debian-13"]["nvidia"]
+    assert set(packages) <= set(source.packages)
+    changed = {name: versions for name, versions in {**source.packages, **packages}.items() if versions}
+    systems = {**lock.systems, "debian-13": {"nvidia": replace(source, packages=changed)}}
+    lock_document.write(site.lock, lock_document.lock_of(systems))
+
+
+def test_a_package_that_was_built_again_alone_keeps_the_version_of_the_others(site):
+    resolve(site)
+    edit(site, libcuda1=("580.65.06-2", "580.65.06-1"))
+    found = software_of(site.cluster(), "deb1")
+    assert found is not None
+    assert dict(found.stack.pinned)["libcuda1"] == "580.65.06-1"
+
+
+@pytest.mark.parametrize("name", ["libnvidia-container1", "datacenter-gpu-manager-4-core"])
+def test_a_package_of_a_set_that_no_index_has_is_a_mistake(site, name):
+    resolve(site)
+    assert version_mistakes(site.cluster()) == []
+    edit(site, **{name: ()})
+    (line,) = version_mistakes(site.cluster())
+    assert name in line
+    assert "gpu_resolve=update" in line
 
 
 def test_off_reads_nothing(site):

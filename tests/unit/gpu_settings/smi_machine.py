@@ -29,6 +29,9 @@ class Card:
     lost: bool = False
     # Reports success for a power limit, and keeps the old one.
     deaf: bool = False
+    unknown_power: bool = False
+    unknown_enforced: bool = False
+    unknown_clocks: bool = False
     # nvidia-smi prints what the GPU lacks as a warning, and ends with 0.
     lacks: str = ""
 
@@ -37,8 +40,10 @@ class Card:
         return f"0000:{self.bus}:00.0"
 
     def row(self) -> str:
-        power = [f"{self.power:.2f}", f"{min(self.power, self.most):.2f}"]
-        values = [*power, self.mode, self.ecc, self.pending, str(self.graphics), str(self.memory)]
+        limit = NOT_AVAILABLE if self.unknown_power else f"{self.power:.2f}"
+        enforced = NOT_AVAILABLE if self.unknown_enforced else f"{min(self.power, self.most):.2f}"
+        clocks = [NOT_AVAILABLE] * 2 if self.unknown_clocks else [str(self.graphics), str(self.memory)]
+        values = [limit, enforced, self.mode, self.ecc, self.pending, *clocks]
         return ", ".join([f"0000{self.address.upper()}", *([LOST] * len(values) if self.lost else values)]) + "\n"
 
 

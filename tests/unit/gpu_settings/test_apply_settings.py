@@ -176,6 +176,22 @@ def test_a_gpu_without_a_minor_is_not_changed(machine: Machine, capsys: pytest.C
     assert "its users are unknown" in capsys.readouterr().err
 
 
+def test_a_power_limit_that_cannot_be_read_is_not_set(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    for card in machine.cards:
+        card.unknown_power = True
+    assert machine.run('{"power_limit_watts": 600}') == (1, [])
+    assert "'[N/A]' as its power.limit" in capsys.readouterr().err
+
+
+def test_a_machine_whose_nvidia_smi_lists_no_gpu_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = Machine(tmp_path)
+    monkeypatch.setattr(smi_settings, "run", machine.answer)
+    assert machine.run('{"power_limit_watts": 600}') == (1, [])
+    assert "lists no GPU" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "line", ["No devices were found", "00000000:3B:00.0, 700.00", "x, 1, 1, Default, Enabled, Enabled, 1, 1"]
 )

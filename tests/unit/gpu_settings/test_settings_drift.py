@@ -45,6 +45,8 @@ def found(root: Path, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, Any], *
         ("ECC on after a reboot", {"ecc": "Disabled"}, ["gpu-ecc"]),
         ("ECC off after a reboot", {"pending": "Disabled"}, ["gpu-ecc"]),
         ("no ECC", {"ecc": "[N/A]", "pending": "[N/A]"}, ["gpu-ecc"]),
+        ("a limit in force that is not known", {"unknown_enforced": True}, ["gpu-power"]),
+        ("clocks that are not known", {"unknown_clocks": True}, ["gpu-clock", "gpu-clock"]),
         # A finding about the GPU itself.
         ("a lost GPU", {"lost": True}, []),
     ],

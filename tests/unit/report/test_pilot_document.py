@@ -139,6 +139,21 @@ def test_a_package_keeps_a_version_that_looks_like_an_address() -> None:
     ]
 
 
+def test_a_known_name_in_the_version_of_a_sites_own_package_is_redacted() -> None:
+    one = result()
+    one["software"]["found"]["packages"] = [{"name": "libcublas-12-9", "version": "12.9.1.4-1.gpu017"}]
+    (package,) = document({"node-a-1": one})["kinds"][0]["found"]["packages"]
+    assert package["version"].startswith("12.9.1.4-1.<host-")
+
+
+def test_tokens_of_the_kernel_that_the_table_does_not_know_are_redacted_with_their_words() -> None:
+    found = document({"node-a-1": result(cmdline="quiet rescue-of-team iommu=pt ds=nocloud inst.kickstart=team7")})
+    words = found["kinds"][0]["found"]["system"]["cmdline"].split()
+    assert (words[0], words[2]) == ("quiet", "iommu=pt")
+    assert [word.partition("=")[2].partition("-")[0] or word.partition("-")[0] for word in words[3:]] == ["<value"] * 2
+    assert "team" not in found["kinds"][0]["found"]["system"]["cmdline"]
+
+
 def test_an_equal_difference_of_several_nodes_is_one_row_with_all_of_them() -> None:
     results = {f"n{number}": result() for number in range(3)}
     for one in results.values():
