@@ -249,18 +249,28 @@ class Prover:
 
     def _unpack(self, proof: CompiledModule, directory: Path) -> Path:
         """Return /usr/src of the packages, unpacked together: Ubuntu has dkms.conf in one of them and the sources in another."""
-        self._read_lists()
+        # The repository may have been added in this run, without an installation since.
+        are_fresh = self._read_lists()
         try:
             for package, version in proof.packages.items():
-                unpacked = self.packages.fetched(package, version, directory, self.run)
+                try:
+                    unpacked = self.packages.fetched(package, version, directory, self.run)
+                except PackageError:
+                    if are_fresh or not self.packages.update:
+                        raise
+                    # The lists may be older than the version, which the lock has from a newer index.
+                    are_fresh = self._read_lists(always=True)
+                    unpacked = self.packages.fetched(package, version, directory, self.run)
         except PackageError as error:
             raise DkmsError(str(error)) from None
         return unpacked / "usr/src"
 
-    def _read_lists(self) -> None:
-        if self.packages.update and self.is_outdated():
-            # The repository may have been added in this run, without an installation since.
-            self._step([*self.packages.update], FETCH, "apt cannot read its repositories")
+    def _read_lists(self, *, always: bool = False) -> bool:
+        """Return whether the lists of the repositories were read now: they are if they are outdated."""
+        if not self.packages.update or not (always or self.is_outdated()):
+            return False
+        self._step([*self.packages.update], FETCH, "apt cannot read its repositories")
+        return True
 
     def _compile(self, module: DkmsModule, kernel: str, directory: Path, sources: Path, *, is_further: bool) -> None:
         what = f"{module.name} {module.version}"

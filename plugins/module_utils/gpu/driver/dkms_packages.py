@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,14 +58,16 @@ class PackageManager:
         fetched, unpacked = into / f"fetched-{package}", into / "unpacked"
         if fetched.exists():
             return unpacked  # with another module's sources
-        fetched.mkdir()
+        # It gets its name at the end, so that a second attempt does not take a failed one for the package.
+        attempt = Path(tempfile.mkdtemp(prefix="attempt-", dir=into))
         unpacked.mkdir(exist_ok=True)
         wanted = self.named(package, version)
-        _step(run, ["sh", "-c", self.fetch, "sh", str(fetched), wanted], FETCH, f"{wanted} cannot be fetched")
-        archives = sorted(fetched.glob(f"*.{self.suffix}"))
+        _step(run, ["sh", "-c", self.fetch, "sh", str(attempt), wanted], FETCH, f"{wanted} cannot be fetched")
+        archives = sorted(attempt.glob(f"*.{self.suffix}"))
         if len(archives) != 1:
             raise PackageError(f"{wanted}: {len(archives)} packages were fetched, and one was expected")
         _step(run, [*self.unpack, str(archives[0]), str(unpacked)], UNPACK, f"{wanted} cannot be unpacked")
+        attempt.rename(fetched)
         return unpacked
 
 

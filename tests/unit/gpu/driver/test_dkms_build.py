@@ -52,6 +52,8 @@ class Machine:
     def __init__(self, *, sources: str = "toy-1.0", build: int | None = 0, makes: bool = True, fetch: int = 0) -> None:
         self.sources, self.build, self.makes, self.fetch = sources, build, makes, fetch
         self.outdated = False
+        # Whether the lists have the version only after they were read again.
+        self.new_version = False
         self.state, self.status, self.install, self.headers = "installed", "", 0, 0
         self.kept_still: list[str] = []
         self.broken: tuple[str, ...] = ()
@@ -60,7 +62,7 @@ class Machine:
     def run(self, argv: list[str], timeout: float) -> Outcome:
         self.calls.append(argv)
         if argv[0] == "sh":
-            if self.fetch:
+            if self.fetch or (self.new_version and not any("update" in call for call in self.calls)):
                 return Outcome(self.fetch, "", "E: Version '1.0-1' for 'toy-dkms' was not found")
             (Path(argv[-2]) / "toy-dkms_1.0-1_all.deb").touch()
         elif argv[0] == "dpkg-deb":
@@ -104,6 +106,22 @@ def test_apt_reads_a_repository_that_has_just_come(tmp_path: Path) -> None:
     prover(tmp_path, machine).prove([PROOF], tmp_path)
     assert machine.calls[0][:3] == ["apt-get", "--quiet", "update"]
     assert machine.calls[1][0] == "sh"
+
+
+def test_lists_that_are_older_than_the_version_are_read_again_once(tmp_path: Path) -> None:
+    machine = Machine()
+    machine.new_version = True
+    one = prover(tmp_path, machine)
+    one.prove([PROOF], tmp_path)
+    assert one.record.find(PROOF)
+    assert [argv[0] for argv in machine.calls[:3]] == ["sh", "apt-get", "sh"]
+
+
+def test_a_version_that_no_repository_has_is_an_error_after_one_more_look(tmp_path: Path) -> None:
+    machine = Machine(fetch=100)
+    with pytest.raises(DkmsError, match="cannot be fetched: E: Version"):
+        prover(tmp_path, machine).prove([PROOF], tmp_path)
+    assert [argv[0] for argv in machine.calls] == ["sh", "apt-get", "sh"]
 
 
 def test_what_compiles_is_on_record_and_nothing_is_left(tmp_path: Path) -> None:
