@@ -115,6 +115,8 @@ class ActionModule(Files):
             return self._result()
         packages = [*packages, *others]
         told.pop("sources_payload", None)
+        if self._task.check_mode:
+            told["predicted"] = {**told.get("predicted", {}), "packages": lacking}
         outdated, unknown = asked.pop("outdated"), asked.pop("unknown")
         if self._task.check_mode and (news or asked.get("changed") or self._awaits_sources()):
             # It offers nothing yet, so nobody could tell anything of its packages.

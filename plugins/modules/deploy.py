@@ -121,6 +121,7 @@ options:
     default: {}
     suboptions:
       files: {description: Paths., type: list, elements: str, default: []}
+      packages: {description: Packages that this task will install before its files., type: list, elements: str, default: []}
       units: {description: Names of units., type: list, elements: str, default: []}
   fixed:
     description:
@@ -347,7 +348,9 @@ def main() -> None:
             "predicted": {
                 "type": "dict",
                 "default": {},
-                "options": {name: {"type": "list", "elements": "str", "default": []} for name in ("files", "units")},
+                "options": {
+                    name: {"type": "list", "elements": "str", "default": []} for name in ("files", "packages", "units")
+                },
             },
             "state_directory": {"type": "path", "default": STATE_DIRECTORY},
             "sources": {"type": "list", "elements": "dict", "default": []},
@@ -600,7 +603,7 @@ def _held(module: AnsibleModule, files: dict[str, Any]) -> Held:
 
 def _lock(module: AnsibleModule, followers: list[str]) -> dict[str, Any]:
     """Lock the following packages with dnf; with apt a hold does that."""
-    block = _packages(module).locks(followers)
+    block = _packages(module).locks(followers, module.params["predicted"].get("packages") or [])
     return _nothing() if block is None else _written(module, f"{module.params['manifest']}.follow", block)
 
 

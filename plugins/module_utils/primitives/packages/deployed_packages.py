@@ -94,9 +94,10 @@ class DeployedPackages:
         wanted = dict.fromkeys([*self.hold, *dpkg.installed_names(self.follow, self.run)])
         return Holds(self.state_directory, self.run).apply(self.manifest, [*wanted], self.check)
 
-    def locks(self, followers: Sequence[str]) -> list[DesiredFile] | None:
+    def locks(self, followers: Sequence[str], coming: Sequence[str] = ()) -> list[DesiredFile] | None:
         """Return the lines that lock the followers' versions in dnf; None for apt. Raises RpmError if rpm's records cannot be read.
 
+        In check mode `coming` are packages that a run would install before: their version is not known yet.
         Lines of another manifest are left out: a package that a later task installs would be a change of the second run.
         """
         if not self.manifest or not self._on_dnf:
@@ -104,16 +105,14 @@ class DeployedPackages:
         others = self._lines_of_others()
         lines = [line for line in rpm.followers_locks(followers, self.run) if line not in others]
         if self.check:
-            lines += [f"# {name}, at the version that is installed then" for name in self._missing_of(followers)]
+            lines += [f"# {name}, at the version that is installed then" for name in self._locked_of(coming, followers)]
         text = "".join(f"{line}\n" for line in ("# installed as dependencies, locked at the installed version", *lines))
         return [DesiredFile(rpm.LOCKS, state="block", content=text.encode())] if lines else []
 
-    def _missing_of(self, followers: Sequence[str]) -> list[str]:
-        """Return the packages that this task installs and then locks."""
+    def _locked_of(self, coming: Sequence[str], followers: Sequence[str]) -> list[str]:
+        """Return the packages of `coming` that are locked once they are installed."""
         patterns = [entry for entry in followers if "=" not in entry]
-        names = [dpkg.name_of(entry) for entry in self.packages if matches_any(dpkg.name_of(entry), patterns)]
-        there = rpm.installed(names, self.run)
-        return [name for name in names if name not in there]
+        return [name for name in map(dpkg.name_of, coming) if matches_any(name, patterns)]
 
     def _lines_of_others(self) -> set[str]:
         try:

@@ -117,13 +117,13 @@ def test_a_package_that_another_task_has_locked_is_not_locked_twice(
         assert [one for one in lines if not one.startswith("#")] == expected
 
 
-def test_a_check_predicts_locks_of_packages_that_are_missing(tmp_path: Path) -> None:
-    task = packages(Machine(rpm=RPM), tmp_path, manager="dnf", check=True, packages=["slurm-slurmd=24.11.*", "munge"])
-    (block,) = task.locks(["slurm-slurm*", "other=1"]) or []
+def test_a_check_predicts_locks_of_packages_that_a_run_installs(tmp_path: Path) -> None:
+    task = packages(Machine(rpm=RPM), tmp_path, manager="dnf", check=True)
+    coming = ["slurm-slurmd=24.11.*", "munge"]
+    (block,) = task.locks(["slurm-slurm*", "other=1"], coming) or []
     assert [line.split(",")[0] for line in block.content.decode().splitlines()[1:]] == ["# slurm-slurmd"]
-    assert task.locks(["nothing"]) == []
-    applied = packages(Machine(rpm=RPM), tmp_path, manager="dnf", packages=["slurm-slurmd"])
-    assert applied.locks(["slurm-slurm*"]) == []
+    assert task.locks(["nothing"], coming) == []
+    assert packages(Machine(rpm=RPM), tmp_path, manager="dnf").locks(["slurm-slurm*"], coming) == []
 
 
 def test_the_plugin_of_dnf_is_there_before_lines_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
