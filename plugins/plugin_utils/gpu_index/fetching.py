@@ -14,7 +14,7 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import urlopen
+from urllib.request import build_opener
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 
@@ -45,7 +45,7 @@ def optional(url: str) -> bytes | None:
     try:
         if urlsplit(url).scheme not in ("http", "https", "file"):
             raise IndexReadError([f"{url}: allowed: an address with http, https or file"])
-        with urlopen(url, timeout=_SECONDS) as stream:
+        with build_opener().open(url, timeout=_SECONDS) as stream:
             data: bytes = stream.read(_MOST + 1)
     except HTTPError as error:
         if error.code in (404, 410):

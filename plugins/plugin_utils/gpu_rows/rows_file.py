@@ -14,7 +14,7 @@ from ..cluster.schema.fields import Mistakes, walk
 from ..cluster.schema.reader import ClusterFileError, read
 from ..gpu_stack import driver_versions, stack_table
 from ..gpu_stack.stack_model import BranchEnd, Break, Generation, InstalledDriver, Model, StackTable
-from .rows_schema import GPU_TABLE
+from . import rows_schema
 from .site_rows import NO_ROWS, SiteRows
 
 SUFFIX = ".gpu-table.yml"
@@ -71,7 +71,7 @@ def _read(path: str, *_version: int) -> SiteRows:
     """Read rows, once for each version of the file."""
     data, lines, twice = read(path)
     mistakes = Mistakes(lines, twice)
-    checked = walk(data, GPU_TABLE, (), mistakes)
+    checked = walk(data, rows_schema.GPU_TABLE, (), mistakes)
     table = stack_table.default()
     _check(checked, table, mistakes)
     if mistakes.found:

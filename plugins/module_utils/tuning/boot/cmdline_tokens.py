@@ -157,7 +157,7 @@ def merged(found: Iterable[Token]) -> list[Token]:
     together: list[Token] = []
     for token in found:
         last = together[-1] if together else None
-        if last and last.value and token.value and last.key == token.key in token_lists.KEYS:
+        if last and last.value and token.value and last.key == token.key and token.key in token_lists.KEYS:
             together[-1] = Token(token.key, f"{last.value},{token.value}")
         else:
             together.append(token)
