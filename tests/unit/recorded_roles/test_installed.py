@@ -78,9 +78,10 @@ def test_files_of_development_are_not_installed(installed: Site) -> None:
 
 
 def test_the_site_runs_by_its_name(installed: Site) -> None:
-    done = installed.run(
-        "ansible-playbook", "-i", str(installed.inventory / "bench.bedplate.yml"), "bedplate.cluster.site"
-    )
+    # The archives of this site are on no network here: it goes by the versions of bedplate's table, without a lock.
+    without_lock = ("--extra-vars", "gpu_resolve=off")
+    source = str(installed.inventory / "bench.bedplate.yml")
+    done = installed.run("ansible-playbook", "-i", source, "bedplate.cluster.site", *without_lock)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-1000:]
     assert done.stdout.count("changed=0") == done.stdout.count("failed=0") == 6
     # What the inventory plugin loads before the first fork says there if it cannot; Python goes on.
