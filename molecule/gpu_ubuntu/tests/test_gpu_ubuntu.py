@@ -115,6 +115,30 @@ def test_the_gate_is_on_and_has_both_packages(host):
     assert "/dkms.conf" not in host.check_output(f"dpkg --listfiles {node.sources[1]}")
 
 
+def test_the_source_of_cuda_keyring_gave_way_and_apt_reads_every_source(host):
+    """prepare.yml installed the package before bedplate came; the same repository with another Signed-By stops apt."""
+    if of(host).name != "gpu1":
+        return  # Canonical's archive is no repository of NVIDIA.
+    source = host.file("/etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list")
+    assert host.check_output("dpkg-query --show --showformat='${Status}' cuda-keyring") == "install ok installed"
+    assert not source.exists
+    record = json.loads(host.check_output("cat /var/lib/bedplate/foreign_sources.json"))
+    assert source.path in json.dumps(record)
+    host.check_output("apt-get --quiet update")
+    # What it would be without that: the source of the package comes again, as by its reinstallation.
+    theirs = "deb [signed-by=/usr/share/keyrings/cuda-archive-keyring.gpg] http://10.215.23.10/nvidia/ubuntu-24.04/ /"
+    host.check_output(f"echo '{theirs}' >{source.path}")
+    assert "Conflicting values set for option Signed-By" in host.run("apt-get --quiet update").stderr
+    predicted = play(FILE, "--limit=gpu1", "--check", "--diff")
+    assert source.exists
+    done = play(FILE, "--limit=gpu1")
+    assert done.returncode == 0, done.stdout
+    assert recap(predicted.stdout)["gpu1"]["changed"] == recap(done.stdout)["gpu1"]["changed"] > 0
+    assert not source.exists
+    host.check_output("apt-get --quiet update")
+    assert recap(play(FILE, "--limit=gpu1").stdout)["gpu1"]["changed"] == 0
+
+
 def test_an_upgrade_of_everything_changes_none_of_it(host):
     before = of_driver(host)
     assert "nvidia-kernel-source" in " ".join(before)
