@@ -47,6 +47,9 @@ NODES = (
     Node("gpu3", _CANONICALS[0], "", _CANONICALS[2], kernel="5.15.0-130-generic", next_kernel="5.15.0-140-generic"),
 )
 BROKEN = "610.57.04"
+FS = "2.26.6"
+_HGX = "  hgx:\n"
+_WITH_FS = {_HGX: f"{_HGX}    gpu_stack: {{gpudirect: [nvidia-fs={FS}]}}\n"}
 Write = Callable[[Mapping[str, str]], Path]
 
 
@@ -166,6 +169,29 @@ def test_an_upgrade_and_a_downgrade_change_the_whole_set(host, other: Write):
         held = set(host.check_output("apt-mark showhold").split())
         assert not [one for one in held if "nvidia" in one and one not in of_driver(host)]
     assert recap(play(FILE, f"--limit={node.name}").stdout)[node.name]["changed"] == 0
+
+
+def test_nvidia_fs_is_built_again_with_each_driver_and_let_go(host, other: Write):
+    """DKMS does not build it again when the driver under it changes, and the kernel would refuse it then."""
+    node = of(host)
+    if node.name != "gpu1":
+        return  # Canonical's archive has no nvidia-fs.
+    built = f"/lib/modules/{node.kernel}/updates/dkms/nvidia-fs.ko*"
+    for version in (node.driver, node.later):
+        there = other({**_WITH_FS, node.driver: version})
+        done = play(there, "--limit=gpu1")
+        assert done.returncode == 0, done.stdout
+        assert f"nvidia-fs/{FS}, {node.kernel}, x86_64: installed" in host.check_output("dkms status")
+        assert host.check_output(f"modinfo --field built_with {built}") == version
+        assert "nvidia-fs-dkms" in host.check_output("apt-mark showhold")
+        assert recap(play(there, "--limit=gpu1").stdout)["gpu1"]["changed"] == 0
+        verified = play(there, "--tags=gpu", "--limit=ctl1,gpu1", playbook=VERIFY)
+        assert verified.returncode == 0, verified.stdout
+    assert play(FILE, "--limit=gpu1").returncode == 0
+    assert "nvidia-fs-dkms" not in host.check_output("apt-mark showhold")
+    host.check_output("DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes purge nvidia-fs-dkms")
+    holds_exactly(host, node.driver, node.kernel)
+    assert recap(play(FILE, "--limit=gpu1").stdout)["gpu1"]["changed"] == 0
 
 
 def test_a_driver_that_does_not_compile_leaves_everything_as_it_was(host, other: Write):
