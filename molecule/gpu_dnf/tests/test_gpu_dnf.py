@@ -25,6 +25,7 @@ ROOT = SCENARIO.parents[1]
 KEYS = state_of("molecule-gpu_dnf") / "vendor/public/keys"
 PLAYBOOK = ROOT / "playbooks/gpu.yml"
 VERIFY = ROOT / "playbooks/verify.yml"
+RESOLVE = ROOT / "playbooks/gpu_resolve.yml"
 OLD, NEW, BROKEN, UNKNOWN = "580.65.06", "590.48.01", "595.71.05", "999.10.01"
 KERNEL, LATER_KERNEL = "5.14.0-503.11.1.el9_5", "5.14.0-570.12.1.el9_6"
 LOCKS = "/etc/dnf/plugins/versionlock.list"
@@ -82,15 +83,18 @@ def of_driver(host) -> dict[str, str]:
     return {name: version for name, (version,) in installed(host).items() if OF_DRIVER.match(name)}
 
 
-def holds_exactly(host, version: str) -> None:
-    """Assert that one version of every package of the driver is there, of its stream, and the only one that dnf would take."""
+def holds_exactly(host, version: str, *, locked: bool = False) -> None:
+    """Assert that one version of every package of the driver is there, of its stream, and the only one that dnf would take.
+
+    `locked`: the lock of the cluster file has its release, too.
+    """
     packages = of_driver(host)
     assert {*COUPLED, *HGX, "nvidia-modprobe"} <= set(packages)
     assert {one.partition(":")[2] for one in packages.values()} == {f"{version}-1.el9"}
     assert host.file(STREAM).content_string.count(f"stream={version[:3]}-open\n") == 1
     assert f"nvidia-driver {version[:3]}-open [e]" in re.sub(" +", " ", host.check_output("dnf module list --enabled"))
     locks = host.check_output("dnf --quiet versionlock list").splitlines()
-    assert f"kmod-nvidia-open-dkms-3:{version}-*.*" in locks
+    assert f"kmod-nvidia-open-dkms-3:{version}-{'1.el9' if locked else '*'}.*" in locks
     offered = host.check_output("dnf --quiet repoquery --qf '%{version}\\n' " + " ".join(packages)).split()
     assert set(offered) == {version}
 
@@ -296,6 +300,29 @@ def test_a_whole_set_is_replaced_by_another_and_back_and_the_stream_with_it(host
         holds_exactly(host, version)
         again = play(other({OLD: version}))
         assert recap(again.stdout)[host.check_output("hostname")]["changed"] == 0, again.stdout
+
+
+def test_a_driver_that_no_table_has_comes_by_the_lock_alone(host, other):
+    there = other({OLD: UNKNOWN})
+    lock = there.with_name("other.gpu-lock.json")
+    refused = play(there)
+    assert refused.returncode != 0
+    assert "playbooks/gpu_resolve.yml writes one" in " ".join(refused.stdout.split())
+    holds_exactly(host, OLD)
+    written = set()
+    for _ in range(2):
+        resolved = play(there, playbook=RESOLVE)
+        assert resolved.returncode == 0, resolved.stdout
+        written.add(lock.read_bytes())
+        lock.unlink()
+    (text,) = written
+    lock.write_bytes(text)
+    done = play(there)
+    assert done.returncode == 0, done.stdout
+    holds_exactly(host, UNKNOWN, locked=True)
+    assert recap(play(there).stdout)[host.check_output("hostname")]["changed"] == 0
+    assert play(SCENARIO / "gpu_dnf.bedplate.yml").returncode == 0
+    holds_exactly(host, OLD)
 
 
 def test_the_nodes_other_modules_must_compile_for_a_kernel_before_it_comes(host, other):

@@ -24,6 +24,7 @@ ROOT = SCENARIO.parents[1]
 FILE = SCENARIO / "gpu_ubuntu.bedplate.yml"
 KEYS = state_of("molecule-gpu_ubuntu") / "vendor/public/keys"
 PLAYBOOK, VERIFY = ROOT / "playbooks/gpu.yml", ROOT / "playbooks/verify.yml"
+RESOLVE = ROOT / "playbooks/gpu_resolve.yml"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ NODES = (
     # Of 22.04 the table has one driver.
     Node("gpu3", _CANONICALS[0], "", _CANONICALS[2], kernel="5.15.0-130-generic", next_kernel="5.15.0-140-generic"),
 )
-BROKEN = "610.57.04"
+BROKEN, UNKNOWN = "610.57.04", "999.10.01"
 FS = "2.26.6"
 _HGX = "  hgx:\n"
 _WITH_FS = {_HGX: f"{_HGX}    gpu_stack: {{gpudirect: [nvidia-fs={FS}]}}\n"}
@@ -169,6 +170,25 @@ def test_an_upgrade_and_a_downgrade_change_the_whole_set(host, other: Write):
         held = set(host.check_output("apt-mark showhold").split())
         assert not [one for one in held if "nvidia" in one and one not in of_driver(host)]
     assert recap(play(FILE, f"--limit={node.name}").stdout)[node.name]["changed"] == 0
+
+
+def test_a_driver_that_no_table_has_comes_by_the_lock_alone(host, other: Write):
+    node = of(host)
+    if node.name != "gpu1":
+        return  # Canonical's archive has the drivers of the table.
+    there = other({node.driver: UNKNOWN})
+    refused = play(there, "--limit=gpu1")
+    assert refused.returncode != 0
+    assert "playbooks/gpu_resolve.yml writes one" in " ".join(refused.stdout.split())
+    holds_exactly(host, node.driver, node.kernel)
+    resolved = play(there, playbook=RESOLVE)
+    assert resolved.returncode == 0, resolved.stdout
+    done = play(there, "--limit=gpu1")
+    assert done.returncode == 0, done.stdout
+    holds_exactly(host, UNKNOWN, node.kernel)
+    assert recap(play(there, "--limit=gpu1").stdout)["gpu1"]["changed"] == 0
+    assert play(FILE, "--limit=gpu1").returncode == 0
+    holds_exactly(host, node.driver, node.kernel)
 
 
 def test_nvidia_fs_is_built_again_with_each_driver_and_let_go(host, other: Write):
