@@ -89,6 +89,7 @@ def test_whatever_is_wrong_with_the_tokens_is_said_at_once() -> None:
         "",
         "a\0",
         "ü=1",
+        "x=ü",
         "=x",
         "-- ",
         "--",
