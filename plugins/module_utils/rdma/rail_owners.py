@@ -112,7 +112,7 @@ def _line(root: Root, path: str, kind: _Format, wanted: set[str]) -> int:
     if any(kind.idle.match(line) for line in lines):
         return 0
     for number, line in enumerate(lines, 1):
-        if kind.lines.match(line) and not line.startswith(("#", ";")):
+        if kind.lines.match(line) and not line.startswith("#"):
             words = (word.rstrip(":") for word in _WORD.findall(line))
             if any(word in wanted or word.lower() in wanted for word in words):
                 return number

@@ -55,6 +55,8 @@ OWNERS = [
 ]
 NO_OWNERS = [
     ("etc/netplan/50-cloud-init.yaml", f"{PLAN}    # ens1np0:\n    ens1np0x: {{}}\n    ens1: {{}}\n    all: {{match: {{name: 'en*'}}}}\n"),
+    ("etc/netplan/60-old.yaml", f"#ens1np0:\n{PLAN}    eno1: {{}} # was ens1np0\n"),
+    ("etc/systemd/network/10-eno1.network", "[Match]\nName=eno1 # not ens1np0\n"),
     ("etc/netplan/50-cloud-init.yaml.save", f"{PLAN}    ens1np0: {{}}\n"),
     ("etc/NetworkManager/system-connections/ens1np0.nmconnection", "[connection]\nid=x\nautoconnect=false\ninterface-name=ens1np0\n"),
     ("etc/NetworkManager/system-connections/b", "[connection]\nid=ens1np0\n"),

@@ -191,6 +191,37 @@ def test_a_machine_whose_rules_cannot_be_read_is_a_failure_of_routed_rails_only(
     assert list(rail_routes.configure({NicSettings("mlx5_0"): "ens1"}, run)) == []
 
 
+@pytest.mark.parametrize("table", [4200, 4300], ids=["first-run", "other-table-before"])
+def test_no_rule_selects_a_table_that_lacks_a_route(table: int) -> None:
+    nic = NicSettings("mlx5_0", address="10.9.0.11/24", gateway="10.9.0.1", table=4200, routes=("10.48.0.0/16",))
+    old = NicSettings("mlx5_0", address="10.9.0.12/24", gateway="10.9.0.1", table=table, routes=("10.48.0.0/16",))
+    rules, routes = set(), set()
+    if table != nic.table:
+        rules.add(str(table))
+        routes.update((str(table), route.destination) for route in rail_routes.routes_of(old, "rail0"))
+
+    def run(command: Sequence[str]) -> Outcome:
+        kind, verb, *words = [word for word in command[1:] if not word.startswith("-")]
+        if verb == "show":
+            rows = [
+                *(
+                    {"priority": int(one), "src": "10.9.0.12", "table": one, "protocol": "142"}
+                    for one in rules
+                    if kind == "rule"
+                ),
+                *({"table": one, "dst": target, "dev": "rail0"} for one, target in routes if kind == "route"),
+            ]
+            return Outcome(0, json.dumps(rows), "")
+        changed = words[words.index("table") + 1]
+        there, row = (rules, changed) if kind == "rule" else (routes, (changed, words[0]))
+        (there.discard if verb == "del" else there.add)(row)
+        assert all(len([one for one in routes if one[0] == selected]) == 2 for selected in rules), command
+        return Outcome(0, "", "")
+
+    assert list(rail_routes.configure({nic: "rail0"}, run)) == []
+    assert (rules, sorted(routes)) == ({"4200"}, [("4200", "10.48.0.0/16"), ("4200", "10.9.0.0/24")])
+
+
 def test_the_way_to_a_single_address_is_looked_up_for_that_address() -> None:
     nic = NicSettings("mlx5_0", address="10.9.0.11/24", gateway="10.9.0.1", table=4200, routes=("10.48.0.5/32",))
     looked_up = []
