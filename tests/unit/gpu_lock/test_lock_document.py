@@ -42,6 +42,20 @@ def test_what_is_written_is_read_again(tmp_path):
     assert path.stat().st_mode & 0o777 == 0o644
 
 
+def test_a_write_that_is_cut_short_leaves_the_old_lock(tmp_path, monkeypatch):
+    path = written(tmp_path, lock(a=("1",)))
+    before = path.read_text()
+
+    def killed(_self: Path, _target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        lock_document.write(path, lock(a=("2",)))
+    assert path.read_text() == before
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_the_order_in_which_packages_were_found_does_not_matter():
     assert lock_document.text_of(lock(a=("1",), b=("2",))) == lock_document.text_of(lock(b=("2",), a=("1",)))
 

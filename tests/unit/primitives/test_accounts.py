@@ -100,6 +100,7 @@ def test_a_command_that_fails_is_named() -> None:
         ({"name": "slurm", "uid": 1, "gid": 1, "gecos": "x"}, "accounts[0]: key 'gecos'"),
         ({"uid": 1, "gid": 1}, "accounts[0]: name: None"),
         ({"name": "slurm", "uid": "1", "gid": 1}, "accounts[0]: uid: '1'"),
+        ({"name": "slurm", "uid": True, "gid": 1}, "accounts[0]: uid: True"),
         ({"name": "slurm", "uid": 1, "gid": 0}, "accounts[0]: gid: 0"),
     ],
 )
