@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import re
 import subprocess
@@ -284,6 +285,23 @@ def test_the_unit_mends_what_a_boot_forgets(
     assert rows(node, told) == []
 
 
+@pytest.mark.parametrize("name", ["ACS", "read request", "relaxed ordering"])
+def test_a_device_that_ignores_a_write_is_a_failure_of_the_unit(
+    name: str, node: Node, told: dict[str, Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    MUTATIONS[name][0](node)
+    usual = Path.open
+
+    def ignored(path: Path, mode: str = "r", *arguments: Any, **more: Any) -> Any:
+        return io.BytesIO() if mode == "r+b" else usual(path, mode, *arguments, **more)
+
+    monkeypatch.setattr(Path, "open", ignored)
+    assert apply_tuning.main([str(node.top / "etc/bedplate/tuning.json"), str(node.top)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "PCI function 0000:" in line
+    assert len(rows(node, told)) == 1
+
+
 def test_interrupts_of_a_nic_go_to_the_cores_of_its_node_that_jobs_do_not_get(tmp_path: Path) -> None:
     text = FILE.replace("    memory_mib:", "    system_cores: 1\n    memory_mib:")
     told = deployed(tmp_path, text, irqs="auto")
@@ -298,13 +316,28 @@ def test_interrupts_of_a_nic_go_to_the_cores_of_its_node_that_jobs_do_not_get(tm
     assert [node.text(f"proc/irq/{number}/smp_affinity_list") for number in (50, 51)] == ["0", "0"]
 
 
-def test_in_a_virtual_machine_pci_is_left_alone(node: Node, told: dict[str, Any]) -> None:
+ARM64 = "processor\t: 0\nFeatures\t: fp asimd evtstrm aes hypervisor\n"
+
+
+@pytest.mark.parametrize("cpuinfo", ["flags : fpu hypervisor\n", ARM64], ids=["x86", "arm64"])
+def test_in_a_virtual_machine_pci_is_left_alone(cpuinfo: str, node: Node, told: dict[str, Any]) -> None:
     MUTATIONS["ACS"][0](node)
-    node.put("proc/cpuinfo", "flags : fpu hypervisor\n")
+    node.put("proc/cpuinfo", cpuinfo)
+    if cpuinfo is ARM64:
+        node.put("sys/firmware/dmi/entries/0-0/raw", "").write_bytes(bytes(19) + b"\x18" + bytes(6))
     before = (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes()
     assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
     assert (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes() == before
     assert rows(node, told) == []
+
+
+@pytest.mark.parametrize("raw", [bytes(19) + b"\x08" + bytes(6), bytes(19)], ids=["no-bit", "too-short"])
+def test_an_arm64_machine_whose_firmware_does_not_say_that_it_is_virtual_is_not(raw: bytes, tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.put("proc/cpuinfo", ARM64)
+    assert not pci_config_space.is_virtual(Root(str(tmp_path)))
+    node.put("sys/firmware/dmi/entries/0-0/raw", "").write_bytes(raw)
+    assert not pci_config_space.is_virtual(Root(str(tmp_path)))
 
 
 # EL's throughput-performance has more lines: those that concern a setting of the role.

@@ -256,8 +256,17 @@ def test_a_kernel_that_knows_no_numa_nodes_there_gets_the_total(tmp_path: Path) 
     assert [(one["node"], one["count"]) for one in told["expected"]["settings"]["pages"]] == [(0, 16), (1, 16)]
 
 
-def test_uneven_pages_are_left_to_the_unit_there(tmp_path: Path) -> None:
-    told = deployed(tmp_path, with_2204(tmp_path, FILE))
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("{2M: 16}", "{2M: 8, 1G: 1}"), ("{2M: 16}", "{2M: 8}"), ("{2M: 16}", "{2M: 16, 1G: 1}")],
+    ids=["both-sizes", "one-size", "one-of-two-sizes"],
+)
+def test_uneven_pages_are_left_to_the_unit_there(tmp_path: Path, first: str, second: str) -> None:
+    text = FILE.replace("hugepages: {2M: 16}", f"hugepages: {first}").replace(
+        "hugepages: {2M: 8, 1G: 1}", f"hugepages: {second}"
+    )
+    told = deployed(tmp_path, with_2204(tmp_path, text))
+    assert told["expected"]["settings"]["pending"] == []
     assert not [token for token in told["steps"]["kernel_cmdline"]["tokens"] if "hugepages" in token]
     assert told["expected"]["settings"]["pages"]
 

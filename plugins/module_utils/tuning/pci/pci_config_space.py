@@ -24,6 +24,8 @@ _EXPRESS, _CONTROL, _REQUEST, _RELAXED = 0x10, 8, 12, 1 << 4
 _ACS, _ACS_CONTROL = 0x000D, 6
 _FIX = "systemctl restart bedplate-tuning"
 _LOCKDOWN = "sys/kernel/security/lockdown"
+# SMBIOS's BIOS information (DSP0134, type 0), and the bit in it with which firmware says that the machine is virtual.
+_BIOS, _BIOS_BYTE, _BIOS_VIRTUAL = "sys/firmware/dmi/entries/0-0/raw", 0x13, 1 << 4
 
 
 class Function:
@@ -100,9 +102,12 @@ class Function:
 
 
 def is_virtual(root: Root) -> bool:
-    """Return whether this is a virtual machine, whose hypervisor controls PCI."""
+    """Return whether this is a virtual machine, whose hypervisor controls PCI: by the CPU's flag, or by the firmware (arm64)."""
     lines = (root.text("proc/cpuinfo", needed=False) or "").splitlines()
-    return any("hypervisor" in line.split() for line in lines if line.startswith("flags"))
+    if any("hypervisor" in line.split() for line in lines if line.startswith("flags")):
+        return True
+    bios = root.raw(_BIOS, needed=False) or b""
+    return len(bios) > _BIOS_BYTE and bool(bios[_BIOS_BYTE] & _BIOS_VIRTUAL)
 
 
 def lockdown(root: Root) -> str:
