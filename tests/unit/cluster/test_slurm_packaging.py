@@ -103,6 +103,8 @@ def test_numbers_of_users_with_their_place(read: Callable[..., Cluster]) -> None
         ("a key of the own table", ["slurm:\n  packages: {packaging: schedmd, compute: [x]}\n"], ["slurm.packages.compute"]),
         ("an empty own table", ["slurm:\n  packages: own\n"], ["slurm.packages"] * 7),
         ("one missing key", [TABLE.replace("    sackd: true\n", "")], ["slurm.packages"]),
+        ("no pattern of the release", [TABLE.replace('    release: ["site-*"]\n', "")], ["slurm.packages"]),
+        ("a section that is no mapping", ["slurm: 5\n"], ["slurm"]),
         ("a key without a value", [TABLE.replace("sackd: true", "sackd:")], ["slurm.packages.sackd"]),
         ("no package of the release", [TABLE.replace("site-slurmctld", "slurmctld")], ["slurm.packages.controller"]),
         ("a name that is no package", [TABLE.replace("site-slurmctld", "site slurmctld")], ["slurm.packages.controller[0]"]),
