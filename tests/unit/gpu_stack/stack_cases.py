@@ -563,6 +563,7 @@ BAD: dict[str, tuple[Request, set[str]]] = {
     "the stream that drifts": (ask("rocky-9 nvidia open-dkms", "h100"), {"module-stream"}),
     "a stream on EL 10": (ask("rocky-10 nvidia 580-open", "h100"), {"module-stream"}),
     "a stream on Ubuntu": (ask(f"{NV_13} latest-dkms", "h100"), {"module-stream"}),
+    "a stream on an unknown system": (ask("debian-99 nvidia latest-dkms", "h100"), {"unknown-os", "module-stream"}),
     "an epoch on EL 9": (ask("rocky-9 nvidia 3:580.126.09", "h100"), {"epoch"}),
     "an epoch with a release": (ask("rocky-10 nvidia 3:610.57.04-1.el10", "h100"), {"epoch"}),
     "a package of 590 with a suffix": (ask(f"{NV_13} nvidia-dkms-590-open", "h100"), {"package-name"}),

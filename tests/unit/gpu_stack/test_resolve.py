@@ -145,6 +145,7 @@ def test_every_rule_has_a_case_that_it_refuses() -> None:
         ("DCGM of the wrong CUDA", ["CUDA 12", "CUDA 13", "580.126.09", "dcgm: 4"]),
         ("a stream on EL 9", ["nvidia-driver:580-open", "driver: 580"]),
         ("a stream on EL 10", ["rocky-10", "driver: 580"]),
+        ("a stream on Ubuntu", ["which only dnf of EL 9 has", "driver: "]),
         ("a package of 590 with a suffix", ["nvidia-dkms-open", "driver: 590"]),
         ("a branch that another source has", ["550.163.01", "source: nvidia"]),
         ("unknown branch", ["585", "580.126.09, 590.48.01", "driver: 590"]),
