@@ -313,6 +313,13 @@ def test_no_text_of_the_driver_breaks_its_readers(text: str):
     driver_facts.parse_flavour(text)
 
 
+@pytest.mark.parametrize("line", ["no colon", ": 2", "A: 3"], ids=["no-colon", "no-key", "twice"])
+def test_a_parameter_that_cannot_be_read_is_a_problem_and_the_others_are_read(line: str) -> None:
+    problems: list[str] = []
+    assert driver_facts.parse_parameters(f'A: 1\n{line}\n\nB: "t"\n', problems) == {"A": 1, "B": "t"}
+    assert [repr(line.strip()) in one for one in problems] == [True]
+
+
 def test_an_initramfs_that_was_made_before_a_file_is_told(tmp_path: Path) -> None:
     boot, file = tmp_path / "boot", tmp_path / "etc/modprobe.d/x.conf"
     boot.mkdir()

@@ -124,6 +124,17 @@ def test_a_version_that_no_repository_has_is_an_error_after_one_more_look(tmp_pa
     assert [argv[0] for argv in machine.calls] == ["sh", "apt-get", "sh"]
 
 
+@pytest.mark.parametrize(("manager", "calls"), [("apt", ["apt-get", "sh"]), ("dnf", ["sh"])])
+def test_lists_that_were_just_read_are_not_read_again(tmp_path: Path, manager: str, calls: list[str]) -> None:
+    machine = Machine(fetch=100)
+    machine.outdated = True
+    one = prover(tmp_path, machine)
+    one.packages = MANAGERS[manager]
+    with pytest.raises(DkmsError, match="E: Version"):
+        one.prove([PROOF], tmp_path)
+    assert [argv[0] for argv in machine.calls] == calls
+
+
 def test_what_compiles_is_on_record_and_nothing_is_left(tmp_path: Path) -> None:
     machine = Machine()
     one = prover(tmp_path, machine)
@@ -391,12 +402,69 @@ def test_the_kernel_that_runs_has_to_go_with_it_where_the_package_builds_for_tha
     assert one.built_as_well(PROOF) is None
 
 
+def test_modules_beside_the_driver_compile_for_the_running_kernel_where_their_packages_build_for_it(
+    tmp_path: Path,
+) -> None:
+    one = prover(tmp_path, Machine())
+    further = [replace(PROOF, packages={f"{name}-dkms": "2"}, name=name, module_version="2") for name in ("fs", "peer")]
+    assert one.further_as_well(PROOF, further) == []
+    (tmp_path / f"lib/modules/{RUNNING}/build/include").mkdir(parents=True)
+    assert one.further_as_well(PROOF, further) == [replace(each, kernel=RUNNING) for each in further]
+    assert one.further_as_well(replace(PROOF, kernel=RUNNING), further) == []
+    write_conf(tmp_path / "usr/src/fs-1", built="fs")
+    assert [each.name for each in one.further_as_well(PROOF, further)] == ["peer"]
+    # dnf installs no headers, and DKMS builds for the next kernel when that boots.
+    one.packages = MANAGERS["dnf"]
+    assert one.further_as_well(PROOF, further) == []
+
+
+def test_other_modules_of_the_running_kernel_are_not_read_where_it_boots_next(tmp_path: Path) -> None:
+    machine = Machine()
+    assert prover(tmp_path, machine).others(replace(PROOF, kernel=RUNNING)) == []
+    assert machine.calls == []
+
+
 ASKED = {"packages": PROOF.packages, "module_version": "1.0", "compile": True}
 
 
 def reads(machine: Machine) -> bool:
     """Tell whether nothing but questions were asked."""
     return all(call[0] == "dpkg-query" or call[:2] == ["dkms", "status"] for call in machine.calls)
+
+
+def test_a_run_compiles_for_the_running_kernel_and_check_mode_predicts_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dkms_steps, "SCRATCH", tmp_path)
+    machine = Machine()
+    one = prover(tmp_path, machine)
+    (tmp_path / f"lib/modules/{RUNNING}/build/include").mkdir(parents=True)
+    also = replace(PROOF, kernel=RUNNING)
+    predicted = work(one, ASKED, PROOF.kernel, check=True)
+    assert [RUNNING in text for text in predicted] == [False, True]
+    assert (one.record.find(also), reads(machine)) == (None, True)
+    assert len(work(one, ASKED, PROOF.kernel, check=False)) == 2
+    assert one.record.find(also)
+    assert [call[call.index("-k") + 1] for call in machine.calls if "build" in call] == [PROOF.kernel, RUNNING]
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_run_resumes_dkms_that_a_killed_one_has_paused_and_check_mode_does_not(tmp_path: Path, check: bool) -> None:
+    one = prover(tmp_path, Machine())
+    one.no_autoinstall.parent.mkdir(parents=True)
+    one.no_autoinstall.write_text(dkms_guards._OURS)
+    work(one, {**ASKED, "compile": False}, PROOF.kernel, check=check)
+    assert one.no_autoinstall.exists() is check
+
+
+def test_check_mode_predicts_headers_that_dnf_installs_with_the_kernel(tmp_path: Path) -> None:
+    machine = Machine()
+    one = Prover(tmp_path / "state/dkms.json", machine.run, tmp_path, RUNNING, packages=MANAGERS["dnf"])
+    (text,) = work(one, ASKED, PROOF.kernel, check=True)
+    assert "headers are not installed yet" in text
+    assert machine.calls == []
+    with pytest.raises(DkmsError, match="install kernel-devel"):
+        work(one, ASKED, PROOF.kernel, check=False)
 
 
 def test_check_mode_says_what_a_run_does_and_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
