@@ -534,6 +534,10 @@ BAD: dict[str, tuple[Request, set[str]]] = {
     "a fabric manager of another version": (ask("ubuntu-24.04 canonical 590", "h100", gpu_count=8), {"coupled"}),
     "CUDA 13 with 570": (ask(f"{NV_13} 570", "h100", cuda=("13.0",)), {"cuda-driver"}),
     "CUDA 13 with Debian": (ask("debian-13 debian 550", "h100", cuda=("13.0",)), {"cuda-driver", "cuda-source"}),
+    "another CUDA with a driver that Debian lacks": (
+        ask("debian-13 debian 999", "h100", cuda=("12.8",)),
+        {"unknown-driver"},
+    ),
     "another CUDA with Debian": (ask("debian-13 debian 550", "h100", cuda=("12.8",)), {"cuda-source"}),
     "CUDA with Canonical": (ask("ubuntu-24.04 canonical 580", "h100", cuda=("12.8",)), {"cuda-source"}),
     "CUDA's metapackage": (ask(f"{NV_13} 580", "h100", cuda=("cuda",)), {"cuda-metapackage"}),
