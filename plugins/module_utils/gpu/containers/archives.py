@@ -64,5 +64,5 @@ def _refuse(path: Path, member: tarfile.TarInfo) -> None:
     depth = 0
     for part in target.parts:
         depth += -1 if part == ".." else part != "."
-        if depth < 0 or target.is_absolute() or place.is_absolute() or ".." in place.parts:
+        if depth < 0 or target.is_absolute() or ".." in place.parts:
             raise ArchiveError(f"{path}: {member.name} would be unpacked outside the target directory")

@@ -134,7 +134,9 @@ def processes(tmp_path: Path, *lines: str) -> Path:
     for number, line in enumerate(lines, start=1):
         (tmp_path / str(number)).mkdir()
         (tmp_path / str(number) / "cmdline").write_bytes(line.replace(" ", "\0").encode() + b"\0")
-    (tmp_path / "self").mkdir()
+    # As the kernel has them: another name of a process, and files.
+    (tmp_path / "self").symlink_to("1")
+    (tmp_path / "uptime").write_text("1 1")
     (tmp_path / "99").mkdir()  # has ended meanwhile
     return tmp_path
 
