@@ -143,8 +143,7 @@ def _indent(lines: Sequence[str], start: int, end: int) -> str:
 
 
 def _literal(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
+    # A bool is an int: JSON writes it as TOML does.
     if isinstance(value, (str, int)):
         return json.dumps(value)
     if isinstance(value, Sequence) and all(isinstance(one, str) for one in value):

@@ -123,6 +123,24 @@ def test_json_that_cannot_take_the_key_is_refused_by_name(case: str, before: str
     sentences.check(SENTENCES, f"settings in JSON: {case}", [caught.value])
 
 
+def test_a_value_that_is_set_already_keeps_its_line() -> None:
+    text = "version=2 # ours\n[plugins]\n  'cdi'=true # yes\n"
+    assert set_values(text, {"version": 2, "plugins": {"cdi": True}}) == text
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("[a]\n  x = 1\n[b]\n  cdi = false\n", "[a]\n  cdi = true\n  x = 1\n[b]\n  cdi = false\n"),
+        ("[no name]\n  cdi = false\n[a]\n", "[no name]\n  cdi = false\n[a]\n  cdi = true\n"),
+        ("[a]\n# x\n    x = 1\n", "[a]\n    cdi = true\n# x\n    x = 1\n"),
+    ],
+    ids=["key-of-a-later-table", "header-that-is-none", "indent-of-its-keys"],
+)
+def test_a_key_is_set_in_its_own_table(before: str, after: str) -> None:
+    assert set_values(before, {"a": {"cdi": True}}) == after
+
+
 def test_a_file_that_is_not_there_is_empty(tmp_path: Path) -> None:
     assert read(tmp_path / "none") == ""
     (tmp_path / "bad").write_bytes(b"\xff")
