@@ -90,9 +90,8 @@ class DeployedPackages:
         """Hold the packages by apt, and release the packages that this manifest no longer names. Raises HoldsError if apt-mark failed."""
         if not self.manifest or self._on_dnf:
             return Held([], [])
-        # A pattern may match a package that is also named.
-        wanted = dict.fromkeys([*self.hold, *dpkg.installed_names(self.follow, self.run)])
-        return Holds(self.state_directory, self.run).apply(self.manifest, [*wanted], self.check)
+        followers = dpkg.installed_names(self.follow, self.run)
+        return Holds(self.state_directory, self.run).apply(self.manifest, self.hold, self.check, followers)
 
     def locks(self, followers: Sequence[str], coming: Sequence[str] = ()) -> list[DesiredFile] | None:
         """Return the lines that lock the followers' versions in dnf; None for apt. Raises RpmError if rpm's records cannot be read.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -144,15 +144,25 @@ class HoldsError(Exception):
 
 @dataclass(frozen=True)
 class Held:
-    """Changes, done or predicted: packages that are held now, and packages that are released."""
+    """Changes, done or predicted: packages that are held now, and packages that are released.
+
+    `added` and `dropped`: packages of which only the record of this manifest changes, because apt has them as wanted already.
+    """
 
     hold: list[str]
     unhold: list[str]
+    added: list[str] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
 
     @property
     def changes(self) -> list[str]:
         """Return a line a package, as `libcuda1: held`."""
-        return [*(f"{name}: held" for name in self.hold), *(f"{name}: no longer held" for name in self.unhold)]
+        return [
+            *(f"{name}: held" for name in self.hold),
+            *(f"{name}: no longer held" for name in self.unhold),
+            *(f"{name}: held before, recorded now" for name in self.added),
+            *(f"{name}: no longer recorded as held" for name in self.dropped),
+        ]
 
 
 class Holds:
@@ -166,24 +176,34 @@ class Holds:
         """Return the packages that a manifest holds."""
         return self._recorded().get(manifest, [])
 
-    def apply(self, manifest: str, wanted: Sequence[str], check: bool) -> Held:
-        """Hold the packages of a manifest, and release the packages that no manifest holds any more."""
+    def apply(self, manifest: str, named: Sequence[str], check: bool, followers: Sequence[str] = ()) -> Held:
+        """Hold the packages of a manifest, and release the packages that no manifest holds any more.
+
+        A follower that another manifest holds is left to it: a later task would otherwise change the record of an earlier one.
+        """
         recorded = self._recorded()
         before = recorded.get(manifest, [])
+        others = {name for owner, names in recorded.items() if owner != manifest for name in names}
+        own = [name for name in followers if name in before or name not in others]
+        wanted = [*dict.fromkeys([*named, *own])]
         if not wanted and not before:
             return Held([], [])
-        others = {name for owner, names in recorded.items() if owner != manifest for name in names}
         held = set(self._mark("showhold").split())
+        hold = [name for name in wanted if name not in held]
+        unhold = [name for name in before if name in held and name not in {*wanted, *others}]
         done = Held(
-            [name for name in wanted if name not in held],
-            [name for name in before if name in held and name not in {*wanted, *others}],
+            hold,
+            unhold,
+            [name for name in wanted if name not in {*before, *hold}],
+            [name for name in before if name not in {*wanted, *unhold}],
         )
         if not check:
             for verb, names in (("hold", done.hold), ("unhold", done.unhold)):
                 if names:
                     self._mark(verb, *names)
-            if before != list(wanted):
-                self._write({**recorded, manifest: list(wanted)})
+            # The order is no change.
+            if set(before) != set(wanted):
+                self._write({**recorded, manifest: wanted})
         return done
 
     def _mark(self, verb: str, *names: str) -> str:

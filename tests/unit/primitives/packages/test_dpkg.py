@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -234,18 +235,52 @@ class Marks:
 def test_packages_are_held_once_and_let_go_when_nobody_wants_them_held(tmp_path: Path) -> None:
     marks = Marks("by-hand", "both-ways")
     holds = Holds(tmp_path / "state", marks.run)
-    assert holds.apply("driver", ["libcuda1", "both-ways", "shared"], True) == Held(["libcuda1", "shared"], [])
+    predicted = holds.apply("driver", ["libcuda1", "both-ways", "shared"], True)
+    assert predicted == Held(["libcuda1", "shared"], [], ["both-ways"])
     assert (marks.held, (tmp_path / "state").exists()) == ({"by-hand", "both-ways"}, False)
     assert holds.apply("driver", ["libcuda1", "both-ways", "shared"], False).hold == ["libcuda1", "shared"]
-    assert holds.apply("cuda", ["shared"], False) == Held([], [])
+    assert holds.apply("cuda", ["shared"], False) == Held([], [], ["shared"])
     assert holds.apply("driver", ["libcuda1", "both-ways", "shared"], False) == Held([], [])
     gone = holds.apply("driver", ["libcuda1"], False)
-    assert gone == Held([], ["both-ways"])
+    assert gone == Held([], ["both-ways"], [], ["shared"])
     sentences.check(SENTENCES, "a package that is no longer held", gone.changes)
     assert marks.held == {"by-hand", "libcuda1", "shared"}
     assert holds.apply("cuda", [], False) == Held([], ["shared"])
     assert holds.apply("driver", [], False) == Held([], ["libcuda1"])
     assert marks.held == {"by-hand"}
+
+
+def test_a_package_that_a_later_task_holds_does_not_change_the_record_of_an_earlier_one(tmp_path: Path) -> None:
+    """The patterns of a database match the daemon that the controller installs behind it on the same machine."""
+    holds = Holds(tmp_path, Marks().run)
+    assert holds.apply("database", ["slurmdbd"], False, ["libslurm42"]).hold == ["slurmdbd", "libslurm42"]
+    assert holds.apply("controller", ["slurmctld"], False, ["libslurm42", "slurmdbd"]).hold == ["slurmctld"]
+    record = tmp_path / "holds.json"
+    os.utime(record, (1, 1))
+    assert holds.apply("database", ["slurmdbd"], False, ["libslurm42", "slurmctld"]) == Held([], [])
+    assert holds.apply("controller", ["slurmctld"], False, ["libslurm42", "slurmdbd"]) == Held([], [])
+    assert record.stat().st_mtime == 1
+    # Another order is no change either.
+    assert holds.apply("database", ["libslurm42", "slurmdbd"], False, ["slurmctld"]) == Held([], [])
+    assert record.stat().st_mtime == 1
+
+
+@pytest.mark.parametrize("follow", [[], ["munge"]])
+def test_the_record_changes_only_in_a_run_that_says_so(tmp_path: Path, follow: list[str]) -> None:
+    """Somebody held munge before bedplate did, and somebody else released libcuda1."""
+    marks = Marks("munge")
+    holds = Holds(tmp_path, marks.run)
+    holds.apply("driver", ["libcuda1"], False)
+    marks.held.discard("libcuda1")
+    sentence = "holds that only the record did not have"
+    wanted = [] if follow else ["munge"]
+    predicted = holds.apply("driver", wanted, True, follow)
+    assert json.loads((tmp_path / "holds.json").read_text()) == {"driver": ["libcuda1"]}
+    assert [one.partition(":")[0] for one in predicted.changes] == ["munge", "libcuda1"]
+    assert holds.apply("driver", wanted, False, follow) == predicted
+    assert json.loads((tmp_path / "holds.json").read_text()) == {"driver": ["munge"]}
+    assert holds.apply("driver", wanted, False, follow).changes == []
+    sentences.check(SENTENCES, sentence, predicted.changes)
 
 
 def test_who_holds_nothing_asks_nothing(tmp_path: Path) -> None:
