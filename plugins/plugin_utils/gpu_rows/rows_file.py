@@ -18,6 +18,7 @@ from . import rows_schema
 from .site_rows import NO_ROWS, SiteRows
 
 SUFFIX = ".gpu-table.yml"
+_PAGE = "docs/gpu-stack.md"
 _CLUSTER_FILE = re.compile(r"\.bedplate\.ya?ml\Z")
 
 
@@ -69,7 +70,7 @@ def error_of(cluster_file: str | FilePath) -> ClusterFileError | None:
 @lru_cache(maxsize=8)
 def _read(path: str, *_version: int) -> SiteRows:
     """Read rows, once for each version of the file."""
-    data, lines, twice = read(path)
+    data, lines, twice = read(path, _PAGE)
     mistakes = Mistakes(lines, twice)
     checked = walk(data, rows_schema.GPU_TABLE, (), mistakes)
     table = stack_table.default()

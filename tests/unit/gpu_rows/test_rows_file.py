@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_rows import rows_file, site_rows
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_rows.site_rows import NO_ROWS
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack import stack_table
+from tests.kit import ROOT
 from tests.unit.gpu_rows.conftest import Write
 
 MODEL = """\
@@ -62,6 +63,15 @@ def test_a_row_replaces_the_tables_of_its_name(site: Path, write: Write):
     assert [one.ends for one in table.branches if one.branch == 580] == ["2027-01"]
     assert set(table.models) == set(stack_table.default().models)
     assert any("h100 needs driver branch 600 or later" in line for line in version_mistakes_or_refusals(site))
+
+
+@pytest.mark.parametrize("text", ["", "# no rows yet\n", "- models\n"])
+def test_a_file_without_keys_names_the_page_that_explains_it(site: Path, write: Write, text: str):
+    write(text)
+    (line,) = refused(site)
+    assert line.startswith("gpu.gpu-table.yml:1: ")
+    assert "docs/gpu-stack.md" in line
+    assert "gpu-table.yml" in (ROOT / "docs/gpu-stack.md").read_text()
 
 
 def version_mistakes_or_refusals(site: Path) -> list[str]:

@@ -11,6 +11,7 @@ import yaml
 
 from .fields import Mistake, Path, dotted
 
+PAGE = "docs/cluster-file.md"
 # libyaml where PyYAML has it: ten times faster.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 # YAML 1.1 reads 12:00:00 as 43200, by sixties, and 010 as 8: Slurm would take the first for minutes.
@@ -32,8 +33,11 @@ class ClusterFileError(ValueError):
         super().__init__("\n".join([*lines, *([str(beside)] if beside else [])]))
 
 
-def read(path: str) -> tuple[dict[str, Any], dict[Path, int], list[Mistake]]:
-    """Return the data of a YAML file, the line of every key and value by its path, and keys that are written twice."""
+def read(path: str, page: str = PAGE) -> tuple[dict[str, Any], dict[Path, int], list[Mistake]]:
+    """Return the data of a YAML file, the line of every key and value by its path, and keys that are written twice.
+
+    `page`: the page of the documentation that has an example of such a file.
+    """
     text = _text(path)
     try:
         reading = _Reading(text)
@@ -52,7 +56,7 @@ def read(path: str) -> tuple[dict[str, Any], dict[Path, int], list[Mistake]]:
     if reading.mistakes:
         raise ClusterFileError(path, reading.mistakes + reading.twice)
     if not isinstance(data, dict):
-        raise ClusterFileError(path, [Mistake(1, "the file", "is not a mapping; docs/cluster-file.md has an example.")])
+        raise ClusterFileError(path, [Mistake(1, "the file", f"is not a mapping; {page} has an example.")])
     return data, reading.lines, reading.twice
 
 
