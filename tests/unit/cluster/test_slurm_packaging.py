@@ -109,6 +109,14 @@ def test_numbers_of_users_with_their_place(read: Callable[..., Cluster]) -> None
         ("no package of the release", [TABLE.replace("site-slurmctld", "slurmctld")], ["slurm.packages.controller"]),
         ("a name that is no package", [TABLE.replace("site-slurmctld", "site slurmctld")], ["slurm.packages.controller[0]"]),
         ("a relative path", [TABLE.replace("/srv/state", "srv/state")], ["slurm.packages.state"]),
+        ("no packaging", ["slurm:\n  packages:\n"], ["slurm.packages"]),
+        ("no packaging in a section", ["slurm:\n  packages:\n    packaging:\n    manager:\n"], ["slurm.packages.packaging", "slurm.packages.manager"]),
+        ("a list without a value", ["slurm:\n  packages: {packaging: schedmd, compute: }\n"], ["slurm.packages.compute"]),
+        ("no users", ["slurm:\n  users:\n"], ["slurm.users"]),
+        ("a gid without a value", ["slurm:\n  users: {slurm: {uid: 5, gid: }}\n"], ["slurm.users.slurm.gid"]),
+        ("no release", ["slurm:\n  version:\n"], ["slurm.version"]),
+        ("a script without a value", ["slurm:\n  scripts:\n    prolog:\n"], ["slurm.scripts.prolog"]),
+        ("a parent without a value", ["slurm:\n  accounts:\n    research: {parent: }\n"], ["slurm.accounts", "slurm.accounts.research.parent"]),
         ("a uid that is too large", ["slurm:\n  users: {slurm: {uid: 4294967295}}\n"], ["slurm.users.slurm.uid"]),
         ("a user without a uid", ["slurm:\n  users: {slurm: {gid: 5}}\n"], ["slurm.users.slurm"]),
         ("one uid for two users", ["slurm:\n  users: {slurm: {uid: 5}, munge: {uid: 5, gid: 6}}\n"], ["slurm.users.munge.uid"]),
@@ -123,6 +131,11 @@ def test_mistakes(read: Callable[..., Cluster], case: str, sections: list[str], 
     text = (BASE + "".join(sections)).splitlines()
     assert all("slurm" in "".join(text[10 : one.line]) for one in found)
     sentences.check(SENTENCES, f"slurm packages: {case}", [one.message for one in found])
+
+
+@pytest.mark.parametrize("key", ["options", "cgroup", "slurmdbd", "qos", "accounts", "scripts"])
+def test_a_section_of_free_keys_may_have_all_of_them_commented_out(read: Callable[..., Cluster], key: str) -> None:
+    assert read(f"slurm:\n  {key}:\n    # none yet\n").slurm == read("slurm: {}\n").slurm
 
 
 def test_nodes_of_two_managers_need_two_cluster_files(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .fabric_section import FABRIC
-from .fields import Field
+from .fields import Field, with_values
 from .gpu_sections import GPU_STACK, GPUS, PROFILE_GPU_STACK
 from .slurm_sections import PACKAGES, USERS
 from .text_rules import DOMAIN, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
@@ -254,17 +254,19 @@ _SLURM = {
         default="24.11",
         pattern=r"[0-9]{2}\.[0-9]{2}",
         allowed='Allowed: a release such as "24.11".',
+        needs_value=True,
     ),
     "packages": Field(
         "Who made Slurm's packages: debian, schedmd, openhpc, or a section with a table of the site. By default debian.",
         "section",
         default={},
-        fields=PACKAGES,
+        fields=with_values(PACKAGES),
         short="packaging",
+        needs_value=True,
     ),
-    "users": Field("Numbers of Slurm's system users.", "section", default={}, fields=USERS),
+    "users": Field("Numbers of Slurm's system users.", "section", default={}, fields=USERS, needs_value=True),
     "options": Field("Options of slurm.conf, over bedplate's; null removes one.", "free"),
-    "scripts": Field("Scripts that Slurm runs, by kind.", "section", default={}, fields=_SCRIPTS),
+    "scripts": Field("Scripts that Slurm runs, by kind.", "section", default={}, fields=with_values(_SCRIPTS)),
     "cgroup": Field("Options of cgroup.conf, over bedplate's.", "free"),
     "slurmdbd": Field("Options of slurmdbd.conf, over bedplate's.", "free"),
     "qos": Field(
@@ -277,7 +279,7 @@ _SLURM = {
         "Accounts, parents first. With any, only users with an account can run jobs.",
         "map",
         keys=Field("an account", **OBJECT),
-        item=Field("an account", "section", fields=_ACCOUNT),
+        item=Field("an account", "section", fields=with_values(_ACCOUNT)),
     ),
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -25,6 +25,7 @@ _LONG = re.compile(r"[^\s,]{121,}")
 _LOGIN = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|[^\s'"]*@""")
 _QUOTES = "'\""
 HIDDEN = "..."
+_NO_VALUE = "has no value. Give it one or delete it."
 
 
 def _cut(found: re.Match[str]) -> str:
@@ -82,6 +83,11 @@ class Mistakes:
         self.add(path, f"{what} {name!r} is unknown{others}.{did_you_mean(str(name), names) or allowed(names)}")
 
 
+def with_values(fields: Mapping[str, Field]) -> dict[str, Field]:
+    """Return fields of which a stated one needs a value: without it, it is not clear that the default is meant."""
+    return {name: replace(one, needs_value=True) for name, one in fields.items()}
+
+
 def dotted(path: Path) -> str:
     """Return a path as text.
 
@@ -119,6 +125,8 @@ class Field:
     keys: Field | None = None
     # For "section": the key that is meant when only a text is given.
     short: str | None = None
+    # Whether a key without a value is a mistake; otherwise it counts as left out.
+    needs_value: bool = False
 
     def shown(self, number: int) -> str:
         """Return a number as it is written in the file."""
@@ -209,7 +217,7 @@ def _nothing(rule: Field) -> Any:
 
 def _element(value: Any, rule: Field, path: Path, mistakes: Mistakes) -> Any:
     if value is None and rule.type != "section":
-        mistakes.add(path, "has no value. Give it one or delete it.")
+        mistakes.add(path, _NO_VALUE)
         return None
     return walk(value, rule, path, mistakes)
 
@@ -236,9 +244,11 @@ def _section(value: dict[Any, Any], rule: Field, path: Path, mistakes: Mistakes)
         elif below.type == "section" and value.get(key) is None and below.default is None:
             # A profile without GPUs has none; a section with a default is one of defaults. Only a key that is left out is meant so.
             if key in value:
-                mistakes.add((*path, key), "has no value. Give it one or delete it.")
+                mistakes.add((*path, key), _NO_VALUE)
             checked[key] = None
         else:
+            if below.needs_value and not below.required and key in value and value[key] is None:
+                mistakes.add((*path, key), f"{_NO_VALUE}{_remedy(None, below)}")
             checked[key] = walk(value.get(key), below, (*path, key), mistakes)
     return checked
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .fields import Field
+from .fields import Field, with_values
 from .text_rules import names
 
 PACKAGINGS = ("debian", "schedmd", "openhpc", "own")
@@ -62,8 +62,10 @@ USERS = {
     "slurm": Field(
         "User and group slurm. By default as the packages make them; where they make none, 64030.",
         "section",
-        fields=_USER,
+        fields=with_values(_USER),
     ),
-    "munge": Field("User and group munge. By default as the package of munge makes them.", "section", fields=_USER),
+    "munge": Field(
+        "User and group munge. By default as the package of munge makes them.", "section", fields=with_values(_USER)
+    ),
 }
 """Keys of `slurm.users`."""
