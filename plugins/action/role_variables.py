@@ -31,6 +31,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cl
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import version_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.package_access import certificate_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.slurm_packaging import system_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import (
     NOT_AS_TEXT,
@@ -47,6 +48,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts import reboot_order
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.host_choice import serial_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.keys.repository_keys import KeyReport, judged
@@ -130,8 +132,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                     checker.look(place, name, value)
                 else:
                     others.setdefault(name, []).append(place)
+                    checker.look(place, name, value)
         for name in (name for name in extra if not name.startswith(prefixes)):
             others.setdefault(name, []).append("this run")
+            checker.look("this run", name, extra[name])
         # What the command line says outranks the inventory, so it is looked at even where the inventory has the name, too.
         named = (*prefixes, *plain_mistakes.PLAIN)
         for name in (name for name in renamed if name in extra or (name in variables and name not in old_names)):
@@ -158,12 +162,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             if constants.HOST_PATTERN_MISMATCH == "error":
                 mistakes += plain_mistakes.missing_groups(inventory.groups, self._task.args.get("secrets") or ())
         mistakes += [f"{summary(found)}: {text}" for text, found in checker.mistakes.items()]
-        found, undefined = self._choices(inventory, places, templated, specified)
+        cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
+        described, of_plain = (cluster, []) if cluster else self._plain(variables)
+        found, undefined = self._choices(inventory, places, templated, specified, described)
         mistakes += found
         warnings = misspelt_names.tags(variables.get("ansible_run_tags") or (), self._task.tags)
         warnings += [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
-        cluster = None if plain else cluster_of(variables["bedplate_cluster_file"], "role_variables")
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:
@@ -171,11 +176,14 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             mistakes += self._requests(inventory, places, cluster, plain and not has_slurm)
         mistakes += [f"{summary(found)}: {run_secrets.misplaced(name)}" for name, found in run_wide.items()]
         if cluster is None:
-            cluster, found = self._plain(variables)
-            mistakes += found
+            cluster = described
+            mistakes += of_plain
         else:
             mistakes += self._of_cluster(cluster, variables)
             warnings += notices(cluster)
+            refused, unsure = self._of_slurm(cluster)
+            mistakes += refused
+            warnings += unsure
         keys = self._keys(None if plain else cluster)
         mistakes += keys.mistakes
         warnings += keys.notices
@@ -200,6 +208,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         found += version_mistakes(cluster)
         found += buildable.fabric_mistakes(cluster, boolean(self._task.args.get("fabric", False)))
         return found + certificate_mistakes(cluster.package_access)
+
+    def _of_slurm(self, cluster: Cluster) -> tuple[list[str], list[str]]:
+        """Return mistakes of Slurm's packages if this run installs Slurm, and warnings if it names no roles, as validate.yml alone."""
+        roles = self._task.args.get("secrets") or ()
+        found = system_mistakes(cluster) if "slurm" in roles or not roles else []
+        return (found, []) if roles else ([], found)
 
     def _keys(self, cluster: Cluster | None) -> KeyReport:
         """Return the report on the keys of a cluster file's repositories, if this run installs GPU software."""
@@ -255,6 +269,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         places: Mapping[str, list[str]],
         templated: set[str],
         specified: Mapping[str, Mapping[str, Any]],
+        cluster: Cluster | None,
     ) -> tuple[list[str], list[str]]:
         """Return mistakes in the machines' variables, and warnings of variables that only a later play may define.
 
@@ -284,7 +299,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
 
         group = inventory.groups.get("bedplate")
         machines = group.get_hosts() if group else list(inventory.hosts.values())
-        found = role_mistakes.mistakes(machines, places, templated, values, self._site_file)
+        found = role_mistakes.mistakes(machines, places, templated, values, self._site_file, cluster)
         mistakes, warnings = (
             [f"{summary(hosts)}: {text}" for text, hosts in texts.items()] for texts in ({**fails, **found}, may_fail)
         )
@@ -375,7 +390,7 @@ class _Checker:
 
     def look(self, place: str, name: str, value: Any) -> None:
         """Note the mistakes of a value."""
-        if name not in self._specified:
+        if name not in self._specified and name not in reboot_order.VARIABLES:
             return
         known = (name, repr(value))
         if known not in self._verdicts:
@@ -384,7 +399,7 @@ class _Checker:
             self.mistakes.setdefault(f"{name}: {text}", []).append(place)
 
     def _judge(self, name: str, value: Any) -> Iterator[str]:
-        specified = dict(self._specified[name])
+        specified = dict(self._specified.get(name, {}))
         if has_template(value):
             try:
                 value = self._template(value)
@@ -393,7 +408,9 @@ class _Checker:
                 return
             except AnsibleError:
                 return  # it needs what only the hosts themselves have
-        if isinstance(value, str) and specified.get("type") in NOT_AS_TEXT:
+        if name in reboot_order.VARIABLES:
+            yield from reboot_order.value_mistakes(name, value)
+        elif isinstance(value, str) and specified.get("type") in NOT_AS_TEXT:
             # Ansible would take it for an argument of a module, but in a condition every text is true.
             yield not_as_text(name, value, specified["type"])
         else:

@@ -407,6 +407,9 @@ def _chosen(module: AnsibleModule, phase: str) -> bool:
 def _refuse_conflicts(module: AnsibleModule) -> None:
     """Fail where a package is installed that O(packages) would replace."""
     conflicts = module.params["conflicts"]
+    if conflicts and module.params["manager"] == "apt" and not _packages(module).has_apt():
+        allowed = f" ({conflicts['expected']})" if conflicts["expected"] else ""
+        module.fail_json(msg=f"manager: apt{allowed}: this machine has no dpkg. {conflicts['advice']}")
     if conflicts and (found := _packages(module).installed(conflicts["packages"])):
         allowed = f"; allowed: {conflicts['expected']}" if conflicts["expected"] else ""
         module.fail_json(

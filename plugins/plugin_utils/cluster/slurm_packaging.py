@@ -8,8 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..gpu_stack import stack_table
-from ..slurm.tables.packagings import DEFAULT, OWN, Packaging, managers, own, packaging
-from .cluster_model import Profile, Services, Slurm, SystemUser
+from ..slurm.tables.packagings import DEFAULT, OWN, Packaging, managers, names, own, packaging
+from .cluster_model import Cluster, Profile, Services, Slurm, SystemUser
+from .late_mistakes import MistakeCollector
 from .schema.fields import Mistakes, Path
 from .schema.slurm_sections import OWN as OWN_KEYS
 from .schema.slurm_sections import PACKAGES
@@ -36,6 +37,26 @@ def with_packaging(
     stated = data["packages"]
     packages = _packaging(stated, services, profiles, mistakes) if stated else slurm.packages
     return replace(slurm, packages=packages, users=_users(data["users"] or {}, file, mistakes))
+
+
+def system_mistakes(cluster: Cluster) -> list[str]:
+    """Return a line for each profile whose nodes have no packages of Slurm by this name, because `slurm.packages` is not stated.
+
+    The file itself has no such mistake: a run that installs GPU software alone needs no Slurm.
+    """
+    source, wrong = cluster.slurm.packages, MistakeCollector(cluster.path)
+    used = {node.profile.name: node.profile for node in cluster.nodes}
+    for name, found in _of_nodes(used):
+        if found != source.manager:
+            stack = used[name].gpu_stack
+            others = [one for one in names() if found in managers(one)]
+            text = (
+                f"{stack.os if stack else ''}: nodes of profile {name} have {found}, and slurm.packages is not set, which means "
+                f"{source.name}'s packages for {source.manager}. They do not exist there. Allowed with {found}: {', '.join(others)}, "
+                f"{OWN}. Set slurm.packages."
+            )
+            wrong.add(("profiles", name, "gpu_stack", "os"), text, ("gpu_stack", "os"))
+    return wrong.lines()
 
 
 def _packaging(

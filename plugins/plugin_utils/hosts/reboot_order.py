@@ -9,6 +9,9 @@ from typing import Any
 
 from ..cluster import Node
 
+VARIABLES = ("bedplate_reboot", "bedplate_reboot_batch")
+ALLOWED = ("allowed", "never")
+"""Values of bedplate_reboot."""
 BATCH = 10
 NOBODY = ["!all"]
 """A pattern of hosts that fits none, without a warning."""
@@ -41,6 +44,18 @@ def plan(nodes: Iterable[Node], answers: Mapping[str, Any], batch: object = BATC
     canaries = [hosts[0] for hosts in groups]
     others = [host for hosts in groups for host in hosts[1:]]
     return Reboots([*canaries, *others] or list(NOBODY), [len(canaries) or 1, size])
+
+
+def value_mistakes(name: str, value: object) -> list[str]:
+    """Return the mistake in the value of one of VARIABLES."""
+    if name == "bedplate_reboot":
+        shown = str(value).lower() if isinstance(value, bool) else "empty" if value is None else repr(value)
+        return [] if value in ALLOWED else [f"{shown}; allowed: {', '.join(ALLOWED)}"]
+    try:
+        _size(value)
+    except RebootError as error:
+        return [str(error).removeprefix(f"{name}: ")]
+    return []
 
 
 def may_reboot(answer: object) -> bool:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Protocol
 
+from ..cluster import Cluster
+from ..common.role_choices import defaults
 from ..parts.site_mistakes import site_mistakes
 from ..parts.site_sources import Reader, source_mistakes
 from ..rdma import rdma_part
+from ..slurm import slurm_packages
 from ..tuning import tuning_part
 
 MISTAKES: dict[str, Callable[[Mapping[str, Any]], Iterator[str]]] = {
@@ -75,8 +78,9 @@ def mistakes(
     templated: Collection[str],
     values: Values,
     read: Reader,
+    cluster: Cluster | None = None,
 ) -> dict[str, list[str]]:
-    """Return mistake -> hosts that have it.
+    """Return mistake -> hosts that have it. `cluster`: that of the run; None without a cluster file and without Slurm.
 
     `places` are those that set a variable, by its name; `values` returns a role's variables on a host, None where they cannot be told;
     `read` returns a file of the control node. What a `templated` variable is may differ from host to host: of the hosts that share
@@ -90,13 +94,18 @@ def mistakes(
             first = next((host for host in members if runs_on(host, role)), members[0])
             choices = values(first, role)
             named = [first] if is_templated else members
-            for text in _of_role(role, choices, read) if choices is not None else ():
+            for text in _of_role(role, choices, read, cluster) if choices is not None else ():
                 found.setdefault(text, []).extend(f"host {host.name}" for host in named)
     return found
 
 
-def _of_role(role: str, choices: Mapping[str, Any], read: Reader) -> Iterator[str]:
+def _of_role(role: str, choices: Mapping[str, Any], read: Reader, cluster: Cluster | None) -> Iterator[str]:
     if role in MISTAKES and choices["manage"]:
         yield from MISTAKES[role](choices)
     yield from site_mistakes(role, choices)
     yield from source_mistakes(role, choices, read)
+    if cluster is not None and role == "slurm":
+        yield from slurm_packages.mistakes(cluster, choices)
+    if cluster is not None and role == "container_runtime" and choices["pyxis"]:
+        if list(choices["pyxis_packages"]) == defaults(role)["container_runtime_pyxis_packages"]:
+            yield from slurm_packages.header_mistakes(cluster)

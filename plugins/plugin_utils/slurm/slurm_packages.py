@@ -13,9 +13,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.versions i
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.rpm import LOCKS_PLUGIN
 
 from ..cluster import Cluster
+from ..cluster.late_mistakes import MistakeCollector
 from ..common.role_choices import defaults
 from ..gpu_stack.apt_repositories import pin_values
-from .tables.packagings import DEFAULT, Packaging
+from . import repository_options
+from .tables.packagings import DEFAULT, PARTS, Packaging
 
 PREFERENCES = "/etc/apt/preferences.d/bedplate-slurm"
 
@@ -40,14 +42,31 @@ def hosts_to_compare(cluster: Cluster) -> list[str]:
     return [name for name in dict.fromkeys(every) if name not in served]
 
 
+def mistakes(cluster: Cluster, choices: Mapping[str, Any]) -> list[str]:
+    """Return all mistakes in the role's variables about packages; `choices` has them by what is behind `slurm_`."""
+    source = cluster.slurm.packages
+    lists = [name for part in PARTS for name in names(cluster, part, choices[f"{part}_packages"])]
+    return [
+        *repository_options.mistakes(source.manager, choices["repository"]),
+        *_version_mistakes(source, cluster.slurm.version, lists, choices["package_version"]),
+    ]
+
+
+def header_mistakes(cluster: Cluster) -> list[str]:
+    """Return the mistake of a site's own table without headers, in a run that compiles pyxis."""
+    if cluster.slurm.packages.packages["headers"]:
+        return []
+    wrong = MistakeCollector(cluster.path)
+    text = "'headers' is missing, and pyxis (container_runtime_pyxis) compiles against Slurm's headers. Add their packages."
+    wrong.add(("slurm", "packages"), text)
+    return wrong.lines()
+
+
 def headers(cluster: Cluster) -> list[str]:
     """Return the packages that compile a plugin of Slurm. ValueError: the site's own table has no headers."""
     source = cluster.slurm.packages
-    if not source.packages["headers"]:
-        raise ValueError(
-            f"{cluster.path}: slurm.packages.headers is not set, and pyxis (container_runtime_pyxis) compiles against Slurm's headers. "
-            "Add their packages."
-        )
+    if found := header_mistakes(cluster):
+        raise ValueError(found[0])
     return [*source.system.compiler, *source.packages["headers"]]
 
 
@@ -73,7 +92,8 @@ def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[st
     whatever is installed. ValueError: a version that is of another release than the cluster file's.
     """
     release, source = cluster.slurm.version, cluster.slurm.packages
-    _check(source, release, names, version)
+    if wrong := _version_mistakes(source, release, names, version):
+        raise ValueError("\n".join(wrong))
     version_or_any = version or f"{release}.*"
     packages = [f"{name}={version_or_any}" if source.is_slurms(name) else name for name in names]
     every, libraries = source.release, source.libraries
@@ -99,18 +119,12 @@ def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[st
 def repository(source: Packaging, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of the repository in `slurm_repository`: for apt unchanged, for dnf a file of yum.repos.d.
 
-    ValueError: an option that dnf needs is missing.
+    ValueError: options that dnf cannot have.
     """
     if source.manager == "apt" or not options:
         return {"repositories": [options] if options else [], "yum_repositories": []}
-    missing = [key for key in ("name", "baseurl", "gpgkey") if not options.get(key)]
-    if "gpgkey" in missing and str(options.get("gpgcheck", True)).lower() in ("false", "no", "0"):
-        missing.remove("gpgkey")
-    if missing:
-        raise ValueError(
-            f"slurm_repository: {missing[0]!r} is missing. Machines have dnf: set name, baseurl and gpgkey, as options of "
-            "ansible.builtin.yum_repository."
-        )
+    if found := repository_options.mistakes("dnf", options):
+        raise ValueError("\n".join(found))
     lines = {"enabled": True, "gpgcheck": True, **{key: value for key, value in options.items() if key != "name"}}
     text = "".join(f"{key}={_repository_value(value)}\n" for key, value in lines.items())
     return {"repositories": [], "yum_repositories": [f"[{options['name']}]\nname={options['name']}\n{text}"]}
@@ -145,17 +159,16 @@ def _fixed(source: Packaging, release: str) -> dict[str, Any]:
     }
 
 
-def _check(source: Packaging, release: str, names: Sequence[str], version: str) -> None:
+def _version_mistakes(source: Packaging, release: str, names: Sequence[str], version: str) -> list[str]:
+    """Return a text for each stated version that is not of the cluster file's release."""
     stated = [("slurm_package_version", version)] if version else []
     stated += [
         (name, one)
         for name, _unused, one in (entry.partition("=") for entry in names)
         if one and source.is_slurms(name)
     ]
-    wrong = [
+    return [
         f"{what}: {one!r} is not of Slurm {release}, the release of the cluster file (slurm.version). Allowed: such as {release}.5-4"
-        for what, one in stated
+        for what, one in dict.fromkeys(stated)
         if not matches(without_epoch(one), f"{release}.*")
     ]
-    if wrong:
-        raise ValueError("\n".join(wrong))

@@ -10,6 +10,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.slurm_sections import PACKAGINGS
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.slurm_packaging import system_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables.packagings import OWN, names
 from tests.kit import sentences
 from tests.kit.rendered_parts import KEY
@@ -110,13 +111,15 @@ def test_numbers_of_users_with_their_place(read: Callable[..., Cluster]) -> None
         ("a name that is no package", [TABLE.replace("site-slurmctld", "site slurmctld")], ["slurm.packages.controller[0]"]),
         ("a relative path", [TABLE.replace("/srv/state", "srv/state")], ["slurm.packages.state"]),
         ("no packaging", ["slurm:\n  packages:\n"], ["slurm.packages"]),
-        ("no packaging in a section", ["slurm:\n  packages:\n    packaging:\n    manager:\n"], ["slurm.packages.packaging", "slurm.packages.manager"]),
+        ("no packaging in a section", ["slurm:\n  packages:\n    packaging:\n    manager:\n"],
+         ["slurm.packages.packaging", "slurm.packages.manager"]),
         ("a list without a value", ["slurm:\n  packages: {packaging: schedmd, compute: }\n"], ["slurm.packages.compute"]),
         ("no users", ["slurm:\n  users:\n"], ["slurm.users"]),
         ("a gid without a value", ["slurm:\n  users: {slurm: {uid: 5, gid: }}\n"], ["slurm.users.slurm.gid"]),
         ("no release", ["slurm:\n  version:\n"], ["slurm.version"]),
         ("a script without a value", ["slurm:\n  scripts:\n    prolog:\n"], ["slurm.scripts.prolog"]),
-        ("a parent without a value", ["slurm:\n  accounts:\n    research: {parent: }\n"], ["slurm.accounts", "slurm.accounts.research.parent"]),
+        ("a parent without a value", ["slurm:\n  accounts:\n    research: {parent: }\n"],
+         ["slurm.accounts", "slurm.accounts.research.parent"]),
         ("a uid that is too large", ["slurm:\n  users: {slurm: {uid: 4294967295}}\n"], ["slurm.users.slurm.uid"]),
         ("a user without a uid", ["slurm:\n  users: {slurm: {gid: 5}}\n"], ["slurm.users.slurm"]),
         ("one uid for two users", ["slurm:\n  users: {slurm: {uid: 5}, munge: {uid: 5, gid: 6}}\n"], ["slurm.users.munge.uid"]),
@@ -131,6 +134,18 @@ def test_mistakes(read: Callable[..., Cluster], case: str, sections: list[str], 
     text = (BASE + "".join(sections)).splitlines()
     assert all("slurm" in "".join(text[10 : one.line]) for one in found)
     sentences.check(SENTENCES, f"slurm packages: {case}", [one.message for one in found])
+
+
+def test_nodes_without_packages_are_found_where_slurm_is_installed(read: Callable[..., Cluster]) -> None:
+    """The file passes: GPU software alone needs no packages of Slurm."""
+    cluster = read(EL)
+    (line,) = system_mistakes(cluster)
+    number = Path(cluster.path).read_text().splitlines().index(EL.rstrip()) + 1
+    assert line.startswith(f"{cluster.path}:{number}: gpu_stack.os: rocky-9: ")
+    sentences.check(SENTENCES, "slurm packages: nodes of EL, and nothing stated", [line.split(": ", 2)[2]])
+    assert system_mistakes(read("slurm: {packages: schedmd}\n", EL)) == []
+    assert system_mistakes(read("slurm: {packages: {}}\n", EL)) != []
+    assert system_mistakes(read()) == []
 
 
 @pytest.mark.parametrize("key", ["options", "cgroup", "slurmdbd", "qos", "accounts", "scripts"])

@@ -9,7 +9,7 @@ import pytest
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.bedplate.cluster.plugins.filter.reboot_plan import reboot_plan
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.reboot_order import may_reboot
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.reboot_order import may_reboot, value_mistakes
 from tests.kit import sentences
 from tests.unit.stand_ins import cluster_file
 
@@ -68,3 +68,17 @@ def test_a_size_that_is_none_is_refused(size: object, hostvars: dict[str, dict[s
         reboot_plan(hostvars, hostvars)
     if size == 0:
         sentences.check(SENTENCES, "a size that is none", [caught.value])
+
+
+@pytest.mark.parametrize("value", ["allowed", "never"])
+def test_a_known_value_is_no_mistake(value: str) -> None:
+    assert value_mistakes("bedplate_reboot", value) == []
+    assert value_mistakes("bedplate_reboot_batch", 3) == value_mistakes("bedplate_reboot_batch", "3") == []
+
+
+@pytest.mark.parametrize("value", ["perhaps", "Allowed", True, False, None, "", 1, ["allowed"], {}])
+def test_other_values_are_mistakes_with_what_is_allowed(value: object) -> None:
+    (text,) = value_mistakes("bedplate_reboot", value)
+    assert text.endswith("allowed: allowed, never")
+    (text,) = value_mistakes("bedplate_reboot_batch", value if value != 1 else 0)
+    assert "; allowed: a number of nodes from 1" in text

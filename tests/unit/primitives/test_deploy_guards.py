@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.lock import one_at_a_time
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import rpm
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.deployed_packages import (
@@ -17,7 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packag
 )
 from ansible_collections.bedplate.cluster.plugins.modules import deploy
 from tests.unit.primitives.packages.test_deployed_packages import RPM, Machine
-from tests.unit.primitives.test_stale_journal import Module, killed, run
+from tests.unit.primitives.test_stale_journal import Module, ModuleFailedError, killed, run
 from tests.unit.primitives.test_transaction import Node, changed, first
 
 
@@ -124,3 +125,23 @@ def test_what_a_run_leaves_out_stays_on_the_machine(node: Node, only: str):
 def test_units_are_left_alone_without_services(node: Node):
     units = [{"name": "no-such-unit.service", "state": "started"}]
     assert run(node, node.wanted(one="1\n"), units=units, only=["packages", "files"])["changes"] == []
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_machine_without_apt_is_refused_where_apts_packages_are_compared(
+    node: Node, monkeypatch: pytest.MonkeyPatch, check: bool
+):
+    """Without dpkg's records no package seems to be installed, so nothing would conflict."""
+    commands: list[str] = []
+
+    def without_dpkg(argv: list[str]) -> Outcome:
+        commands.append(" ".join(argv))
+        return Outcome(127, "", "not found")
+
+    monkeypatch.setattr(Module, "check_mode", check)
+    monkeypatch.setattr(deploy, "DeployedPackages", partial(DeployedPackages, run=without_dpkg))
+    conflicts = {"packages": ["x*"], "expected": "packages of debian", "advice": "Do it by hand."}
+    with pytest.raises(ModuleFailedError, match=r"packages of debian\): this machine has no dpkg\. Do it by hand\."):
+        run(node, node.wanted(one="1\n"), conflicts=conflicts)
+    assert commands == ["dpkg-query --version"]
+    assert not (node.root / "one").exists()

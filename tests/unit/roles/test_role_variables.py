@@ -127,6 +127,17 @@ def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):
 
 
 @pytest.mark.playbooks
+def test_a_check_alone_warns_of_nodes_for_which_slurm_has_no_packages(tmp_path: Path):
+    shutil.copytree(ROOT / "tests/roles/clusters/el", tmp_path / "el")
+    code, output = play("-i", tmp_path / "el/el.bedplate.yml", "playbooks/validate.yml")
+    assert code == 0, output
+    said = " ".join(output.split())
+    assert re.search(
+        r"\[WARNING\]: \S+el\.bedplate\.yml:\d+: gpu_stack\.os: rocky-9: nodes of profile hgx have dnf", said
+    )
+
+
+@pytest.mark.playbooks
 def test_a_key_of_a_repository_that_is_not_there_ends_the_whole_run_before_any_machine(tmp_path: Path):
     path = tmp_path / "lab.bedplate.yml"
     path.write_text((ROOT / "inventories/lab/lab.bedplate.yml").read_text())

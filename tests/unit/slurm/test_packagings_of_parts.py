@@ -12,7 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import lo
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_choices import defaults, role_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.decisions import HostRequest, decide
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import slurm_packages
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import repository_options, slurm_packages
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables.packagings import PARTS
 from tests.kit import sentences
 from tests.kit.decided import decided
@@ -128,6 +128,61 @@ def test_a_repository_that_dnf_cannot_have_is_refused(site: Site, options: dict[
         site.part(RPMS, "a1", "compute", repository=options)
     sentences.check(SENTENCES, f"slurm_repository without {missing}", [str(caught.value)])
     assert site.part(RPMS, "a1", "compute", repository={"name": "x", "baseurl": "https://a", "gpgcheck": False})
+
+
+APT = {"name": "slurm", "uris": "https://a", "suites": "./", "signed_by": "KEY"}
+DNF = {"name": "slurm", "baseurl": "https://a", "gpgkey": "https://a/key"}
+
+
+@pytest.mark.parametrize(
+    ("manager", "options", "found"),
+    [
+        ("apt", {}, 0),
+        ("apt", APT, 0),
+        ("apt", {**APT, "types": ["deb", "deb-src"], "trusted": False, "mode": "0644", "components": ["main"]}, 0),
+        ("apt", {"name": "slurm"}, 2),
+        ("apt", {**APT, "suite": "./"}, 1),
+        ("apt", {**APT, "types": "debs", "enabled": "perhaps"}, 2),
+        ("apt", {**APT, "uris": {"a": 1}}, 1),
+        ("apt", DNF, 4),
+        ("dnf", DNF, 0),
+        ("dnf", {**DNF, "baseurl": ["https://a", "https://b"], "excludepkgs": "x*", "repo_gpgcheck": 1}, 0),
+        ("dnf", {**DNF, "gpgcheck": "perhaps", "failovermethod": ["x"]}, 1),
+        ("dnf", {"name": "slurm", "baseurl": "https://a", "gpgcheck": False}, 0),
+        ("dnf", APT, 5),
+    ],
+)
+def test_options_of_a_repository_are_refused_all_at_once(manager: str, options: dict[str, Any], found: int) -> None:
+    lines = repository_options.mistakes(manager, options)
+    assert len(lines) == found, lines
+    assert all(line.startswith("slurm_repository") for line in lines)
+    if found:
+        sentences.check(SENTENCES, f"slurm_repository for {manager}: {', '.join(map(str, options.values()))}", lines)
+
+
+def test_variables_of_packages_are_judged_without_a_machine(site: Site) -> None:
+    site.path.write_text(BASE)
+    cluster = load(str(site.path))
+
+    def mistakes(**variables: Any) -> list[str]:
+        given = {f"slurm_{key}": value for key, value in variables.items()}
+        return slurm_packages.mistakes(cluster, role_choices("slurm", given, lambda value: value))
+
+    assert mistakes() == mistakes(repository=APT, package_version="24.11.5-4") == []
+    lines = mistakes(repository={"name": "x"}, package_version="23.11.1", login_packages=["sackd=25.05.1"])
+    assert [line.split(":")[0] for line in lines] == [*["slurm_repository"] * 2, "slurm_package_version", "sackd"]
+
+
+def test_a_site_table_without_headers_is_a_mistake_for_pyxis(site: Site) -> None:
+    site.path.write_text(BASE + SCHEDMD)
+    assert slurm_packages.header_mistakes(load(str(site.path))) == []
+    own = (
+        "slurm:\n  packages:\n    {manager: apt, database: [x-dbd], controller: [x-ctld], compute: [x-d], login: [x-client], "
+        "rest: [x-restd], release: [x-*], makes_users: false, sackd: false}\n"
+    )
+    site.path.write_text(BASE + own)
+    (line,) = slurm_packages.header_mistakes(load(str(site.path)))
+    assert line.startswith(f"{site.path}:11: slurm.packages: 'headers' is missing")
 
 
 @pytest.mark.parametrize(
@@ -296,7 +351,7 @@ def test_pyxis_without_headers_of_the_own_table_is_refused(site: Site) -> None:
     lists = ", ".join(f"{part}: [x-{part}]" for part in PARTS)
     table = f"manager: apt, {lists}, release: [x-*], makes_users: true, sackd: true"
     site.path.write_text(f"{BASE}slurm: {{packages: {{{table}}}}}\n")
-    with pytest.raises(ValueError, match=r"slurm\.packages\.headers") as caught:
+    with pytest.raises(ValueError, match=r":10: slurm\.packages: .headers. is missing") as caught:
         decision_of("container_runtime", site.path, "login1", **PYXIS)
     sentences.check(SENTENCES, "pyxis without headers", [str(caught.value).replace(str(site.path), "FILE")])
     # Without pyxis nobody needs them.

@@ -37,6 +37,10 @@ class DeployedPackages:
             return rpm.of_other_versions(patterns, version, self.run)
         return dpkg.of_other_versions(patterns, version, self.run)
 
+    def has_apt(self) -> bool:
+        """Return whether this machine has dpkg's records. Without dpkg no package seems to be installed."""
+        return self.run(["dpkg-query", "--version"]).code == 0
+
     def installed(self, patterns: Sequence[str]) -> list[str]:
         """Return the names of the installed packages that match a pattern."""
         records = rpm if self._on_dnf else dpkg

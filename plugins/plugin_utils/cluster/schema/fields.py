@@ -84,7 +84,7 @@ class Mistakes:
 
 
 def with_values(fields: Mapping[str, Field]) -> dict[str, Field]:
-    """Return fields of which a stated one needs a value: without it, it is not clear that the default is meant."""
+    """Return fields that need a value if they are stated: a key without one may not mean the default."""
     return {name: replace(one, needs_value=True) for name, one in fields.items()}
 
 
