@@ -141,6 +141,13 @@ options:
       packages: {description: 'Names, or patterns of names as in a shell.', type: list, elements: str, required: true}
       expected: {description: 'The packages that belong here, for the message.', type: str, default: ''}
       advice: {description: What to do about them., type: str, default: ''}
+  obstacle:
+    description:
+      - A file whose existence stops the task before anything changes, in check mode too.
+    type: dict
+    suboptions:
+      path: {description: The path of the file., type: path, required: true}
+      advice: {description: 'Why it stops the task, and what to do.', type: str, default: ''}
   available:
     description:
       - Packages of O(packages) that a system has only if one of its optional repositories is enabled. If one is neither installed nor in
@@ -233,6 +240,7 @@ unchecked: {description: What check mode could not check yet., type: list, eleme
 notify: {description: The handlers of the files that changed., type: list, elements: str, returned: success}
 """
 
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -318,6 +326,13 @@ def main() -> None:
                     "advice": {"type": "str", "default": ""},
                 },
             },
+            "obstacle": {
+                "type": "dict",
+                "options": {
+                    "path": {"type": "path", "required": True},
+                    "advice": {"type": "str", "default": ""},
+                },
+            },
             "available": {
                 "type": "dict",
                 "options": {
@@ -381,6 +396,7 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     """Return the result of the module, or the work that the action plugin passes to apt or dnf before it calls again."""
     if module.params["state"] == "absent":
         return _take_away(module)
+    _refuse_obstacle(module)
     _refuse_conflicts(module)
     _refuse_other_versions(module)
     _refuse_unavailable(module)
@@ -402,6 +418,18 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
 def _chosen(module: AnsibleModule, phase: str) -> bool:
     """Return whether this task deploys packages, files or services."""
     return phase in module.params["only"]
+
+
+def _refuse_obstacle(module: AnsibleModule) -> None:
+    """Fail where a file exists that stops this task. OSError: the path cannot be looked up, so whether it exists is unknown."""
+    obstacle = module.params["obstacle"]
+    if not obstacle:
+        return
+    try:
+        os.lstat(obstacle["path"])
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    module.fail_json(msg=f"{obstacle['path']} exists. {obstacle['advice']} Nothing was changed on this machine.")
 
 
 def _refuse_conflicts(module: AnsibleModule) -> None:

@@ -168,6 +168,22 @@ def test_an_update_prints_the_difference_and_the_next_run_installs_it(site: Site
     assert site.deploy() == 0
 
 
+def test_a_node_of_a_lock_that_is_gone_is_refused_and_not_changed(site: Site, node: Node):
+    text, before = site.lock.read_bytes(), installed(node)
+    site.lock.unlink()
+    try:
+        for mode in ((), ("--check",)):
+            done = run("gpu_stack", PLAYBOOKS / "gpu.yml", site.file, f"--limit={NODE}", *mode)
+            assert done.returncode != 0
+            said = " ".join(done.stdout.split())
+            assert "/etc/bedplate/gpu-lock exists" in said
+            assert str(site.lock) in said
+    finally:
+        site.lock.write_bytes(text)
+    assert installed(node) == before
+    assert site.deploy() == 0
+
+
 def test_a_cluster_file_without_a_lock_does_not_know_that_driver(site: Site):
     other = site.file.with_name("other.bedplate.yml")
     other.write_text(site.file.read_text().replace('driver: "580"', f'driver: "{GAINED}"'))

@@ -26,6 +26,7 @@ KEYS = frozenset(
         "hold",
         "accounts",
         "conflicts",
+        "obstacle",
         "available",
         "fixed",
         "follow",

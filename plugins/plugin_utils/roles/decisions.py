@@ -12,7 +12,7 @@ from ..common.role_choices import defaults
 from ..fabric.opensm import managers
 from ..gpu_stack.parts import container_part, cuda_part, dcgm_part, driver_part
 from ..gpu_stack.parts.container_part import PyxisHeaders
-from ..gpu_stack.parts.part_plan import software_of
+from ..gpu_stack.parts.part_plan import GpuSoftware, software_of
 from ..hosts import node_os_part
 from ..parts.decision import Decision
 from ..rdma import rdma_part
@@ -27,7 +27,7 @@ class HostRequest:
 
     `choices` are the role's variables by what is behind `<role>_`. `reported` is what modules returned on the host, as far as they ran:
     the role's decision says which keys it reads. `groups` are those of the host. `login_user` is the user as whom Ansible logs in, or "".
-    `check`: whether the run installs nothing.
+    `check`: whether the run installs nothing. `gpu_by_table`: whether GPU software without a lock has the versions of bedplate's table.
     """
 
     cluster: Cluster
@@ -37,6 +37,11 @@ class HostRequest:
     groups: Collection[str] = ()
     login_user: str = ""
     check: bool = False
+    gpu_by_table: bool = False
+
+    def gpu_software(self) -> GpuSoftware | None:
+        """Return the GPU software of the host; None for a host without any."""
+        return software_of(self.cluster, self.host, self.gpu_by_table)
 
 
 def decide(role: str, request: HostRequest) -> Decision:
@@ -53,24 +58,24 @@ def decides(role: str) -> bool:
 
 
 def _gpu_driver(request: HostRequest) -> Decision | None:
-    wanted = software_of(request.cluster, request.host)
+    wanted = request.gpu_software()
     if wanted is None:
         return None
     return driver_part.decide(wanted, request.cluster, request.host, request.choices, request.reported)
 
 
 def _cuda(request: HostRequest) -> Decision | None:
-    wanted = software_of(request.cluster, request.host)
+    wanted = request.gpu_software()
     return cuda_part.decide(wanted) if wanted else None
 
 
 def _dcgm(request: HostRequest) -> Decision | None:
-    wanted = software_of(request.cluster, request.host)
+    wanted = request.gpu_software()
     return dcgm_part.decide(wanted) if wanted else None
 
 
 def _container_runtime(request: HostRequest) -> Decision:
-    wanted, choices = software_of(request.cluster, request.host), request.choices
+    wanted, choices = request.gpu_software(), request.choices
     if not choices["pyxis"]:
         return container_part.decide(wanted, choices, PyxisHeaders(), request.reported)
     packages = list(choices["pyxis_packages"])

@@ -80,6 +80,8 @@ class RunHost:
             groups=tuple(self.variables.get("group_names") or ()),
             login_user=str(self.template(self.variables.get("ansible_user")) or self.login_user),
             check=self.check,
+            # YAML reads `off` without quotes as false.
+            gpu_by_table=self.template(self.variables.get("gpu_resolve")) in ("off", False),
         )
 
 

@@ -107,5 +107,5 @@ def _of_role(role: str, choices: Mapping[str, Any], read: Reader, cluster: Clust
     if cluster is not None and role == "slurm":
         yield from slurm_packages.mistakes(cluster, choices)
     if cluster is not None and role == "container_runtime" and choices["pyxis"]:
-        if list(choices["pyxis_packages"]) == defaults(role)["container_runtime_pyxis_packages"]:
-            yield from slurm_packages.header_mistakes(cluster)
+        by_default = list(choices["pyxis_packages"]) == defaults(role)["container_runtime_pyxis_packages"]
+        yield from slurm_packages.header_mistakes(cluster) if by_default else ()

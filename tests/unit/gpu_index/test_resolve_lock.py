@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import version_mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_choices import role_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index import resolve_lock
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.index_model import IndexReadError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_index.resolve_lock import LockReport
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_lock import lock_document
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import LOCKED, software_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.decisions import HostRequest, decide
 from tests.kit.decided import decided
 from tests.kit.public_keys import TWO_FINGERPRINT
 from tests.unit.gpu_index.sites import GAINED, VendorSite
@@ -276,3 +279,41 @@ def test_a_module_of_gpudirect_has_the_version_of_the_index_and_one_of_the_site_
     site.write(more="  gpudirect: [nvidia-fs=2.99.1]\n")
     assert all("nvidia-fs-dkms 2.99.1-*" in line for line in version_mistakes(site.cluster()))
     assert len(version_mistakes(site.cluster())) == 2
+
+
+ALL_PARTS = (("gpu_driver", "prepare"), *PARTS)
+
+
+def obstacles(site: VendorSite, by_table: bool = False) -> list[Any]:
+    """Return what stops each part that installs packages by a version."""
+    request = HostRequest(site.cluster(), "deb1", {}, gpu_by_table=by_table)
+    found = []
+    for role, part in ALL_PARTS:
+        choices = role_choices(role, {}, lambda value: value)
+        parts = decide(role, replace(request, choices=choices)).parts
+        name = part if role == "gpu_driver" else role
+        found.append(render_part(role, name, parts[name])["obstacle"])
+    return found
+
+
+def marker(site: VendorSite) -> list[str]:
+    files = decided("gpu_driver", site.file, "deb1", "driver")["files"]
+    return [entry["content"] for entry in files if entry["path"] == LOCKED]
+
+
+def test_a_lost_lock_stops_each_part_on_the_nodes_that_were_installed_from_it(site):
+    assert marker(site) == []
+    # A new site without a lock: nothing stops a node that has no such file.
+    assert {one["path"] for one in obstacles(site)} == {LOCKED}
+    resolve(site)
+    assert obstacles(site) == [None] * len(ALL_PARTS)
+    (text,) = marker(site)
+    assert site.lock.name in text
+    site.lock.unlink()
+    assert marker(site) == []
+    for one in obstacles(site):
+        assert one["path"] == LOCKED
+        assert str(site.lock) in one["advice"]
+        assert lock_document.UPDATE in one["advice"]
+        assert "gpu_resolve: 'off'" in one["advice"]
+    assert obstacles(site, by_table=True) == [None] * len(ALL_PARTS)

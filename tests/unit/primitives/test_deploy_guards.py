@@ -145,3 +145,30 @@ def test_a_machine_without_apt_is_refused_where_apts_packages_are_compared(
         run(node, node.wanted(one="1\n"), conflicts=conflicts)
     assert commands == ["dpkg-query --version"]
     assert not (node.root / "one").exists()
+
+
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("kind", ["file", "broken link"])
+def test_a_file_stops_a_task_before_it_changes_anything(
+    node: Node, monkeypatch: pytest.MonkeyPatch, check: bool, kind: str
+):
+    monkeypatch.setattr(Module, "check_mode", check)
+    path = node.root / "gpu-lock"
+    obstacle = {"path": str(path), "advice": "Restore it."}
+    assert not run(node, [], obstacle=obstacle)["changed"]
+    if kind == "file":
+        path.write_text("")
+    else:
+        path.symlink_to("nothing")
+    with pytest.raises(ModuleFailedError, match=r"gpu-lock exists\. Restore it\. Nothing was changed"):
+        run(node, node.wanted(one="1\n"), obstacle=obstacle)
+    assert not (node.root / "one").exists()
+
+
+def test_a_path_that_cannot_be_looked_up_stops_a_task(node: Node, monkeypatch: pytest.MonkeyPatch):
+    def refused(_path: str) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(deploy.os, "lstat", refused)
+    with pytest.raises(PermissionError):
+        run(node, node.wanted(one="1\n"), obstacle={"path": "/x", "advice": ""})

@@ -302,7 +302,7 @@ class Module:
         self.warnings: list[str] = []
         self.params = {
             "manager": "apt", "manifest": "demo", "state": "present", "packages": [], "hold": [], "follow": [], "replaces": [],
-            "fixed": None, "conflicts": None, "available": None, "accounts": [],
+            "fixed": None, "obstacle": None, "conflicts": None, "available": None, "accounts": [],
             "units": [], "touched": [], "prune": True, "keep_below": [], "take_back": False, "payload": pack([]),
             "sources_payload": None, "unchanged": {}, "predicted": {}, "state_directory": str(node.state),
             "only": ["packages", "files", "services"], **params,

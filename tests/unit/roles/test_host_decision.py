@@ -66,3 +66,17 @@ def test_a_part_that_goes_is_deployed_and_not_expected() -> None:
     assert (found["manifest"], found["state"]) == ("dcgm", "absent")
     assert made.deployments() == []
     assert HostDecision("dcgm", {}, Decision(), lambda name, _path, _variables: name).arguments("dcgm") is None
+
+
+@pytest.mark.parametrize(
+    ("variables", "by_table"),
+    [
+        ({}, False),
+        ({"gpu_resolve": "missing"}, False),
+        ({"gpu_resolve": None}, False),
+        ({"gpu_resolve": "off"}, True),
+        ({"gpu_resolve": False}, True),
+    ],
+)
+def test_versions_of_the_table_are_accepted_only_by_a_variable(variables: dict[str, Any], by_table: bool) -> None:
+    assert host(**variables).request("gpu_driver").gpu_by_table is by_table

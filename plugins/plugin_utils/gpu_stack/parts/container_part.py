@@ -77,6 +77,7 @@ def _with_toolkit(wanted: GpuSoftware, choices: Mapping[str, Any], archives: Arc
     parts["container_runtime"] = {
         **wanted.sources(PART),
         "manager": found["manager"],
+        "obstacle": found["obstacle"],
         "foreign_sources": found["foreign_sources"],
         "packages": [*found["packages"], *_packages(rows, choices)],
         "hold": found["hold"],

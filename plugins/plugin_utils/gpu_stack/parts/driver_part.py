@@ -62,6 +62,7 @@ def decide(
         **_files(wanted),
         "replaces": list(wanted.stack.others),
         "driver": wanted.stack.driver,
+        "lock_names": wanted.lock_names,
         "imex_nodes": imex,
         "services": _services(wanted, bool(imex)),
         # Where Secure Boot may keep the module out, bedplate.cluster.secure_boot writes the note, if a reboot is of use.
@@ -80,6 +81,7 @@ def _prepare(wanted: GpuSoftware) -> dict[str, Any]:
     sources = {**package_sources.none(), **wanted.origins(PART), **wanted.kernels()}
     return {
         "manager": wanted.manager,
+        "obstacle": wanted.obstacle,
         "foreign_sources": wanted.foreign_sources,
         "packages": _build(wanted),
         "available": _available(wanted),

@@ -10,6 +10,7 @@ from typing import Any
 
 from ...cluster import Cluster, GpuStack, Node, Profile
 from ...cluster.gpu_stack_checks import stack_of
+from ...gpu_lock.lock_document import UPDATE, path_of
 from ...keys.repository_keys import trusted
 from .. import apt_repositories as repositories
 from .. import dnf_repositories, package_sources, stack_table
@@ -21,18 +22,42 @@ from . import nvlink_part
 _OWN = ("cuda", "gpudirect", "toolkit", "dcgm")
 # Installed with another part: after the driver, against which they are built.
 _WITH = {"gpudirect": "cuda"}
+LOCKED = "/etc/bedplate/gpu-lock"
+"""File of a node whose versions a lock states."""
 # Which of them a system of a family has.
 _MANAGERS = {"deb": "apt", "rpm": "dnf"}
 
 
 @dataclass(frozen=True)
 class GpuSoftware:
-    """The GPU software of the nodes of a profile. `module_options`: NVLink's and the file's, which win."""
+    """The GPU software of the nodes of a profile. `module_options`: NVLink's and the file's, which win.
+
+    `lock_path`: where the lock is, or would be; "" without a cluster file. `by_table`: whether the site accepts the versions of bedplate's
+    table where no lock exists.
+    """
 
     profile: Profile
     file: GpuStack
     stack: Stack
     module_options: Mapping[str, str]
+    lock_path: str = ""
+    by_table: bool = False
+
+    @property
+    def obstacle(self) -> dict[str, str] | None:
+        """Return the file that stops a part, as bedplate.cluster.deploy takes it: without its lock a node would get other versions."""
+        if self.file.lock is not None or self.by_table or not self.lock_path:
+            return None
+        advice = (
+            f"The lock {self.lock_path} states the versions of this node's GPU software, and does not exist now; bedplate's table may have "
+            f"other versions. Restore the lock from git, or write it again: {UPDATE}. To go by the table, set gpu_resolve: 'off'."
+        )
+        return {"path": LOCKED, "advice": advice}
+
+    @property
+    def lock_names(self) -> list[str]:
+        """Return the name of the lock in a list; [] without a lock."""
+        return [self.lock_path.rpartition("/")[2]] if self.file.lock is not None and self.lock_path else []
 
     @cached_property
     def repositories(self) -> tuple[PackageRepository, ...]:
@@ -134,8 +159,10 @@ class GpuSoftware:
         return dict.fromkeys(sorted(others), names)
 
 
-def software_of(cluster: Cluster, host: str) -> GpuSoftware | None:
+def software_of(cluster: Cluster, host: str, by_table: bool = False) -> GpuSoftware | None:
     """Return the GPU software of a host; None for a host without GPUs, and if the file has no GPU software.
+
+    `by_table`: whether the site accepts the versions of bedplate's table where no lock exists.
 
     KeyError: no machine of the cluster.
     """
@@ -147,7 +174,8 @@ def software_of(cluster: Cluster, host: str) -> GpuSoftware | None:
         raise AssertionError("checked above")
     stack = stack_of(profile.gpu_stack, profile)
     options = {**nvlink_part.module_options(stack, cluster), **dict(profile.gpu_stack.module_options)}
-    return GpuSoftware(profile, profile.gpu_stack, stack, options)
+    lock_path = str(path_of(cluster.path) or "")
+    return GpuSoftware(profile, profile.gpu_stack, stack, options, lock_path, by_table)
 
 
 def packages(wanted: GpuSoftware, part: str) -> dict[str, Any]:
@@ -160,6 +188,7 @@ def packages(wanted: GpuSoftware, part: str) -> dict[str, Any]:
     }
     return {
         "manager": wanted.manager,
+        "obstacle": wanted.obstacle,
         "foreign_sources": wanted.foreign_sources,
         "packages": [f"{one.name}={one.version}" for one in packages],
         "follow": [*(f"{name}={version}" for name, version in rest.items()), *wanted.components(part)],
