@@ -32,7 +32,9 @@ options:
     description: A file that an initramfs contains; RV(gpu.initramfs_before) names older images.
     type: path
   users:
-    description: Whether to look who uses the machine, for RV(gpu.in_use). It looks at every open file of every process.
+    description: >-
+      Whether to look who uses the machine, for RV(gpu.in_use), and which notes it has, for RV(gpu.reboot_notes). It looks at every open
+      file of every process.
     type: bool
     default: false
   proof:
@@ -153,6 +155,11 @@ gpu:
       type: list
       elements: str
       sample: ["the driver 550.163.01 needs a compilation"]
+    reboot_notes:
+      description: Names of the notes in C(/run/bedplate/reboot-wanted). Null without O(users).
+      type: list
+      elements: str
+      sample: [gpu_settings]
     queried: {description: Whether C(nvidia-smi) ran and has answered., type: bool, sample: true}
     problems: {description: "What could not be read, and why.", type: list, elements: str, sample: []}
 """
@@ -163,7 +170,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.driver.dkms_steps import PROOF, pending
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.gpu_inventory import nvidia_smi_query, read_facts
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import in_use
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import NOTES, in_use, reasons
 
 
 def main() -> None:
@@ -185,6 +192,7 @@ def main() -> None:
     ask = nvidia_smi_query(sysroot, module.params["query"])
     gpu = read_facts(sysroot, seconds, ask, module.params["early_file"] or "")
     gpu["in_use"] = in_use(Path(sysroot) / "proc") if module.params["users"] else None
+    gpu["reboot_notes"] = sorted(reasons(Path(sysroot) / NOTES)) if module.params["users"] else None
     gpu["unproven"] = pending(proof) if (proof := module.params["proof"]) and sysroot == "/" else None
     module.exit_json(changed=False, gpu=gpu)
 

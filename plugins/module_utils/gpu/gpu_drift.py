@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from ..common import command as node_command
@@ -16,6 +17,7 @@ from ..gpu_settings import settings_drift
 from ..gpu_settings.smi_settings import run_nvidia_smi
 from ..primitives.packages.rpm import NONE
 from . import gpu_inventory, gpu_software_drift, gpudirect_drift, mig_drift, nvlink_drift, nvswitches
+from .devices.gpu_users import GpuUsers
 from .driver import secure_boot_state
 from .driver.next_kernel import BootError, boot_problem, next_kernel
 
@@ -33,7 +35,7 @@ def findings(root: str, expected: Mapping[str, Any], running: bool = True) -> It
         wanted.update(driver={}, units=[], mig=[], whole=False, nvswitches={}, gpu_settings={})
     gpu = gpu_inventory.read_facts(root, _SECONDS, gpu_inventory.nvidia_smi_query(root, bool(wanted.get("driver"))))
     boots = _boots(wanted.get("module") or {}, wanted["manager"], sure=not running)
-    yield from _compared(wanted, gpu, boots)
+    yield from _compared(wanted, gpu, boots, root)
     # At the next boot, too.
     yield from modprobe.findings(Root(root), {"blacklisted": wanted.get("blacklisted", []), "role": wanted["role"]})
     yield from gpu_software_drift.not_checked(wanted.get("driver", {}), gpu, wanted["units"])
@@ -74,7 +76,7 @@ def _boots(wanted: Mapping[str, Any], manager: str, sure: bool) -> _Boots:
     return _Boots(kernel, unknown=unknown)
 
 
-def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Iterator[Finding]:
+def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots, root: str = "/") -> Iterator[Finding]:
     reader = gpu_software_drift.READERS[wanted["manager"]](node_command.run)
     kernel, version = boots.kernel, ""
     if wanted.get("module") and not boots.findings:
@@ -109,7 +111,7 @@ def _compared(wanted: dict[str, Any], gpu: dict[str, Any], boots: _Boots) -> Ite
         yield from gpudirect_drift.loaded(wanted.get("gpudirect") or {}, gpu)
     yield from _mig(wanted.get("mig") or [], gpu)
     if gpu["gpus"] and runs:
-        yield from settings_drift.findings(wanted.get("gpu_settings") or {}, run_nvidia_smi)
+        yield from settings_drift.findings(wanted.get("gpu_settings") or {}, run_nvidia_smi, GpuUsers(Path(root)))
     if wanted.get("whole"):
         yield from mig_drift.split_gpus(gpu)
     if wanted.get("signed") and not boots.findings:

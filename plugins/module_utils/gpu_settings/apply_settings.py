@@ -5,7 +5,8 @@ Usage: python3 -m ...gpu_settings.apply_settings FILE. The file is JSON with the
 changed. All GPUs get the same settings.
 
 A GPU with the right settings is not changed. A GPU that a process or a job uses is not changed, and a change of ECC waits for a reboot:
-both write a note to /run/bedplate/reboot-wanted/gpu_settings and exit with 0. Any other failure exits with 1.
+both write a note to /run/bedplate/reboot-wanted/gpu_settings and exit with 0. Any other failure exits with 1. Nothing runs the program
+when the job ends: the next run of the role does (`missing_settings.py`), or the next boot.
 
 The driver does not report locked clocks, so those of an unused GPU are always locked again. For GPUs in use,
 /run/bedplate/gpu-clocks.json records the locks with the inode of /sys/module/nvidia: a module that is loaded again has another one, and
@@ -38,6 +39,8 @@ NOTE, RECORD, MODULE = "run/bedplate/reboot-wanted/gpu_settings", "run/bedplate/
 _NAMED = 5
 # Watts. The driver keeps milliwatts and may round.
 TOLERANCE = 1.0
+# The driver takes the nearest clock that the GPU has.
+ABOVE = 1.05
 
 Settings = Mapping[str, Any]
 
@@ -102,14 +105,15 @@ def changes_of(gpu: Gpu, wanted: Settings, recorded: str) -> list[list[str]]:
         if gpu.switch(ECC_PENDING) is not ecc:
             found.append([f"--ecc-config={int(ecc)}"])
     locks = locks_of(wanted)
-    return [*found, *(locks if locks and recorded != _text(locks) else [])]
+    return [*found, *(locks if locks and recorded != text_of(locks) else [])]
 
 
 def _unread(gpu: Gpu, field: str) -> str:
     return f"nvidia-smi prints {gpu.cells[field]!r} as its {field}: the GPU lacks this setting, or has failed (journalctl -k)"
 
 
-def _text(calls: Sequence[Sequence[str]]) -> str:
+def text_of(calls: Sequence[Sequence[str]]) -> str:
+    """Return calls of nvidia-smi as text."""
     return " ".join(word for call in calls for word in call)
 
 
@@ -138,25 +142,39 @@ def _apply_one(
     if gpu.failure:
         raise SettingsError(f"nvidia-smi prints '{gpu.failure}' (journalctl -k): drain the node and reboot it")
     calls, now = changes_of(gpu, wanted, recorded=""), gpu
-    if calls:
-        if node.minor(gpu.address) is None:
-            raise SettingsError("its device minor is not in /proc/driver/nvidia/gpus, so its users are unknown")
-        if users := node.users(gpu.address):
-            calls = changes_of(gpu, wanted, record.locks.get(gpu.address, ""))
-            if calls:
-                return f"GPU {gpu.address} must get {_text(calls)}, and is in use: {', '.join(users[:_NAMED])}"
+    if calls and (users := users_of(gpu, node)):
+        calls = changes_of(gpu, wanted, record.locks.get(gpu.address, ""))
+        if calls:
+            return held_back(gpu, calls, users)
     for call in calls:
-        say(f"GPU {gpu.address}: {_text([call])}")
+        say(f"GPU {gpu.address}: {text_of([call])}")
         smi(["-i", gpu.address, *call])
     if calls:
-        now, locks = _again(gpu, smi), _text(locks_of(wanted))
+        now, locks = _again(gpu, smi), text_of(locks_of(wanted))
         record.add(gpu.address, locks)
         if left := changes_of(now, wanted, locks):
-            raise SettingsError(f"nvidia-smi reported success, but the GPU still needs {_text(left)}")
+            raise SettingsError(f"nvidia-smi reported success, but the GPU still needs {text_of(left)}")
+    return postponed(now, wanted)
+
+
+def users_of(gpu: Gpu, node: GpuUsers) -> list[str]:
+    """Return the users of a GPU. SettingsError: they are unknown, so the GPU must not be changed."""
+    if node.minor(gpu.address) is None:
+        raise SettingsError("its device minor is not in /proc/driver/nvidia/gpus, so its users are unknown")
+    return node.users(gpu.address)
+
+
+def held_back(gpu: Gpu, calls: Sequence[Sequence[str]], users: Sequence[str]) -> str:
+    """Describe the changes of a GPU that wait for its users."""
+    return f"GPU {gpu.address} must get {text_of(calls)}, and is in use: {', '.join(users[:_NAMED])}"
+
+
+def postponed(gpu: Gpu, wanted: Settings) -> str:
+    """Describe the change of ECC that waits for a reboot; "" if ECC is in force."""
     ecc = wanted.get("ecc")
-    if ecc is not None and now.switch(ECC) is not ecc:
-        return f"GPU {gpu.address} must have ECC {'on' if ecc else 'off'}, which the driver postpones until a reboot"
-    return ""
+    if ecc is None or gpu.switch(ECC) is ecc:
+        return ""
+    return f"GPU {gpu.address} must have ECC {'on' if ecc else 'off'}, which the driver postpones until a reboot"
 
 
 def _again(gpu: Gpu, smi: Smi) -> Gpu:
@@ -185,7 +203,7 @@ def main(arguments: Sequence[str], smi: Smi = run_nvidia_smi, node: GpuUsers | N
     reboot_notes.note(node.root / NOTE, "\n".join(waiting), check=False)
     for reason in waiting:
         sys.stdout.write(
-            f"waits for a reboot, or `systemctl restart bedplate-gpu-settings` on the drained node: {reason}\n"
+            f"waits for the next run of playbooks/gpu.yml when the GPU is free, or for a reboot: {reason}\n"
         )
     return 0
 

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from ..common.finding import Finding
-from .apply_settings import TOLERANCE
+from ..common.finding import WARNING, Finding
+from ..common.remedies import run_role_again
+from ..gpu.devices.gpu_users import GpuUsers
+from .apply_settings import ABOVE, TOLERANCE
 from .smi_settings import (
     COMPUTE_MODE,
     ECC,
@@ -23,13 +26,14 @@ from .smi_settings import (
 )
 
 _UNIT = "bedplate-gpu-settings"
-_FIX = f"drain the node and run `systemctl restart {_UNIT}`; `journalctl -u {_UNIT}` lists its changes"
-# The driver takes the nearest clock that the GPU has.
-_ABOVE = 1.05
+_FIX = f"{run_role_again('gpu_driver')}, which sets unused GPUs; `journalctl -u {_UNIT}` lists the changes"
+# A running job outranks a setting, so this is no failure.
+_HELD = f"{run_role_again('gpu_driver')} when the GPU is unused; now in use"
+_NAMED = 5
 
 
-def findings(wanted: Mapping[str, Any], smi: Smi) -> Iterator[Finding]:
-    """Compare every GPU with the settings; without settings nothing runs."""
+def findings(wanted: Mapping[str, Any], smi: Smi, node: GpuUsers) -> Iterator[Finding]:
+    """Compare every GPU with the settings; without settings nothing runs. On a GPU in use a missing setting is a warning."""
     if not wanted:
         return
     try:
@@ -38,13 +42,27 @@ def findings(wanted: Mapping[str, Any], smi: Smi) -> Iterator[Finding]:
         yield Finding("gpu-settings", "settings of the GPUs", "to be compared", str(error), _FIX)
         return
     for gpu in gpus:
-        if gpu.failure:
-            continue  # which is a finding about the GPU
-        yield from _power(gpu, wanted)
-        yield from _compute_mode(gpu, wanted)
-        yield from _ecc(gpu, wanted)
-        yield from _clock(gpu, "graphics", GRAPHICS, wanted.get("graphics_clock_max_mhz"))
-        yield from _clock(gpu, "memory", MEMORY, wanted.get("memory_clock_mhz"))
+        # A failure is a finding about the GPU.
+        if not gpu.failure:
+            yield from _weighed(list(_of(gpu, wanted)), gpu, node)
+
+
+def _of(gpu: Gpu, wanted: Mapping[str, Any]) -> Iterator[Finding]:
+    yield from _power(gpu, wanted)
+    yield from _compute_mode(gpu, wanted)
+    yield from _ecc(gpu, wanted)
+    yield from _clock(gpu, "graphics", GRAPHICS, wanted.get("graphics_clock_max_mhz"))
+    yield from _clock(gpu, "memory", MEMORY, wanted.get("memory_clock_mhz"))
+
+
+def _weighed(found: list[Finding], gpu: Gpu, node: GpuUsers) -> Iterator[Finding]:
+    """Yield the findings of a GPU. A setting that waits for the users of the GPU is a warning."""
+    users = node.users(gpu.address) if any(one.remedy == _FIX for one in found) else []
+    for one in found:
+        if users and one.remedy == _FIX:
+            yield replace(one, severity=WARNING, remedy=f"{_HELD}: {', '.join(users[:_NAMED])}")
+        else:
+            yield one
 
 
 def _power(gpu: Gpu, wanted: Mapping[str, Any]) -> Iterator[Finding]:
@@ -81,5 +99,5 @@ def _clock(gpu: Gpu, name: str, field: str, most: int | None) -> Iterator[Findin
     if most is None:
         return
     now = gpu.number(field)
-    if now is None or now > most * _ABOVE:
+    if now is None or now > most * ABOVE:
         yield Finding("gpu-clock", f"{name} clock of GPU {gpu.address}", f"at most {most} MHz", gpu.cells[field], _FIX)

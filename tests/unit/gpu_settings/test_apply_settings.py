@@ -69,7 +69,7 @@ def test_a_gpu_in_use_is_not_changed(machine: Machine, process: str, capsys: pyt
     assert changes == left
     assert one.power == 700
     assert f"{process} (4321)" in machine.note
-    assert "systemctl restart bedplate-gpu-settings" in capsys.readouterr().out
+    assert "the next run of playbooks/gpu.yml" in capsys.readouterr().out
     sentences.check(SENTENCES, f"a GPU that {process} uses", machine.note.splitlines())
 
 

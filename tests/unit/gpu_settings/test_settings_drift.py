@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import ERROR, WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu import gpu_drift
+from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.devices.gpu_users import GpuUsers
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu_settings import settings_drift, smi_settings
 from tests.kit import sentences
 from tests.unit.gpu.test_gpu_drift import WANTED as DRIVER
@@ -22,10 +24,18 @@ WANTED = {
 GOOD: dict[str, Any] = {"power": 600, "graphics": 345}
 
 
-def found(root: Path, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, Any], *cards: Card) -> list[Finding]:
+def found(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    wanted: dict[str, Any],
+    *cards: Card,
+    processes: Sequence[tuple[str, ...]] = (),
+) -> list[Finding]:
     machine = Machine(root, *cards)
     monkeypatch.setattr(smi_settings, "run", machine.answer)
-    findings = list(settings_drift.findings(wanted, smi_settings.run_nvidia_smi))
+    for number, (name, *files) in enumerate(processes):
+        machine.process(4321 + number, name, *files)
+    findings = list(settings_drift.findings(wanted, smi_settings.run_nvidia_smi, GpuUsers(root)))
     assert machine.changes == []
     return findings
 
@@ -56,10 +66,41 @@ def test_settings_are_compared(
 ) -> None:
     findings = found(tmp_path, monkeypatch, WANTED, Card("1b", **{**GOOD, **card}), Card("5e", **GOOD))
     assert [one.kind for one in findings] == kinds
-    assert all("0000:1b:00.0" in one.where for one in findings)
+    assert all(("0000:1b:00.0" in one.where, one.severity) == (True, ERROR) for one in findings)
     assert [one.reboot for one in findings if one.kind == "gpu-ecc"] in ([], [name == "ECC on after a reboot"])
     if findings:
         sentences.check(SENTENCES, f"settings: {name}", findings)
+
+
+@pytest.mark.parametrize(
+    ("process", "card", "severities"),
+    [
+        (("slurmstepd",), {"power": 700}, [("gpu-power", WARNING)]),
+        # The minors of the machine are in the opposite order of the addresses.
+        (("python", "/dev/nvidia1"), {"power": 700, "mode": "Exclusive_Process"}, [("gpu-power", WARNING), ("gpu-compute-mode", WARNING)]),
+        (("python", "/dev/nvidia0"), {"power": 700}, [("gpu-power", ERROR)]),
+        (("nvidia-persiste", "/dev/nvidia1"), {"power": 700}, [("gpu-power", ERROR)]),
+        # No run mends these.
+        (("slurmstepd",), {"most": 500}, [("gpu-power", ERROR)]),
+        (("slurmstepd",), {"ecc": "Disabled"}, [("gpu-ecc", ERROR)]),
+        (("conmon", "/dev/nvidia1"), {"most": 500, "mode": "Prohibited"}, [("gpu-power", ERROR), ("gpu-compute-mode", WARNING)]),
+        (("slurmstepd",), {}, []),
+    ],
+)  # fmt: skip
+def test_a_setting_that_a_job_holds_back_is_a_warning(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    process: tuple[str, ...],
+    card: dict[str, Any],
+    severities: list[tuple[str, str]],
+) -> None:
+    cards = (Card("1b", **{**GOOD, **card}), Card("5e", **GOOD))
+    findings = found(tmp_path, monkeypatch, WANTED, *cards, processes=[process])
+    assert [(one.kind, one.severity) for one in findings] == severities
+    held = [one for one in findings if one.severity == WARNING]
+    assert all(f"{process[0]} (4321)" in one.remedy for one in held)
+    if held:
+        sentences.check(SENTENCES, f"settings: held back by {process[0]}", findings)
 
 
 def test_only_stated_settings_are_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,14 +109,14 @@ def test_only_stated_settings_are_compared(tmp_path: Path, monkeypatch: pytest.M
     )
 
 
-def test_an_nvidia_smi_that_fails_is_a_finding() -> None:
+def test_an_nvidia_smi_that_fails_is_a_finding(tmp_path: Path) -> None:
     def fails(arguments: object) -> str:
         raise smi_settings.SettingsError("nvidia-smi ended with 9")
 
-    (finding,) = settings_drift.findings({"ecc": True}, fails)
+    (finding,) = settings_drift.findings({"ecc": True}, fails, GpuUsers(tmp_path))
     assert (finding.kind, finding.found) == ("gpu-settings", "nvidia-smi ended with 9")
     # Without settings nothing runs.
-    assert list(settings_drift.findings({}, fails)) == []
+    assert list(settings_drift.findings({}, fails, GpuUsers(tmp_path))) == []
 
 
 @pytest.mark.parametrize(("loaded", "kinds"), [(True, ["gpu-power"]), (False, [])])
@@ -86,6 +127,10 @@ def test_verify_compares_them_where_the_driver_runs(
     if loaded:
         tree.driver()
     tree.pci("0000:1b:00.0", driver=None)
-    monkeypatch.setattr(smi_settings, "run", Machine(tmp_path, Card("1b")).answer)
+    machine = Machine(tmp_path, Card("1b"))
+    machine.process(4321, "slurmstepd")
+    monkeypatch.setattr(smi_settings, "run", machine.answer)
     wanted = {**DRIVER, "signed": False, "mig": [], "module": {}, "gpu_settings": {"power_limit_watts": 600}}
-    assert [one.kind for one in gpu_drift._compared(wanted, tree.facts(), gpu_drift._Boots())] == kinds
+    findings = list(gpu_drift._compared(wanted, tree.facts(), gpu_drift._Boots(), str(tmp_path)))
+    # The job is found below the root that is compared.
+    assert [(one.kind, one.severity) for one in findings] == [(kind, WARNING) for kind in kinds]

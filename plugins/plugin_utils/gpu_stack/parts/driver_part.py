@@ -21,6 +21,7 @@ _PERSISTENCED = "nvidia-persistenced"
 _PERSISTENCED_DROP_IN = "/etc/systemd/system/nvidia-persistenced.service.d/bedplate.conf"
 _MODULES_UNIT = "bedplate-gpu-modules.service"
 _SETTINGS_UNIT = "bedplate-gpu-settings.service"
+_SETTINGS_NOTE = "gpu_settings"
 _EPEL = (
     "dkms is in EPEL, and packages that it may need are in CRB. Rocky and Alma: `dnf install dnf-plugins-core`, `dnf config-manager "
     "--set-enabled crb`, `dnf install epel-release`. RHEL: `subscription-manager repos --enable codeready-builder-for-rhel-{major}-$(arch)"
@@ -54,6 +55,7 @@ def decide(
     judged = judge(wanted, gpu) if gpu else None
     if judged and gpu:
         steps.update(_steps(wanted, judged, gpu, choices))
+    steps.update(_settings(wanted, host, gpu or {}))
     imex = nvlink_part.node_list(wanted.stack, cluster, host)
     driver = {
         **package_sources.none(),
@@ -75,6 +77,15 @@ def decide(
         steps,
         refusal,
     )
+
+
+def _settings(wanted: GpuSoftware, host: str, reported: Mapping[str, Any]) -> dict[str, list[Step]]:
+    """Return the step that applies settings which waited for a job, or removes the note of settings that left the cluster file."""
+    settings = dict(wanted.profile.gpus.settings) if wanted.profile.gpus else {}
+    if not settings and _SETTINGS_NOTE not in (reported.get("reboot_notes") or ()):
+        return {}
+    arguments = {"settings": settings, "driver": wanted.stack.driver, "machine": host}
+    return {"gpu_settings": [Step("bedplate.cluster.gpu_settings", arguments)]}
 
 
 def _prepare(wanted: GpuSoftware) -> dict[str, Any]:

@@ -329,6 +329,8 @@ def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched(tmp_path: 
     assert first == {"before": ["gpu_platform"], "name": "prepare", "after": ["gpu_facts"]}
     assert second["reported"] == f"{{{{ {tasks[0]['register']} }}}}"
     assert (second["before"], second["name"]) == (["initramfs", "dkms_proof"], "driver")
+    # The unit has set the unused GPUs by then.
+    assert second["after"] == ["secure_boot", "gpu_settings"]
     gpu = {**facts("535.261.03"), "initramfs_before": ["/boot/initrd.img"], "unproven": ["x 1.0"]}
     made = decision("gpu_driver", cluster(tmp_path, DEBIAN).path, "gpu1", gpu_reported(gpu))
     assert {name: [step.module for step in steps] for name, steps in made.steps.items()} == {
@@ -337,6 +339,30 @@ def test_jobs_are_looked_for_before_anything_of_the_driver_is_touched(tmp_path: 
         "initramfs": ["ansible.builtin.command"],
         "dkms_proof": ["bedplate.cluster.dkms_proof"],
     }
+
+
+@pytest.mark.parametrize(
+    ("stated", "notes", "expected"),
+    [
+        ("{power_limit_watts: 200}", [], {"power_limit_watts": 200}),
+        # Before the node was read, too: the first task decides with the same values.
+        ("{power_limit_watts: 200}", None, {"power_limit_watts": 200}),
+        ("{}", ["gpu_driver", "gpu_settings"], {}),
+        ("{}", ["gpu_driver"], None),
+        ("{}", None, None),
+    ],
+)
+def test_settings_are_compared_after_the_driver_and_their_note_is_removed_with_them(
+    tmp_path: Path, stated: str, notes: list[str] | None, expected: dict[str, Any] | None
+) -> None:
+    """A node without settings, and without a note of them, is spared the module."""
+    path = tmp_path / "c.bedplate.yml"
+    text = FILE.replace("MODEL", "h100").replace("COUNT", "1") + DEBIAN
+    path.write_text(text.replace("count: 1}", f"count: 1, settings: {stated}}}"))
+    gpu = None if notes is None else {**facts("550.163.01"), "reboot_notes": notes}
+    steps = found(load(path), gpu=gpu)["steps"]
+    arguments = {"settings": expected, "driver": "550.163.01", "machine": "gpu1"}
+    assert steps.get("gpu_settings") == (None if expected is None else arguments)
 
 
 def test_a_reboot_is_waited_for_as_long_as_such_a_machine_takes() -> None:
