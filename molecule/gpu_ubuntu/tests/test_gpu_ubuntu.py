@@ -187,8 +187,12 @@ def test_a_driver_that_no_table_has_comes_by_the_lock_alone(host, other: Write):
     assert done.returncode == 0, done.stdout
     holds_exactly(host, UNKNOWN, node.kernel)
     assert recap(play(there, "--limit=gpu1").stdout)["gpu1"]["changed"] == 0
-    assert play(FILE, "--limit=gpu1").returncode == 0
+    # A cluster file without its lock does not take the node to another set by itself.
+    assert "/etc/bedplate/gpu-lock exists" in play(FILE, "--limit=gpu1").stdout
+    holds_exactly(host, UNKNOWN, node.kernel)
+    assert play(FILE, "--limit=gpu1", "--extra-vars=gpu_resolve=off").returncode == 0
     holds_exactly(host, node.driver, node.kernel)
+    assert recap(play(FILE, "--limit=gpu1").stdout)["gpu1"]["changed"] == 0
 
 
 def test_nvidia_fs_is_built_again_with_each_driver_and_let_go(host, other: Write):

@@ -21,6 +21,7 @@ from tests.kit import rendered_parts
 from tests.kit.rendered_parts import rendered
 from tests.kit.sentences import RENEW
 
+ROOT = Path(__file__).parents[3]
 FOLDER = Path(__file__).parent / "rendered"
 # Those of molecule/ name keys that only a run of their scenario makes.
 CLUSTERS = [path for path in rendered_parts.CLUSTERS if "molecule" not in path.parts]
@@ -44,7 +45,9 @@ def shown(arguments: Mapping[str, Any], folder: str) -> dict[str, Any]:
         if "program" in unit
         for entry in shipped.entries(unit["program"])
     }
-    found: dict[str, Any] = yaml.safe_load(yaml.safe_dump(dict(arguments)).replace(folder, "/site"))
+    # Wide, so that no path is broken between two lines.
+    text = yaml.safe_dump(dict(arguments), width=100000).replace(folder, "/site").replace(str(ROOT), "/bedplate")
+    found: dict[str, Any] = yaml.safe_load(text)
     if "files" in found:
         found["files"] = [one for one in found["files"] if one["path"] not in programs]
     for one in [*found.get("files", []), *found.get("sources", [])]:
