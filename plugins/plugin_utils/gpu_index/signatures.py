@@ -63,6 +63,8 @@ def _home(key: str) -> Iterator[Path]:
         home = Path(name)
         if key.startswith("/"):
             path = Path(key)
+            if not path.exists():
+                raise IndexReadError([_no_keyring(path)])
         else:
             path = home / "key"
             path.write_text(key)
@@ -72,6 +74,14 @@ def _home(key: str) -> Iterator[Path]:
                 [f"{path if key.startswith('/') else 'the key'}: cannot be read: gpg: {done.error_line}"]
             )
         yield home
+
+
+def _no_keyring(path: Path) -> str:
+    package = f"{path.name.partition('-')[0]}-keyring" if path.name.startswith("ubuntu-") else "debian-archive-keyring"
+    return (
+        f"{path}: this machine has no such keyring. Install the package {package} here, or name a file with the key as this "
+        "repository's in `keys` of gpu_stack"
+    )
 
 
 def _gpg(home: Path, arguments: list[str]) -> command.Outcome:
