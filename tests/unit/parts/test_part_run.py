@@ -119,6 +119,7 @@ def test_a_tag_deploys_its_phase_and_an_undivided_part_whole(
     values = {
         "cuda": {
             "manager": "apt",
+            "obstacle": None,
             "foreign_sources": {},
             "packages": [],
             "follow": [],

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.boot import bootloader
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common import shipped
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_choices import role_choices
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_lock.lock_document import lock_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts import driver_part
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.gpu_stack.parts.part_plan import software_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.part_files import ROLES, part_file, parts_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.placeholders import PLACEHOLDER
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import ROLES as NAMES
+from tests.kit import ROOT
 from tests.kit.rendered_parts import rendered
 
+LAB = ROOT / "inventories/lab/lab.bedplate.yml"
 PARTS = [(role, part) for role in NAMES for part in parts_of(role)]
 # What modules write that take no entries of files.
 BY_MODULES = (
@@ -76,12 +85,23 @@ def programs() -> set[str]:
     return {entry["path"] for name in named for entry in shipped.entries(name)}
 
 
+def driver_of_a_lock() -> dict[str, Any]:
+    """Return the driver's part of a node whose versions a lock states; no cluster file of the tree has a lock beside it."""
+    cluster = load(LAB)
+    wanted = software_of(cluster, "gpu01")
+    assert wanted is not None
+    locked = replace(wanted, file=replace(wanted.file, lock=lock_of({})))
+    values = driver_part.decide(locked, cluster, "gpu01", role_choices("gpu_driver", {}, lambda value: value)).parts
+    return render_part("gpu_driver", "driver", values["driver"])
+
+
 @pytest.fixture(scope="module")
 def paths(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return every path of every part on every kind of host."""
+    every = (part for _role, _part, _host, part in rendered(tmp_path_factory.mktemp("rare")))
     return {
         entry["path"]
-        for _role, _part, _host, part in rendered(tmp_path_factory.mktemp("rare"))
+        for part in (*every, driver_of_a_lock())
         for entry in [*part.get("sources", []), *part.get("files", [])]
     }
 

@@ -19,6 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.verify.file_conte
 VALUES = {
     **none(),
     "manager": "apt",
+    "obstacle": None,
     "foreign_sources": {},
     "packages": [],
     "follow": [],
