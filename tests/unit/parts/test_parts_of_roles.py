@@ -24,7 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistak
 from tests.kit import ROOT
 from tests.kit.rendered_parts import rendered
 
-LAB = ROOT / "inventories/lab/lab.bedplate.yml"
+GPU = ROOT / "tests/roles/clusters/gpu/gpu.bedplate.yml"
 PARTS = [(role, part) for role in NAMES for part in parts_of(role)]
 # What modules write that take no entries of files.
 BY_MODULES = (
@@ -87,11 +87,11 @@ def programs() -> set[str]:
 
 def driver_of_a_lock() -> dict[str, Any]:
     """Return the driver's part of a node whose versions a lock states; no cluster file of the tree has a lock beside it."""
-    cluster = load(LAB)
-    wanted = software_of(cluster, "gpu01")
+    cluster = load(GPU)
+    wanted = software_of(cluster, "gpu1")
     assert wanted is not None
     locked = replace(wanted, file=replace(wanted.file, lock=lock_of({})))
-    values = driver_part.decide(locked, cluster, "gpu01", role_choices("gpu_driver", {}, lambda value: value)).parts
+    values = driver_part.decide(locked, cluster, "gpu1", role_choices("gpu_driver", {}, lambda value: value)).parts
     return render_part("gpu_driver", "driver", values["driver"])
 
 
