@@ -39,7 +39,7 @@ class Missing:
 
 @dataclass
 class Outcome:
-    """Result of `apply`: whether anything changed, or will in check mode; what changed; what still waits; the problems."""
+    """Result of `apply`: what changed, or will in check mode; what still waits; why a comparison or a restart was not enough."""
 
     changes: list[str]
     waiting: list[str]

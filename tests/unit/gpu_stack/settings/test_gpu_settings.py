@@ -54,9 +54,12 @@ def test_a_node_gets_its_settings_after_persistenced_and_mig_and_before_jobs(tmp
         name for line in lines if line.startswith("After=") for name in line[6:].split()
     }
     assert {"Before=slurmd.service", "PartOf=nvidia-persistenced.service", "RemainAfterExit=yes"} <= set(lines)
-    # Both at boot and where persistenced starts again.
-    for folder in ("multi-user.target.wants", "nvidia-persistenced.service.wants"):
-        assert files[f"/etc/systemd/system/{folder}/{UNIT}"]["target"] == f"/etc/systemd/system/{UNIT}"
+    # Both at boot and where persistenced starts again. Of a drop-in systemd reports that it has not read it; of a link it does not.
+    link = files[f"/etc/systemd/system/multi-user.target.wants/{UNIT}"]
+    assert link["target"] == f"/etc/systemd/system/{UNIT}"
+    drop_in = files["/etc/systemd/system/nvidia-persistenced.service.d/bedplate-gpu-settings.conf"]
+    assert drop_in["content"] == f"[Unit]\nWants={UNIT}\n"
+    assert "nvidia-persistenced.service" in [unit["name"] for unit in told["units"]]
     assert told["units"][-1]["name"] == UNIT
     assert FILES in told["units"][-1]["restart_after"]
     assert told["units"][-1]["state_where"]["content"] == "550.163.01"
