@@ -316,6 +316,11 @@ def test_interrupts_of_a_nic_go_to_the_cores_of_its_node_that_jobs_do_not_get(tm
     assert [node.text(f"proc/irq/{number}/smp_affinity_list") for number in (50, 51)] == ["0", "0"]
 
 
+def bios(last: int, length: int) -> bytes:
+    """Return SMBIOS's structure of the firmware with this formatted length, whose byte 0x13 is `last`."""
+    return bytes([0, length]) + bytes(17) + bytes([last]) + bytes(6)
+
+
 ARM64 = "processor\t: 0\nFeatures\t: fp asimd evtstrm aes hypervisor\n"
 
 
@@ -324,14 +329,17 @@ def test_in_a_virtual_machine_pci_is_left_alone(cpuinfo: str, node: Node, told: 
     MUTATIONS["ACS"][0](node)
     node.put("proc/cpuinfo", cpuinfo)
     if cpuinfo is ARM64:
-        node.put("sys/firmware/dmi/entries/0-0/raw", "").write_bytes(bytes(19) + b"\x18" + bytes(6))
+        node.put("sys/firmware/dmi/entries/0-0/raw", "").write_bytes(bios(0x18, length=26))
     before = (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes()
     assert list(apply_tuning.apply(Root(str(node.top)), told["expected"]["settings"])) == []
     assert (node.top / "sys/bus/pci/devices/0000:00:01.0/config").read_bytes() == before
     assert rows(node, told) == []
 
 
-@pytest.mark.parametrize("raw", [bytes(19) + b"\x08" + bytes(6), bytes(19)], ids=["no-bit", "too-short"])
+# Behind the formatted part are the texts: the first letter of "Phoenix" has the bit, too.
+@pytest.mark.parametrize(
+    "raw", [bios(0x08, length=26), bios(0, length=26)[:19], bios(ord("P"), length=19)], ids=["no-bit", "cut", "text"]
+)
 def test_an_arm64_machine_whose_firmware_does_not_say_that_it_is_virtual_is_not(raw: bytes, tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.put("proc/cpuinfo", ARM64)

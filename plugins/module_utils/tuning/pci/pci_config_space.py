@@ -107,7 +107,8 @@ def is_virtual(root: Root) -> bool:
     if any("hypervisor" in line.split() for line in lines if line.startswith("flags")):
         return True
     bios = root.raw(_BIOS, needed=False) or b""
-    return len(bios) > _BIOS_BYTE and bool(bios[_BIOS_BYTE] & _BIOS_VIRTUAL)
+    # Behind the formatted part, whose length is the second byte, are texts: firmware before SMBIOS 2.4 has one in the place of this byte.
+    return len(bios) > _BIOS_BYTE < bios[1] and bool(bios[_BIOS_BYTE] & _BIOS_VIRTUAL)
 
 
 def lockdown(root: Root) -> str:
