@@ -197,3 +197,4 @@ def test_settings_that_leave_the_file_take_their_unit_and_their_note_along(site:
     assert site.deploy("")[0] == 1
     assert node(f"ls /etc/systemd/system/{UNIT} /etc/bedplate/gpu-settings.json {NOTE} 2>/dev/null || true") == ""
     assert changes() == before
+    assert site.deploy("")[0] == 0

@@ -49,8 +49,8 @@ class GpuSoftware:
         if self.file.lock is not None or self.by_table or not self.lock_path:
             return None
         advice = (
-            f"The lock {self.lock_path} states the versions of this node's GPU software, and does not exist now; bedplate's table may have "
-            f"other versions. Restore the lock from git, or write it again: {UPDATE}. To go by the table, set gpu_resolve: 'off'."
+            f"The GPU software of this node is of a lock, and {self.lock_path} does not exist; bedplate's table may have other versions. "
+            f"Restore the lock from git, or write it again: {UPDATE}. To go by the table, set gpu_resolve: 'off'."
         )
         return {"path": LOCKED, "advice": advice}
 
