@@ -125,7 +125,7 @@ full-guest: venv  ## make guest, and its row in docs/testing.md
 .PHONY: full-gpu
 full-gpu: venv tools  ## NVIDIA's set replaced on all nodes; containers, dnf, a site without a network; Slurm's releases
 	$(BIN)/python -m tools.full_results gpu -- env BEDPLATE_FULL=gpu bash -c \
-	  'pytest -m full -rs tests/unit && $(BIN)/python -m lab molecule -v gpu_stack gpu_dnf gpu_ubuntu container_runtime air_gap'
+	  'pytest -m full -rs tests/unit && $(BIN)/python -m lab molecule -v --jobs 2 gpu_stack gpu_ubuntu gpu_dnf container_runtime air_gap'
 
 .PHONY: full-driver
 full-driver: venv  ## Debian's real driver, compiled by the real DKMS on both of its releases

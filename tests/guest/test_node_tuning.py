@@ -193,7 +193,7 @@ _AT_REST = (
 # Another value for every sysctl setting of the role.
 _SYSCTL = {
     "kernel.numa_balancing": "1", "vm.swappiness": "60", "vm.zone_reclaim_mode": "1", "vm.max_map_count": "65530",
-    "vm.overcommit_memory": "1", "vm.dirty_ratio": "20", "vm.dirty_background_ratio": "5", "kernel.pid_max": "100000",
+    "vm.overcommit_memory": "1", "vm.dirty_bytes": "104857600", "vm.dirty_background_bytes": "52428800", "kernel.pid_max": "100000",
     "net.core.rmem_max": "212992", "net.core.wmem_max": "212992", "net.ipv4.tcp_rmem": "4096 131072 6291456",
     "net.ipv4.tcp_wmem": "4096 16384 4194304", "net.core.netdev_max_backlog": "1000", "net.core.somaxconn": "128",
     "net.ipv4.tcp_max_syn_backlog": "128", "net.ipv4.tcp_mtu_probing": "0",
