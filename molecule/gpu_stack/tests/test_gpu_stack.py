@@ -353,7 +353,7 @@ def test_a_reboot_is_refused_where_it_would_end_a_job_or_lose_the_driver():
         assert re.search(r"gpu1 [a-z ]*, [a-z ]*driver is new\. 1 steps [a-z ]*\(slurmstepd\)", said)
         node.check_output("pkill slurmstepd")
         node.check_output("mkdir /m; mv /lib/modules/*/updates/dkms/nvidia.ko* /m/; depmod $(ls /lib/modules)")
-        lost = play(file, allowed, playbook=reboot)
+        lost = play(file, allowed, "--check", playbook=reboot)
         assert lost.returncode != 0
         assert "do not reboot" in lost.stdout
     finally:
