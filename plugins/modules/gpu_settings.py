@@ -58,6 +58,7 @@ from pathlib import Path
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs import Root
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu.devices.gpu_users import GpuUsers
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu_settings import missing_settings
 from ansible_collections.bedplate.cluster.plugins.module_utils.gpu_settings.smi_settings import run_nvidia_smi
@@ -83,7 +84,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params, root = module.params, Path(module.params["sysroot"])
-    is_loaded = _text(root / "sys/module/nvidia/version") == params["driver"]
+    is_loaded = Root(params["sysroot"]).text("sys/module/nvidia/version", needed=False) == params["driver"]
     # Without its driver nothing is compared, so nothing shows that a note is stale.
     if params["settings"] and not is_loaded:
         module.exit_json(changed=False, changes=[], waiting=[])
@@ -101,13 +102,6 @@ def main() -> None:
         if lines:
             module.warn("\n".join([f"{place}{title}:", *lines]))
     module.exit_json(changed=bool(done.changes), changes=done.changes, waiting=done.waiting)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8").strip()
-    except OSError:
-        return ""
 
 
 def _restart() -> None:

@@ -248,12 +248,12 @@ def test_a_kernel_that_knows_no_numa_nodes_there_gets_the_total(tmp_path: Path) 
     text = FILE
     for old, new in EVEN:
         text = text.replace(old, new)
-    told = deployed(tmp_path, with_2204(tmp_path, text))
-    tokens = told["steps"]["kernel_cmdline"]["tokens"]
+    node = deployed(tmp_path, with_2204(tmp_path, text))
+    tokens = node["steps"]["kernel_cmdline"]["tokens"]
     assert tokens[1:4] == ["default_hugepagesz=2M", "hugepagesz=2M", "hugepages=32"]
-    assert told["expected"]["settings"]["pending"] == tokens[1:4]
+    assert node["expected"]["settings"]["pending"] == tokens[1:4]
     # The unit takes the pages of each NUMA node all the same.
-    assert [(one["node"], one["count"]) for one in told["expected"]["settings"]["pages"]] == [(0, 16), (1, 16)]
+    assert [(one["node"], one["count"]) for one in node["expected"]["settings"]["pages"]] == [(0, 16), (1, 16)]
 
 
 @pytest.mark.parametrize(
@@ -265,10 +265,10 @@ def test_uneven_pages_are_left_to_the_unit_there(tmp_path: Path, first: str, sec
     text = FILE.replace("hugepages: {2M: 16}", f"hugepages: {first}").replace(
         "hugepages: {2M: 8, 1G: 1}", f"hugepages: {second}"
     )
-    told = deployed(tmp_path, with_2204(tmp_path, text))
-    assert told["expected"]["settings"]["pending"] == []
-    assert not [token for token in told["steps"]["kernel_cmdline"]["tokens"] if "hugepages" in token]
-    assert told["expected"]["settings"]["pages"]
+    node = deployed(tmp_path, with_2204(tmp_path, text))
+    assert node["expected"]["settings"]["pending"] == []
+    assert not [token for token in node["steps"]["kernel_cmdline"]["tokens"] if "hugepages" in token]
+    assert node["expected"]["settings"]["pages"]
 
 
 def test_who_is_no_node_or_is_not_managed_gets_nothing(tmp_path: Path) -> None:
