@@ -85,8 +85,13 @@ test-core-max: venv  ## Unit tests and syntax on the newest ansible-core of the 
 molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule --jobs 3
 
+# Sanity's tests run one after the other and leave a core idle.
+.PHONY: sanity-and-playbooks
+sanity-and-playbooks: venv
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target sanity playbook-tests
+
 .PHONY: test
-test: test-fast sanity playbook-tests simulation test-core-min test-core-max molecule  ## What a change must pass: lint, types, unit tests on both ends, sanity, fabrics simulated, every role in containers
+test: test-fast sanity-and-playbooks simulation test-core-min test-core-max molecule  ## What a change must pass: lint, types, unit tests on both ends, sanity, fabrics simulated, every role in containers
 
 .PHONY: guest
 guest: venv  ## Roles on a virtual machine that reboots, under emulation (as root)

@@ -28,7 +28,7 @@ ON_REQUEST = (
     "slurm_two",
 )
 """Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive or install every engine."""
-_LONGEST = ("slurm", "gpu_stack", "primitives", "opensm")
+_LONGEST = ("slurm", "gpu_stack", "opensm", "plain", "node_settings", "primitives")
 """Begun first, so that three at a time end at about the same time."""
 
 
