@@ -108,8 +108,8 @@ nightly: venv tools  ## A plan of 8,192 HCAs routed by the real OpenSM; every fa
 
 # What takes minutes by itself: a target each, at most 45 minutes; what each said last stands in docs/testing.md.
 .PHONY: full-slurm
-full-slurm: venv  ## Every option of Slurm edited under running jobs, on a real cluster (40 minutes)
-	$(BIN)/python -m tools.full_results slurm --minutes 40 -- $(BIN)/python -m lab molecule -v slurm_keys
+full-slurm: venv  ## Every option of Slurm edited under running jobs, on a real cluster (30 minutes)
+	$(BIN)/python -m tools.full_results slurm -- $(BIN)/python -m lab molecule -v slurm_keys
 
 .PHONY: full-slurm-refused
 full-slurm-refused: venv  ## Every configuration of broken_configurations.yml on a real Slurm, under running jobs
