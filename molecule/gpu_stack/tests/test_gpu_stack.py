@@ -382,6 +382,8 @@ def is_replaced(file: Path, version: str) -> None:
     assert {name: again[name]["changed"] for name in COMPILING} == dict.fromkeys(COMPILING, 0)
 
 
+# make test installs another set in test_versions.py.
+@pytest.mark.full_in("gpu")
 def test_a_whole_set_is_replaced_by_another(other):
     is_replaced(other(driver=NEW, words=OTHER_PARTS), NEW)
     for name in COMPILING:
