@@ -17,9 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import Finding
 from lab.paths import ROOT
 from lab.scenario_run import recap
+from lab.vendor.repository import build
 from tests.kit.judge import Observation, judge
 from tests.kit.workload import Workload
 from tests.update.machine_snapshot import MachineSnapshot, machine_snapshot
@@ -147,6 +150,7 @@ class Taking:
         self._build()
         seen.before = self.cluster.snapshots()
         seen.jobs = self.workload.start()
+        self._offer_packages()
         seen.checked = self._run("site.yml", "--check", "--diff")
         seen.after_check = self.cluster.snapshots()
         seen.runs = [self._run("site.yml"), self._run(*RDMA)]
@@ -166,6 +170,12 @@ class Taking:
         for playbook in (("site.yml",), RDMA):
             built = self.cluster.play(tree, *playbook)
             assert built.returncode == 0, built.stdout[-6000:] + built.stderr[-2000:]
+
+    def _offer_packages(self) -> None:
+        """Build the stand-ins again: NVIDIA's repositories have packages that the release before did not install."""
+        cluster_file = yaml.safe_load((self.cluster.site / "update.bedplate.yml").read_text())
+        settings = json.loads((self.cluster.site / "vendor.json").read_text())
+        build(self.cluster.state / "vendor", [cluster_file["gpu_stack"]["os"]], drivers=settings["drivers"])
 
     def _run(self, playbook: str, *arguments: str) -> Run:
         tasks = FOLDER / "tasks.jsonl"

@@ -64,7 +64,7 @@ def resolved(profile: Profile, choices: Mapping[str, Any]) -> dict[str, Any]:
         choices["iommu"] == "passthrough" and "intel_iommu" not in site and bool(default("intel_iommu", profile))
     )
     idle = default("idle_us", profile) if choices["idle_us"] == "auto" else choices["idle_us"]
-    found["idle_us"] = None if idle in (None, "keep") else int(idle)
+    found["idle_us"] = None if idle in (None, "", "keep") else int(idle)
     for name in ("bridge_power", "relaxed_ordering"):
         found[name] = default(name, profile) if choices[name] == "auto" else None
     return found

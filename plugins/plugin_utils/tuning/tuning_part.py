@@ -135,7 +135,8 @@ def mistakes(choices: Mapping[str, Any]) -> Iterator[str]:
             f"remove the token, or set node_tuning_{name} to {left!r}"
         )
     yield from _sysctl_mistakes(choices["sysctl"])
-    if not re.fullmatch(r"auto|keep|None|[0-9]+", str(choices["idle_us"])):
+    # Empty is keep: 0.1.0 had null for it, which Ansible makes an empty text of.
+    if not re.fullmatch(r"auto|keep|None|[0-9]*", str(choices["idle_us"])):
         yield f"node_tuning_idle_us: {choices['idle_us']!r}; allowed: auto, keep, or whole microseconds from 0"
     # Without quotes YAML reads off as false, which Ansible writes as False.
     if not _TUNED.match(str(choices["tuned"])) or str(choices["tuned"]) in ("False", "True", "None"):

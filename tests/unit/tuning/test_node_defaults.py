@@ -70,6 +70,8 @@ def test_pages_are_not_cleared_on_grace_unless_the_site_says_so(tmp_path: Path, 
         ("gb200", "auto", None),
         ("h100", "keep", None),
         ("h100", None, None),
+        # null of 0.1.0, after Ansible has made a text of it.
+        ("h100", "", None),
         ("h100", "50", 50),
         ("gb200", 0, 0),
     ],
