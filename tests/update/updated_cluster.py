@@ -42,11 +42,6 @@ for unit in bedplate-tuning bedplate-rdma; do
   printf '[Unit]\\nConditionVirtualization=\\n[Service]\\nExecStartPre=\\n' >/usr/lib/systemd/system/$unit.service.d/lab.conf
 done
 """
-# Keys that this release sets and the release before does not.
-_NEW_SYSCTL = (
-    *("vm.dirty_bytes", "vm.dirty_background_bytes"),
-    *(f"net.ipv{version}.neigh.default.gc_thresh{number}" for version in (4, 6) for number in (1, 2, 3)),
-)
 
 
 @dataclass(frozen=True)
@@ -186,7 +181,9 @@ class Taking:
     def _spare_the_kernel(self) -> None:
         """Set what the release before does not know, as group_vars of the site set the rest: nothing of this machine's kernel changes."""
         before = yaml.safe_load((self.cluster.site / "group_vars/all/update.yml").read_text())
-        keys = [*before["node_tuning_sysctl"], *_NEW_SYSCTL]
+        table = json.loads((ROOT / "plugins/plugin_utils/tuning/sysctl.json").read_text())
+        rows = [*table["settings"], *table["shares"]["settings"], *table["neighbours"]["settings"]]
+        keys = [*before["node_tuning_sysctl"], *(row["key"] for row in rows)]
         new = {
             "node_tuning_sysctl": dict.fromkeys(keys),
             "node_tuning_bridge_power": "keep",
