@@ -195,7 +195,8 @@ def test_a_kernel_for_which_it_does_not_compile_is_refused_before_any_node_is_to
     done = run("gpu_driver", PLAYBOOK, wanted)
     assert done.returncode != 0
     assert "6.1.0-50" in done.stdout + done.stderr  # the newest kernel with which it works
-    assert "TASK" not in done.stdout
+    # The check of the variables knows the kernels, which a site may add to.
+    assert set(recap(done.stdout)) == {"localhost"}
 
 
 def test_a_driver_that_is_not_for_these_gpus_is_refused_before_any_node_is_touched(other):
