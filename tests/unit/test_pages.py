@@ -29,7 +29,8 @@ PATH = re.compile(rf"(?<![\w./~<>-])(?:\.\./)*((?:{TOPS})/[\w./*-]*[\w*])(?![\w<
 PYTHON = re.compile(r"(?<![\w./-])([a-z]\w*\.py)\b")
 # A folder of tests that the reader chooses, and the tests in the folder of a scenario.
 PLACEHOLDERS = re.compile(r"tests/unit/AREA|tests/test_\*\.py")
-PYTHON_FILES = {path.name for path in ROOT.rglob("*.py") if ".venv" not in path.parts}
+# By the folders of the repository: ansible-test makes and removes environments in .cache while this runs.
+PYTHON_FILES = {path.name for top in TOPS.split("|") for path in ROOT.glob(f"{top}/**/*.py")}
 
 
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
