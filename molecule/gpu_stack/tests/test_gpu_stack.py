@@ -235,7 +235,6 @@ PROVE = """\
 _SOURCE = "deb [signed-by=/etc/apt/ubuntu.asc] http://10.215.6.10/nvidia/ubuntu-24.04 /"
 
 
-@pytest.mark.full_in("gpu")
 def test_ubuntus_driver_is_proven_from_both_of_its_packages(tmp_path: Path):
     """The scenario gpu_ubuntu installs it; here are its packages, apt, the compiler and DKMS."""
     node = Node("gpu1")

@@ -138,6 +138,7 @@ def test_an_index_that_gained_versions_changes_no_node(site: Site, node: Node):
     assert installed(node) == site.set_of_first_install
 
 
+@pytest.mark.full_in("gpu")
 def test_a_node_that_is_installed_weeks_later_gets_the_same_set(site: Site, node: Node):
     strip(node)
     # Without the lock, apt takes what is newest by then.
