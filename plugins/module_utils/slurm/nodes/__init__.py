@@ -1,0 +1,1 @@
+"""Drain, reboot and resume nodes, and only those that bedplate took out of service itself."""

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Drain nodes with a reason of the run's own, so many at a time, and wait until their jobs have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from .node_states import NodeView
+from .node_work import DRAINED, DRAINING, HELD, NodeResult, NodeVerb, foreign, jobs_of, result
+from .out_limits import admit
+
+
+@dataclass
+class Drain(NodeVerb):
+    """Drain. A node that anybody else has out of service stays as it is, with its reason."""
+
+    _free: int = 0
+    _free_since: float = 0.0
+    _limited: bool = False
+
+    def before(self, node: NodeView) -> NodeResult | None:
+        """Return what holds a node back, or that the run has drained it already."""
+        if self.owns(node):
+            return self._drained(node)
+        if why := foreign(node):
+            return result(node, HELD, why)
+        if node.reservations and not self.order.reserved:
+            return result(node, HELD, f"in the active reservation {', '.join(node.reservations)}")
+        return None
+
+    def after(self, node: NodeView) -> NodeResult:
+        """Return whether jobs are left, or who took the node over."""
+        if self.owns(node):
+            return self._drained(node)
+        return result(node, HELD, foreign(node) or "resumed by somebody else after this run had drained it")
+
+    def command(self, nodes: str) -> list[str]:
+        """Return the command."""
+        return ["scontrol", "update", f"NodeName={nodes}", "State=DRAIN", f"Reason={self.reason}"]
+
+    def predicted(self, node: NodeView) -> str:
+        """Return whether jobs are left."""
+        return DRAINING if node.jobs else DRAINED
+
+    def admitted(self, names: Sequence[str], nodes: Mapping[str, NodeView]) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return the nodes that fit beside those that are out already."""
+        found = admit(names, nodes, self.order.limits, self.order.apart, self.order.nodes)
+        self._limited = bool(found.waits)
+        return found.now, found.waits
+
+    def waits(self, results: Mapping[str, NodeResult]) -> bool:
+        """Return whether nodes still get free; those that are free wait for them so long as the order has patience."""
+        free = sum(one.outcome == DRAINED for one in results.values())
+        if free != self._free:
+            self._free, self._free_since = free, self.clock()
+        patient = not free or self.clock() - self._free_since < self.order.patience
+        return patient and (self._limited or any(one.outcome == DRAINING for one in results.values()))
+
+    def _drained(self, node: NodeView) -> NodeResult:
+        return result(node, DRAINED) if node.is_drained else result(node, DRAINING, jobs_of(node))

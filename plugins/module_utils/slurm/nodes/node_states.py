@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read what decides whether a node may be drained, rebooted or resumed: its states, reason, jobs and reservations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...common.command import run
+from ..live import slurm_commands
+from ..live.drain_reasons import DrainReason, read
+from ..live.slurmctld_report import NOTHING, names_in, pairs_of
+
+_DEADLINE = 30.0  # seconds
+_COMMANDS = (
+    ("scontrol", "--oneliner", "--all", "show", "nodes"),
+    ("squeue", "--local", "--noheader", "--all", "--format=%i|%T|%N"),
+    ("scontrol", "--oneliner", "--all", "show", "reservations"),
+)
+# The reason may contain blanks and `=`; user and time follow it: `Reason=fan is loud [ann@2026-11-25T22:18:50]`.
+_REASON = re.compile(r" Reason=(.*?) \[([^\[\]@ ]+)@([^\[\] ]+)\](?= |$)")
+_OUT = ("DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "FUTURE", "UNKNOWN")
+
+
+class SlurmSilentError(Exception):
+    """slurmctld did not answer a query, so nothing is known about jobs."""
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node as slurmctld reports it; `states` as in IDLE+DRAIN, `boot` the start of its kernel in UTC as text, "" if it never registered.
+
+    `jobs`: ids of the jobs that hold it, also suspended and completing ones; `suspended`: those of them that are suspended.
+    `reservations`: names of the active ones that have it.
+    """
+
+    name: str
+    states: frozenset[str]
+    answers: bool = True
+    reason: str = ""
+    who: str = ""
+    boot: str = ""
+    version: str = ""
+    partitions: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    suspended: tuple[str, ...] = ()
+    reservations: tuple[str, ...] = ()
+
+    @property
+    def own(self) -> DrainReason | None:
+        """Return the reason, if it is one of bedplate's own."""
+        return read(self.reason)
+
+    @property
+    def is_out(self) -> bool:
+        """Return whether the node takes no new job: drained, down, off, or it does not answer."""
+        return not self.answers or bool(self.states & set(_OUT))
+
+    @property
+    def is_drained(self) -> bool:
+        """Return whether it takes no new job and no job is left on it, not even a suspended or completing one."""
+        return "DRAIN" in self.states and not self.jobs and not self.states & {"ALLOCATED", "MIXED", "COMPLETING"}
+
+    @property
+    def reboots(self) -> bool:
+        """Return whether Slurm has a reboot of it in hand."""
+        return bool(self.states & {"REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT"})
+
+    @property
+    def shown(self) -> str:
+        """Return state and reason for an operator."""
+        state = "+".join(sorted(self.states)) + ("" if self.answers else "*")
+        return f"{state} ({self.reason}; set by {self.who})" if self.reason else state
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All nodes at one moment."""
+
+    nodes: Mapping[str, NodeView] = field(default_factory=dict)
+
+
+def snapshot(slurm_conf: Path) -> Snapshot:
+    """Query slurmctld. Raises SlurmSilentError if it does not answer one of the queries: a part of the answer would hide jobs."""
+    slurm_commands.drop_login_variables()
+    texts = []
+    for command in _COMMANDS:
+        # Times are compared with the time at which a reboot was requested.
+        outcome = run(command, _DEADLINE, environment={"SLURM_CONF": str(slurm_conf), "TZ": "UTC0"})
+        if outcome.code != 0:
+            raise SlurmSilentError(f"`{' '.join(command)}`: {outcome.error_line}")
+        texts.append(outcome.stdout)
+    return parse(*texts)
+
+
+def parse(nodes: str, jobs: str, reservations: str) -> Snapshot:
+    """Parse the output of the three queries.
+
+    >>> line = "NodeName=n1 State=IDLE+DRAIN* Partitions=a,b BootTime=T Reason=fan is = loud [root@T] Comment=x"
+    >>> node = parse(line, "7|SUSPENDED|n[1-2]", "").nodes["n1"]
+    >>> node.reason, sorted(node.states), node.answers, node.suspended
+    ('fan is = loud', ['DRAIN', 'IDLE'], False, ('7',))
+    """
+    holding: dict[str, dict[str, str]] = {}
+    for job, state, place in (line.split("|") for line in jobs.splitlines() if line.count("|") == 2):
+        for name in names_in(place):
+            holding.setdefault(name, {})[job.strip()] = state
+    reserved: dict[str, list[str]] = {}
+    for pairs in map(pairs_of, reservations.splitlines()):
+        if pairs.get("State") == "ACTIVE":
+            for name in names_in(pairs.get("Nodes", "")):
+                reserved.setdefault(name, []).append(pairs.get("ReservationName", ""))
+    found = (_node(line, holding, reserved) for line in nodes.splitlines() if line.startswith("NodeName="))
+    return Snapshot({node.name: node for node in found})
+
+
+def _node(line: str, holding: Mapping[str, Mapping[str, str]], reserved: Mapping[str, list[str]]) -> NodeView:
+    reason = _REASON.search(line)
+    # Words of a reason may look like pairs.
+    pairs = pairs_of(line[: reason.start()] + line[reason.end() :] if reason else line)
+    name, state = pairs["NodeName"], pairs.get("State", "")
+    held = holding.get(name, {})
+    return NodeView(
+        name=name,
+        states=frozenset(re.sub(r"[*~#!%$@^-]", "", state).split("+")),
+        answers="*" not in state and "NOT_RESPONDING" not in state,
+        reason=reason[1] if reason else "",
+        who=reason[2] if reason else "",
+        boot=_known(pairs.get("BootTime", "")),
+        version=_known(pairs.get("Version", "")),
+        partitions=tuple(filter(None, pairs.get("Partitions", "").split(","))),
+        jobs=tuple(held),
+        suspended=tuple(job for job, state in held.items() if state == "SUSPENDED"),
+        reservations=tuple(reserved.get(name, ())),
+    )
+
+
+def _known(text: str) -> str:
+    return "" if text in (*NOTHING, "None", "Unknown") else text

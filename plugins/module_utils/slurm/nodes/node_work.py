@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run one verb of scontrol on nodes of a run, and wait for its effect.
+
+Nodes are read again right before each verb. A node whose reason is not the run's own is left alone, and so is one that somebody has taken
+over meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ...common.hostlist import fold
+from ...common.text import few
+from ..live.drain_reasons import written
+from .node_states import NodeView, SlurmSilentError, Snapshot
+from .out_limits import Apart, Limit
+
+DRAINED, DRAINING, REBOOTED, RESUMED, HELD, FAILED = OUTCOMES = (
+    "drained",
+    "draining",
+    "rebooted",
+    "resumed",
+    "held",
+    "failed",
+)
+"""`draining`: jobs still run. `held`: left alone, and why. `failed`: the verb did not have its effect in time."""
+_PAUSES, _GROWTH = (1.0, 15.0), 1.5  # seconds
+_SILENCE = 60.0  # seconds for which slurmctld may not answer, as while it restarts
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a run wants of nodes.
+
+    `deadline`: seconds that the call may take; 0 waits for nothing. `patience`: seconds that drained nodes wait for the others of their
+    batch, since the last of them became free. `reserved`: also nodes in active reservations.
+    """
+
+    nodes: tuple[str, ...]
+    kind: str
+    run: str
+    text: str = ""
+    deadline: float = 0.0
+    patience: float = 0.0
+    limits: tuple[Limit, ...] = ()
+    apart: tuple[Apart, ...] = ()
+    reserved: bool = False
+
+
+@dataclass(frozen=True)
+class NodeResult:
+    """What became of one node; `state` with its reason, `jobs` the ids of those that hold it."""
+
+    outcome: str
+    state: str = ""
+    why: str = ""
+    jobs: tuple[str, ...] = ()
+    changed: bool = False
+
+    def facts(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return {
+            "outcome": self.outcome,
+            "state": self.state,
+            "why": self.why,
+            "jobs": list(self.jobs),
+            "changed": self.changed,
+        }
+
+
+@dataclass
+class NodeVerb(ABC):
+    """One verb on the nodes of an order. `read` returns all nodes, `change` runs a command and returns why it failed, or ""."""
+
+    order: Order
+    read: Callable[[], Snapshot]
+    change: Callable[[Sequence[str]], str]
+    check: bool = False
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    changed: set[str] = field(default_factory=set)
+    failures: dict[str, str] = field(default_factory=dict)
+
+    @abstractmethod
+    def before(self, node: NodeView) -> NodeResult | None:
+        """Return why the verb is not for this node, or not needed; None if it is to be run."""
+
+    @abstractmethod
+    def after(self, node: NodeView) -> NodeResult:
+        """Return what became of a node on which this call has run the verb."""
+
+    @abstractmethod
+    def command(self, nodes: str) -> list[str]:
+        """Return the command for nodes, a hostlist."""
+
+    @abstractmethod
+    def predicted(self, node: NodeView) -> str:
+        """Return the outcome for a node that a run without check mode would change."""
+
+    @abstractmethod
+    def waits(self, results: Mapping[str, NodeResult]) -> bool:
+        """Return whether the call goes on to wait."""
+
+    def admitted(self, names: Sequence[str], nodes: Mapping[str, NodeView]) -> tuple[Sequence[str], Mapping[str, str]]:
+        """Return which of the nodes to change may be changed now, and why the others wait."""
+        del nodes
+        return names, {}
+
+    def run(self) -> dict[str, NodeResult]:
+        """Run the verb, wait until the deadline, and return a result for each node. Raises SlurmSilentError if slurmctld stays silent."""
+        end, pause = self.clock() + self.order.deadline, _PAUSES[0]
+        while True:
+            results = self._step()
+            left = end - self.clock()
+            if self.check or left <= 0 or not self.waits(results):
+                return results
+            self.sleep(min(pause, left))
+            pause = min(pause * _GROWTH, _PAUSES[1])
+
+    def owns(self, node: NodeView) -> bool:
+        """Return whether this run has taken the node out of service."""
+        return node.own is not None and node.own.is_of(self.order.kind, self.order.run)
+
+    @property
+    def reason(self) -> str:
+        """Return the reason of this run."""
+        return written(self.order.kind, self.order.run, self.order.text)
+
+    def _step(self) -> dict[str, NodeResult]:
+        nodes = self._nodes()
+        found = {name: self._settled(name, nodes) for name in self.order.nodes}
+        going, waiting = self.admitted([name for name, one in found.items() if one is None], nodes)
+        if self.check:
+            found.update((name, result(nodes[name], self.predicted(nodes[name]), changed=True)) for name in going)
+        elif going:
+            self._verb(list(going))
+            nodes = self._nodes()
+            found.update((name, self._settled(name, nodes)) for name in going)
+        found.update((name, result(nodes[name], HELD, why)) for name, why in waiting.items())
+        # The verb succeeded, and the node is as before: somebody undid it at once.
+        return {name: one or result(nodes[name], HELD, "changed by somebody else") for name, one in found.items()}
+
+    def _settled(self, name: str, nodes: Mapping[str, NodeView]) -> NodeResult | None:
+        node = nodes.get(name)
+        if node is None:
+            return NodeResult(FAILED, why="unknown to Slurm")
+        if name in self.failures:
+            return result(node, FAILED, self.failures[name])
+        return replace(self.after(node), changed=True) if name in self.changed else self.before(node)
+
+    def _nodes(self) -> Mapping[str, NodeView]:
+        """Return all nodes; a slurmctld that restarts has a minute."""
+        end = self.clock() + _SILENCE
+        while True:
+            try:
+                return self.read().nodes
+            except SlurmSilentError:
+                if self.clock() >= end:
+                    raise
+                self.sleep(_PAUSES[0])
+
+    def _verb(self, names: list[str]) -> None:
+        """Run one command for all these nodes; if it fails, one for each, since one node can refuse it for all."""
+        error = self.change(self.command(fold(names)))
+        if not error:
+            self.changed.update(names)
+        elif len(names) == 1:
+            self.failures[names[0]] = error
+        else:
+            for name in names:
+                self._verb([name])
+
+
+def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -> NodeResult:
+    """Return the result of a node, with what Slurm reports of it."""
+    return NodeResult(outcome, node.shown, why, node.jobs, changed)
+
+
+def foreign(node: NodeView) -> str:
+    """Return who else has a node out of service, or ""; for a node that the run does not own."""
+    own = node.own
+    if own is not None:
+        return f"drained by another run of bedplate: {own.kind} {own.run}, {own.text}"
+    return node.shown if node.is_out or node.reboots else ""
+
+
+def jobs_of(node: NodeView) -> str:
+    """Return what holds a node, for operators."""
+    return f"waits for job{'s' * (len(node.jobs) > 1)} {few(node.jobs)}" if node.jobs else "waits for Slurm"
+
+
+def by_outcome(results: Mapping[str, NodeResult]) -> dict[str, str]:
+    """Return outcome -> its nodes as a hostlist."""
+    found: dict[str, list[str]] = {}
+    for name, one in results.items():
+        found.setdefault(one.outcome, []).append(name)
+    return {outcome: fold(found[outcome]) for outcome in OUTCOMES if outcome in found}
+
+
+def report(names: Iterable[str], nodes: Mapping[str, NodeView]) -> dict[str, NodeResult]:
+    """Return what each node is now; nothing changes."""
+    return {
+        name: result(nodes[name], _outcome_now(nodes[name]))
+        if name in nodes
+        else NodeResult(FAILED, why="unknown to Slurm")
+        for name in names
+    }
+
+
+def _outcome_now(node: NodeView) -> str:
+    if node.own is None:
+        return HELD if node.is_out else RESUMED
+    return DRAINED if node.is_drained else DRAINING

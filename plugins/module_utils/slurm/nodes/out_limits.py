@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decide which nodes may be drained now: so many of each partition, and never nodes of two batches below one switch or in one block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...common.text import few
+from .node_states import NodeView
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most `most` of these nodes may be out of service, whoever took them out; `where` is the name for operators."""
+
+    where: str
+    nodes: frozenset[str]
+    most: int
+
+
+@dataclass(frozen=True)
+class Apart:
+    """Nodes below one lowest switch, or in one block: those of another batch must be back before one of this batch is drained."""
+
+    where: str
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Admission:
+    """Nodes that may be drained now, and why the others wait."""
+
+    now: tuple[str, ...]
+    waits: Mapping[str, str]
+
+
+def admit(
+    wanted: Sequence[str],
+    nodes: Mapping[str, NodeView],
+    limits: Iterable[Limit] = (),
+    apart: Iterable[Apart] = (),
+    batch: Iterable[str] = (),
+) -> Admission:
+    """Return which of the wanted nodes, in their order, may be drained beside the nodes that are out already.
+
+    `batch` are the nodes of this batch, the wanted ones among them. Bedplate's own drained nodes outside of it belong to another batch.
+    """
+    own_batch = {*batch, *wanted}
+    out = {name for name, node in nodes.items() if node.is_out}
+    others = {name for name in out if name not in own_batch and nodes[name].own is not None}
+    limits = list(limits)
+    blocked = [(one, sorted(one.nodes & others)) for one in apart if one.nodes & others]
+    now, waits = [], {}
+    for name in wanted:
+        if why := _why_not(name, limits, blocked, out):
+            waits[name] = why
+            continue
+        now.append(name)
+        out.add(name)
+    return Admission(tuple(now), waits)
+
+
+def _why_not(name: str, counts: Mapping[Limit, int], blocked: Iterable[tuple[Apart, list[str]]], out: set[str]) -> str:
+    for one, others in blocked:
+        if name in one.nodes:
+            return f"{one.where}: {few(others)} of another batch are still out"
+    if name in out:
+        return ""
+    for limit, count in counts.items():
+        if name in limit.nodes and count >= limit.most:
+            return (
+                f"{limit.where}: {count} nodes are out ({few(sorted(limit.nodes & out))}), at most {limit.most} may be"
+            )
+    return ""

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reboot drained nodes by Slurm, so that it expects them to be away, and wait until each is back, drained as before.
+
+The command is plain `scontrol reboot NODES`. With ASAP or nextstate Slurm would take the drain off when the node is back, also a drain of a
+person, before anything has verified the node; with reason= it would overwrite the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
+
+from ...common.text import few
+from .node_states import NodeView
+from .node_work import FAILED, HELD, REBOOTED, NodeResult, NodeVerb, foreign, jobs_of, result
+
+_AWAY = "not back from its reboot"
+_LATE = "back after ResumeTimeout of slurm.conf, so Slurm has it down until it is resumed"
+
+
+def _now() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+@dataclass
+class Reboot(NodeVerb):
+    """Reboot nodes that this run has drained and that have no job, not even a suspended one."""
+
+    since: datetime = field(default_factory=_now)
+
+    def before(self, node: NodeView) -> NodeResult | None:
+        """Return what forbids the reboot."""
+        if not self.owns(node):
+            return result(node, HELD, foreign(node) or "not drained by this run")
+        if node.suspended:
+            return result(node, HELD, f"suspended on it: job {few(node.suspended)}")
+        if not node.is_drained:
+            return result(node, HELD, jobs_of(node))
+        if node.reboots:
+            return result(node, HELD, "a reboot of it is under way")
+        return None
+
+    def after(self, node: NodeView) -> NodeResult:
+        """Return whether the node is back."""
+        if not self.owns(node):
+            return result(node, HELD, foreign(node) or "resumed by somebody else during its reboot")
+        if node.reboots or not node.answers:
+            return result(node, FAILED, _AWAY)
+        if self._booted(node):
+            return result(node, REBOOTED, _LATE if "DOWN" in node.states else "")
+        return result(node, FAILED, _AWAY) if "DOWN" in node.states else result(node, HELD, "its reboot was cancelled")
+
+    def command(self, nodes: str) -> list[str]:
+        """Return the command."""
+        return ["scontrol", "reboot", nodes]
+
+    def predicted(self, node: NodeView) -> str:
+        """Return the outcome of a reboot that succeeds."""
+        del node
+        return REBOOTED
+
+    def waits(self, results: Mapping[str, NodeResult]) -> bool:
+        """Return whether a node is still away."""
+        return any(one.why == _AWAY for one in results.values())
+
+    def _booted(self, node: NodeView) -> bool:
+        """Return whether the kernel has started since the call; slurmctld counts that by its own clock, in whole seconds."""
+        try:
+            boot = datetime.strptime(node.boot, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
+        except ValueError:
+            return False
+        return boot >= self.since - timedelta(seconds=1)

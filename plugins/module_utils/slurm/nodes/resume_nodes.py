@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resume the nodes that a run has drained, and wait until Slurm has them in service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .node_states import NodeView
+from .node_work import FAILED, HELD, RESUMED, NodeResult, NodeVerb, foreign, result
+
+_SILENT = "resumed, and its slurmd does not answer"
+
+
+@dataclass
+class Resume(NodeVerb):
+    """Resume. A node that Slurm is rebooting stays drained: until 25.05 Slurm would give it jobs while it is off."""
+
+    def before(self, node: NodeView) -> NodeResult | None:
+        """Return what forbids it, or that the node is in service already."""
+        if not node.is_out:
+            return result(node, RESUMED)
+        if not self.owns(node):
+            return result(node, HELD, foreign(node))
+        return result(node, HELD, "a reboot of it is under way") if node.reboots else None
+
+    def after(self, node: NodeView) -> NodeResult:
+        """Return whether the node is in service."""
+        if not node.is_out:
+            return result(node, RESUMED)
+        if node.reason and not self.owns(node):
+            return result(node, HELD, f"out of service again: {node.shown}")
+        return result(node, FAILED, _SILENT)
+
+    def command(self, nodes: str) -> list[str]:
+        """Return the command."""
+        return ["scontrol", "update", f"NodeName={nodes}", "State=RESUME"]
+
+    def predicted(self, node: NodeView) -> str:
+        """Return the outcome of a node that answers."""
+        del node
+        return RESUMED
+
+    def waits(self, results: Mapping[str, NodeResult]) -> bool:
+        """Return whether a node has not answered yet."""
+        return any(one.why == _SILENT for one in results.values())

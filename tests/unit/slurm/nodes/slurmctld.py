@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A slurmctld of a few nodes for tests of the verbs: it answers as 24.11 does, in the text of scontrol and squeue.
+
+What it does at `scontrol update` and `scontrol reboot` was read in Slurm's sources (node_mgr.c, proc_req.c, power_save.c) and seen with
+24.11.5; the real one runs in the scenarios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import (
+    Snapshot,
+    SlurmSilentError,
+    parse,
+)
+
+LONG_AGO = "2026-01-01T00:00:00"
+BOOTED = "2099-01-01T00:00:00"
+
+
+@dataclass
+class Slurmctld:
+    """Nodes with their states, reasons and jobs. `at` runs a function at a second of its clock, as a person or a job would."""
+
+    states: dict[str, set[str]]
+    reasons: dict[str, str] = field(default_factory=dict)
+    jobs: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Job -> its state and its nodes."""
+    reservations: dict[str, str] = field(default_factory=dict)
+    boots: dict[str, str] = field(default_factory=dict)
+    at: dict[int, Callable[[Slurmctld], None]] = field(default_factory=dict)
+    refuses: set[str] = field(default_factory=set)
+    silent: range = range(0)
+    now: float = 0.0
+    commands: list[list[str]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, nodes: str, **more: object) -> Slurmctld:
+        """Return one whose nodes are all idle."""
+        return cls({name: {"IDLE"} for name in expand(nodes)}, **more)  # type: ignore[arg-type]
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        for second in range(int(self.now) + 1, int(self.now + seconds) + 1):
+            if second in self.at:
+                self.at.pop(second)(self)
+        self.now += seconds
+
+    def read(self) -> Snapshot:
+        """Answer the queries."""
+        if int(self.now) in self.silent:
+            raise SlurmSilentError("scontrol: no answer")
+        lines = []
+        for name, states in self.states.items():
+            reason = f"  Reason={self.reasons[name]} [root@{LONG_AGO}]" if name in self.reasons else ""
+            base = [one for one in ("DOWN", "IDLE", "ALLOCATED", "MIXED") if one in states]
+            state = "+".join([*base, *sorted(states - {*base})])
+            lines.append(
+                f"NodeName={name} State={state} Weight=1 Partitions=gpu BootTime={self.boots.get(name, LONG_AGO)}{reason}"
+            )
+        jobs = "\n".join(f"{job}|{state}|{nodes}" for job, (state, nodes) in self.jobs.items())
+        held = "\n".join(
+            f"ReservationName={name} Nodes={nodes} State=ACTIVE" for name, nodes in self.reservations.items()
+        )
+        return parse("\n".join(lines), jobs, held)
+
+    def change(self, argv: Sequence[str]) -> str:
+        """Run a command of scontrol."""
+        self.commands.append(list(argv))
+        names = expand(argv[2].partition("=")[2] or argv[2])
+        if self.refuses & set(names):
+            return "slurm_update error: Invalid node state specified"
+        for name in names:
+            if argv[1] == "reboot":
+                self._issue(name)
+            else:
+                self._update(name, dict(word.split("=", 1) for word in argv[3:]))
+        return ""
+
+    def end(self, job: str) -> None:
+        """End a job."""
+        for name in expand(self.jobs.pop(job)[1]):
+            self.states[name] -= {"ALLOCATED", "MIXED"}
+            self.states[name].add("IDLE")
+
+    def back(self, name: str) -> None:
+        """A node registers after its boot."""
+        self.boots[name] = BOOTED
+        if "REBOOT_ISSUED" in self.states[name]:
+            self.states[name] -= {"REBOOT_ISSUED", "DOWN"}
+            self.states[name].add("IDLE")
+        self.states[name].discard("NOT_RESPONDING")
+
+    def time_out(self, name: str) -> None:
+        """ResumeTimeout is over."""
+        self.states[name] -= {"REBOOT_ISSUED"}
+        self._append(name, "reboot timed out")
+
+    def person(self, name: str, reason: str, *states: str) -> None:
+        """A person sets a reason and states; "" resumes."""
+        if not reason:
+            self._update(name, {"State": "RESUME"})
+            return
+        self.reasons[name] = reason
+        self.states[name] |= set(states)
+
+    def _issue(self, name: str) -> None:
+        self.states[name] -= {"IDLE"}
+        self.states[name] |= {"DOWN", "REBOOT_ISSUED"}
+        self._append(name, "reboot issued")
+
+    def _append(self, name: str, text: str) -> None:
+        self.reasons[name] = f"{self.reasons[name]} : {text}" if name in self.reasons else text
+
+    def _update(self, name: str, pairs: dict[str, str]) -> None:
+        if "Reason" in pairs:
+            self.reasons[name] = pairs["Reason"]
+        if pairs["State"] == "DRAIN":
+            self.states[name].add("DRAIN")
+        else:
+            self.states[name] -= {"DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED"}
+            self.reasons.pop(name, None)
+            if not self.states[name] & {"ALLOCATED", "MIXED"}:
+                self.states[name].add("IDLE")

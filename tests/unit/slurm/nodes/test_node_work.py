@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a run does to nodes that jobs, people, reservations and other runs hold, and to its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.drain_nodes import Drain
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import SlurmSilentError
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import NodeResult, NodeVerb, Order
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
+from tests.unit.slurm.nodes.slurmctld import Slurmctld
+
+OWN = written("roll", "r1", "driver 580")
+OTHER = written("roll", "r2", "driver 580")
+
+
+def run(verb: type[NodeVerb], slurm: Slurmctld, nodes: str, check: bool = False, **order: Any) -> dict[str, NodeResult]:
+    """Run a verb for the run r1."""
+    wanted = Order(tuple(expand(nodes)), "roll", "r1", "driver 580", **order)
+    return verb(wanted, slurm.read, slurm.change, check, slurm.sleep, lambda: slurm.now).run()
+
+
+def outcomes(results: dict[str, NodeResult]) -> dict[str, str]:
+    return {name: one.outcome for name, one in results.items()}
+
+
+def ours(slurm: Slurmctld, nodes: str) -> None:
+    for name in expand(nodes):
+        slurm.states[name].add("DRAIN")
+        slurm.reasons[name] = OWN
+
+
+def test_a_thousand_nodes_are_one_command():
+    slurm = Slurmctld.of("n[0001-1000]")
+    results = run(Drain, slurm, "n[0001-1000]")
+    assert set(outcomes(results).values()) == {"drained"} and all(one.changed for one in results.values())
+    assert slurm.commands == [["scontrol", "update", "NodeName=n[0001-1000]", "State=DRAIN", f"Reason={OWN}"]]
+
+
+def test_jobs_are_waited_for_until_the_deadline():
+    slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n1"), "8_[4-9]": ("RUNNING", "n2")})
+    slurm.at = {20: lambda one: one.end("7")}
+    results = run(Drain, slurm, "n[1-2]", deadline=60, patience=60)
+    assert outcomes(results) == {"n1": "drained", "n2": "draining"} and results["n2"].jobs == ("8_[4-9]",)
+    assert 60 <= slurm.now < 62
+
+
+def test_free_nodes_wait_for_the_others_of_their_batch_only_so_long():
+    slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n2")})
+    run(Drain, slurm, "n[1-2]", deadline=6000, patience=30)
+    assert 30 <= slurm.now < 50
+
+
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        ("DRAIN", "fan is loud"),
+        ("DRAIN", OWN.replace("driver 580", "driver 580, keep it for Ann")),
+        ("DRAIN", OWN + " keep it for Ann"),
+        ("DRAIN", OWN + " : Kill task failed"),
+        ("DRAIN", OTHER),
+        ("DRAIN", written("upgrade", "r1", "driver 580")),
+        ("DOWN", "Not responding"),
+        ("POWERED_DOWN", ""),
+    ],
+)
+@pytest.mark.parametrize("verb", [Drain, Reboot, Resume])
+def test_a_node_that_others_have_out_of_service_stays_as_it_is(verb: type[NodeVerb], state: str, reason: str):
+    slurm = Slurmctld.of("n1")
+    slurm.states["n1"].add(state)
+    slurm.reasons = {"n1": reason} if reason else {}
+    results = run(verb, slurm, "n1", deadline=10)
+    assert outcomes(results) == {"n1": "held"} and not slurm.commands
+    assert slurm.reasons == ({"n1": reason} if reason else {})
+
+
+def test_a_node_whose_reboot_a_person_requested_is_not_drained():
+    slurm = Slurmctld.of("n1", jobs={"7": ("RUNNING", "n1")}, reasons={"n1": "reboot requested"})
+    slurm.states["n1"].add("REBOOT_REQUESTED")
+    assert outcomes(run(Drain, slurm, "n1")) == {"n1": "held"}
+    assert slurm.reasons == {"n1": "reboot requested"}
+
+
+def test_a_node_in_a_reservation_of_others_is_drained_only_on_request():
+    slurm = Slurmctld.of("n1", reservations={"course": "n1"})
+    results = run(Drain, slurm, "n1")
+    assert "course" in results["n1"].why and not slurm.commands
+    assert outcomes(run(Drain, slurm, "n1", reserved=True)) == {"n1": "drained"}
+
+
+def test_nodes_that_are_out_anyway_count():
+    slurm = Slurmctld.of("n[1-8]")
+    slurm.person("n8", "fan", "DRAIN")
+    limit = Limit("partition gpu", frozenset(slurm.states), 3)
+    results = run(Drain, slurm, "n[1-4]", limits=(limit,))
+    assert outcomes(results) == {"n1": "drained", "n2": "drained", "n3": "held", "n4": "held"}
+    assert "3 nodes are out (n1, n2, n8), at most 3" in results["n3"].why
+
+
+def test_a_node_that_waits_for_the_limit_is_drained_when_another_is_back():
+    slurm = Slurmctld.of("n[1-2]")
+    slurm.person("n2", "fan", "DRAIN")
+    slurm.at = {10: lambda one: one.person("n2", "")}
+    limit = Limit("partition gpu", frozenset(slurm.states), 1)
+    assert outcomes(run(Drain, slurm, "n1", limits=(limit,), deadline=60)) == {"n1": "drained"}
+
+
+def test_below_one_switch_no_node_is_drained_beside_one_of_another_batch():
+    slurm = Slurmctld.of("n[1-4]")
+    ours(slurm, "n1")
+    apart = (Apart("switch leaf1", frozenset({"n1", "n2"})), Apart("switch leaf2", frozenset({"n3", "n4"})))
+    results = run(Drain, slurm, "n[2-3]", apart=apart)
+    assert outcomes(results) == {"n2": "held", "n3": "drained"} and "switch leaf1: n1" in results["n2"].why
+    # A person's drain is no batch.
+    slurm.person("n4", "fan", "DRAIN")
+    assert outcomes(run(Drain, slurm, "n3", apart=apart)) == {"n3": "drained"}
+
+
+@pytest.mark.parametrize(("reason", "state"), [("", "IDLE"), ("fan", "DRAIN"), (OTHER, "DRAIN")])
+def test_a_node_that_a_person_takes_over_while_it_drains_is_not_drained_again(reason: str, state: str):
+    slurm = Slurmctld.of("n1", jobs={"7": ("RUNNING", "n1")})
+    slurm.at = {5: lambda one: one.person("n1", reason, state)}
+    assert outcomes(run(Drain, slurm, "n1", deadline=30)) == {"n1": "held"}
+    assert len(slurm.commands) == 1
+
+
+def test_a_second_call_drains_nobody():
+    slurm = Slurmctld.of("n[1-2]")
+    run(Drain, slurm, "n[1-2]")
+    results = run(Drain, slurm, "n[1-2]")
+    assert len(slurm.commands) == 1 and not any(one.changed for one in results.values())
+
+
+def test_one_node_that_slurm_refuses_does_not_hold_back_the_others():
+    slurm = Slurmctld.of("n[1-3]", refuses={"n2"})
+    results = run(Drain, slurm, "n[1-3]")
+    assert outcomes(results) == {"n1": "drained", "n2": "failed", "n3": "drained"}
+    assert "Invalid node state" in results["n2"].why
+
+
+def test_check_mode_predicts_and_changes_nothing():
+    slurm = Slurmctld.of("n[1-3]", jobs={"7": ("RUNNING", "n2")})
+    limit = Limit("partition gpu", frozenset(slurm.states), 2)
+    results = run(Drain, slurm, "n[1-3]", check=True, limits=(limit,), deadline=60)
+    assert outcomes(results) == {"n1": "drained", "n2": "draining", "n3": "held"} and not slurm.commands
+    assert [one.changed for one in results.values()] == [True, True, False] and not slurm.now
+    ours(slurm, "n1")
+    assert outcomes(run(Reboot, slurm, "n1", check=True)) == {"n1": "rebooted"}
+    assert outcomes(run(Resume, slurm, "n1", check=True)) == {"n1": "resumed"} and not slurm.commands
+
+
+def test_a_reboot_keeps_drain_and_reason():
+    slurm = Slurmctld.of("n[1-2]")
+    ours(slurm, "n[1-2]")
+    slurm.at = {10: lambda one: one.back("n1"), 20: lambda one: one.back("n2")}
+    assert outcomes(run(Reboot, slurm, "n[1-2]", deadline=60)) == {"n1": "rebooted", "n2": "rebooted"}
+    assert slurm.commands == [["scontrol", "reboot", "n[1-2]"]]
+    found = read(slurm.reasons["n1"])
+    assert "DRAIN" in slurm.states["n1"] and found is not None and found.added == ("reboot issued",)
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
+def test_a_node_with_any_job_is_not_rebooted(state: str):
+    slurm = Slurmctld.of("n1", jobs={"7": (state, "n1")})
+    ours(slurm, "n1")
+    results = run(Reboot, slurm, "n1", deadline=10)
+    assert outcomes(results) == {"n1": "held"} and "7" in results["n1"].why and not slurm.commands
+
+
+def test_a_node_that_does_not_return_has_failed():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    assert outcomes(run(Reboot, slurm, "n1", deadline=30)) == {"n1": "failed"}
+
+
+def test_a_node_that_returns_after_resume_timeout_is_taken_up():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    slurm.at = {10: lambda one: one.time_out("n1"), 20: lambda one: one.back("n1")}
+    results = run(Reboot, slurm, "n1", deadline=60)
+    assert outcomes(results) == {"n1": "rebooted"} and "ResumeTimeout" in results["n1"].why
+    assert "DOWN" in slurm.states["n1"]
+    assert outcomes(run(Resume, slurm, "n1", deadline=60)) == {"n1": "resumed"}
+
+
+def test_a_reboot_that_a_person_cancels_is_no_reboot():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+
+    def cancel(one: Slurmctld) -> None:
+        one.states["n1"] = {"IDLE", "DRAIN"}
+
+    slurm.at = {5: cancel}
+    results = run(Reboot, slurm, "n1", deadline=60)
+    assert outcomes(results) == {"n1": "held"} and "cancelled" in results["n1"].why
+
+
+def test_a_node_under_reboot_is_not_resumed():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    run(Reboot, slurm, "n1")
+    results = run(Resume, slurm, "n1")
+    assert outcomes(results) == {"n1": "held"} and len(slurm.commands) == 1
+
+
+def test_a_node_that_slurm_takes_out_again_is_held():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    change = slurm.change
+
+    def broken(argv: Any) -> str:
+        said = change(argv)
+        slurm.person("n1", "Low RealMemory (reported:1 < 100.00% of configured:2)", "DRAIN")
+        return said
+
+    slurm.change = broken  # type: ignore[method-assign]
+    results = run(Resume, slurm, "n1", deadline=10)
+    assert outcomes(results) == {"n1": "held"} and "Low RealMemory" in results["n1"].why
+
+
+def test_a_slurmctld_that_restarts_is_waited_for_and_one_that_is_gone_is_an_error():
+    slurm = Slurmctld.of("n1")
+    slurm.silent = range(20)
+    assert outcomes(run(Drain, slurm, "n1")) == {"n1": "drained"}
+    slurm = replace(Slurmctld.of("n1"), silent=range(1000))
+    with pytest.raises(SlurmSilentError):
+        run(Drain, slurm, "n1")
+    assert not slurm.commands
+
+
+def test_a_node_that_slurm_does_not_know_has_failed():
+    assert outcomes(run(Drain, Slurmctld.of("n1"), "n[1-2]")) == {"n1": "drained", "n2": "failed"}
