@@ -49,27 +49,25 @@ def admit(
     own_batch = {*batch, *wanted}
     out = {name for name, node in nodes.items() if node.is_out}
     others = {name for name in out if name not in own_batch and nodes[name].own is not None}
-    limits = list(limits)
     blocked = [(one, sorted(one.nodes & others)) for one in apart if one.nodes & others]
+    counts = {limit: set(limit.nodes & out) for limit in limits}
     now, waits = [], {}
     for name in wanted:
-        if why := _why_not(name, limits, blocked, out):
+        if why := _why_not(name, counts, blocked):
             waits[name] = why
             continue
         now.append(name)
-        out.add(name)
+        for limit, there in counts.items():
+            if name in limit.nodes:
+                there.add(name)
     return Admission(tuple(now), waits)
 
 
-def _why_not(name: str, counts: Mapping[Limit, int], blocked: Iterable[tuple[Apart, list[str]]], out: set[str]) -> str:
+def _why_not(name: str, counts: Mapping[Limit, set[str]], blocked: Iterable[tuple[Apart, list[str]]]) -> str:
     for one, others in blocked:
         if name in one.nodes:
             return f"{one.where}: {few(others)} of another batch are still out"
-    if name in out:
-        return ""
-    for limit, count in counts.items():
-        if name in limit.nodes and count >= limit.most:
-            return (
-                f"{limit.where}: {count} nodes are out ({few(sorted(limit.nodes & out))}), at most {limit.most} may be"
-            )
+    for limit, out in counts.items():
+        if name in limit.nodes and name not in out and len(out) >= limit.most:
+            return f"{limit.where}: {len(out)} nodes are out ({few(sorted(out))}), at most {limit.most} may be"
     return ""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import (
-    Snapshot,
     SlurmSilentError,
+    Snapshot,
     parse,
 )
 

@@ -41,7 +41,8 @@ def ours(slurm: Slurmctld, nodes: str) -> None:
 def test_a_thousand_nodes_are_one_command():
     slurm = Slurmctld.of("n[0001-1000]")
     results = run(Drain, slurm, "n[0001-1000]")
-    assert set(outcomes(results).values()) == {"drained"} and all(one.changed for one in results.values())
+    assert set(outcomes(results).values()) == {"drained"}
+    assert all(one.changed for one in results.values())
     assert slurm.commands == [["scontrol", "update", "NodeName=n[0001-1000]", "State=DRAIN", f"Reason={OWN}"]]
 
 
@@ -49,7 +50,8 @@ def test_jobs_are_waited_for_until_the_deadline():
     slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n1"), "8_[4-9]": ("RUNNING", "n2")})
     slurm.at = {20: lambda one: one.end("7")}
     results = run(Drain, slurm, "n[1-2]", deadline=60, patience=60)
-    assert outcomes(results) == {"n1": "drained", "n2": "draining"} and results["n2"].jobs == ("8_[4-9]",)
+    assert outcomes(results) == {"n1": "drained", "n2": "draining"}
+    assert results["n2"].jobs == ("8_[4-9]",)
     assert 60 <= slurm.now < 62
 
 
@@ -78,7 +80,8 @@ def test_a_node_that_others_have_out_of_service_stays_as_it_is(verb: type[NodeVe
     slurm.states["n1"].add(state)
     slurm.reasons = {"n1": reason} if reason else {}
     results = run(verb, slurm, "n1", deadline=10)
-    assert outcomes(results) == {"n1": "held"} and not slurm.commands
+    assert outcomes(results) == {"n1": "held"}
+    assert not slurm.commands
     assert slurm.reasons == ({"n1": reason} if reason else {})
 
 
@@ -92,7 +95,8 @@ def test_a_node_whose_reboot_a_person_requested_is_not_drained():
 def test_a_node_in_a_reservation_of_others_is_drained_only_on_request():
     slurm = Slurmctld.of("n1", reservations={"course": "n1"})
     results = run(Drain, slurm, "n1")
-    assert "course" in results["n1"].why and not slurm.commands
+    assert "course" in results["n1"].why
+    assert not slurm.commands
     assert outcomes(run(Drain, slurm, "n1", reserved=True)) == {"n1": "drained"}
 
 
@@ -118,7 +122,8 @@ def test_below_one_switch_no_node_is_drained_beside_one_of_another_batch():
     ours(slurm, "n1")
     apart = (Apart("switch leaf1", frozenset({"n1", "n2"})), Apart("switch leaf2", frozenset({"n3", "n4"})))
     results = run(Drain, slurm, "n[2-3]", apart=apart)
-    assert outcomes(results) == {"n2": "held", "n3": "drained"} and "switch leaf1: n1" in results["n2"].why
+    assert outcomes(results) == {"n2": "held", "n3": "drained"}
+    assert "switch leaf1: n1" in results["n2"].why
     # A person's drain is no batch.
     slurm.person("n4", "fan", "DRAIN")
     assert outcomes(run(Drain, slurm, "n3", apart=apart)) == {"n3": "drained"}
@@ -136,7 +141,8 @@ def test_a_second_call_drains_nobody():
     slurm = Slurmctld.of("n[1-2]")
     run(Drain, slurm, "n[1-2]")
     results = run(Drain, slurm, "n[1-2]")
-    assert len(slurm.commands) == 1 and not any(one.changed for one in results.values())
+    assert len(slurm.commands) == 1
+    assert not any(one.changed for one in results.values())
 
 
 def test_one_node_that_slurm_refuses_does_not_hold_back_the_others():
@@ -150,11 +156,14 @@ def test_check_mode_predicts_and_changes_nothing():
     slurm = Slurmctld.of("n[1-3]", jobs={"7": ("RUNNING", "n2")})
     limit = Limit("partition gpu", frozenset(slurm.states), 2)
     results = run(Drain, slurm, "n[1-3]", check=True, limits=(limit,), deadline=60)
-    assert outcomes(results) == {"n1": "drained", "n2": "draining", "n3": "held"} and not slurm.commands
-    assert [one.changed for one in results.values()] == [True, True, False] and not slurm.now
+    assert outcomes(results) == {"n1": "drained", "n2": "draining", "n3": "held"}
+    assert not slurm.commands
+    assert [one.changed for one in results.values()] == [True, True, False]
+    assert not slurm.now
     ours(slurm, "n1")
     assert outcomes(run(Reboot, slurm, "n1", check=True)) == {"n1": "rebooted"}
-    assert outcomes(run(Resume, slurm, "n1", check=True)) == {"n1": "resumed"} and not slurm.commands
+    assert outcomes(run(Resume, slurm, "n1", check=True)) == {"n1": "resumed"}
+    assert not slurm.commands
 
 
 def test_a_reboot_keeps_drain_and_reason():
@@ -164,7 +173,9 @@ def test_a_reboot_keeps_drain_and_reason():
     assert outcomes(run(Reboot, slurm, "n[1-2]", deadline=60)) == {"n1": "rebooted", "n2": "rebooted"}
     assert slurm.commands == [["scontrol", "reboot", "n[1-2]"]]
     found = read(slurm.reasons["n1"])
-    assert "DRAIN" in slurm.states["n1"] and found is not None and found.added == ("reboot issued",)
+    assert "DRAIN" in slurm.states["n1"]
+    assert found is not None
+    assert found.added == ("reboot issued",)
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
@@ -172,7 +183,9 @@ def test_a_node_with_any_job_is_not_rebooted(state: str):
     slurm = Slurmctld.of("n1", jobs={"7": (state, "n1")})
     ours(slurm, "n1")
     results = run(Reboot, slurm, "n1", deadline=10)
-    assert outcomes(results) == {"n1": "held"} and "7" in results["n1"].why and not slurm.commands
+    assert outcomes(results) == {"n1": "held"}
+    assert "7" in results["n1"].why
+    assert not slurm.commands
 
 
 def test_a_node_that_does_not_return_has_failed():
@@ -186,7 +199,8 @@ def test_a_node_that_returns_after_resume_timeout_is_taken_up():
     ours(slurm, "n1")
     slurm.at = {10: lambda one: one.time_out("n1"), 20: lambda one: one.back("n1")}
     results = run(Reboot, slurm, "n1", deadline=60)
-    assert outcomes(results) == {"n1": "rebooted"} and "ResumeTimeout" in results["n1"].why
+    assert outcomes(results) == {"n1": "rebooted"}
+    assert "ResumeTimeout" in results["n1"].why
     assert "DOWN" in slurm.states["n1"]
     assert outcomes(run(Resume, slurm, "n1", deadline=60)) == {"n1": "resumed"}
 
@@ -200,7 +214,8 @@ def test_a_reboot_that_a_person_cancels_is_no_reboot():
 
     slurm.at = {5: cancel}
     results = run(Reboot, slurm, "n1", deadline=60)
-    assert outcomes(results) == {"n1": "held"} and "cancelled" in results["n1"].why
+    assert outcomes(results) == {"n1": "held"}
+    assert "cancelled" in results["n1"].why
 
 
 def test_a_node_under_reboot_is_not_resumed():
@@ -208,7 +223,8 @@ def test_a_node_under_reboot_is_not_resumed():
     ours(slurm, "n1")
     run(Reboot, slurm, "n1")
     results = run(Resume, slurm, "n1")
-    assert outcomes(results) == {"n1": "held"} and len(slurm.commands) == 1
+    assert outcomes(results) == {"n1": "held"}
+    assert len(slurm.commands) == 1
 
 
 def test_a_node_that_slurm_takes_out_again_is_held():
@@ -223,7 +239,8 @@ def test_a_node_that_slurm_takes_out_again_is_held():
 
     slurm.change = broken  # type: ignore[method-assign]
     results = run(Resume, slurm, "n1", deadline=10)
-    assert outcomes(results) == {"n1": "held"} and "Low RealMemory" in results["n1"].why
+    assert outcomes(results) == {"n1": "held"}
+    assert "Low RealMemory" in results["n1"].why
 
 
 def test_a_slurmctld_that_restarts_is_waited_for_and_one_that_is_gone_is_an_error():
