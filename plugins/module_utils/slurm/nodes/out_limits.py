@@ -69,5 +69,5 @@ def _why_not(name: str, counts: Mapping[Limit, set[str]], blocked: Iterable[tupl
             return f"{one.where}: {few(others)} of another batch are still out"
     for limit, out in counts.items():
         if name in limit.nodes and name not in out and len(out) >= limit.most:
-            return f"{limit.where}: {len(out)} nodes are out ({few(sorted(out))}), at most {limit.most} may be"
+            return f"{limit.where}: {len(out)} of at most {limit.most} nodes are out: {few(sorted(out))}"
     return ""

@@ -106,7 +106,7 @@ def test_nodes_that_are_out_anyway_count():
     limit = Limit("partition gpu", frozenset(slurm.states), 3)
     results = run(Drain, slurm, "n[1-4]", limits=(limit,))
     assert outcomes(results) == {"n1": "drained", "n2": "drained", "n3": "held", "n4": "held"}
-    assert "3 nodes are out (n1, n2, n8), at most 3" in results["n3"].why
+    assert "3 of at most 3 nodes are out: n1, n2, n8" in results["n3"].why
 
 
 def test_a_node_that_waits_for_the_limit_is_drained_when_another_is_back():
