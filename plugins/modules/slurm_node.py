@@ -23,10 +23,11 @@ options:
   state:
     description:
       - V(drained) takes nodes out of service and waits for their jobs. V(rebooted) reboots what this run has drained, by a plain
-        C(scontrol reboot), so that the node comes back drained. V(resumed) gives back what this run has drained.
+        C(scontrol reboot), so that the node comes back drained. V(resumed) gives back what this run has drained. V(noted) writes another text into the reason of what this run
+        has drained.
       - Left out, the module only reports.
     type: str
-    choices: [drained, rebooted, resumed]
+    choices: [drained, rebooted, resumed, noted]
   kind:
     description: What the run does.
     type: str
@@ -36,7 +37,7 @@ options:
     description: The name of the run. Needed with O(state).
     type: str
   why:
-    description: The text of the reason, for people. Needed with O(state=drained).
+    description: The text of the reason, for people. Needed with O(state=drained) and O(state=noted).
     type: str
     default: ''
   deadline:
@@ -100,6 +101,8 @@ nodes:
     why: {description: Why it was left alone or failed., type: str, sample: "in the active reservation course"}
     jobs: {description: Ids of the jobs that hold it., type: list, elements: str}
     changed: {description: Whether this call has changed it., type: bool}
+    kind: {description: "The kind of the run of bedplate that has it out of service, or empty.", type: str}
+    run: {description: "That run, or empty.", type: str}
 outcomes: {description: "The same, outcome to nodes as a hostlist.", type: dict, returned: success, sample: {drained: "gpu[01-02]"}}
 """
 
@@ -120,11 +123,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
     by_outcome,
     report,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
 
-VERBS: dict[str, type[NodeVerb]] = {"drained": Drain, "rebooted": Reboot, "resumed": Resume}
+VERBS: dict[str, type[NodeVerb]] = {"drained": Drain, "rebooted": Reboot, "resumed": Resume, "noted": Note}
 
 
 def order(params: dict[str, Any]) -> Order:
@@ -180,7 +184,7 @@ def main() -> None:
             "reserved": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
         },
-        required_if=[("state", state, ["run"]) for state in VERBS] + [("state", "drained", ["why"])],
+        required_if=[("state", state, ["run"]) for state in VERBS] + [("state", state, ["why"]) for state in ("drained", "noted")],
         supports_check_mode=True,
     )
     try:

@@ -53,13 +53,18 @@ class Order:
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What became of one node; `state` with its reason, `jobs` the ids of those that hold it."""
+    """What became of one node; `state` with its reason, `jobs` the ids of those that hold it.
+
+    `kind` and `run` are those of the run of bedplate that has it out of service, "" if none has.
+    """
 
     outcome: str
     state: str = ""
     why: str = ""
     jobs: tuple[str, ...] = ()
     changed: bool = False
+    kind: str = ""
+    run: str = ""
 
     def facts(self) -> dict[str, Any]:
         """Return the result as plain data."""
@@ -69,6 +74,8 @@ class NodeResult:
             "why": self.why,
             "jobs": list(self.jobs),
             "changed": self.changed,
+            "kind": self.kind,
+            "run": self.run,
         }
 
 
@@ -177,7 +184,9 @@ class NodeVerb(ABC):
 
 def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -> NodeResult:
     """Return the result of a node, with what Slurm reports of it."""
-    return NodeResult(outcome, node.shown, why, node.jobs, changed)
+    own = node.own
+    kind, run = (own.kind, own.run) if own is not None else ("", "")
+    return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run)
 
 
 def foreign(node: NodeView) -> str:

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the roles' results in check mode say of a node: what is pending, whether it needs the node without jobs, and a reboot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import (
+    DRAINS,
+    NOTES,
+    PendingNode,
+    needs,
+    pending,
+)
+
+QUIET = {"reasons": {}, "in_use": []}
+
+
+def of(**registered: Any) -> PendingNode:
+    return pending({"n1": {NOTES: QUIET, **registered}}, ["n1"])["n1"]
+
+
+def test_a_converged_node_has_nothing_pending():
+    found = of(**{name: {"changed": False, "changed_files": []} for need in needs().values() for name in need.registered})
+    assert (found.is_pending, found.drain, found.problem) == (False, False, "")
+
+
+def test_a_new_driver_drains_and_reboots():
+    found = of(
+        __gpu_driver_done={
+            "changed": True,
+            "installed": ["nvidia-driver", "nvidia-dkms", "libcuda1", "nvidia-smi"],
+            "changed_files": ["/run/bedplate/reboot-wanted/gpu_driver"],
+        }
+    )
+    assert found.parts == {"GPU driver": "install nvidia-driver, nvidia-dkms, libcuda1 and 1 more"}
+    assert found.drain
+    assert found.text == "GPU driver, reboot"
+
+
+def test_a_changed_file_of_node_tuning_needs_no_drain_and_a_changed_command_line_does():
+    files = {"changed": True, "changed_files": ["/etc/sysctl.d/60-bedplate.conf"]}
+    assert (of(__node_tuning_done=files).drain, of(__node_tuning_done=files).is_pending) == (False, True)
+    line = {"changed": True, "reboot_wanted": True, "reason": "the running kernel lacks iommu=pt"}
+    found = of(__node_tuning_done={"changed": True, "steps": {"kernel_cmdline": line}})
+    assert found.reboot == {"kernel and hardware": "the running kernel lacks iommu=pt"}
+    assert found.drain
+
+
+def test_a_note_of_an_earlier_run_is_a_reboot_though_no_role_changes_anything():
+    found = of(**{NOTES: {"reasons": {"gpu_driver": "driver 580 is installed and not loaded"}}})
+    assert (found.reboot, found.drain) == ({"GPU driver": "driver 580 is installed and not loaded"}, True)
+
+
+@pytest.mark.parametrize(
+    ("registered", "problem"),
+    [
+        ({"__cuda_done": {"failed": True, "msg": "no package cuda-toolkit-13-0"}}, "CUDA: no package cuda-toolkit-13-0"),
+        ({"__cuda_done": {"unreachable": True, "msg": "timed out"}}, "CUDA: no answer by SSH"),
+        ({NOTES: {"unreachable": True}}, "no answer by SSH"),
+        ({NOTES: None}, "no answer by SSH"),
+    ],
+)
+def test_what_cannot_be_compared_is_a_problem_of_the_node(registered: dict[str, Any], problem: str):
+    assert of(**registered).problem == problem
+
+
+def test_every_part_has_a_name_of_its_own_and_says_when_it_drains():
+    assert {need.drain for need in needs().values()} <= set(DRAINS)
+    assert len({need.part for need in needs().values()}) == len(needs())
