@@ -48,6 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {
             **plan,
             "changed": False,
+            "controller": next(iter(self._task_vars.get("ansible_delegated_vars") or ()), self._task_vars["inventory_hostname"]),
             "holder": self._holder,
             "msg": roll_document.preview(plan, slurm),
             "_ansible_verbose_always": True,

@@ -67,6 +67,7 @@ def document(
     hosts = [name for batch in plan.batches for name in batch]
     return {
         "run": run,
+        "why": _together(pending[name].text or "verify" for name in hosts),
         "hosts": hosts or list(NOBODY),
         "serial": [len(batch) for batch in plan.batches] or [1],
         "canaries": plan.canaries,

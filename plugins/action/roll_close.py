@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Compare Slurm with what a roll finished; documented in plugins/modules/roll_close.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_outcome
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_outcome import NodeOutcome
+
+
+class ActionModule(ActionBase):  # type: ignore[misc]
+    """Read Slurm, write why a node stays drained into its reason, and give the record of the run back."""
+
+    _VALID_ARGS = frozenset(("waiting_fails",))
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Run the task once, on the controller of the plan."""
+        super().run(tmp, task_vars)
+        self._task_vars = task_vars or {}
+        raw = self._task_vars["hostvars"].raw_get
+        plan = roll_outcome.plan_of(raw, self._task_vars["ansible_play_hosts_all"])
+        if not plan:
+            return {"changed": False, "failed": True, "msg": "This run has no plan: nothing was rolled."}
+        names = fold(dict.fromkeys([*plan["pending"], *plan["left"], *plan["problems"], *_named(plan)]))
+        now = self._module("slurm_node", nodes=names) if names else {"nodes": {}}
+        if now.get("failed") or now.get("unreachable"):
+            return {**now, "failed": True, "msg": f"Slurm was not read after the roll: {now.get('msg', '')}"}
+        outcomes = roll_outcome.outcomes(plan, raw, now["nodes"])
+        changed = self._note(plan, outcomes)
+        unfinished = any(one.drained or one.outcome == roll_outcome.WAITING for one in outcomes.values())
+        if not self._task.check_mode:
+            self._module("run_record", kind=ROLL, state="released", holder=plan["holder"], finished=not unfinished)
+        return self._judged(plan, outcomes, changed)
+
+    def _note(self, plan: Mapping[str, Any], outcomes: Mapping[str, NodeOutcome]) -> bool:
+        """Write into the reasons of nodes that stay drained why they do; return whether that changed any."""
+        texts: dict[str, list[str]] = {}
+        for name, one in outcomes.items():
+            if one.drained and one.outcome in (roll_outcome.FAILED, roll_outcome.UNREACHABLE):
+                texts.setdefault(f"{one.parts or 'verify'}: {one.outcome}: {one.why}"[:200], []).append(name)
+        results = [
+            self._module("slurm_node", nodes=fold(names), state="noted", run=plan["run"], why=text)
+            for text, names in texts.items()
+        ]
+        return any(one.get("changed") for one in results)
+
+    def _judged(self, plan: Mapping[str, Any], outcomes: Mapping[str, NodeOutcome], changed: bool) -> dict[str, Any]:
+        found: dict[str, list[str]] = {}
+        for name, one in outcomes.items():
+            found.setdefault(one.outcome, []).append(name)
+        lines = [f"{len(found.get(what, ()))} {what}" for what in roll_outcome.OUTCOMES if what in found]
+        lines = [", ".join(lines) or "nothing was pending"]
+        lines += [
+            f"{name}: {one.outcome}: {one.why}" for name, one in outcomes.items() if one.outcome != roll_outcome.DONE
+        ]
+        bad = {roll_outcome.FAILED, roll_outcome.UNREACHABLE}
+        if self._task.args.get("waiting_fails"):
+            bad.add(roll_outcome.WAITING)
+        return {
+            "changed": changed,
+            "failed": bool(bad & set(found)),
+            "run": plan["run"],
+            "nodes": {name: one.facts() for name, one in outcomes.items()},
+            "outcomes": {what: fold(names) for what, names in found.items()},
+            "msg": "\n".join(lines),
+            "_ansible_verbose_always": True,
+        }
+
+    def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
+        found: dict[str, Any] = self._execute_module(
+            module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
+        )
+        return found
+
+
+def _named(plan: Mapping[str, Any]) -> list[str]:
+    return [name for name in plan["hosts"] if name not in ("!all",)]

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Who is in which play of a roll; documented one by one in the .yml files beside this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_outcome
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_document import NOBODY
+
+
+def _raw(hostvars: Any) -> roll_outcome.Raw:
+    """Return a function that reads a host's variables as they are: a text of a machine is no template."""
+    return getattr(hostvars, "raw_get", hostvars.__getitem__)  # type: ignore[no-any-return]
+
+
+def roll_hosts(hostvars: Mapping[str, Any], nodes: Iterable[str], key: str = "hosts") -> list[Any]:
+    """Return `hosts`, `open` or `serial` of the plan; without a plan nobody."""
+    plan = roll_outcome.plan_of(_raw(hostvars), [name for name in nodes if name in hostvars])
+    return list(plan.get(key) or ([1] if key == "serial" else NOBODY))
+
+
+def roll_failures(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> int:
+    """Return how many nodes have failed so far."""
+    return len(roll_outcome.failures(_raw(hostvars), nodes))
+
+
+def roll_reboots(hostvars: Mapping[str, Any], batch: Iterable[str]) -> str:
+    """Return the nodes of a batch to reboot, as a hostlist."""
+    return fold(roll_outcome.to_reboot(_raw(hostvars), batch))
+
+
+def roll_verified(hostvars: Mapping[str, Any], batch: Iterable[str]) -> str:
+    """Return the verified nodes of a batch, as a hostlist."""
+    return fold(roll_outcome.verified(_raw(hostvars), batch))
+
+
+class FilterModule:
+    """The filters."""
+
+    def filters(self) -> dict[str, Callable[..., object]]:
+        """Return filter name -> function."""
+        found = (roll_hosts, roll_failures, roll_reboots, roll_verified)
+        return {function.__name__: function for function in found}
