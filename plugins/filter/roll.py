@@ -28,14 +28,14 @@ def roll_failures(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> int:
     return len(roll_outcome.failures(_raw(hostvars), nodes))
 
 
-def roll_reboots(hostvars: Mapping[str, Any], batch: Iterable[str]) -> str:
+def roll_reboots(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:
     """Return the nodes of a batch to reboot, as a hostlist."""
-    return fold(roll_outcome.to_reboot(_raw(hostvars), batch))
+    return fold(roll_outcome.to_reboot(_raw(hostvars), nodes))
 
 
-def roll_verified(hostvars: Mapping[str, Any], batch: Iterable[str]) -> str:
+def roll_verified(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:
     """Return the verified nodes of a batch, as a hostlist."""
-    return fold(roll_outcome.verified(_raw(hostvars), batch))
+    return fold(roll_outcome.verified(_raw(hostvars), nodes))
 
 
 class FilterModule:

@@ -20,10 +20,11 @@ from ...common.files import atomic_write
 from ...common.hostlist import fold
 from ..conf.conf_reader import Conf, partitions_of
 from ..live import slurm_commands
+from ..live.drain_reasons import EDIT, DrainReason, read, written
 from ..live.slurmctld_report import Live
 
-# A reason with another beginning is not bedplate's.
-OWNER = "bedplate:edit:"
+# What the reasons of fenced nodes begin with, for operators.
+OWNER = f"bedplate:{EDIT}:"
 # No run keeps nodes free of jobs for longer: the proof ends after a minute, and daemons have two to start or to read their files.
 LONGEST = timedelta(minutes=10)
 _VERSION = 1
@@ -108,7 +109,7 @@ def active(live: Live, conf: Conf, closed: Iterable[str]) -> Fence:
     A partition that a person has opened or set to another state is no longer bedplate's. A partition that the file closes, or no longer
     has, stays closed.
     """
-    nodes = [name for name, pairs in live.nodes.items() if pairs.get("Reason", "").startswith(OWNER)]
+    nodes = [name for name, pairs in live.nodes.items() if _own(pairs.get("Reason", "")) is not None]
     stated = partitions_of(conf)
     names = [name for name in closed if _state(live, name) == _CLOSED and name in stated and _is_open(stated[name])]
     return Fence(nodes, names)
@@ -135,16 +136,24 @@ def reason(run: str, now: datetime) -> str:
     """Return the reason with which a run drains a node.
 
     >>> reason("3f2a9c1b", datetime(2026, 11, 22, 22, 18, 50, tzinfo=timezone.utc))
-    'bedplate:edit:3f2a9c1b:2026-11-22T22:18:50Z the line of this node is about to change'
+    'bedplate:edit:3f2a9c1b: 2026-11-22T22:18:50Z the line of this node is about to change [0000]'
     """
-    return f"{OWNER}{run}:{now.strftime(_TIME)} the line of this node is about to change"
+    return written(EDIT, run, f"{now.strftime(_TIME)} the line of this node is about to change")
 
 
-def _origin(word: str) -> tuple[str, datetime | None]:
-    """Return the run and the time in the first word of a reason."""
-    run, _unused, time = word.removeprefix(OWNER).partition(":")
+def _own(text: str) -> DrainReason | None:
+    """Return a reason with which bedplate fenced a node, None for any other."""
+    found = read(text)
+    return found if found is not None and found.kind == EDIT else None
+
+
+def _origin(text: str) -> tuple[str, datetime | None]:
+    """Return the run and the time in a reason."""
+    found = _own(text)
+    if found is None:
+        return "", None
     try:
-        return run, datetime.strptime(time, _TIME).replace(tzinfo=timezone.utc)
+        return found.run, datetime.strptime(found.text.split(" ", 1)[0], _TIME).replace(tzinfo=timezone.utc)
     except ValueError:
         return "", None
 

@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from ...common.finding import ERROR, NOTICE, Finding
+from ...common.finding import ERROR, NOTICE, WARNING, Finding
 from ...common.hostlist import HostlistError, expand, fold
+from .drain_reasons import DrainReason, read, without_additions
+from .release_window import release_of, works_under
 from .slurmctld_report import pairs_of
 
 # The machine of findings about Slurm as a whole, which every controller reports equally.
@@ -159,7 +161,7 @@ def compare_config(release: str, config: Mapping[str, str]) -> list[Finding]:
     """Compare the running slurmctld, from `scontrol show config`, with the desired release and with this host's slurm.conf."""
     findings = []
     running = config.get("SLURM_VERSION", "unknown")
-    if _release(running) != _release(release):
+    if release_of(running) != release_of(release):
         fix = "set slurm.version in the cluster file, or install the planned packages and restart slurmctld"
         findings.append(
             Finding("slurm-release", "slurmctld", f"release {release}", f"release {running}", fix, machine=SLURM)
@@ -171,10 +173,6 @@ def compare_config(release: str, config: Mapping[str, str]) -> list[Finding]:
         found = f"HASH_VAL {config['HASH_VAL']}"
         findings.append(Finding("slurm-conf-hash", where, "the file that slurmctld runs", found, fix))
     return findings
-
-
-def _release(version: str) -> list[str]:
-    return version.split(".")[:2]
 
 
 def unread_findings(lines: Iterable[str]) -> list[Finding]:
@@ -214,9 +212,12 @@ def _compare_hardware(name: str, wanted: Mapping[str, object], live: LiveNode, d
 def _compare_version(name: str, live: LiveNode, config: Mapping[str, str], differences: _Differences) -> None:
     running = config.get("SLURM_VERSION", "")
     # A node that does not answer shows its last release: an operator can correct that only after it is back.
-    if running and live.version and live.answers and _release(live.version) != _release(running):
-        fix = "restart slurmd on NODE, or install the planned packages there"
-        differences.add(name, "node-release", f"the release of slurmctld, {running}", f"slurmd {live.version}", fix)
+    if running and live.version and live.answers and release_of(live.version) != release_of(running):
+        fix = "playbooks/roll.yml brings slurmd up to date, or restart it on NODE"
+        # During an upgrade nodes follow their controller; the others do not work at all, or lose jobs.
+        severity = WARNING if works_under(live.version, running) else ERROR
+        wanted = f"the release of slurmctld, {running}"
+        differences.add(name, "node-release", wanted, f"slurmd {live.version}", fix, severity)
 
 
 def _compare_state(
@@ -229,6 +230,9 @@ def _compare_state(
             differences.add(name, "node-state", f"{planned}, as planned", live.state, remedy, NOTICE)
         return
     if live.base in _PLANNED.get(planned, ()):
+        return
+    if own := read(live.reason) if live.base in _OUT else None:
+        _compare_own(own, live, differences, name)
         return
     if who := _operator(live, config.get("SlurmUser", "")):
         found = f"{live.state} ({live.reason}), set by {who} since {live.since or 'unknown'}"
@@ -250,13 +254,23 @@ def _compare_state(
     differences.add(name, "node-state", wanted, f"{live.state}{reason}", fix)
 
 
+def _compare_own(own: DrainReason, live: LiveNode, differences: _Differences, name: str) -> None:
+    """Report a node that a run of bedplate has out of service; one that did not return from its reboot is an error."""
+    found = f"{live.state}, by {own.kind} {own.run} since {live.since or 'unknown'}: {own.text}"
+    if "reboot timed out" in own.added:
+        fix = "see the console of NODE; when it is back, the next playbooks/roll.yml goes on with it"
+        differences.add(name, "node-state", "back from its reboot", found, fix)
+    else:
+        differences.add(name, "node-state", "able to run jobs", found, severity=NOTICE)
+
+
 def _operator(live: LiveNode, slurm_user: str) -> str:
     """Return the user who took a node out of service; "" if it was Slurm itself, or if that is unknown."""
     who, own = _uid(live.who), _uid(slurm_user)
     if live.base not in _OUT or not who or not own:
         return ""
-    # Since 23.02 Slurm appends this to an operator's reason, in its own name, when the drained node is switched off.
-    before = re.sub(r"( : Not responding)+$", "", live.reason)
+    # Slurm appends to an operator's reason in its own name, such as when the drained node is switched off or rebooted.
+    before, _added = without_additions(live.reason)
     if _SLURMS_REASONS.match(before) and who in (own, "0"):
         return ""
     if who != own:

@@ -11,6 +11,8 @@ from ...common.hostlist import expand
 from ..conf.conf_reader import Pairs
 
 JOB_FORMAT = "%i|%P|%N|%n"
+# The reason may contain blanks and words like pairs; user and time follow it: `Reason=fan is loud [ann@2026-11-25T22:18:50]`.
+_REASON = re.compile(r" Reason=(.*?) \[([^\[\]@ ]+)@([^\[\] ]+)\](?= |$)")
 NOTHING = ("", "(null)", "N/A", "NONE")
 """Values that mean "nothing"."""
 
@@ -81,10 +83,23 @@ def pairs_of(line: str) -> Pairs:
     return pairs
 
 
+def node_pairs(line: str) -> Pairs:
+    """Split a line of `scontrol --oneliner show nodes`, with the whole reason as Reason and its user as ReasonUser.
+
+    >>> node_pairs("NodeName=n1 State=IDLE+DRAIN Reason=fan State=x [ann@2026-11-25T22:18:50] Comment=c")["Reason"]
+    'fan State=x'
+    """
+    found = _REASON.search(line)
+    if not found:
+        return pairs_of(line)
+    rest = pairs_of(line[: found.start()] + line[found.end() :])
+    return {**rest, "Reason": found[1], "ReasonUser": found[2]}
+
+
 def parse_live(config: str, nodes: str, partitions: str, jobs: str) -> Live:
     """Parse `scontrol show config`, `scontrol --oneliner show nodes`, `... --all show partitions` and the jobs."""
     options = re.findall(r"^(\w+) *= (.*\S)", config, re.MULTILINE)
-    by_node = {pairs["NodeName"]: pairs for pairs in map(pairs_of, nodes.splitlines()) if "NodeName" in pairs}
+    by_node = {pairs["NodeName"]: pairs for pairs in map(node_pairs, nodes.splitlines()) if "NodeName" in pairs}
     lines = map(pairs_of, partitions.splitlines())
     return Live(
         dict(options),

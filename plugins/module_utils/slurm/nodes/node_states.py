@@ -11,7 +11,7 @@ from pathlib import Path
 from ...common.command import run
 from ..live import slurm_commands
 from ..live.drain_reasons import DrainReason, read
-from ..live.slurmctld_report import NOTHING, names_in, pairs_of
+from ..live.slurmctld_report import NOTHING, names_in, node_pairs, pairs_of
 
 _DEADLINE = 30.0  # seconds
 _COMMANDS = (
@@ -19,8 +19,6 @@ _COMMANDS = (
     ("squeue", "--local", "--noheader", "--all", "--format=%i|%T|%N"),
     ("scontrol", "--oneliner", "--all", "show", "reservations"),
 )
-# The reason may contain blanks and `=`; user and time follow it: `Reason=fan is loud [ann@2026-11-25T22:18:50]`.
-_REASON = re.compile(r" Reason=(.*?) \[([^\[\]@ ]+)@([^\[\] ]+)\](?= |$)")
 _OUT = ("DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "FUTURE", "UNKNOWN")
 
 
@@ -117,17 +115,15 @@ def parse(nodes: str, jobs: str, reservations: str) -> Snapshot:
 
 
 def _node(line: str, holding: Mapping[str, Mapping[str, str]], reserved: Mapping[str, list[str]]) -> NodeView:
-    reason = _REASON.search(line)
-    # Words of a reason may look like pairs.
-    pairs = pairs_of(line[: reason.start()] + line[reason.end() :] if reason else line)
+    pairs = node_pairs(line)
     name, state = pairs["NodeName"], pairs.get("State", "")
     held = holding.get(name, {})
     return NodeView(
         name=name,
         states=frozenset(re.sub(r"[*~#!%$@^-]", "", state).split("+")),
         answers="*" not in state and "NOT_RESPONDING" not in state,
-        reason=reason[1] if reason else "",
-        who=reason[2] if reason else "",
+        reason=pairs.get("Reason", ""),
+        who=pairs.get("ReasonUser", ""),
         boot=_known(pairs.get("BootTime", "")),
         version=_known(pairs.get("Version", "")),
         partitions=tuple(filter(None, pairs.get("Partitions", "").split(","))),
