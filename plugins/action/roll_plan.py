@@ -48,7 +48,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return {
             **plan,
             "changed": False,
-            "controller": next(iter(self._task_vars.get("ansible_delegated_vars") or ()), self._task_vars["inventory_hostname"]),
+            "controller": next(
+                iter(self._task_vars.get("ansible_delegated_vars") or ()), self._task_vars["inventory_hostname"]
+            ),
             "holder": self._holder,
             "msg": roll_document.preview(plan, slurm),
             "_ansible_verbose_always": True,

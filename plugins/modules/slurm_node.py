@@ -23,8 +23,8 @@ options:
   state:
     description:
       - V(drained) takes nodes out of service and waits for their jobs. V(rebooted) reboots what this run has drained, by a plain
-        C(scontrol reboot), so that the node comes back drained. V(resumed) gives back what this run has drained. V(noted) writes another text into the reason of what this run
-        has drained.
+        C(scontrol reboot), so that the node comes back drained. V(resumed) gives back what this run has drained. V(noted) writes
+        another text into the reason of what this run has drained.
       - Left out, the module only reports.
     type: str
     choices: [drained, rebooted, resumed, noted]
@@ -184,7 +184,8 @@ def main() -> None:
             "reserved": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
         },
-        required_if=[("state", state, ["run"]) for state in VERBS] + [("state", state, ["why"]) for state in ("drained", "noted")],
+        required_if=[("state", state, ["run"]) for state in VERBS]
+        + [("state", state, ["why"]) for state in ("drained", "noted")],
         supports_check_mode=True,
     )
     try:

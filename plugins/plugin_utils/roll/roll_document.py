@@ -9,7 +9,6 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
-
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
 
 from ..cluster import Cluster
@@ -40,12 +39,15 @@ class SlurmNodes:
         return {
             name: str(one.get("state") or one.get("why"))
             for name, one in self.nodes.items()
-            if one.get("outcome") in (_HELD, _FAILED) or (one.get("outcome") in (_DRAINED, _DRAINING) and not _is_of(one, run))
+            if one.get("outcome") in (_HELD, _FAILED)
+            or (one.get("outcome") in (_DRAINED, _DRAINING) and not _is_of(one, run))
         }
 
     def own(self, run: str) -> list[str]:
         """Return the nodes that this run has drained before."""
-        return [name for name, one in self.nodes.items() if one.get("outcome") in (_DRAINED, _DRAINING) and _is_of(one, run)]
+        return [
+            name for name, one in self.nodes.items() if one.get("outcome") in (_DRAINED, _DRAINING) and _is_of(one, run)
+        ]
 
 
 def document(
@@ -61,9 +63,7 @@ def document(
     plan = roll_batches.plan(
         cluster, dict.fromkeys([*own, *drained]), slurm.out(run), own, choices.percent, choices.topology_conf
     )
-    open_hosts = [
-        name for name, one in pending.items() if one.is_pending and name not in {*drained, *own, *problems}
-    ]
+    open_hosts = [name for name, one in pending.items() if one.is_pending and name not in {*drained, *own, *problems}]
     hosts = [name for batch in plan.batches for name in batch]
     return {
         "run": run,
@@ -75,7 +75,11 @@ def document(
         "left": dict(plan.left),
         "problems": problems,
         "parts": {name: one.text for name, one in pending.items() if one.is_pending},
-        "pending": {name: {"parts": dict(one.parts), "reboot": dict(one.reboot)} for name, one in pending.items() if one.is_pending},
+        "pending": {
+            name: {"parts": dict(one.parts), "reboot": dict(one.reboot)}
+            for name, one in pending.items()
+            if one.is_pending
+        },
         "limits": [group.argument() for group in plan.limits],
         "apart": [group.argument() for group in plan.apart],
         "work": bool(hosts or open_hosts),
@@ -89,10 +93,16 @@ def preview(plan: Mapping[str, Any], slurm: SlurmNodes) -> str:
     for number, size in enumerate(plan["serial"] if hosts else (), 1):
         batch, hosts = hosts[:size], hosts[size:]
         canary = ", canaries" if number <= plan["canaries"] else ""
-        lines.append(f"batch {number}{canary}: {fold(batch)}: {_together(plan['parts'].get(name, 'drained before') for name in batch)}")
-        lines += [f"  {name} waits for jobs {few(jobs)}" for name in batch if (jobs := slurm.nodes.get(name, {}).get("jobs"))]
+        lines.append(
+            f"batch {number}{canary}: {fold(batch)}: {_together(plan['parts'].get(name, 'drained before') for name in batch)}"
+        )
+        lines += [
+            f"  {name} waits for jobs {few(jobs)}" for name in batch if (jobs := slurm.nodes.get(name, {}).get("jobs"))
+        ]
     if plan["open"] != NOBODY:
-        lines.append(f"without a drain: {fold(plan['open'])}: {_together(plan['parts'][name] for name in plan['open'])}")
+        lines.append(
+            f"without a drain: {fold(plan['open'])}: {_together(plan['parts'][name] for name in plan['open'])}"
+        )
     lines += [f"left: {name}: {why}" for name, why in plan["left"].items()]
     lines += [f"not compared: {name}: {why}" for name, why in plan["problems"].items()]
     return "\n".join(lines) or "Nothing is pending."

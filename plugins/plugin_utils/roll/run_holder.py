@@ -16,7 +16,7 @@ def holder(pid: int | None = None, proc: Path = Path("/proc")) -> str:
 
 def is_gone(other: str, proc: Path = Path("/proc")) -> bool:
     """Return whether a holder was a process of this machine and has ended; False for one of another machine."""
-    host, number, start = (other.rsplit(":", 2) + ["", ""])[:3]
+    host, number, start = [*other.rsplit(":", 2), "", ""][:3]
     if host != socket.gethostname() or not number.isdecimal():
         return False
     return _start(int(number), proc) != start

@@ -23,7 +23,9 @@ def of(**registered: Any) -> PendingNode:
 
 
 def test_a_converged_node_has_nothing_pending():
-    found = of(**{name: {"changed": False, "changed_files": []} for need in needs().values() for name in need.registered})
+    found = of(
+        **{name: {"changed": False, "changed_files": []} for need in needs().values() for name in need.registered}
+    )
     assert (found.is_pending, found.drain, found.problem) == (False, False, "")
 
 
@@ -57,7 +59,10 @@ def test_a_note_of_an_earlier_run_is_a_reboot_though_no_role_changes_anything():
 @pytest.mark.parametrize(
     ("registered", "problem"),
     [
-        ({"__cuda_done": {"failed": True, "msg": "no package cuda-toolkit-13-0"}}, "CUDA: no package cuda-toolkit-13-0"),
+        (
+            {"__cuda_done": {"failed": True, "msg": "no package cuda-toolkit-13-0"}},
+            "CUDA: no package cuda-toolkit-13-0",
+        ),
         ({"__cuda_done": {"unreachable": True, "msg": "timed out"}}, "CUDA: no answer by SSH"),
         ({NOTES: {"unreachable": True}}, "no answer by SSH"),
         ({NOTES: None}, "no answer by SSH"),

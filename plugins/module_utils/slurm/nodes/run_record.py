@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Record, on a controller, which run works on the nodes now, so that a second one beside it is refused.
 
-The run that holds the record renews it before each step, until the latest end of that step. A run that was killed leaves it: the next one on
-the same control node takes it over at once, since it sees that the process is gone, and one on another control node when its time is over.
-An unfinished run leaves its name, which the next call takes: nodes that it has drained are that call's own.
+The run that holds the record renews it before each step, until the latest end of that step. A run that was killed leaves it: the next one
+on the same control node takes it over at once, since it sees that the process is gone, and one on another control node when its time is
+over. An unfinished run leaves its name, which the next call takes: nodes that it has drained are that call's own.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import read
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence import Closed, Fence
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence import Closed, Fence, reason
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import slurm_commands
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_fence, slurm_in_use
 
@@ -23,6 +24,9 @@ NODES = "NodeName=n[1-3] NodeAddr=10.0.0.[1-3] CPUs=2\nPartitionName=gpu Nodes=n
 RUNNING = "17|gpu|n1|\n"
 WANTED = [f"NodeName=n{number} NodeAddr=10.0.0.{number} CPUs=4 Feature=new State=UNKNOWN" for number in (1, 2, 3)]
 FENCED = "Reason=bedplate:edit: the line of this node is about to change"
+"""In a command of this run, without its name, time and sum."""
+KILLED = f"Reason={reason('killed', datetime(2026, 1, 1, tzinfo=UTC))} [root@2026-01-01T00:00:00]"
+"""In a line of scontrol, of a run that was killed long ago."""
 OPEN = "PartitionName=gpu Nodes=n[1-3] State=UP\nPartitionName=old Nodes=n3 State={}\n"
 # As Slurm 24.11 prints it; the last line has an equals sign of its own.
 CONFIG = """\
@@ -73,7 +77,7 @@ class Node:
         """Answer a command of Slurm as slurmctld would."""
         if "update" in command:
             # The reason has the time of the run.
-            self.updates.append(re.sub(r"(bedplate:edit:)\S+", r"\1", " ".join(command[2:])))
+            self.updates.append(re.sub(r"(bedplate:edit:)\S+ \S+Z( .*) \[\w{4}\]", r"\1\2", " ".join(command[2:])))
             self.after_update()
             return Outcome(0, "", "")
         self.environments.append({**os.environ, **environment})

@@ -15,6 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.modules import slurm_in_use
 from tests.kit import sentences
 from tests.unit.slurm.jobs.controller import (
     FENCED,
+    KILLED,
     NODES,
     OPEN,
     RUNNING,
@@ -56,7 +57,7 @@ def test_a_refused_run_gives_back_what_a_killed_one_has_closed(node: Node, quiet
     assert node.answers
     node.answers["squeue"] = RUNNING
     node.answers["nodes"] = node.answers["nodes"].replace(
-        "NodeName=n3 Sockets=1 State=IDLE", f"NodeName=n3 State=IDLE+DRAIN {FENCED}"
+        "NodeName=n3 Sockets=1 State=IDLE", f"NodeName=n3 State=IDLE+DRAIN {KILLED}"
     )
     assert bool(node.answer()[1]) == (quiet != "read_back")
     assert node.updates == (["NodeName=n3 State=RESUME", "PartitionName=old State=UP"] if given_back else [])
@@ -152,7 +153,7 @@ def test_a_partition_that_is_about_to_leave_stays_closed_and_on_record(node: Nod
 def test_what_cannot_be_opened_stays_on_record_and_all_else_is_given_back(node: Node, monkeypatch: pytest.MonkeyPatch):
     record = closed(node, "DRAIN", "old")
     assert node.answers
-    node.answers["nodes"] = f"NodeName=n3 State=IDLE+DRAIN {FENCED}\n"
+    node.answers["nodes"] = f"NodeName=n3 State=IDLE+DRAIN {KILLED}\n"
     original = node.run
 
     def denied(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
@@ -173,7 +174,7 @@ def test_a_node_that_power_saving_has_switched_off_takes_jobs(node: Node):
 
 def test_what_a_killed_run_has_drained_is_given_back_beside_what_this_run_drains(node: Node):
     fenced(node)
-    state_of(node, "n1", f"Sockets=1 State=IDLE+DRAIN {FENCED}")
+    state_of(node, "n1", f"Sockets=1 State=IDLE+DRAIN {KILLED}")
     answer = node.answer()[0]
     assert node.updates == [f"NodeName=n3 State=DRAIN {FENCED}"]
     assert answer.facts()["fence"]["nodes"] == "n[1,3]"

@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence 
 from tests.kit import sentences
 from tests.unit.slurm.jobs.controller import (
     FENCED,
+    KILLED,
     NODES,
     OPEN,
     RUNNING,
@@ -45,7 +46,7 @@ def test_a_job_that_was_faster_than_the_fence_keeps_its_node_which_is_given_back
         assert node.answers
         node.answers["squeue"] += "\n8|gpu|n3|"
         node.answers["nodes"] = node.answers["nodes"].replace(
-            "NodeName=n3 Sockets=1 State=IDLE", f"NodeName=n3 Sockets=1 State=MIXED+DRAIN {FENCED}"
+            "NodeName=n3 Sockets=1 State=IDLE", f"NodeName=n3 Sockets=1 State=MIXED+DRAIN {KILLED}"
         )
 
     node.after_update = job_starts
@@ -87,7 +88,7 @@ def test_nothing_is_drained(node: Node, quiet: str):
 
 def young(minutes: float, run: str = "other") -> str:
     """Return the reason of a run that drained a node some minutes ago."""
-    return f"Reason={reason(run, datetime.now(UTC) - timedelta(minutes=minutes))}"
+    return f"Reason={reason(run, datetime.now(UTC) - timedelta(minutes=minutes))} [root@2026-11-22T22:18:50]"
 
 
 def drained(node: Node, words: str) -> None:
@@ -163,7 +164,8 @@ def test_what_a_killed_run_has_drained_is_given_back_by_the_next(node: Node):
     node.up()
     assert node.answers
     node.answers["nodes"] = (
-        f"NodeName=n1 State=IDLE+DRAIN {FENCED}\nNodeName=n2 State=IDLE+DRAIN Reason=fan\nNodeName=n3 State=IDLE\n"
+        f"NodeName=n1 State=IDLE+DRAIN {KILLED}\nNodeName=n2 State=IDLE+DRAIN Reason=fan [ann@2026-11-22T22:18:50]\n"
+        "NodeName=n3 State=IDLE\n"
     )
     answer = node.answer()[0]
     assert answer.facts()["fence"] == {"nodes": "n1", "partitions": []}
@@ -182,7 +184,9 @@ def test_a_fence_that_cannot_be_put_up_is_a_refusal(node: Node, monkeypatch: pyt
     )
     (problem,) = node.answer()[1]
     assert "denied" in problem
-    sentences.check(SENTENCES, "a fence that cannot be put up", [re.sub(r"\d{4}-\S+Z", "TIME", problem)])
+    sentences.check(
+        SENTENCES, "a fence that cannot be put up", [re.sub(r"\d{4}-\S+Z(.*) \[\w{4}\]", r"TIME\1", problem)]
+    )
 
 
 LOWERED = {"option": "MaxJobCount", "value": "2", "place": "slurm.options of site", "lowered": True}
@@ -248,7 +252,7 @@ def test_what_was_drained_before_a_fence_failed_is_given_back(node: Node, monkey
     def half(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
         if "PartitionName=old" in command and "State=DRAIN" in command:
             assert node.answers
-            state = f"NodeName=n3 State=IDLE+DRAIN {FENCED}"
+            state = f"NodeName=n3 State=IDLE+DRAIN {KILLED}"
             node.answers["nodes"] = node.answers["nodes"].replace("NodeName=n3 Sockets=1 State=IDLE", state)
             return Outcome(1, "", "denied")
         return original(command, environment)

@@ -12,7 +12,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_fence
 from tests.kit import sentences
 from tests.kit.module import Module, result_of
-from tests.unit.slurm.jobs.controller import FENCED, Node, closed, installed, state_of
+from tests.unit.slurm.jobs.controller import KILLED, Node, closed, installed, state_of
 
 SENTENCES = Path(__file__).parents[1] / "sentences.txt"
 COMMANDS = ["scontrol update NodeName=n3 State=RESUME", "scontrol update PartitionName=old State=UP"]
@@ -38,7 +38,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     """A controller with a drained node and a closed partition."""
     node = installed(Node(tmp_path), monkeypatch)
     closed(node, "DRAIN", "old")
-    state_of(node, "n3", f"State=IDLE+DRAIN {FENCED}")
+    state_of(node, "n3", f"State=IDLE+DRAIN {KILLED}")
     return node
 
 

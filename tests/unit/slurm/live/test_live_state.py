@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import NOTICE, Finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.live_state import (
     compare_config,
     compare_maps,
@@ -145,12 +146,37 @@ def test_what_slurm_took_out_of_service_is_a_finding(state: str, reason: str, wh
         ("drain", "Kill task failed, I look at it", "alice(1000)", "alice(1000)"),
         # Since Slurm 23.02: switched off after it was drained.
         ("drain*", "fan : Not responding", SLURM, "unknown"),
+        # Slurm adds this, and becomes its user, at a reboot of a node that an operator drained.
+        ("drain", "fan : reboot issued", SLURM, "unknown"),
     ],
 )
 def test_what_an_operator_took_out_of_service_is_a_notice(state: str, reason: str, who: str, shown: str):
     findings, (notice,) = out(state, reason, who)
     found = f"{state} ({reason}), set by {shown} since 2026-11-21T09:00:00"
     assert (findings, notice.kind, notice.where, notice.found) == ([], "node-state", "node gpu01", found)
+
+
+OWN = written("roll", "3f2a9c1b", "GPU driver, reboot")
+
+
+@pytest.mark.parametrize("added", ["", " : reboot issued", " : Not responding"])
+@pytest.mark.parametrize("who", [OPERATOR, SLURM])
+def test_what_a_run_of_bedplate_took_out_of_service_is_a_notice(added: str, who: str):
+    findings, (notice,) = out("drain", OWN + added, who)
+    assert findings == []
+    assert notice.found == "drain, by roll 3f2a9c1b since 2026-11-21T09:00:00: GPU driver, reboot"
+
+
+def test_a_node_that_does_not_return_from_its_reboot_is_an_error():
+    (finding,), notices = out("down", f"{OWN} : reboot issued : reboot timed out", SLURM)
+    assert (finding.expected, notices) == ("back from its reboot", [])
+    sentences.check(SENTENCES, "a node that does not return from its reboot", [finding])
+
+
+def test_a_reason_of_bedplate_that_a_person_edited_is_a_persons():
+    edited = OWN.replace("reboot", "reboot; I keep it")
+    _, (notice,) = out("drain", edited, "ann(1000)")
+    assert notice.found == f"drain ({edited}), set by ann(1000) since 2026-11-21T09:00:00"
 
 
 def test_a_reason_without_a_time_is_nobodys():
@@ -211,16 +237,25 @@ def test_a_node_that_slurm_does_not_know():
 
 
 def test_slurmd_of_another_release():
-    nodes = SINFO.replace("24.11.5", "23.02.1", 1).replace("24.11.5", "24.11.1")
+    nodes = SINFO.replace("24.11.5", "22.05.1", 1).replace("24.11.5", "24.11.1")
     (finding,), _ = compare(nodes)
-    assert (finding.kind, finding.where, finding.found) == ("node-release", "node gpu01", "slurmd 23.02.1")
+    assert (finding.kind, finding.where, finding.found) == ("node-release", "node gpu01", "slurmd 22.05.1")
+    assert finding.severity == "error"
     assert finding.expected.endswith(" 24.11.5")
     sentences.check(SENTENCES, "slurmd of another release", [finding])
     # One that never registered has none, and one that does not answer shows what it ran once.
     assert out("down", planned="down", version="N/A") == ([], [])
     for state in ("drain*", "down", "down*"):
-        assert out(state, "fan", OPERATOR, version="23.02.1")[0] == []
-    assert len(out("drain", "fan", OPERATOR, version="23.02.1")[0]) == 1
+        assert out(state, "fan", OPERATOR, version="22.05.1")[0] == []
+    assert len(out("drain", "fan", OPERATOR, version="22.05.1")[0]) == 1
+
+
+def test_a_node_that_waits_for_its_upgrade_is_a_warning():
+    """One release of Slurm works under the next two or three; a newer slurmd works under none."""
+    (finding,), _ = compare(SINFO.replace("24.11.5", "23.11.9", 1))
+    assert (finding.kind, finding.severity) == ("node-release", "warning")
+    (finding,), _ = compare(SINFO.replace("24.11.5", "25.05.1", 1))
+    assert finding.severity == "error"
 
 
 def test_a_line_that_cannot_be_read_is_shown():

@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.command im
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import slurm_commands
 from tests.kit import sentences
 from tests.unit.slurm.jobs.controller import (
-    FENCED,
+    KILLED,
     NODES,
     RUNNING,
     Node,
@@ -121,12 +121,14 @@ def test_a_drain_that_hangs_is_a_refusal(node: Node):
     answer, problems = node.answer()
     assert ["NodeName=n[1,3] State=DRAIN" in one and "30 s" in one for one in problems] == [True]
     assert not answer.raised
-    sentences.check(SENTENCES, "a drain that hangs", [re.sub(r"\d{4}-\S+Z", "TIME", one) for one in problems])
+    sentences.check(
+        SENTENCES, "a drain that hangs", [re.sub(r"\d{4}-\S+Z(.*) \[\w{4}\]", r"TIME\1", one) for one in problems]
+    )
 
 
 def test_a_resume_that_hangs_is_reported_and_its_partition_stays_on_record(node: Node):
     record = closed(node, "DRAIN", "old")
-    state_of(node, "n3", f"State=IDLE+DRAIN {FENCED}")
+    state_of(node, "n3", f"State=IDLE+DRAIN {KILLED}")
     hanging(node, "update")
     failed = give_back(node, "old")[1]
     commands = ["scontrol update NodeName=n3 State=RESUME", "scontrol update PartitionName=old State=UP"]

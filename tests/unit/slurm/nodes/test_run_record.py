@@ -22,7 +22,7 @@ def file(tmp_path: Path) -> RunFile:
 def test_a_second_run_is_refused_and_changes_nothing(file: RunFile):
     file.take("r1", "ci:1", HOUR, NOW)
     before = file.path.read_text()
-    with pytest.raises(RecordError, match="run r1 of ci:1 .* since 2026-11-25T22:00:00Z, until 2026-11-25T23:00:00Z"):
+    with pytest.raises(RecordError, match=r"run r1 of ci:1 .* since 2026-11-25T22:00:00Z, until 2026-11-25T23:00:00Z"):
         file.take("r2", "desk:2", HOUR, NOW + timedelta(minutes=59))
     assert file.path.read_text() == before
 
@@ -54,7 +54,9 @@ def test_nobody_gives_back_what_another_run_holds(file: RunFile):
     assert file.read() is not None
 
 
-@pytest.mark.parametrize("text", ["", "{}", '{"run": "r1"}', "[]", '{"run": "r", "holder": "h", "since": "", "until": "x"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"run": "r1"}', "[]", '{"run": "r", "holder": "h", "since": "", "until": "x"}']
+)
 def test_a_damaged_record_lets_nobody_in(file: RunFile, text: str):
     file.path.parent.mkdir()
     file.path.write_text(text)
