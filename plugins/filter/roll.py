@@ -38,10 +38,15 @@ def roll_verified(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:
     return fold(roll_outcome.verified(_raw(hostvars), nodes))
 
 
+def roll_goes_on(hostvars: Mapping[str, Any], node: str, after: str) -> bool:
+    """Return whether a node goes on after it was `drained` or `changed`."""
+    return roll_outcome.goes_on(_raw(hostvars), node, after)
+
+
 class FilterModule:
     """The filters."""
 
     def filters(self) -> dict[str, Callable[..., object]]:
         """Return filter name -> function."""
-        found = (roll_hosts, roll_failures, roll_reboots, roll_verified)
+        found = (roll_hosts, roll_failures, roll_reboots, roll_verified, roll_goes_on)
         return {function.__name__: function for function in found}

@@ -17,6 +17,7 @@ from .pending_parts import PendingNode
 
 NOBODY = ["!all"]
 """A pattern of hosts that fits none, without a warning."""
+_BEFORE = "drained before"
 _DRAINED, _DRAINING, _HELD, _FAILED = "drained", "draining", "held", "failed"
 
 
@@ -67,14 +68,13 @@ def document(
     hosts = [name for batch in plan.batches for name in batch]
     return {
         "run": run,
-        "why": _together(pending[name].text or "verify" for name in hosts),
         "hosts": hosts or list(NOBODY),
         "serial": [len(batch) for batch in plan.batches] or [1],
         "canaries": plan.canaries,
         "open": open_hosts or list(NOBODY),
         "left": dict(plan.left),
         "problems": problems,
-        "parts": {name: one.text for name, one in pending.items() if one.is_pending},
+        "parts": {**dict.fromkeys(own, _BEFORE), **{name: one.text for name, one in pending.items() if one.is_pending}},
         "pending": {
             name: {"parts": dict(one.parts), "reboot": dict(one.reboot)}
             for name, one in pending.items()
@@ -93,9 +93,7 @@ def preview(plan: Mapping[str, Any], slurm: SlurmNodes) -> str:
     for number, size in enumerate(plan["serial"] if hosts else (), 1):
         batch, hosts = hosts[:size], hosts[size:]
         canary = ", canaries" if number <= plan["canaries"] else ""
-        lines.append(
-            f"batch {number}{canary}: {fold(batch)}: {_together(plan['parts'].get(name, 'drained before') for name in batch)}"
-        )
+        lines.append(f"batch {number}{canary}: {fold(batch)}: {_together(plan['parts'][name] for name in batch)}")
         lines += [
             f"  {name} waits for jobs {few(jobs)}" for name in batch if (jobs := slurm.nodes.get(name, {}).get("jobs"))
         ]

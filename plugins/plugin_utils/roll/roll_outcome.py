@@ -61,6 +61,24 @@ def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
     return [host for host in batch if raw(host).get(STEP) == "changed" and (raw(host).get(WANTED) or {}).get("reasons")]
 
 
+def goes_on(raw: Raw, host: str, after: str) -> bool:
+    """Return whether a node goes on after a step: `drained` for one without jobs, `changed` for one that is back if it had to be rebooted.
+
+    A result that is missing says nothing, so the node does not go on.
+    """
+    variables = raw(host)
+    if after == "drained":
+        return _outcome_in(variables.get(DRAINED), host) == "drained"
+    if variables.get(STEP) != "changed":
+        return False
+    return not to_reboot(raw, [host]) or _outcome_in(variables.get(REBOOTED), host) == "rebooted"
+
+
+def _outcome_in(result: object, host: str) -> str:
+    nodes = result.get("nodes") if isinstance(result, Mapping) else None
+    return str((nodes or {}).get(host, {}).get("outcome", ""))
+
+
 def verified(raw: Raw, batch: Iterable[str]) -> list[str]:
     """Return the nodes of a batch that are verified."""
     return [host for host in batch if raw(host).get(STEP) == "verified"]
@@ -92,19 +110,30 @@ def _of_node(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], n
         return outcome(UNREACHABLE, "no answer by SSH") if _is_lost(variables) else outcome(FAILED, failure)
     if host in plan.get("open", ()):
         return outcome(DONE) if variables.get(STEP) == "verified" else outcome(FAILED, "not finished")
+    lost = next((one for name in (DRAINED, REBOOTED, RESUMED) if (one := _lost_call(variables.get(name)))), "")
     drained = ((variables.get(DRAINED) or {}).get("nodes") or {}).get(host)
     if drained is None:
-        return outcome(WAITING, "for a later batch")
+        return outcome(FAILED, lost) if lost else outcome(WAITING, "for a later batch")
     if drained.get("outcome") == "draining":
         return outcome(WAITING, drained.get("why", ""))
     if drained.get("outcome") != "drained":
         return outcome(LEFT if drained.get("outcome") == "held" else FAILED, drained.get("why", ""))
+    rebooted = ((variables.get(REBOOTED) or {}).get("nodes") or {}).get(host, {})
+    if variables.get(STEP) == "changed" and (why := lost or rebooted.get("why")):
+        return outcome(FAILED, why)
     if variables.get(STEP) != "verified":
         return outcome(UNREACHABLE, "did not answer, or the run ended, before it was verified")
     resumed = ((variables.get(RESUMED) or {}).get("nodes") or {}).get(host, {})
     if is_own or resumed.get("outcome") != "resumed":
-        return outcome(FAILED, f"verified, and not in service: {resumed.get('why') or now.get('state', '')}")
+        return outcome(FAILED, f"verified, and not in service: {resumed.get('why') or lost or now.get('state', '')}")
     return outcome(DONE)
+
+
+def _lost_call(result: object) -> str:
+    """Return why a call on the controller failed, or ""."""
+    if not isinstance(result, Mapping) or not (result.get("failed") or result.get("unreachable")):
+        return ""
+    return f"the controller: {result.get('msg') or 'no answer'}"
 
 
 def _is_lost(variables: Mapping[str, Any]) -> bool:

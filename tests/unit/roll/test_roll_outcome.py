@@ -43,7 +43,11 @@ def of(variables: dict[str, Any], now: dict[str, Any] | None = None, **plan: Any
         ({**VERIFIED, "__roll_resumed": {"nodes": {"n1": {"outcome": "held", "why": "fan"}}}}, {}, "failed"),
         (VERIFIED, {}, "failed"),
         ({}, {}, "waiting"),
-        ({"__roll_drained": {"nodes": {"n1": {"outcome": "draining", "why": "waits for job 7"}}}}, {**OWN, "jobs": ["7"]}, "waiting"),
+        (
+            {"__roll_drained": {"nodes": {"n1": {"outcome": "draining", "why": "waits for job 7"}}}},
+            {**OWN, "jobs": ["7"]},
+            "waiting",
+        ),
         ({"__roll_drained": {"nodes": {"n1": {"outcome": "held", "why": "fan"}}}}, {}, "left"),
         ({"__roll_drained": {"nodes": {"n1": {"outcome": "failed", "why": "denied"}}}}, {}, "failed"),
         ({**DRAINED, "__roll_failure": "Deploy the driver: no"}, OWN, "failed"),
