@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Collection
 
-from lab.host import choose
+from lab.host import inspect
 from lab.podman import Podman
 
 
@@ -16,7 +16,7 @@ class SwitchOn:
     """A context in which stopped machines start again after some seconds; those in `stay_off` do not."""
 
     def __init__(self, scenario: str, seconds: float = 3.0, stay_off: Collection[str] = ()) -> None:
-        self._podman = Podman(choose())
+        self._podman = Podman(inspect())
         self._lab, self._seconds = f"molecule-{scenario}", seconds
         self.stay_off = set(stay_off)
         self.started: list[str] = []
