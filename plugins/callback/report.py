@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Write what a run did on each host as JSON, as a page and as a table, and show its progress."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: report
+type: notification
+short_description: Report of a run as JSON, page and table, and progress while it runs
+version_added: 0.2.0
+description:
+  - Writes C(report.json) and C(report.html), and prints a table of what needs a look at the end of the run.
+  - On a terminal it shows a bar for each rack. Elsewhere, and with E(CI) set, it prints a line for each play.
+  - Also works under ansible-runner, where it writes beside the other artifacts.
+options:
+  directory:
+    description: >-
+      Where the files are written. Left out, the folder of artifacts under ansible-runner, else
+      C(~/.local/state/bedplate/<cluster>/report).
+    type: path
+    env:
+      - name: BEDPLATE_REPORT
+    ini:
+      - section: callback_report
+        key: directory
+  progress:
+    description: Whether progress is shown. V(auto) shows bars on a terminal, and lines elsewhere.
+    type: str
+    choices: [auto, bars, lines, off]
+    default: auto
+    env:
+      - name: BEDPLATE_PROGRESS
+    ini:
+      - section: callback_report
+        key: progress
+requirements:
+  - Set C(callbacks_enabled = bedplate.cluster.report) in C(ansible.cfg), or E(ANSIBLE_CALLBACKS_ENABLED).
+  - Bars need the Python library rich; without it progress is lines.
+author: The bedplate authors (!UNKNOWN)
+"""
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from ansible import context
+from ansible.plugins.callback import CallbackBase
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.progress import Progress, progress_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_document import Place, document, table
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_page import page
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_places import site_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord
+
+_CLOSE = "bedplate.cluster.roll_close"
+
+
+class CallbackModule(CallbackBase):  # type: ignore[misc]
+    """The callback: it counts each result, and writes once at the end."""
+
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "notification"
+    CALLBACK_NAME = "bedplate.cluster.report"
+    CALLBACK_NEEDS_ENABLED = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._run = RunRecord()
+        self._progress: Progress | None = None
+        self._begun: dict[tuple[str, str], float] = {}
+        self._cluster, self._places = "", dict[str, Place]()
+
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        """Begin the record."""
+        self._run = RunRecord(Path(playbook._file_name).name, bool(context.CLIARGS.get("check")), time.time())
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        """Read the cluster file, once, and show the play."""
+        if self._progress is None:
+            self._cluster, self._places = site_of(play.get_variable_manager())
+            self._progress = progress_of(str(self.get_option("progress")), self._places, self._display)
+        self._progress.play(play.get_name())
+
+    def v2_runner_on_start(self, host: Any, task: Any) -> None:
+        """Note when a task began on a host."""
+        self._begun[host.get_name(), task._uuid] = time.monotonic()
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """Count a result; the closing task of a roll says what became of its nodes."""
+        self._add(result, "ok")
+
+    def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
+        """Count a failure, unless the playbook ignores it."""
+        self._add(result, "ok" if ignore_errors else "failed")
+
+    def v2_runner_on_unreachable(self, result: Any) -> None:
+        """Count a host that did not answer, unless the playbook ignores it."""
+        self._add(result, "ok" if result._task.ignore_unreachable else "unreachable")
+
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        """Count a skipped task."""
+        self._add(result, "skipped")
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        """Write the report. What Ansible counts as rescued is no failure."""
+        for name in self._run.hosts:
+            for _ in range(stats.rescued.get(name, 0)):
+                self._run.rescue(name)
+        self._run.ended = time.time()
+        report = document(self._run, self._cluster, self._places)
+        if self._progress is not None:
+            self._progress.end(report)
+        folder = self._folder()
+        atomic_write(folder / "report.json", json.dumps(report, indent=1) + "\n")
+        atomic_write(folder / "report.html", page(report, self._places))
+        for line in [*table(report), f"report: {folder / 'report.html'}"]:
+            self._display.display(line)
+
+    def _add(self, result: Any, kind: str) -> None:
+        name, task, data = result._host.get_name(), result._task, result._result
+        seconds = time.monotonic() - self._begun.pop((name, task._uuid), time.monotonic())
+        if task.action == _CLOSE and isinstance(data.get("nodes"), dict):
+            self._run.add_roll(data["nodes"], str(data.get("run", "")))
+        self._run.add(name, kind, task.get_name(), data, seconds)
+        if self._progress is not None:
+            self._progress.result(name, kind, bool(data.get("changed")))
+
+    def _folder(self) -> Path:
+        """Return where the files are written, and make it."""
+        given = self.get_option("directory") or os.environ.get("RUNNER_ARTIFACT_DIR") or ""
+        state = Path.home() / ".local/state/bedplate" / (self._cluster or "report")
+        folder = Path(given) if given else state / "report"
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        return folder

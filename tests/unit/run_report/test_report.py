@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report of a run: outcome of hosts and of the run, table, and page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_document import Place, document, table
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_page import page
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord, reason_of
+
+ROLLED = {
+    "n1": {"outcome": "done", "why": "", "jobs": [], "parts": "GPU driver, reboot", "drained": False},
+    "n2": {"outcome": "waiting", "why": "waits for job 7", "jobs": ["7"], "parts": "GPU driver", "drained": True},
+    "n3": {"outcome": "left", "why": "out of service: DRAIN (fan)", "jobs": [], "parts": "GPU driver", "drained": False},
+}
+PLACES = {"n1": Place("r2", "B", 2), "n2": Place("r1", "B", 1), "n3": Place("r3", "A", 1)}
+
+
+@pytest.fixture
+def run() -> RunRecord:
+    found = RunRecord("roll.yml", started=1_000_000.0, ended=1_000_012.5)
+    found.add("n1", "ok", "Deploy the driver", {"changed": True})
+    found.add("n2", "ok", "Deploy names", {"changed": False})
+    found.add("n3", "skipped", "Deploy names", {})
+    found.add("ctl1", "ok", "Report", {})
+    found.add_roll(ROLLED, "r1")
+    return found
+
+
+def test_a_roll_says_what_became_of_each_node(run: RunRecord):
+    report = document(run, "lab", PLACES)
+    assert {name: one["outcome"] for name, one in report["nodes"].items()} == {
+        "n1": "changed",
+        "n2": "waiting",
+        "n3": "left",
+        "ctl1": "ok",
+    }
+    assert (report["outcome"], report["run"], report["seconds"]) == ("waiting", "r1", 12.5)
+    assert report["nodes"]["n2"]["waits_for_jobs"] == ["7"]
+    assert report["nodes"]["n2"]["drained"]
+    assert json.loads(json.dumps(report)) == report
+
+
+@pytest.mark.parametrize("kind", ["failed", "unreachable"])
+def test_the_first_failure_of_a_host_is_that_of_the_report(run: RunRecord, kind: str):
+    run.add("n1", kind, "Deploy the driver", {"msg": "no such package"})
+    run.add("n1", kind, "Later", {"msg": "follows from it"})
+    report = document(run)
+    assert (report["outcome"], report["nodes"]["n1"]["outcome"]) == (kind, kind)
+    assert report["nodes"]["n1"]["failed"] == {"task": "Deploy the driver", "reason": "no such package"}
+
+
+def test_a_rescued_failure_is_none(run: RunRecord):
+    run.add("n1", "failed", "Deploy the driver", {"msg": "no such package"})
+    run.rescue("n1")
+    assert document(run)["nodes"]["n1"]["outcome"] == "changed"
+
+
+def test_a_run_that_was_stopped_is_not_done():
+    found = RunRecord("site.yml", stopped="interrupted")
+    found.add("n1", "ok", "x", {})
+    assert document(found)["outcome"] == "stopped"
+
+
+def test_what_a_task_hides_is_not_in_the_report():
+    assert "secret" not in reason_of({"_ansible_no_log": True, "msg": "secret"}).replace("secrets", "")
+    assert "k3y" not in reason_of({"censored": "the output has been hidden", "msg": "k3y"})
+    assert len(reason_of({"msg": "x" * 9000})) == 2000
+
+
+def test_the_table_names_what_needs_a_look(run: RunRecord):
+    lines = table(document(run, "lab"))
+    assert lines[0] == "roll.yml: waiting: 1 ok, 1 changed, 1 waiting, 1 left (4 hosts in 12.5 s)"
+    assert [line.split()[:2] for line in lines[1:]] == [["n2", "waiting"], ["n3", "left"]]
+    many = RunRecord("site.yml")
+    for number in range(100):
+        many.add(f"n{number}", "failed", "x", {"msg": "no"})
+    assert len(table(document(many))) == 42
+
+
+def test_the_page_has_racks_in_their_places_and_trusts_no_name(run: RunRecord):
+    run.add("<script>alert(1)</script>", "failed", "</script>", {"msg": "<img src=x>"})
+    text = page(document(run, "lab", PLACES), PLACES)
+    assert "<script>alert" not in text
+    assert "<img" not in text
+    rows = re.findall(r"Row (\w)|<h3>([^<]+)</h3>", text)
+    assert [row or rack for row, rack in rows] == ["A", "r3", "B", "r1", "r2", "other machines"]
+    assert "http" not in text.replace("http-equiv", "")
