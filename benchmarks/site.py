@@ -158,6 +158,7 @@ def play(folder: Path, playbook: str, count: int, more: Mapping[str, str] | None
         "ANSIBLE_CONNECTION_PLUGINS": str(_HERE),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_FORKS": "4",
+        "BEDPLATE_REPORT": str(folder / "report"),
         "BEDPLATE_ANSWERS": str(folder / "answers.json"),
         "BEDPLATE_USAGE": str(folder / "usage.json"),
         **(more or {}),

@@ -24,9 +24,15 @@ def run(scenario: str, playbook: Path, cluster_file: Path, *arguments: str) -> s
         ["ansible-playbook", f"--inventory={cluster_file}", f"--inventory={ROOT / 'molecule' / 'inventory'}", str(playbook),
          f"--extra-vars=bedplate_secrets_dir={state_of(lab) / 'secrets'}", *arguments],
         env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1",
+             "BEDPLATE_REPORT": str(report_of(scenario)),
              "ANSIBLE_SSH_COMMON_ARGS": f'-F "{ssh_config_of(lab)}"'},
         capture_output=True, text=True, timeout=TIMEOUT, check=False,
     )  # fmt: skip
+
+
+def report_of(scenario: str) -> Path:
+    """Return the folder of the report of the last run."""
+    return state_of(f"molecule-{scenario}") / "report"
 
 
 def ssh(scenario: str, user: str, machine: str, command: str) -> subprocess.CompletedProcess[str]:

@@ -92,6 +92,7 @@ def _run_one(podman: Podman, name: str, *, keep: bool, verbose: bool) -> Result:
         "MOLECULE_GLOB": "molecule/*/molecule.yml",
         # Molecule's default is named after the checkout's folder, so two checkouts would share it.
         "MOLECULE_EPHEMERAL_DIRECTORY": str(LOGS / name),
+        "BEDPLATE_REPORT": str(LOGS / name / "report"),
         # The output goes to a file first of all: lines of a readable length, no colour codes.
         "COLUMNS": "160",
         "NO_COLOR": "1",

@@ -73,6 +73,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_templa
     TemplateCheck,
     template_mistakes,
 )
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -169,6 +170,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         warnings = misspelt_names.tags(variables.get("ansible_run_tags") or (), self._task.tags)
         warnings += [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
+        mistakes += roll_variables.mistakes({**variables, **extra})
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:

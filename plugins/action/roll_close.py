@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_outcome
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Read Slurm, write why a node stays drained into its reason, and give the record of the run back."""
 
-    _VALID_ARGS = frozenset(("waiting_fails",))
+    _VALID_ARGS: frozenset[str] = frozenset()
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -33,12 +34,17 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         now = self._module("slurm_node", nodes=names) if names else {"nodes": {}}
         if now.get("failed") or now.get("unreachable"):
             return {**now, "failed": True, "msg": f"Slurm was not read after the roll: {now.get('msg', '')}"}
-        outcomes = roll_outcome.outcomes(plan, raw, now["nodes"])
+        stop = roll_outcome.stopped(plan, raw, time.time())
+        outcomes = roll_outcome.outcomes(plan, raw, now, stop)
+        if not any(one.why.endswith(stop) for one in outcomes.values()):
+            stop = ""  # every batch had begun
         changed = self._note(plan, outcomes)
         unfinished = any(one.drained or one.outcome == roll_outcome.WAITING for one in outcomes.values())
         if not self._task.check_mode:
+            if plan["reservation"] and not unfinished:
+                self._module("slurm_reservation", kind=ROLL, run=plan["run"], state="absent")
             self._module("run_record", kind=ROLL, state="released", holder=plan["holder"], finished=not unfinished)
-        return self._judged(plan, outcomes, changed)
+        return {**self._judged(plan, outcomes), "changed": changed, "stopped": stop}
 
     def _note(self, plan: Mapping[str, Any], outcomes: Mapping[str, NodeOutcome]) -> bool:
         """Write into the reasons of nodes that stay drained why they do; return whether that changed any."""
@@ -52,24 +58,28 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         ]
         return any(one.get("changed") for one in results)
 
-    def _judged(self, plan: Mapping[str, Any], outcomes: Mapping[str, NodeOutcome], changed: bool) -> dict[str, Any]:
+    @staticmethod
+    def _judged(plan: Mapping[str, Any], outcomes: Mapping[str, NodeOutcome]) -> dict[str, Any]:
         found: dict[str, list[str]] = {}
         for name, one in outcomes.items():
             found.setdefault(one.outcome, []).append(name)
         lines = [f"{len(found.get(what, ()))} {what}" for what in roll_outcome.OUTCOMES if what in found]
-        lines = [", ".join(lines) or "nothing was pending"]
+        hours = sum(one.hours for one in outcomes.values())
+        lines = [
+            (", ".join(lines) or "nothing was pending") + (f"; {hours:.2f} node-hours out of service" if hours else "")
+        ]
         lines += [
             f"{name}: {one.outcome}: {one.why}" for name, one in outcomes.items() if one.outcome != roll_outcome.DONE
         ]
         bad = {roll_outcome.FAILED, roll_outcome.UNREACHABLE}
-        if self._task.args.get("waiting_fails"):
+        if plan["choices"]["waiting_fails"]:
             bad.add(roll_outcome.WAITING)
         return {
-            "changed": changed,
             "failed": bool(bad & set(found)),
             "run": plan["run"],
             "nodes": {name: one.facts() for name, one in outcomes.items()},
             "outcomes": {what: fold(names) for what, names in found.items()},
+            "hours": round(hours, 2),
             "msg": "\n".join(lines),
             "_ansible_verbose_always": True,
         }

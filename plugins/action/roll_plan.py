@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import secrets
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -14,52 +16,102 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_document, run_holder
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import pending
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import (
+    approved_plan,
+    roll_document,
+    roll_variables,
+    run_holder,
+)
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import PendingNode, pending
+
+_MARGIN = 3600  # seconds for what a step takes beyond its deadline
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Query Slurm on a controller, plan, and hold the record of the run."""
 
-    _VALID_ARGS = frozenset(("percent", "run", "topology_conf", "seconds"))
+    _VALID_ARGS = frozenset(("topology_conf",))
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the task once for all hosts of the play, on one controller."""
         super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
+        self._chosen = self._choices()
         cluster = self._cluster()
-        record = self._begun()
-        if self._lost(record):
-            return record
-        nodes = self._module("slurm_node", nodes=fold(node.name for node in cluster.nodes))
-        if self._lost(nodes):
-            return nodes
-        slurm = roll_document.SlurmNodes(nodes["nodes"])
         raw = self._task_vars["hostvars"].raw_get
         hosts = [node.name for node in cluster.nodes if node.name in self._task_vars["ansible_play_hosts_all"]]
         found = pending({host: raw(host) for host in hosts}, hosts)
+        saved = self._approved(cluster, found)
+        record = self._begun()
+        if _lost(record):
+            return record
+        nodes = self._module("slurm_node", nodes=fold(node.name for node in cluster.nodes))
+        if _lost(nodes):
+            self._release(finished=False)
+            return nodes
+        slurm = roll_document.SlurmNodes(nodes["nodes"])
         choices = roll_document.RollChoices(
-            float(self._task.args.get("percent", 5)), str(self._task.args.get("topology_conf") or "")
+            self._percent(),
+            str(self._task.args.get("topology_conf") or ""),
+            self._chosen["failures"],
+            time.time() + self._chosen["deadline"],
         )
         plan = roll_document.document(cluster, found, slurm, record["run"], choices)
-        if not plan["work"] and not self._task.check_mode:
-            self._module("run_record", kind=ROLL, state="released", holder=self._holder, finished=True)
+        if self._chosen["when"] == "reservation" and plan["hosts"] != roll_document.NOBODY:
+            window = self._reserved(plan)
+            if _lost(window):
+                self._release(finished=not slurm.own(record["run"]))
+                return window
+            plan = roll_document.in_window(plan, window, self._chosen["start"])
+        if not plan["work"] and not plan["left"]:
+            self._release(finished=not slurm.own(record["run"]))
         return {
             **plan,
             "changed": False,
+            "choices": self._chosen,
             "controller": next(
                 iter(self._task_vars.get("ansible_delegated_vars") or ()), self._task_vars["inventory_hostname"]
             ),
             "holder": self._holder,
-            "msg": roll_document.preview(plan, slurm),
+            "record_seconds": self._chosen["deadline"] + self._chosen["reboot_deadline"] + _MARGIN,
+            "msg": "\n".join([roll_document.preview(plan, slurm), *saved]),
             "_ansible_verbose_always": True,
         }
 
+    def _choices(self) -> dict[str, Any]:
+        named = {name: self._task_vars[name] for name in roll_variables.VARIABLES if name in self._task_vars}
+        try:
+            return roll_variables.choices({name: self._templar.template(value) for name, value in named.items()})
+        except (KeyError, ValueError) as error:
+            raise AnsibleActionFail(f"a variable of the roll has a wrong value: {error}. Run validate.yml") from None
+
+    def _percent(self) -> float:
+        """Return the percentage that may be out. A maintenance window has all its nodes out, unless the operator says otherwise."""
+        if self._chosen["when"] == "reservation" and "roll_percent" not in self._task_vars:
+            return 100.0
+        return float(self._chosen["percent"])
+
+    def _approved(self, cluster: Cluster, found: Mapping[str, PendingNode]) -> list[str]:
+        """Write the plan for an approval in check mode, else refuse what goes beyond the approved one; return lines for the operator."""
+        if not self._chosen["plan_file"]:
+            return []
+        path = Path(self._chosen["plan_file"]).expanduser()
+        extra = self._task.get_variable_manager().extra_vars
+        plan = approved_plan.plan_of(approved_plan.inputs_of(Path(cluster.path), extra), found)
+        if self._task.check_mode:
+            approved_plan.write(path, plan)
+            return [f"plan: {path}", f"digest: {plan.digest}"]
+        try:
+            approved_plan.require(path, self._chosen["plan_digest"], plan)
+        except approved_plan.ApprovalError as error:
+            raise AnsibleActionFail(str(error)) from None
+        return []
+
     def _begun(self) -> dict[str, Any]:
-        """Take the record of the run, before anything is planned; another run that holds it is an error, in check mode too."""
+        """Take the record of the run, before Slurm is read; another run that holds it is an error, in check mode too."""
         record = self._module("run_record", kind=ROLL)
-        if self._lost(record):
+        if _lost(record):
             return record
         self._holder = run_holder.holder()
         dead = str(record["holder"]) if run_holder.is_gone(str(record["holder"])) else ""
@@ -68,12 +120,36 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 f"another roll works on the nodes: run {record['run']} of {record['holder']}, until {record['until']} at the latest. "
                 "Nothing was changed. Wait for it, or stop it and try again"
             )
-        run = str(self._task.args.get("run") or record["run"] or secrets.token_hex(4))
+        run = str(record["run"] or secrets.token_hex(4))
         if self._task.check_mode:
             return {"run": run}
-        seconds = int(self._task.args.get("seconds", 3600))
-        arguments = {"state": "taken", "run": run, "holder": self._holder, "dead": dead, "seconds": seconds}
+        arguments = {"state": "taken", "run": run, "holder": self._holder, "dead": dead, "seconds": _MARGIN}
         return self._module("run_record", kind=ROLL, **arguments)
+
+    def _release(self, finished: bool) -> None:
+        """Give the record back; the name of a run that is not finished stays, for its nodes are drained."""
+        if not self._task.check_mode:
+            self._module("run_record", kind=ROLL, state="released", holder=self._holder, finished=finished)
+
+    def _reserved(self, plan: Mapping[str, Any]) -> dict[str, Any]:
+        """Make the reservation of the run unless it is there, and return it."""
+        found = self._module("slurm_reservation", kind=ROLL, run=plan["run"])
+        if _lost(found) or found["exists"]:
+            return found
+        if not self._chosen["start"]:
+            self._release(finished=True)
+            raise AnsibleActionFail("roll_when=reservation needs roll_start, such as 2026-11-27T22:00:00 or now+2hours")
+        nodes = fold(name for name in plan["hosts"])
+        minutes = max(1, round(self._chosen["hours"] * 60))
+        return self._module(
+            "slurm_reservation",
+            kind=ROLL,
+            run=plan["run"],
+            state="present",
+            nodes=nodes,
+            start=self._chosen["start"],
+            minutes=minutes,
+        )
 
     def _cluster(self) -> Cluster:
         try:
@@ -87,6 +163,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         )
         return found
 
-    @staticmethod
-    def _lost(result: Mapping[str, Any]) -> bool:
-        return bool(result.get("failed") or result.get("unreachable"))
+
+def _lost(result: Mapping[str, Any]) -> bool:
+    return bool(result.get("failed") or result.get("unreachable"))

@@ -12,6 +12,8 @@ version_added: 0.2.0
 description:
   - Prints what P(ansible.builtin.default#callback) prints, without the heading of a play that has no hosts, without the heading of a
     task that no host ran, and without the lines of skipped hosts. The recap counts them.
+  - In a play of more than 20 hosts it prints only those on which something changed, failed or is to be said, and the recap has one line
+    for all others.
   - With C(-v) it prints all of them.
 extends_documentation_fragment: [default_callback, result_format_callback]
 requirements:
@@ -22,6 +24,9 @@ author: The bedplate authors (!UNKNOWN)
 from typing import Any
 
 from ansible.plugins.callback.default import CallbackModule as Default
+
+_MANY = 20
+_HAPPENED = ("changed", "unreachable", "failures", "rescued", "ignored")
 
 
 class CallbackModule(Default):  # type: ignore[misc]
@@ -34,6 +39,12 @@ class CallbackModule(Default):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self._silent_play: Any = None
+        self._hosts = 0
+
+    @property
+    def _folds(self) -> bool:
+        """Return whether hosts on which nothing happens are not worth a line each."""
+        return self._hosts > _MANY and not self._display.verbosity
 
     def get_option(self, k: str, hostvars: Any = None) -> Any:
         """Return an option; skipped hosts are hidden unless the run is verbose."""
@@ -44,10 +55,36 @@ class CallbackModule(Default):  # type: ignore[misc]
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Keep the heading of the play until a host has a result."""
         self._play = self._silent_play = play
+        variables = play.get_variable_manager()
+        self._hosts = len(variables._inventory.get_hosts(play.hosts)) if variables else 0
         # A batch of the same play has the same tasks.
         self._last_task_banner = None
         if self._display.verbosity:
             self._print_play()
+
+    def v2_runner_on_ok(self, result: Any) -> None:
+        """Print a result; of many hosts only one with a change, a warning or a text to be read."""
+        data = result.result
+        said = (
+            data.get("changed")
+            or data.get("warnings")
+            or data.get("deprecations")
+            or data.get("_ansible_verbose_always")
+        )
+        if said or not self._folds:
+            super().v2_runner_on_ok(result)
+
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        """Print the recap; of many hosts only those on which something happened."""
+        quiet = [host for host in stats.processed if not any(stats.summarize(host)[key] for key in _HAPPENED)]
+        if self._display.verbosity or len(stats.processed) <= _MANY:
+            super().v2_playbook_on_stats(stats)
+            return
+        for host in quiet:
+            del stats.processed[host]
+        super().v2_playbook_on_stats(stats)
+        stats.processed.update(dict.fromkeys(quiet, 1))
+        self._display.display(f"{len(quiet)} other hosts: nothing changed, nothing failed")
 
     def v2_playbook_on_no_hosts_matched(self) -> None:
         """Print nothing for a play without hosts."""

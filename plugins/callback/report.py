@@ -17,7 +17,7 @@ options:
   directory:
     description: >-
       Where the files are written. Left out, the folder of artifacts under ansible-runner, else
-      C(~/.local/state/bedplate/<cluster>/report).
+      C(~/.local/state/bedplate-reports/<cluster>).
     type: path
     env:
       - name: BEDPLATE_REPORT
@@ -43,6 +43,7 @@ author: The bedplate authors (!UNKNOWN)
 import json
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +53,16 @@ from ansible.plugins.callback import CallbackBase
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.progress import Progress, progress_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_document import Place, document, table
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_page import page
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_places import site_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord
 
-_CLOSE = "bedplate.cluster.roll_close"
+_PLAN, _CLOSE, _NODE = (f"bedplate.cluster.{name}" for name in ("roll_plan", "roll_close", "slurm_node"))
+_VERIFY = tuple(f"bedplate.cluster.{name}" for name in ("verify_report", "node_state"))
+_KILLED = "the run did not come to its end"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
-    """The callback: it counts each result, and writes once at the end."""
+    """The callback: it counts each result, and writes at the beginning and at the end."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "notification"
@@ -83,6 +85,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         if self._progress is None:
             self._cluster, self._places = site_of(play.get_variable_manager())
             self._progress = progress_of(str(self.get_option("progress")), self._places, self._display)
+            # A run that is killed leaves this; the report of the run before it would deceive.
+            self._run.stopped = _KILLED
+            self._write(page=False)
+            self._run.stopped = ""
         self._progress.play(play.get_name())
 
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
@@ -90,7 +96,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._begun[host.get_name(), task._uuid] = time.monotonic()
 
     def v2_runner_on_ok(self, result: Any) -> None:
-        """Count a result; the closing task of a roll says what became of its nodes."""
+        """Count a result."""
         self._add(result, "ok")
 
     def v2_runner_on_failed(self, result: Any, ignore_errors: bool = False) -> None:
@@ -99,7 +105,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         """Count a host that did not answer, unless the playbook ignores it."""
-        self._add(result, "ok" if result._task.ignore_unreachable else "unreachable")
+        self._add(result, "ok" if result.task.ignore_unreachable else "unreachable")
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         """Count a skipped task."""
@@ -111,28 +117,51 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             for _ in range(stats.rescued.get(name, 0)):
                 self._run.rescue(name)
         self._run.ended = time.time()
-        report = document(self._run, self._cluster, self._places)
+        report, folder = self._write(page=True)
         if self._progress is not None:
             self._progress.end(report)
-        folder = self._folder()
-        atomic_write(folder / "report.json", json.dumps(report, indent=1) + "\n")
-        atomic_write(folder / "report.html", page(report, self._places))
-        for line in [*table(report), f"report: {folder / 'report.html'}"]:
+        for line in [*table(report), *([f"report: {folder / 'report.html'}"] if folder else [])]:
             self._display.display(line)
 
     def _add(self, result: Any, kind: str) -> None:
-        name, task, data = result._host.get_name(), result._task, result._result
+        name, task, data = result.host.get_name(), result.task, result.result
         seconds = time.monotonic() - self._begun.pop((name, task._uuid), time.monotonic())
-        if task.action == _CLOSE and isinstance(data.get("nodes"), dict):
-            self._run.add_roll(data["nodes"], str(data.get("run", "")))
-        self._run.add(name, kind, task.get_name(), data, seconds)
+        # These report of other hosts: that of the task is only who carries the news.
+        carries = self._news(name, task.action, data)
+        self._run.add(name, "ok" if carries and kind == "failed" else kind, task.get_name(), data, seconds)
         if self._progress is not None:
             self._progress.result(name, kind, bool(data.get("changed")))
 
-    def _folder(self) -> Path:
-        """Return where the files are written, and make it."""
-        given = self.get_option("directory") or os.environ.get("RUNNER_ARTIFACT_DIR") or ""
-        state = Path.home() / ".local/state/bedplate" / (self._cluster or "report")
-        folder = Path(given) if given else state / "report"
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-        return folder
+    def _news(self, name: str, action: str, data: Mapping[str, Any]) -> bool:
+        """Take what a task reports of other hosts; return whether a failure of it is theirs."""
+        nodes = data.get("nodes")
+        if action == _CLOSE and isinstance(nodes, dict):
+            self._run.add_roll(nodes, str(data.get("run", "")), str(data.get("stopped", "")))
+            return True
+        if action in _VERIFY and not self._run.check:
+            self._run.add_findings(data.get("findings") or (), name)
+            return action == _VERIFY[0] and bool(data.get("findings"))
+        if self._progress is not None and action == _NODE and isinstance(nodes, dict):
+            self._progress.slurm(nodes)
+        if self._progress is not None and action == _PLAN:
+            self._progress.to_roll = sum(data.get("serial") or ())
+        return False
+
+    def _write(self, page: bool) -> tuple[dict[str, Any], Path | None]:
+        """Write the report, and return it and its folder; a folder that cannot be written is a warning, for the run matters more."""
+        report = document(self._run, self._cluster, self._places)
+        given = self.get_option("directory") or os.environ.get("AWX_ISOLATED_DATA_DIR") or ""
+        folder = Path(given) if given else Path.home() / ".local/state/bedplate-reports" / (self._cluster or "none")
+        try:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            atomic_write(folder / "report.json", json.dumps(report, indent=1) + "\n")
+            if page:
+                from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report import report_page
+
+                atomic_write(folder / "report.html", report_page.page(report, self._places))
+            else:
+                (folder / "report.html").unlink(missing_ok=True)
+        except OSError as error:
+            self._display.warning(f"no report: {error}")
+            return report, None
+        return report, folder

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -17,15 +18,24 @@ def _raw(hostvars: Any) -> roll_outcome.Raw:
     return getattr(hostvars, "raw_get", hostvars.__getitem__)  # type: ignore[no-any-return]
 
 
+def _plan(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> Mapping[str, Any]:
+    return roll_outcome.plan_of(_raw(hostvars), [name for name in nodes if name in hostvars])
+
+
 def roll_hosts(hostvars: Mapping[str, Any], nodes: Iterable[str], key: str = "hosts") -> list[Any]:
     """Return `hosts`, `open` or `serial` of the plan; without a plan nobody."""
-    plan = roll_outcome.plan_of(_raw(hostvars), [name for name in nodes if name in hostvars])
+    plan = _plan(hostvars, nodes)
     return list(plan.get(key) or ([1] if key == "serial" else NOBODY))
 
 
-def roll_failures(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> int:
-    """Return how many nodes have failed so far."""
-    return len(roll_outcome.failures(_raw(hostvars), nodes))
+def roll_stopped(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:
+    """Return why no further batch begins, or ""."""
+    return roll_outcome.stopped(_plan(hostvars, nodes), _raw(hostvars), time.time())
+
+
+def roll_seconds_left(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> int:
+    """Return for how many seconds the roll may still wait for jobs."""
+    return max(0, int(_plan(hostvars, nodes)["until"] - time.time()))
 
 
 def roll_reboots(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:
@@ -48,5 +58,5 @@ class FilterModule:
 
     def filters(self) -> dict[str, Callable[..., object]]:
         """Return filter name -> function."""
-        found = (roll_hosts, roll_failures, roll_reboots, roll_verified, roll_goes_on)
+        found = (roll_hosts, roll_stopped, roll_seconds_left, roll_reboots, roll_verified, roll_goes_on)
         return {function.__name__: function for function in found}

@@ -105,7 +105,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files.
     record_release,
     recorded_release,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.verify.readers import read
+from ansible_collections.bedplate.cluster.plugins.module_utils.verify.readers import read, waiting_reboots
 
 ROLES = ["node_os", "node_tuning", "rdma", "gpu_driver", "cuda", "dcgm", "container_runtime", "slurm", "opensm"]
 
@@ -125,7 +125,8 @@ def main() -> None:
         no_log=True,  # the expectations of a machine are large, and of no use in its log
     )
     parts: dict[str, Any] = module.params["parts"] or {}
-    rows = finding.to_json(read(parts, module.params["sysroot"]))
+    root = module.params["sysroot"]
+    rows = finding.to_json([*read(parts, root), *waiting_reboots(root)])
     directory = Path(module.params["sysroot"]) / STATE_DIRECTORY.lstrip("/")
     release = recorded_release(directory)
     changed = module.params["record_release"] and release not in ("", RELEASE)

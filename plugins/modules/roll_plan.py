@@ -14,21 +14,12 @@ description:
     batches in which nodes are drained.
   - Holds the record of the run (M(bedplate.cluster.run_record)) on the controller that it is delegated to, if there is work. Fails if
     another roll holds it.
+  - How it rolls is read from the variables C(roll_*), such as C(roll_percent); docs/reference/playbooks.md has them.
+  - With C(roll_plan_file) check mode writes the plan there, and a run refuses what goes beyond it.
 options:
-  percent:
-    description: How many nodes of each partition may be out of service at once, in percent; one node at least.
-    type: float
-    default: 5
-  run:
-    description: The name of the run. Left out, that of an unfinished roll, or a new one.
-    type: str
   topology_conf:
     description: The text of a site's own topology.conf.
     type: str
-  seconds:
-    description: Until when the record is held at the latest.
-    type: int
-    default: 3600
 author: The bedplate authors (!UNKNOWN)
 attributes:
   action: {support: full, description: It runs on the control node and calls modules on the controller.}
@@ -37,7 +28,7 @@ attributes:
 
 EXAMPLES = r"""
 - name: Plan the roll
-  bedplate.cluster.roll_plan: {percent: 5}
+  bedplate.cluster.roll_plan:
   delegate_to: "{{ groups.slurm_controllers[0] }}"
   run_once: true
   register: roll
@@ -47,11 +38,14 @@ RETURN = r"""
 run: {description: The name of the run., type: str, returned: success}
 hosts: {description: "Nodes to drain, in the order of their batches.", type: list, elements: str, returned: success}
 serial: {description: Sizes of the batches., type: list, elements: int, returned: success}
-canaries: {description: How many of the batches are of canaries., type: int, returned: success}
+canaries: {description: Nodes that prove the change for their profiles., type: list, elements: str, returned: success}
 open: {description: Nodes whose changes need no drain., type: list, elements: str, returned: success}
 left: {description: "Nodes that are in no batch, and why.", type: dict, returned: success}
 problems: {description: "Nodes that could not be compared, and why.", type: dict, returned: success}
 pending: {description: "What is pending, by node.", type: dict, returned: success}
 limits: {description: For O(bedplate.cluster.slurm_node#module:limits)., type: list, elements: dict, returned: success}
+reservation: {description: "The name of its reservation, or empty.", type: str, returned: success}
+choices: {description: "The variables of the roll, without C(roll_).", type: dict, returned: success}
+until: {description: "When the last batch may begin, in seconds since 1970.", type: float, returned: success}
 apart: {description: For O(bedplate.cluster.slurm_node#module:apart)., type: list, elements: dict, returned: success}
 """

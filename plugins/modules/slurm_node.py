@@ -8,7 +8,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: slurm_node
 short_description: Drain, reboot and resume nodes of Slurm without losing a job
-version_added: 0.3.0
+version_added: 0.2.0
 description:
   - Drains nodes with a reason that names the run, waits until they have no job, reboots them through Slurm, and resumes them.
   - The reason is C(bedplate:<kind>:<run>: <why> [<sum>]). It alone shows who owns a drained node. A node with any other reason, or with
@@ -69,6 +69,10 @@ options:
     description: Also drain nodes that are in an active reservation.
     type: bool
     default: false
+  reservation:
+    description: The name of the run's own reservation. Its nodes are drained.
+    type: str
+    default: ''
   directory:
     description: Where slurm.conf is.
     type: path
@@ -95,7 +99,9 @@ nodes:
   contains:
     outcome:
       description: >-
-        V(drained), V(draining) with jobs at the deadline, V(rebooted), V(resumed), V(held) for a node that was left alone, or V(failed).
+        V(drained), V(draining) with jobs at the deadline, V(limited) where O(limits) or O(apart) allow no more nodes, V(rebooted),
+        V(silent) for a node that Slurm cannot reboot because its slurmd does not answer, V(resumed), V(held) for a node that was left
+        alone, or V(failed).
       type: str
     state: {description: "States that Slurm reports, and the reason.", type: str, sample: DRAIN+IDLE}
     why: {description: Why it was left alone or failed., type: str, sample: "in the active reservation course"}
@@ -103,9 +109,13 @@ nodes:
     changed: {description: Whether this call has changed it., type: bool}
     kind: {description: "The kind of the run of bedplate that has it out of service, or empty.", type: str}
     run: {description: "That run, or empty.", type: str}
+    since: {description: "When it took the node out of service, in UTC, or empty.", type: str, sample: "2026-11-25T22:18:50"}
+    free_in: {description: "Seconds until the time limits of its jobs end, null if one has none.", type: int}
+now: {description: "The time of the controller, in UTC.", type: str, returned: success, sample: "2026-11-25T22:18:50"}
 outcomes: {description: "The same, outcome to nodes as a hostlist.", type: dict, returned: success, sample: {drained: "gpu[01-02]"}}
 """
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +155,7 @@ def order(params: dict[str, Any]) -> Order:
         limits=tuple(Limit(one["where"], frozenset(expand(one["nodes"])), one["most"]) for one in params["limits"]),
         apart=tuple(Apart(one["where"], frozenset(expand(one["nodes"]))) for one in params["apart"]),
         reserved=params["reserved"],
+        reservation=params["reservation"],
     )
 
 
@@ -182,6 +193,7 @@ def main() -> None:
             },
             "apart": {"type": "list", "elements": "dict", "default": [], "options": group},
             "reserved": {"type": "bool", "default": False},
+            "reservation": {"type": "str", "default": ""},
             "directory": {"type": "path", "default": "/etc/slurm"},
         },
         required_if=[("state", state, ["run"]) for state in VERBS]
@@ -198,6 +210,7 @@ def main() -> None:
         changed=any(one.changed for one in found.values()),
         nodes={name: one.facts() for name, one in found.items()},
         outcomes=by_outcome(found),
+        now=datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S"),
     )
 
 

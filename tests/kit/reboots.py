@@ -55,7 +55,9 @@ class Watch:
 
     def __enter__(self) -> Watch:
         script = "while :; do sinfo --noheader --Node --format='%N %t' | sort -u | paste -sd,; sleep 1; done"
-        self._process = subprocess.Popen([*self._command, script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self._process = subprocess.Popen(
+            [*self._command, script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
         return self

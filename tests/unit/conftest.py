@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,13 @@ from tests.kit.imports import needs_ansible_core
 
 # Minutes, or a download: not because somebody runs all tests, nor because -m leaves out something else.
 ASKED_FOR = ("full", "full_roles", "nightly")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Write the reports of playbooks that tests run into a folder that goes with the session."""
+    folder = tempfile.TemporaryDirectory(prefix="report-")
+    os.environ["BEDPLATE_REPORT"] = folder.name
+    config.add_cleanup(folder.cleanup)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -53,7 +53,9 @@ def ended(jobs: dict[str, str]) -> dict[str, str]:
             break
         time.sleep(2)
     time.sleep(3)
-    rows = ssh("ctl1", "sacct -D --allocations --noheader --parsable2 --format=JobIDRaw,ExitCode,Restarts,State").split()
+    rows = ssh(
+        "ctl1", "sacct -D --allocations --noheader --parsable2 --format=JobIDRaw,ExitCode,Restarts,State"
+    ).split()
     found = [row.split("|") for row in rows if row.split("|")[0] in jobs]
     assert sorted(row[0] for row in found) == sorted(jobs)
     assert {row[2] for row in found} == {"0"}

@@ -16,6 +16,7 @@ from ..common.sysfs import Root
 from ..drift import installed_packages, names_and_time, running_units, written_files
 from ..gpu import gpu_drift
 from ..gpu.containers.container_drift import ContainerReader
+from ..primitives.reboot_notes import NOTES, reasons
 from ..rdma import rdma_drift
 from ..slurm.accounting import accounts_drift, database_settings
 from ..slurm.conf import conf_drift
@@ -65,6 +66,12 @@ READERS: dict[str, Reader] = {
     "slurm_database": database_settings.findings,
 }
 """Part -> its reader."""
+
+
+def waiting_reboots(root: str = "/") -> Iterator[Finding]:
+    """Yield what waits for a reboot of the machine, by the notes of the roles."""
+    for role, why in reasons(Path(root) / NOTES).items():
+        yield Finding("reboot", f"reboot for {role}", "", why, "run playbooks/roll.yml", severity=WARNING, reboot=True)
 
 
 def read(parts: Mapping[str, Mapping[str, Any]], root: str = "/") -> Iterator[Finding]:

@@ -1,1 +1,1 @@
-"""Plan how pending changes roll over the compute nodes: what is pending, in which batches, within which limits."""
+"""Plan how pending changes roll over the nodes, and judge the result."""

@@ -35,12 +35,16 @@ class PartNeeds:
 
 @dataclass(frozen=True)
 class PendingNode:
-    """What is pending on a node: part -> what would change; `reboot` why it must be rebooted, by part; `problem` why it is unknown."""
+    """What is pending on a node: part -> what would change, in few words.
+
+    `items` has the same in full, `reboot` why it must be rebooted, by part; `problem` why that is unknown.
+    """
 
     parts: Mapping[str, str] = field(default_factory=dict)
     reboot: Mapping[str, str] = field(default_factory=dict)
     drain: bool = False
     problem: str = ""
+    items: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def is_pending(self) -> bool:
@@ -71,6 +75,7 @@ def pending(variables: Mapping[str, Mapping[str, Any]], hosts: Iterable[str]) ->
 
 def _of_node(variables: Mapping[str, Any]) -> PendingNode:
     parts: dict[str, str] = {}
+    items: dict[str, tuple[str, ...]] = {}
     reboot: dict[str, str] = {}
     problems: list[str] = []
     drain = False
@@ -81,6 +86,7 @@ def _of_node(variables: Mapping[str, Any]) -> PendingNode:
         why = "; ".join(dict.fromkeys(text for one in results for text in _reboot(one)))
         if changes:
             parts[need.part] = "; ".join(changes)
+            items[need.part] = tuple(item for one in results if one.get("changed") for item in _items(one))
         if why:
             reboot[need.part] = why
         drain = drain or bool(why) or (bool(changes) and need.drain == ALWAYS)
@@ -93,7 +99,7 @@ def _of_node(variables: Mapping[str, Any]) -> PendingNode:
         drain = True
     if not isinstance(notes, Mapping) or notes.get("unreachable"):
         problems.append("no answer by SSH")
-    return PendingNode(parts, reboot, drain, "; ".join(problems))
+    return PendingNode(parts, reboot, drain, "; ".join(problems), items)
 
 
 def _problem(result: Mapping[str, Any]) -> str:
@@ -104,12 +110,23 @@ def _problem(result: Mapping[str, Any]) -> str:
 
 def _changes(result: Mapping[str, Any]) -> str:
     """Return what a task would change, in few words: packages and files by name, else the steps."""
-    said = []
-    for key, verb in (("installed", "install"), ("removed", "remove"), ("changed_files", "write")):
-        names = [str(one) for one in result.get(key) or () if not str(one).startswith(_NOTES_DIRECTORY)]
-        said += [f"{verb} {few(names, 3)}"] if names else []
+    said = [f"{verb} {few(names, 3)}" for verb, names in _named(result).items() if names]
     said += [step.replace("_", " ") for step, one in _steps(result) if one.get("changed")]
     return ", ".join(said) or "change"
+
+
+def _items(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield each package, file and step that a task would change."""
+    yield from (f"{verb} {name}" for verb, names in _named(result).items() for name in names)
+    yield from (step.replace("_", " ") for step, one in _steps(result) if one.get("changed"))
+
+
+def _named(result: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return verb -> packages or files."""
+    return {
+        verb: [str(one) for one in result.get(key) or () if not str(one).startswith(_NOTES_DIRECTORY)]
+        for key, verb in (("installed", "install"), ("removed", "remove"), ("changed_files", "write"))
+    }
 
 
 def _reboot(result: Mapping[str, Any]) -> Iterator[str]:

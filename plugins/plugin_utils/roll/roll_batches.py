@@ -31,11 +31,23 @@ class NodeGroup:
 
 
 @dataclass(frozen=True)
+class SlurmSide:
+    """What Slurm reports: node -> state of nodes that others have out of service, nodes that this run has drained, and nodes with jobs.
+
+    Nodes that others have out count for the limits, and are in no batch.
+    """
+
+    out: Mapping[str, str] = field(default_factory=dict)
+    own: Collection[str] = ()
+    busy: Collection[str] = ()
+
+
+@dataclass(frozen=True)
 class RollPlan:
-    """Batches in their order, the first ones of canaries, and for each node that is in none, why."""
+    """Batches in their order, the canaries among their nodes, and for each node that is in no batch, why."""
 
     batches: tuple[tuple[str, ...], ...] = ()
-    canaries: int = 0
+    canaries: tuple[str, ...] = ()
     left: Mapping[str, str] = field(default_factory=dict)
     limits: tuple[NodeGroup, ...] = ()
     apart: tuple[NodeGroup, ...] = ()
@@ -66,32 +78,32 @@ def apart(cluster: Cluster, own_topology: str = "") -> tuple[NodeGroup, ...]:
 def plan(
     cluster: Cluster,
     pending: Collection[str],
-    out: Mapping[str, str],
-    own: Collection[str] = (),
+    slurm: SlurmSide,
     percent: float = PERCENT,
     own_topology: str = "",
 ) -> RollPlan:
     """Return the batches of pending nodes.
 
-    `out` is node -> state for nodes that others have out of service: they count, and are in no batch. `own` are nodes that this run has
-    drained before; they come first, for their GPUs are idle.
+    Nodes that this run has drained before come first, for their GPUs are idle. Those of them without jobs prove the change for their
+    profiles; each other profile has a canary, one without jobs where there is one.
     """
     bounds, groups = limits(cluster, percent), apart(cluster, own_topology)
     order = _ordered(cluster, pending, groups)
-    left = {name: f"out of service: {out[name]}" for name in order if name in out}
-    wanted = [name for name in order if name not in out]
-    first = [name for name in wanted if name in own]
-    canaries = _canaries(cluster, wanted, first)
+    left = {name: f"out of service: {slurm.out[name]}" for name in order if name in slurm.out}
+    wanted = [name for name in order if name not in slurm.out]
+    first = [name for name in wanted if name in slurm.own]
+    proofs = [name for name in first if name not in slurm.busy]
+    rest = [name for name in wanted if name not in first]
+    canaries = _canaries(cluster, sorted(rest, key=lambda name: name in slurm.busy), proofs)
     batches: list[tuple[str, ...]] = []
-    taken = {*out, *own}
     if first:
         batches.append(tuple(first))
-    for queue in (canaries, [name for name in wanted if name not in {*first, *canaries}]):
-        cut, full = _cut(queue, bounds, taken)
+    for queue in (canaries, [name for name in rest if name not in canaries]):
+        # What this run has drained is back by then; if it is not, Slurm's nodes are counted again before each batch.
+        cut, full = _cut(queue, bounds, slurm.out)
         batches += cut
         left |= full
-    numbers = len([batch for batch in batches if set(batch) & set(canaries)])
-    return RollPlan(tuple(batches), numbers, left, bounds, groups)
+    return RollPlan(tuple(batches), (*proofs, *canaries), left, bounds, groups)
 
 
 def _ordered(cluster: Cluster, pending: Collection[str], groups: Iterable[NodeGroup]) -> list[str]:
@@ -102,13 +114,13 @@ def _ordered(cluster: Cluster, pending: Collection[str], groups: Iterable[NodeGr
     return sorted(names, key=lambda name: places.get(name, len(places)))
 
 
-def _canaries(cluster: Cluster, wanted: Sequence[str], first: Sequence[str]) -> list[str]:
-    """Return one node of each profile that has none drained already."""
+def _canaries(cluster: Cluster, wanted: Sequence[str], proofs: Sequence[str]) -> list[str]:
+    """Return one node of each profile that has no proof."""
     profiles = {node.name: node.profile.name for node in cluster.nodes}
-    seen = {profiles[name] for name in first}
+    seen = {profiles[name] for name in proofs}
     found = []
     for name in wanted:
-        if name not in first and profiles[name] not in seen:
+        if profiles[name] not in seen:
             seen.add(profiles[name])
             found.append(name)
     return found

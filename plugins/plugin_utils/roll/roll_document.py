@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
 
@@ -18,15 +18,22 @@ from .pending_parts import PendingNode
 NOBODY = ["!all"]
 """A pattern of hosts that fits none, without a warning."""
 _BEFORE = "drained before"
-_DRAINED, _DRAINING, _HELD, _FAILED = "drained", "draining", "held", "failed"
+_UNKNOWN = "unknown to Slurm"
+UNKNOWN = f"{_UNKNOWN}: run playbooks/scheduler.yml first, or reboot it with playbooks/reboot.yml"
+_DRAINED, _DRAINING, _HELD = "drained", "draining", "held"
 
 
 @dataclass(frozen=True)
 class RollChoices:
-    """What the operator chose: the percentage of each partition that may be out at once, and the site's own topology.conf."""
+    """What the operator chose: the percentage of each partition that may be out at once, and the site's own topology.conf.
+
+    More than `failures` nodes that fail stop the roll, and no batch begins after `until`, in seconds since 1970.
+    """
 
     percent: float = roll_batches.PERCENT
     topology_conf: str = ""
+    failures: int = 0
+    until: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -40,9 +47,18 @@ class SlurmNodes:
         return {
             name: str(one.get("state") or one.get("why"))
             for name, one in self.nodes.items()
-            if one.get("outcome") in (_HELD, _FAILED)
-            or (one.get("outcome") in (_DRAINED, _DRAINING) and not _is_of(one, run))
+            if one.get("outcome") == _HELD or (one.get("outcome") in (_DRAINED, _DRAINING) and not _is_of(one, run))
         }
+
+    @property
+    def unknown(self) -> list[str]:
+        """Return the nodes that slurmctld does not know."""
+        return [name for name, one in self.nodes.items() if one.get("why") == _UNKNOWN]
+
+    @property
+    def busy(self) -> list[str]:
+        """Return the nodes with jobs."""
+        return [name for name, one in self.nodes.items() if one.get("jobs")]
 
     def own(self, run: str) -> list[str]:
         """Return the nodes that this run has drained before."""
@@ -61,8 +77,13 @@ def document(
     problems = {name: one.problem for name, one in pending.items() if one.problem}
     own = [name for name in slurm.own(run) if name in pending and name not in problems]
     drained = [name for name, one in pending.items() if one.is_pending and one.drain and name not in problems]
+    unknown = [name for name in drained if name in slurm.unknown]
     plan = roll_batches.plan(
-        cluster, dict.fromkeys([*own, *drained]), slurm.out(run), own, choices.percent, choices.topology_conf
+        cluster,
+        dict.fromkeys(name for name in [*own, *drained] if name not in unknown),
+        roll_batches.SlurmSide(slurm.out(run), own, slurm.busy),
+        choices.percent,
+        choices.topology_conf,
     )
     open_hosts = [name for name, one in pending.items() if one.is_pending and name not in {*drained, *own, *problems}]
     hosts = [name for batch in plan.batches for name in batch]
@@ -70,9 +91,9 @@ def document(
         "run": run,
         "hosts": hosts or list(NOBODY),
         "serial": [len(batch) for batch in plan.batches] or [1],
-        "canaries": plan.canaries,
+        "canaries": list(plan.canaries),
         "open": open_hosts or list(NOBODY),
-        "left": dict(plan.left),
+        "left": {**plan.left, **dict.fromkeys(unknown, UNKNOWN)},
         "problems": problems,
         "parts": {**dict.fromkeys(own, _BEFORE), **{name: one.text for name, one in pending.items() if one.is_pending}},
         "pending": {
@@ -83,27 +104,76 @@ def document(
         "limits": [group.argument() for group in plan.limits],
         "apart": [group.argument() for group in plan.apart],
         "work": bool(hosts or open_hosts),
+        "failures": choices.failures,
+        "until": choices.until,
+        "reservation": "",
+    }
+
+
+def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) -> dict[str, Any]:
+    """Return the plan for a maintenance reservation: before it begins nobody is drained, and then its nodes alone.
+
+    `window` is the result of bedplate.cluster.slurm_reservation, `start` when it is to begin if it is not made yet.
+    """
+    name = str(window["name"])
+    if not window["active"]:
+        waits = dict.fromkeys(plan["hosts"], f"waits for the reservation {name} from {window['start'] or start}")
+        return {
+            **plan,
+            "reservation": name,
+            "hosts": list(NOBODY),
+            "serial": [1],
+            "canaries": [],
+            "left": {**plan["left"], **waits},
+            "work": plan["open"] != NOBODY,
+        }
+    reserved = set(expand(window["nodes"]))
+    outside = [host for host in plan["hosts"] if host not in reserved]
+    hosts, sizes, rest = [], [], list(plan["hosts"])
+    for size in plan["serial"]:
+        batch, rest = [host for host in rest[:size] if host in reserved], rest[size:]
+        hosts += batch
+        sizes += [len(batch)] if batch else []
+    return {
+        **plan,
+        "reservation": name,
+        "hosts": hosts or list(NOBODY),
+        "serial": sizes or [1],
+        "canaries": [host for host in plan["canaries"] if host in reserved],
+        "left": {**plan["left"], **dict.fromkeys(outside, f"is not in the reservation {name}")},
+        "work": bool(hosts) or plan["open"] != NOBODY,
     }
 
 
 def preview(plan: Mapping[str, Any], slurm: SlurmNodes) -> str:
     """Return the plan as text: batches with reasons, what needs no drain, what is left and why."""
     lines = []
+    idled: list[int | None] = []
     hosts = list(plan["hosts"]) if plan["hosts"] != NOBODY else []
     for number, size in enumerate(plan["serial"] if hosts else (), 1):
         batch, hosts = hosts[:size], hosts[size:]
-        canary = ", canaries" if number <= plan["canaries"] else ""
+        canary = ", canaries" if set(batch) <= set(plan["canaries"]) else ""
         lines.append(f"batch {number}{canary}: {fold(batch)}: {_together(plan['parts'][name] for name in batch)}")
-        lines += [
-            f"  {name} waits for jobs {few(jobs)}" for name in batch if (jobs := slurm.nodes.get(name, {}).get("jobs"))
-        ]
+        lines += [_waits(name, slurm.nodes[name]) for name in batch if slurm.nodes.get(name, {}).get("jobs")]
+        idled += [slurm.nodes.get(name, {}).get("free_in", 0) for name in batch]
     if plan["open"] != NOBODY:
         lines.append(
             f"without a drain: {fold(plan['open'])}: {_together(plan['parts'][name] for name in plan['open'])}"
         )
     lines += [f"left: {name}: {why}" for name, why in plan["left"].items()]
     lines += [f"not compared: {name}: {why}" for name, why in plan["problems"].items()]
+    if any(idled):
+        hours = sum(one or 0 for one in idled) / 3600
+        endless = f", and {idled.count(None)} nodes have jobs without a time limit" if None in idled else ""
+        lines.append(f"at most {hours:.1f} node-hours drained before their last jobs end{endless}")
     return "\n".join(lines) or "Nothing is pending."
+
+
+def _waits(name: str, one: Mapping[str, Any]) -> str:
+    """Return for which jobs a node waits, and how long at most."""
+    seconds = one.get("free_in")
+    limit = "without a time limit" if seconds is None else f"{seconds / 3600:.1f} h at most"
+    return f"  {name} waits for jobs {few(one['jobs'])}, {limit}"
 
 
 def _together(texts: Iterable[str]) -> str:

@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
 
 from .pending_parts import needs
@@ -14,13 +16,10 @@ from .roll_document import NOBODY
 
 PLAN, STEP, FAILURE = "__roll", "__roll_step", "__roll_failure"
 """Variables of the playbook: the plan, how far a node came (`changed`, `verified`), and why a task failed on it."""
-DRAINED, REBOOTED, RESUMED, WANTED, AFTER = (
-    "__roll_drained",
-    "__roll_rebooted",
-    "__roll_resumed",
-    "__roll_wanted",
-    "__roll_after",
-)
+RENEWED, DRAINED, REBOOTED, RESUMED = "__roll_renewed", "__roll_drained", "__roll_rebooted", "__roll_resumed"
+"""Results of calls on the controller."""
+WANTED, DIRECT, AFTER = "__roll_wanted", "__roll_direct", "__roll_after"
+"""Results of calls on the node: why it wants a reboot, the reboot by SSH, why it still wants one."""
 DONE, WAITING, LEFT, FAILED, UNREACHABLE = OUTCOMES = ("done", "waiting", "left", "failed", "unreachable")
 """`waiting`: for jobs, or for a later batch. `left`: somebody else has it. `failed` and `unreachable`: it stays drained."""
 
@@ -29,13 +28,14 @@ Raw = Callable[[str], Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class NodeOutcome:
-    """The outcome of a node, why, the jobs that it waits for, and what was pending."""
+    """The outcome of a node, why, the jobs that it waits for, and what was pending; `hours` out of service so far."""
 
     outcome: str
     why: str = ""
     jobs: tuple[str, ...] = ()
     parts: str = ""
     drained: bool = False
+    hours: float = 0.0
 
     def facts(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -51,9 +51,37 @@ def plan_of(raw: Raw, hosts: Iterable[str]) -> Mapping[str, Any]:
     return {}
 
 
-def failures(raw: Raw, hosts: Iterable[str]) -> list[str]:
-    """Return the nodes that have failed so far."""
-    return [host for host in hosts if host not in NOBODY and raw(host).get(FAILURE)]
+def stopped(plan: Mapping[str, Any], raw: Raw, now: float) -> str:
+    """Return why no further batch begins, or "". `now` is in seconds since 1970.
+
+    Reasons are a controller that did not answer, a canary that failed, more failed nodes than the plan allows, and the end of its time.
+    """
+    hosts = [host for host in plan.get("hosts", ()) if host not in NOBODY]
+    for host in hosts:
+        if lost := _lost(raw(host)):
+            return lost
+    failed = [host for host in hosts if _has_failed(raw(host), host)]
+    if found := [host for host in failed if host in plan["canaries"]]:
+        return f"canary {few(found)} failed"
+    if found := [
+        host
+        for host in plan["canaries"]
+        if _outcome_in(raw(host).get(DRAINED), host) in ("draining", "limited", "held")
+    ]:
+        return f"canary {few(found)} is not free, so nothing is proved"
+    if len(failed) > plan["failures"]:
+        return f"{len(failed)} nodes failed, of at most {plan['failures']} (roll_failures): {few(failed)}"
+    return "its time is over (roll_deadline)" if now >= plan["until"] else ""
+
+
+def _has_failed(variables: Mapping[str, Any], host: str) -> bool:
+    """Return whether a node of an earlier batch was drained and is not back in service."""
+    if FAILURE in variables:
+        return True
+    return (
+        _outcome_in(variables.get(DRAINED), host) == "drained"
+        and _outcome_in(variables.get(RESUMED), host) != "resumed"
+    )
 
 
 def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
@@ -64,14 +92,20 @@ def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
 def goes_on(raw: Raw, host: str, after: str) -> bool:
     """Return whether a node goes on after a step: `drained` for one without jobs, `changed` for one that is back if it had to be rebooted.
 
-    A result that is missing says nothing, so the node does not go on.
+    `silent` is for one that Slurm could not reboot because its slurmd does not answer, and on which nothing runs. A result that is missing
+    says nothing, so the node does not go on.
     """
     variables = raw(host)
     if after == "drained":
         return _outcome_in(variables.get(DRAINED), host) == "drained"
     if variables.get(STEP) != "changed":
         return False
-    return not to_reboot(raw, [host]) or _outcome_in(variables.get(REBOOTED), host) == "rebooted"
+    wants = bool(to_reboot(raw, [host]))
+    outcome = _outcome_in(variables.get(REBOOTED), host)
+    if after == "silent":
+        return wants and outcome == "silent" and variables[WANTED].get("in_use") == []
+    direct = variables.get(DIRECT)
+    return not wants or outcome == "rebooted" or (isinstance(direct, Mapping) and direct.get("rebooted") is True)
 
 
 def _outcome_in(result: object, host: str) -> str:
@@ -84,16 +118,20 @@ def verified(raw: Raw, batch: Iterable[str]) -> list[str]:
     return [host for host in batch if raw(host).get(STEP) == "verified"]
 
 
-def outcomes(plan: Mapping[str, Any], raw: Raw, slurm: Mapping[str, Mapping[str, Any]]) -> dict[str, NodeOutcome]:
-    """Return the outcome of each node with something pending; `slurm` is node -> its result of bedplate.cluster.slurm_node now."""
+def outcomes(plan: Mapping[str, Any], raw: Raw, slurm: Mapping[str, Any], stop: str = "") -> dict[str, NodeOutcome]:
+    """Return the outcome of each node with something pending; `slurm` is the report of bedplate.cluster.slurm_node on them now."""
     found: dict[str, NodeOutcome] = {}
     for host in [*plan.get("hosts", ()), *plan.get("open", ()), *plan.get("left", ()), *plan.get("problems", ())]:
         if host not in NOBODY:
-            found[host] = _of_node(host, plan, raw(host), slurm.get(host, {}))
+            now = slurm["nodes"].get(host, {})
+            one = _of_node(host, plan, raw(host), now, stop)
+            found[host] = replace(one, hours=_hours(raw(host), host, now, str(slurm.get("now", ""))))
     return found
 
 
-def _of_node(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], now: Mapping[str, Any]) -> NodeOutcome:
+def _of_node(
+    host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], now: Mapping[str, Any], stop: str
+) -> NodeOutcome:
     parts = str(plan.get("parts", {}).get(host, ""))
     is_own = (now.get("kind"), now.get("run")) == (ROLL, plan.get("run"))
     jobs = tuple(map(str, now.get("jobs") or ()))
@@ -110,23 +148,33 @@ def _of_node(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], n
         return outcome(UNREACHABLE, "no answer by SSH") if _is_lost(variables) else outcome(FAILED, failure)
     if host in plan.get("open", ()):
         return outcome(DONE) if variables.get(STEP) == "verified" else outcome(FAILED, "not finished")
-    lost = next((one for name in (DRAINED, REBOOTED, RESUMED) if (one := _lost_call(variables.get(name)))), "")
+    lost = _lost(variables)
     drained = ((variables.get(DRAINED) or {}).get("nodes") or {}).get(host)
     if drained is None:
-        return outcome(FAILED, lost) if lost else outcome(WAITING, "for a later batch")
-    if drained.get("outcome") == "draining":
+        return (
+            outcome(FAILED, lost)
+            if lost
+            else outcome(WAITING, f"the roll stopped: {stop}" if stop else "for a later batch")
+        )
+    if drained.get("outcome") in ("draining", "limited"):
         return outcome(WAITING, drained.get("why", ""))
     if drained.get("outcome") != "drained":
         return outcome(LEFT if drained.get("outcome") == "held" else FAILED, drained.get("why", ""))
     rebooted = ((variables.get(REBOOTED) or {}).get("nodes") or {}).get(host, {})
     if variables.get(STEP) == "changed" and (why := lost or rebooted.get("why")):
-        return outcome(FAILED, why)
+        users = (variables.get(WANTED) or {}).get("in_use") if rebooted.get("outcome") == "silent" else None
+        return outcome(FAILED, "; ".join([why, *(users or ())]))
     if variables.get(STEP) != "verified":
         return outcome(UNREACHABLE, "did not answer, or the run ended, before it was verified")
     resumed = ((variables.get(RESUMED) or {}).get("nodes") or {}).get(host, {})
     if is_own or resumed.get("outcome") != "resumed":
         return outcome(FAILED, f"verified, and not in service: {resumed.get('why') or lost or now.get('state', '')}")
     return outcome(DONE)
+
+
+def _lost(variables: Mapping[str, Any]) -> str:
+    calls = (variables.get(name) for name in (RENEWED, DRAINED, REBOOTED, RESUMED))
+    return next((why for one in calls if (why := _lost_call(one))), "")
 
 
 def _lost_call(result: object) -> str:
@@ -136,9 +184,26 @@ def _lost_call(result: object) -> str:
     return f"the controller: {result.get('msg') or 'no answer'}"
 
 
+def _hours(variables: Mapping[str, Any], host: str, now: Mapping[str, Any], time: str) -> float:
+    """Return the hours that a node was or is out of service by this run: until it was resumed, or until now."""
+    resumed = variables.get(RESUMED)
+    back = ((resumed.get("nodes") or {}).get(host) or {}) if isinstance(resumed, Mapping) else {}
+    if back.get("outcome") == "resumed" and isinstance(resumed, Mapping):
+        return _between(str(back.get("since", "")), str(resumed.get("now", "")))
+    return _between(str(now.get("since", "")), time)
+
+
+def _between(start: str, end: str) -> float:
+    try:
+        seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
+    except ValueError:
+        return 0.0
+    return round(max(0.0, seconds) / 3600, 3)
+
+
 def _is_lost(variables: Mapping[str, Any]) -> bool:
     """Return whether the node did not answer a task of the batch."""
-    names = [WANTED, AFTER, *(name for need in needs().values() for name in need.registered)]
+    names = [WANTED, DIRECT, AFTER, *(name for need in needs().values() for name in need.registered)]
     return any(isinstance(variables.get(name), Mapping) and variables[name].get("unreachable") for name in names)
 
 

@@ -4,23 +4,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 PREFIX = "roll_"
-_RUN = re.compile(r"[0-9a-z][0-9a-z_-]{0,39}\Z")
 _WORDS = {"true": True, "yes": True, "false": False, "no": False}
 
 
 @dataclass(frozen=True)
 class RollVariable:
-    """A variable: its default, which values it takes, for operators, and whether a value is one of them."""
+    """A variable: its default, which values it takes, for operators, whether a value is one of them, and its type."""
 
     default: object
     allowed: str
     takes: Callable[[object], bool]
+    type: Callable[[Any], object] = str
 
 
 def _number(low: float, high: float, whole: bool = True) -> Callable[[object], bool]:
@@ -36,27 +37,44 @@ def _number(low: float, high: float, whole: bool = True) -> Callable[[object], b
     return takes
 
 
+def _matches(pattern: str) -> Callable[[object], bool]:
+    return lambda value: re.fullmatch(pattern, str(value)) is not None
+
+
 def _is_bool(value: object) -> bool:
     return isinstance(value, bool) or str(value).lower() in _WORDS
 
 
-_SECONDS = RollVariable(0, "whole seconds, such as 3600; at most 604800", _number(0, 604_800))
+def _bool(value: object) -> bool:
+    return value if isinstance(value, bool) else _WORDS[str(value).lower()]
+
+
+def _seconds(default: int) -> RollVariable:
+    return RollVariable(default, "whole seconds, such as 3600; at most 604800", _number(0, 604_800), int)
+
+
+_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?|now(\+\d+(minutes|hours|days))?"
+_SWITCH = RollVariable(False, "true or false", _is_bool, _bool)
 VARIABLES: dict[str, RollVariable] = {
-    "roll_percent": RollVariable(5, "a percentage above 0, at most 100", _number(0.001, 100, whole=False)),
-    "roll_failures": RollVariable(0, "a number of nodes from 0", _number(0, 1_000_000)),
-    "roll_deadline": RollVariable(3600, _SECONDS.allowed, _SECONDS.takes),
-    "roll_patience": RollVariable(120, _SECONDS.allowed, _SECONDS.takes),
-    "roll_reboot_deadline": RollVariable(2400, _SECONDS.allowed, _SECONDS.takes),
-    "roll_waiting_fails": RollVariable(False, "true or false", _is_bool),
-    "roll_reserved": RollVariable(False, "true or false", _is_bool),
-    "roll_run": RollVariable(
-        "", "the name of an unfinished run: small letters, digits, _ and -", lambda value: bool(_RUN.match(str(value)))
+    "roll_percent": RollVariable(5.0, "a percentage above 0, at most 100", _number(0.001, 100, whole=False), float),
+    "roll_failures": RollVariable(0, "a number of nodes from 0", _number(0, 1_000_000), int),
+    "roll_deadline": _seconds(14_400),
+    "roll_patience": _seconds(120),
+    "roll_reboot_deadline": _seconds(2400),
+    "roll_waiting_fails": _SWITCH,
+    "roll_reserved": _SWITCH,
+    "roll_when": RollVariable("now", "now, reservation", lambda value: value in ("now", "reservation")),
+    "roll_start": RollVariable("", "a time such as 2026-11-27T22:00:00, or now+2hours", _matches(_TIME)),
+    "roll_hours": RollVariable(4.0, "hours from 0.1 to 720", _number(0.1, 720, whole=False), float),
+    "roll_plan_file": RollVariable("", "a path", lambda value: isinstance(value, str) and bool(value)),
+    "roll_plan_digest": RollVariable(
+        "", "64 digits and letters a-f, as the preview prints them", _matches("[0-9a-f]{64}")
     ),
 }
 
 
 def mistakes(variables: Mapping[str, object]) -> list[str]:
-    """Return each misspelt variable of the roll, and each value that is not allowed."""
+    """Return each misspelt variable of the roll, each value that is not allowed, and what they miss in each other."""
     found = []
     for name in sorted(one for one in variables if one.startswith(PREFIX)):
         if name not in VARIABLES:
@@ -67,9 +85,20 @@ def mistakes(variables: Mapping[str, object]) -> list[str]:
             value = variables[name]
             shown = "empty" if value is None else repr(value)
             found.append(f"{name}: {shown}; allowed: {VARIABLES[name].allowed}")
+    if "roll_plan_digest" in variables and "roll_plan_file" not in variables:
+        found.append("roll_plan_digest without roll_plan_file: set the file of the approved plan, too")
+    if "roll_start" in variables and variables.get("roll_when") != "reservation":
+        found.append("roll_start without roll_when=reservation: set both, or neither")
     return found
 
 
-def names() -> Iterable[str]:
-    """Return the names of the variables."""
-    return VARIABLES
+def choices(variables: Mapping[str, object]) -> dict[str, Any]:
+    """Return the value of each variable, without `roll_`. Raises ValueError for values that `mistakes` names.
+
+    >>> choices({"roll_percent": "10"})["percent"]
+    10.0
+    """
+    return {
+        name.removeprefix(PREFIX): one.type(variables[name]) if name in variables else one.default
+        for name, one in VARIABLES.items()
+    }

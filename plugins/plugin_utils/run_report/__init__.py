@@ -1,1 +1,1 @@
-"""Record what a run did on each host, and write it as JSON, as a table and as a page."""
+"""Record the results of a run as JSON, table and page."""

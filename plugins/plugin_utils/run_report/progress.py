@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Show the progress of a run: a bar for each rack on a terminal, lines elsewhere."""
+"""Show the progress of a run: a bar for each rack on a terminal, a line for each play elsewhere."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from .report_document import Place
 
-_OTHER = "other machines"
+DRAINED, WAITING = "drained", "waiting"
+RANKS = ("queued", "ok", "changed", "failed", "unreachable")
+"""What happened on a host, the worst last."""
+_SLURM = {"drained": DRAINED, "rebooted": DRAINED, "silent": DRAINED, "draining": WAITING, "limited": WAITING}
 _SLOWEST = 5
 
 
@@ -23,16 +26,55 @@ class Screen(Protocol):
         """Print a line."""
 
 
+class Hosts:
+    """What each host is: the worst that happened on it, or that a roll has it drained or lets it wait."""
+
+    def __init__(self) -> None:
+        self._worst: dict[str, str] = {}
+        self._slurm: dict[str, str] = {}
+
+    def result(self, host: str, kind: str, changed: bool) -> None:
+        """Take the result of a task; `kind` is ok, failed, unreachable or skipped."""
+        word = "changed" if changed and kind == "ok" else "ok" if kind == "skipped" else kind
+        if RANKS.index(word) >= RANKS.index(self._worst.get(host, RANKS[0])):
+            self._worst[host] = word
+
+    def slurm(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Take what bedplate.cluster.slurm_node reports; a node that is resumed, or of somebody else, is as its tasks left it."""
+        for name, one in nodes.items():
+            self._slurm[name] = _SLURM.get(str(one.get("outcome")), "")
+
+    def word(self, host: str) -> str:
+        """Return what a host is now."""
+        return self._slurm.get(host) or self._worst.get(host, RANKS[0])
+
+    def counts(self) -> dict[str, int]:
+        """Return each word and how many hosts it is true of."""
+        found: dict[str, int] = {}
+        for host in dict.fromkeys([*self._worst, *self._slurm]):
+            found[self.word(host)] = found.get(self.word(host), 0) + 1
+        return found
+
+
 class Progress(ABC):
     """What an operator sees while a run goes on."""
 
-    @abstractmethod
-    def play(self, name: str) -> None:
-        """A play begins."""
+    def __init__(self) -> None:
+        self.hosts = Hosts()
+        self.to_roll, self.rolled = 0, 0
 
     @abstractmethod
+    def play(self, name: str) -> None:
+        """A play begins, or a batch of it."""
+
     def result(self, host: str, kind: str, changed: bool) -> None:
         """A task ended on a host; `kind` is ok, failed, unreachable or skipped."""
+        self.hosts.result(host, kind, changed)
+
+    def slurm(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
+        """A call on Slurm's nodes ended."""
+        self.hosts.slurm(nodes)
+        self.rolled += sum(one.get("outcome") == "resumed" and bool(one.get("changed")) for one in nodes.values())
 
     @abstractmethod
     def end(self, report: Mapping[str, Any]) -> None:
@@ -45,31 +87,22 @@ class Nothing(Progress):
     def play(self, name: str) -> None:
         """Show nothing."""
 
-    def result(self, host: str, kind: str, changed: bool) -> None:
-        """Show nothing."""
-
     def end(self, report: Mapping[str, Any]) -> None:
         """Show nothing."""
 
 
 class Lines(Progress):
-    """Print a line for each play that had results: hosts, changes and failures so far."""
+    """Print a line for each play, or batch of it, that had results: hosts by what happened on them, and the time."""
 
-    def __init__(self, screen: Screen) -> None:
-        self._screen, self._name, self._begun = screen, "", time.monotonic()
-        self._hosts: dict[str, str] = {}
+    def __init__(self, screen: Screen, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._screen, self._clock, self._name = screen, clock, ""
+        self._begun = self._first = clock()
 
     def play(self, name: str) -> None:
         """Print the play before this one."""
         self._flush()
-        self._name, self._begun = name, time.monotonic()
-
-    def result(self, host: str, kind: str, changed: bool) -> None:
-        """Count a host by the worst that happened on it."""
-        word = "changed" if changed and kind == "ok" else kind
-        ranks = ("skipped", "ok", "changed", "failed", "unreachable")
-        if ranks.index(word) >= ranks.index(self._hosts.get(host, "skipped")):
-            self._hosts[host] = word
+        self._name, self._begun, self.hosts = name, self._clock(), Hosts()
 
     def end(self, report: Mapping[str, Any]) -> None:
         """Print the last play, and the slowest hosts."""
@@ -79,13 +112,22 @@ class Lines(Progress):
             self._screen.display("slowest: " + ", ".join(f"{name} {one['seconds']:g} s" for name, one in slow))
 
     def _flush(self) -> None:
-        if self._hosts:
-            counts: dict[str, int] = {}
-            for word in self._hosts.values():
-                counts[word] = counts.get(word, 0) + 1
+        counts = self.hosts.counts()
+        if counts:
             shown = ", ".join(f"{number} {word}" for word, number in counts.items())
-            self._screen.display(f"{self._name}: {shown} ({time.monotonic() - self._begun:.0f} s)")
-        self._hosts = {}
+            left = time_left(self.rolled, self.to_roll, self._clock() - self._first)
+            self._screen.display(f"{self._name}: {shown} ({self._clock() - self._begun:.0f} s{left})")
+
+
+def time_left(done: int, of: int, seconds: float) -> str:
+    """Return how long the rest of a roll takes if it goes on as until now, "" before its first node is back.
+
+    >>> time_left(10, 40, 600)
+    ', 10 of 40 nodes rolled, about 30 min left'
+    """
+    if not done or done >= of:
+        return ""
+    return f", {done} of {of} nodes rolled, about {seconds * (of - done) / done / 60:.0f} min left"
 
 
 def progress_of(wish: str, places: Mapping[str, Place], screen: Screen) -> Progress:

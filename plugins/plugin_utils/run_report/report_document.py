@@ -47,17 +47,22 @@ def document(run: RunRecord, cluster: str = "", places: Mapping[str, Place] | No
 def _host(host: HostRecord, place: Place) -> dict[str, Any]:
     rolled = host.rolled
     failed = host.outcome in (FAILED, UNREACHABLE)
+    differences = f"{len(host.findings)} differences from the cluster file" if host.findings else ""
     return {
         "outcome": host.outcome,
         "ok": host.ok,
         "changed": host.changed,
         "skipped": host.skipped,
-        "failed": {"task": host.task, "reason": str(rolled.get("why") or host.reason)} if failed else None,
+        "failed": {"task": host.task, "reason": str(rolled.get("why") or host.reason or differences)}
+        if failed
+        else None,
         "unreachable": host.outcome == UNREACHABLE,
         "why": str(rolled.get("why", "")),
         "parts": str(rolled.get("parts", "")),
         "drained": bool(rolled.get("drained")),
+        "hours_out": float(rolled.get("hours") or 0.0),
         "waits_for_jobs": list(rolled.get("jobs") or ()),
+        "findings": list(host.findings),
         "rack": place.rack,
         "seconds": round(host.seconds, 1),
     }

@@ -22,6 +22,7 @@ function show(name) {
   if (node.waits_for_jobs.length) line("waits for jobs", node.waits_for_jobs.join(", "));
   if (node.drained) line("Slurm", "drained by this run");
   line("tasks", node.ok + " ok, " + node.changed + " changed, " + node.skipped + " skipped, " + node.seconds + " s");
+  for (const one of node.findings) line(one.severity, one.where + ": " + (one.expected ? "expected " + one.expected + ", found " : "") + one.found + (one.remedy ? "; " + one.remedy : ""));
   const why = (node.failed && node.failed.reason) || node.why;
   if (why) {
     const text = document.createElement("pre");

@@ -60,5 +60,7 @@ def _order(place: Place) -> tuple[bool, int, str]:
 
 @lru_cache(maxsize=1)
 def _template() -> Template:
-    environment = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    environment = Environment(
+        loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
     return environment.get_template("report_page.html.j2")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +18,16 @@ OK, CHANGED, FAILED, UNREACHABLE, SKIPPED, WAITING, LEFT, STOPPED, DONE = (
     "stopped",
     "done",
 )
+ERROR = "error"
+FINDING = ("severity", "where", "expected", "found", "remedy")
+"""What the report has of a difference."""
 _LONGEST = 2000  # characters of a reason
 _HIDDEN = "the output has secrets and is not shown"
 
 
 @dataclass
 class HostRecord:
-    """Counts of task results on a host, its first failure, and what a roll says of it; `seconds` of its tasks."""
+    """Counts of task results on a host, its first failure, what a roll says of it, and differences; `seconds` of its tasks."""
 
     ok: int = 0
     changed: int = 0
@@ -35,6 +38,7 @@ class HostRecord:
     task: str = ""
     reason: str = ""
     rolled: Mapping[str, Any] = field(default_factory=dict)
+    findings: list[Mapping[str, Any]] = field(default_factory=list)
 
     @property
     def outcome(self) -> str:
@@ -43,7 +47,7 @@ class HostRecord:
             return str(self.rolled["outcome"])
         if self.unreachable:
             return UNREACHABLE
-        if self.failed:
+        if self.failed or any(one["severity"] == ERROR for one in self.findings):
             return FAILED
         return CHANGED if self.changed else OK
 
@@ -65,7 +69,7 @@ class RunRecord:
         return self.hosts.setdefault(name, HostRecord())
 
     def add(self, name: str, kind: str, task: str, result: Mapping[str, Any], seconds: float = 0.0) -> None:
-        """Count a result; `kind` is ok, failed, unreachable or skipped. A failure that the playbook rescues or ignores is not counted here."""
+        """Count a result; `kind` is ok, failed, unreachable or skipped. A failure that the playbook ignores is ok."""
         host = self.host(name)
         host.seconds += seconds
         if kind == OK:
@@ -85,11 +89,19 @@ class RunRecord:
         if not host.failed and not host.unreachable:
             host.task = host.reason = ""
 
-    def add_roll(self, nodes: Mapping[str, Mapping[str, Any]], run: str) -> None:
-        """Take what the closing play of a roll reports of its nodes."""
-        self.run = run
+    def add_roll(self, nodes: Mapping[str, Mapping[str, Any]], run: str, stopped: str = "") -> None:
+        """Take what the closing play of a roll reports of its nodes, and why it stopped before the last batch."""
+        self.run, self.stopped = run, stopped
         for name, one in nodes.items():
             self.host(name).rolled = dict(one)
+
+    def add_findings(self, rows: Iterable[Mapping[str, Any]], name: str) -> None:
+        """Take differences, each once; one that names no machine is of the host `name`."""
+        for row in rows:
+            found = {key: str(row.get(key, "")) for key in FINDING}
+            there = self.host(str(row.get("machine") or name)).findings
+            if found not in there:
+                there.append(found)
 
     @property
     def outcome(self) -> str:

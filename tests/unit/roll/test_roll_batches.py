@@ -11,7 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_batches import apart, limits, plan
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_batches import (
+    SlurmSide,
+    apart,
+    limits,
+    plan,
+)
 from tests.unit.stand_ins import cluster_file
 
 NODES = [*(f"n{number}" for number in range(1, 13)), *(f"m{number}" for number in range(1, 4))]
@@ -40,27 +45,38 @@ def test_racks_without_a_fabric_adapter_are_the_lowest_switches(cluster: Cluster
 
 
 def test_canaries_of_each_profile_are_first(cluster: Cluster):
-    found = plan(cluster, NODES, {}, percent=50)
+    found = plan(cluster, NODES, SlurmSide(), percent=50)
     assert found.batches[0] == ("n1", "m1")
-    assert found.canaries == 1
+    assert found.canaries == ("n1", "m1")
     assert found.batches[1] == ("n2", "n3", "n5", "n6", "n7", "n8", "n9")
 
 
 def test_canaries_that_do_not_fit_together_are_batches_of_their_own(cluster: Cluster):
-    found = plan(cluster, NODES, {})
+    found = plan(cluster, NODES, SlurmSide())
     assert found.batches[:2] == (("n1",), ("m1",))
-    assert found.canaries == 2
+    assert found.canaries == ("n1", "m1")
     assert len(found.batches) == len(NODES)
 
 
 def test_what_is_drained_already_comes_first_and_is_its_profiles_canary(cluster: Cluster):
-    found = plan(cluster, NODES, {}, own=["n7"])
-    assert found.batches[:1] == (("n7",),)
-    assert found.left["m1"] == "partition all: 1 of at most 1 nodes are out: n7"
+    found = plan(cluster, NODES, SlurmSide(own=["n7"]))
+    assert found.batches[:3] == (("n7",), ("m1",), ("n1",))
+    assert found.canaries == ("n7", "m1")
+
+
+def test_what_is_drained_already_and_has_jobs_proves_nothing(cluster: Cluster):
+    found = plan(cluster, NODES, SlurmSide(own=["n7"], busy=["n7"]))
+    assert found.batches[:3] == (("n7",), ("n1",), ("m1",))
+    assert found.canaries == ("n1", "m1")
+
+
+def test_a_canary_is_a_node_without_jobs_where_there_is_one(cluster: Cluster):
+    found = plan(cluster, NODES, SlurmSide(busy=[*(f"n{number}" for number in range(1, 12)), "m1", "m2", "m3"]))
+    assert found.canaries == ("n12", "m1")
 
 
 def test_a_node_that_others_have_out_is_left_and_counts(cluster: Cluster):
-    found = plan(cluster, ["n1", "n2"], {"n2": "DRAIN+IDLE (fan; set by ann)"})
+    found = plan(cluster, ["n1", "n2"], SlurmSide({"n2": "DRAIN+IDLE (fan; set by ann)"}))
     assert not found.batches
     assert found.left == {
         "n1": "partition all: 1 of at most 1 nodes are out: n2; partition few: 1 of at most 1 nodes are out: n2",
@@ -69,7 +85,7 @@ def test_a_node_that_others_have_out_is_left_and_counts(cluster: Cluster):
 
 
 def test_nothing_pending_is_no_batch(cluster: Cluster):
-    found = plan(cluster, [], {"n2": "DOWN"})
+    found = plan(cluster, [], SlurmSide({"n2": "DOWN"}))
     assert (found.batches, found.left) == ((), {})
 
 
@@ -84,10 +100,10 @@ def test_no_batch_is_above_a_limit_and_no_node_is_lost(
     cluster: Cluster, pending: set[str], out: set[str], own: set[str], percent: int
 ):
     own = (own & pending) - out
-    found = plan(cluster, pending, dict.fromkeys(out, "DOWN"), own, percent)
+    found = plan(cluster, pending, SlurmSide(dict.fromkeys(out, "DOWN"), own), percent)
     placed = [name for batch in found.batches for name in batch]
     assert sorted([*placed, *found.left]) == sorted(pending)
     for batch in found.batches[bool(own) :]:
         assert batch
         for group in limits(cluster, percent):
-            assert not set(batch) & set(group.nodes) or len((set(batch) | out | own) & set(group.nodes)) <= group.most
+            assert not set(batch) & set(group.nodes) or len((set(batch) | out) & set(group.nodes)) <= group.most

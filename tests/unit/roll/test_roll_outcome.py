@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_outcome import (
-    failures,
+    goes_on,
     outcomes,
     plan_of,
+    stopped,
     to_reboot,
     verified,
 )
@@ -19,6 +20,10 @@ OWN = {"kind": "roll", "run": "r1", "state": "DRAIN+IDLE (bedplate:roll:r1: GPU 
 PLAN = {
     "run": "r1",
     "hosts": ["n1"],
+    "serial": [1],
+    "canaries": ["n1"],
+    "failures": 0,
+    "until": 100.0,
     "open": ["!all"],
     "left": {},
     "problems": {},
@@ -30,7 +35,9 @@ VERIFIED = {**DRAINED, "__roll_step": "verified"}
 
 
 def of(variables: dict[str, Any], now: dict[str, Any] | None = None, **plan: Any) -> tuple[str, str, bool]:
-    found = outcomes({**PLAN, **plan}, {"n1": variables}.__getitem__, {"n1": now or {}})["n1"]
+    found = outcomes(
+        {**PLAN, **plan}, {"n1": variables}.__getitem__, {"nodes": {"n1": now or {}}, "now": "2026-11-26T12:00:00"}
+    )["n1"]
     return found.outcome, found.why, found.drained
 
 
@@ -48,6 +55,7 @@ def of(variables: dict[str, Any], now: dict[str, Any] | None = None, **plan: Any
             {**OWN, "jobs": ["7"]},
             "waiting",
         ),
+        ({"__roll_drained": {"nodes": {"n1": {"outcome": "limited", "why": "partition gpu: full"}}}}, {}, "waiting"),
         ({"__roll_drained": {"nodes": {"n1": {"outcome": "held", "why": "fan"}}}}, {}, "left"),
         ({"__roll_drained": {"nodes": {"n1": {"outcome": "failed", "why": "denied"}}}}, {}, "failed"),
         ({**DRAINED, "__roll_failure": "Deploy the driver: no"}, OWN, "failed"),
@@ -86,7 +94,6 @@ def test_only_a_changed_node_that_wants_it_is_rebooted_and_only_a_verified_one_r
     }
     assert to_reboot(hosts.__getitem__, hosts) == ["n1"]
     assert verified(hosts.__getitem__, hosts) == ["n5"]
-    assert failures(hosts.__getitem__, [*hosts, "!all"]) == ["n6"]
 
 
 def test_a_plan_that_failed_is_no_plan():
@@ -94,3 +101,81 @@ def test_a_plan_that_failed_is_no_plan():
     assert plan_of(hosts.__getitem__, hosts) == {}
     hosts["n3"] = {"__roll": PLAN}
     assert plan_of(hosts.__getitem__, hosts) == PLAN
+
+
+def waits(outcome: str, **more: Any) -> dict[str, Any]:
+    """Return the variables of a changed node that wants a reboot, and what became of it."""
+    wanted = {"reasons": {"gpu_driver": "x"}, "in_use": []}
+    nodes = {"n1": {"outcome": outcome, "why": "its slurmd does not answer"}}
+    return {**DRAINED, "__roll_step": "changed", "__roll_wanted": wanted, "__roll_rebooted": {"nodes": nodes}, **more}
+
+
+def on(variables: dict[str, Any], after: str) -> bool:
+    return goes_on({"n1": variables}.__getitem__, "n1", after)
+
+
+def test_a_node_goes_on_after_a_positive_answer_alone():
+    assert on(DRAINED, "drained")
+    assert not on({"__roll_drained": {"failed": True}}, "drained")
+    assert not on({}, "drained")
+    assert on(waits("rebooted"), "changed")
+    assert not on(waits("failed"), "changed")
+    assert not on({**waits("rebooted"), "__roll_rebooted": {"unreachable": True}}, "changed")
+    assert on({**DRAINED, "__roll_step": "changed", "__roll_wanted": {"reasons": {}}}, "changed")
+    assert not on(DRAINED, "changed")
+
+
+def test_a_node_without_slurmd_is_rebooted_by_ssh_if_nothing_runs_on_it():
+    assert on(waits("silent"), "silent")
+    assert not on(waits("rebooted"), "silent")
+    assert not on(
+        waits("silent", __roll_wanted={"reasons": {"gpu_driver": "x"}, "in_use": ["GPUs are in use"]}), "silent"
+    )
+    assert not on(waits("silent", __roll_wanted={"reasons": {"gpu_driver": "x"}}), "silent")
+    assert not on(waits("silent"), "changed")
+    assert on(waits("silent", __roll_direct={"rebooted": True}), "changed")
+    assert not on(waits("silent", __roll_direct={"skipped": True}), "changed")
+    busy = {"reasons": {"gpu_driver": "x"}, "in_use": ["GPUs are in use: python3 (7)"]}
+    assert of(waits("silent", __roll_wanted=busy), OWN)[:2] == (
+        "failed",
+        "its slurmd does not answer; GPUs are in use: python3 (7)",
+    )
+
+
+HOSTS: dict[str, Any] = {"hosts": ["n1", "n2", "n3"], "serial": [1, 2], "canaries": ["n1"]}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "plan", "why"),
+    [
+        ({}, {}, ""),
+        ({"n1": {**VERIFIED, **RESUMED}}, {}, ""),
+        ({"n1": {**DRAINED, "__roll_failure": "no"}}, {"failures": 5}, "canary n1 failed"),
+        ({"n1": VERIFIED}, {"failures": 5}, "canary n1 failed"),
+        ({"n1": {"__roll_drained": {"nodes": {"n1": {"outcome": "draining"}}}}}, {}, "canary n1 is not free"),
+        ({"n2": {"__roll_failure": "no"}}, {}, "1 nodes failed, of at most 0"),
+        ({"n2": {"__roll_failure": "no"}}, {"failures": 1}, ""),
+        (
+            {"n2": {"__roll_drained": {"failed": True, "msg": "slurmctld does not answer"}}},
+            {"failures": 5},
+            "the controller: slurmctld",
+        ),
+        ({"n2": {"__roll_renewed": {"unreachable": True}}}, {"failures": 5}, "the controller: no answer"),
+        ({}, {"until": 10.0}, "its time is over"),
+    ],
+)
+def test_why_no_further_batch_begins(hosts: dict[str, Any], plan: dict[str, Any], why: str):
+    found = stopped({**PLAN, **HOSTS, **plan}, lambda name: hosts.get(name, {}), 50.0)
+    assert found.startswith(why)
+    assert bool(found) == bool(why)
+
+
+def test_node_hours_out_of_service():
+    def hours(variables: dict[str, Any], now: dict[str, Any]) -> float:
+        slurm = {"nodes": {"n1": now}, "now": "2026-11-26T12:00:00"}
+        return outcomes(PLAN, {"n1": variables}.__getitem__, slurm)["n1"].hours
+
+    back = {"nodes": {"n1": {"outcome": "resumed", "since": "2026-11-26T10:00:00"}}, "now": "2026-11-26T10:30:00"}
+    assert hours({**VERIFIED, "__roll_resumed": back}, {}) == 0.5
+    assert hours(DRAINED, {**OWN, "since": "2026-11-26T10:00:00"}) == 2.0
+    assert hours({}, {}) == 0.0

@@ -6,16 +6,24 @@ from __future__ import annotations
 import json
 import re
 
+import jsonschema
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_document import Place, document, table
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_page import page
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord, reason_of
+from lab.paths import ROOT
 
 ROLLED = {
     "n1": {"outcome": "done", "why": "", "jobs": [], "parts": "GPU driver, reboot", "drained": False},
     "n2": {"outcome": "waiting", "why": "waits for job 7", "jobs": ["7"], "parts": "GPU driver", "drained": True},
-    "n3": {"outcome": "left", "why": "out of service: DRAIN (fan)", "jobs": [], "parts": "GPU driver", "drained": False},
+    "n3": {
+        "outcome": "left",
+        "why": "out of service: DRAIN (fan)",
+        "jobs": [],
+        "parts": "GPU driver",
+        "drained": False,
+    },
 }
 PLACES = {"n1": Place("r2", "B", 2), "n2": Place("r1", "B", 1), "n3": Place("r3", "A", 1)}
 
@@ -90,3 +98,23 @@ def test_the_page_has_racks_in_their_places_and_trusts_no_name(run: RunRecord):
     rows = re.findall(r"Row (\w)|<h3>([^<]+)</h3>", text)
     assert [row or rack for row, rack in rows] == ["A", "r3", "B", "r1", "r2", "other machines"]
     assert "http" not in text.replace("http-equiv", "")
+
+
+def test_a_difference_that_verify_found_fails_its_machine_alone(run: RunRecord):
+    row = {"severity": "error", "where": "sysctl vm.swappiness", "expected": "10", "found": "60", "machine": "n3"}
+    run.add_findings([row, row, {**row, "severity": "warning", "machine": "ctl1"}], "n1")
+    nodes = document(run)["nodes"]
+    assert nodes["n3"]["findings"] == [
+        {**{key: row[key] for key in ("severity", "where", "expected", "found")}, "remedy": ""}
+    ]
+    assert (nodes["ctl1"]["outcome"], nodes["ctl1"]["findings"][0]["severity"]) == ("ok", "warning")
+    del run.hosts["n3"].rolled
+    run.hosts["n3"].rolled = {}
+    assert document(run)["nodes"]["n3"]["failed"] == {"task": "", "reason": "1 differences from the cluster file"}
+
+
+def test_a_report_is_as_its_schema_says(run: RunRecord):
+    schema = json.loads((ROOT / "docs/schema/run-report.schema.json").read_text())
+    run.add("n1", "failed", "Deploy the driver", {"msg": "no such package"})
+    run.add_findings([{"severity": "error", "where": "x", "expected": "", "found": "y", "remedy": ""}], "n3")
+    jsonschema.validate(document(run, "lab", PLACES), schema)

@@ -47,3 +47,17 @@ def test_before_a_reboot_what_runs_is_not_compared(monkeypatch: pytest.MonkeyPat
 def test_a_part_that_nothing_reads_is_not_taken_for_right() -> None:
     (unread,) = readers.read({"nobody": {}})
     assert (unread.kind, unread.where, unread.severity) == ("unread", "part nobody", "error")
+
+
+def test_what_waits_for_a_reboot_is_a_warning(tmp_path: Path) -> None:
+    assert list(readers.waiting_reboots(str(tmp_path))) == []
+    notes = tmp_path / "run/bedplate/reboot-wanted"
+    notes.mkdir(parents=True)
+    (notes / "gpu_driver").write_text("driver 580 is installed and not loaded\n")
+    (found,) = readers.waiting_reboots(str(tmp_path))
+    assert (found.where, found.found, found.severity, found.reboot) == (
+        "reboot for gpu_driver",
+        "driver 580 is installed and not loaded",
+        WARNING,
+        True,
+    )

@@ -84,7 +84,7 @@ def pairs_of(line: str) -> Pairs:
 
 
 def node_pairs(line: str) -> Pairs:
-    """Split a line of `scontrol --oneliner show nodes`, with the whole reason as Reason and its user as ReasonUser.
+    """Split a line of `scontrol --oneliner show nodes`, with the whole reason as Reason, its user as ReasonUser and its time as ReasonTime.
 
     >>> node_pairs("NodeName=n1 State=IDLE+DRAIN Reason=fan State=x [ann@2026-11-25T22:18:50] Comment=c")["Reason"]
     'fan State=x'
@@ -93,7 +93,7 @@ def node_pairs(line: str) -> Pairs:
     if not found:
         return pairs_of(line)
     rest = pairs_of(line[: found.start()] + line[found.end() :])
-    return {**rest, "Reason": found[1], "ReasonUser": found[2]}
+    return {**rest, "Reason": found[1], "ReasonUser": found[2], "ReasonTime": found[3]}
 
 
 def parse_live(config: str, nodes: str, partitions: str, jobs: str) -> Live:

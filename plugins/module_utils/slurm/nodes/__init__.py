@@ -1,1 +1,1 @@
-"""Drain, reboot and resume nodes, and only those that bedplate took out of service itself."""
+"""Drain, reboot and resume nodes that bedplate took out of service."""

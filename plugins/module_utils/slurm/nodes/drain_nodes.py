@@ -25,8 +25,9 @@ class Drain(NodeVerb):
             return self._drained(node)
         if why := foreign(node):
             return result(node, HELD, why)
-        if node.reservations and not self.order.reserved:
-            return result(node, HELD, f"in the active reservation {', '.join(node.reservations)}")
+        others = [name for name in node.reservations if name != self.order.reservation]
+        if others and not self.order.reserved:
+            return result(node, HELD, f"in the active reservation {', '.join(others)}")
         return None
 
     def after(self, node: NodeView) -> NodeResult:

@@ -16,7 +16,7 @@ from ..live.slurmctld_report import NOTHING, names_in, node_pairs, pairs_of
 _DEADLINE = 30.0  # seconds
 _COMMANDS = (
     ("scontrol", "--oneliner", "--all", "show", "nodes"),
-    ("squeue", "--local", "--noheader", "--all", "--format=%i|%T|%N"),
+    ("squeue", "--local", "--noheader", "--all", "--format=%i|%T|%N|%L"),
     ("scontrol", "--oneliner", "--all", "show", "reservations"),
 )
 _OUT = ("DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "FUTURE", "UNKNOWN")
@@ -31,6 +31,7 @@ class NodeView:
     """A node as slurmctld reports it; `states` as in IDLE+DRAIN, `boot` the start of its kernel in UTC as text, "" if it never registered.
 
     `jobs`: ids of the jobs that hold it, also suspended and completing ones; `suspended`: those of them that are suspended.
+    `free_in`: seconds until the time limits of its jobs end, None if one has no limit. `since`: when its reason was set, in UTC as text.
     `reservations`: names of the active ones that have it.
     """
 
@@ -39,11 +40,13 @@ class NodeView:
     answers: bool = True
     reason: str = ""
     who: str = ""
+    since: str = ""
     boot: str = ""
     version: str = ""
     partitions: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     suspended: tuple[str, ...] = ()
+    free_in: int | None = 0
     reservations: tuple[str, ...] = ()
 
     @property
@@ -97,14 +100,14 @@ def parse(nodes: str, jobs: str, reservations: str) -> Snapshot:
     """Parse the output of the three queries.
 
     >>> line = "NodeName=n1 State=IDLE+DRAIN* Partitions=a,b BootTime=T Reason=fan is = loud [root@T] Comment=x"
-    >>> node = parse(line, "7|SUSPENDED|n[1-2]", "").nodes["n1"]
-    >>> node.reason, sorted(node.states), node.answers, node.suspended
-    ('fan is = loud', ['DRAIN', 'IDLE'], False, ('7',))
+    >>> node = parse(line, "7|SUSPENDED|n[1-2]|2:00:00", "").nodes["n1"]
+    >>> node.reason, sorted(node.states), node.answers, node.suspended, node.free_in
+    ('fan is = loud', ['DRAIN', 'IDLE'], False, ('7',), 7200)
     """
-    holding: dict[str, dict[str, str]] = {}
-    for job, state, place in (line.split("|") for line in jobs.splitlines() if line.count("|") == 2):
+    holding: dict[str, dict[str, tuple[str, int | None]]] = {}
+    for job, state, place, left in (line.split("|") for line in jobs.splitlines() if line.count("|") == 3):
         for name in names_in(place):
-            holding.setdefault(name, {})[job.strip()] = state
+            holding.setdefault(name, {})[job.strip()] = state, _seconds(left.strip())
     reserved: dict[str, list[str]] = {}
     for pairs in map(pairs_of, reservations.splitlines()):
         if pairs.get("State") == "ACTIVE":
@@ -114,24 +117,45 @@ def parse(nodes: str, jobs: str, reservations: str) -> Snapshot:
     return Snapshot({node.name: node for node in found})
 
 
-def _node(line: str, holding: Mapping[str, Mapping[str, str]], reserved: Mapping[str, list[str]]) -> NodeView:
+def _node(
+    line: str, holding: Mapping[str, Mapping[str, tuple[str, int | None]]], reserved: Mapping[str, list[str]]
+) -> NodeView:
     pairs = node_pairs(line)
     name, state = pairs["NodeName"], pairs.get("State", "")
     held = holding.get(name, {})
+    ends = [left for _, left in held.values()]
     return NodeView(
         name=name,
         states=frozenset(re.sub(r"[*~#!%$@^-]", "", state).split("+")),
         answers="*" not in state and "NOT_RESPONDING" not in state,
         reason=pairs.get("Reason", ""),
         who=pairs.get("ReasonUser", ""),
+        since=pairs.get("ReasonTime", ""),
         boot=_known(pairs.get("BootTime", "")),
         version=_known(pairs.get("Version", "")),
         partitions=tuple(filter(None, pairs.get("Partitions", "").split(","))),
         jobs=tuple(held),
-        suspended=tuple(job for job, state in held.items() if state == "SUSPENDED"),
+        suspended=tuple(job for job, (state, _) in held.items() if state == "SUSPENDED"),
+        free_in=None if None in ends else max((end for end in ends if end is not None), default=0),
         reservations=tuple(reserved.get(name, ())),
     )
 
 
 def _known(text: str) -> str:
     return "" if text in (*NOTHING, "None", "Unknown") else text
+
+
+def _seconds(left: str) -> int | None:
+    """Return the seconds of squeue's time left, [[days-]hours:]minutes:seconds; None for UNLIMITED and other words.
+
+    >>> _seconds("1-02:00:05"), _seconds("30:00"), _seconds("UNLIMITED")
+    (93605, 1800, None)
+    """
+    days, _, clock = left.rpartition("-")
+    try:
+        total = int(days or 0) * 24
+        numbers = [int(one) for one in clock.split(":")]
+    except ValueError:
+        return None
+    hours, minutes, seconds = [0, 0, *numbers][-3:]
+    return ((total + hours) * 60 + minutes) * 60 + seconds

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ...common.hostlist import fold
@@ -19,15 +19,18 @@ from ..live.drain_reasons import written
 from .node_states import NodeView, SlurmSilentError, Snapshot
 from .out_limits import Apart, Limit
 
-DRAINED, DRAINING, REBOOTED, RESUMED, HELD, FAILED = OUTCOMES = (
+DRAINED, DRAINING, LIMITED, REBOOTED, SILENT, RESUMED, HELD, FAILED = OUTCOMES = (
     "drained",
     "draining",
+    "limited",
     "rebooted",
+    "silent",
     "resumed",
     "held",
     "failed",
 )
-"""`draining`: jobs still run. `held`: left alone, and why. `failed`: the verb did not have its effect in time."""
+"""`draining`: jobs still run. `limited`: no more nodes may be out of service now. `silent`: Slurm cannot reboot it, because its slurmd does
+not answer. `held`: left alone, and why. `failed`: the verb did not have its effect in time."""
 _PAUSES, _GROWTH = (1.0, 15.0), 1.5  # seconds
 _SILENCE = 60.0  # seconds for which slurmctld may not answer, as while it restarts
 
@@ -37,7 +40,7 @@ class Order:
     """What a run wants of nodes.
 
     `deadline`: seconds that the call may take; 0 waits for nothing. `patience`: seconds that drained nodes wait for the others of their
-    batch, since the last of them became free. `reserved`: also nodes in active reservations.
+    batch, since the last of them became free. `reserved`: also nodes in active reservations; `reservation`: the run's own one.
     """
 
     nodes: tuple[str, ...]
@@ -49,13 +52,15 @@ class Order:
     limits: tuple[Limit, ...] = ()
     apart: tuple[Apart, ...] = ()
     reserved: bool = False
+    reservation: str = ""
 
 
 @dataclass(frozen=True)
 class NodeResult:
     """What became of one node; `state` with its reason, `jobs` the ids of those that hold it.
 
-    `kind` and `run` are those of the run of bedplate that has it out of service, "" if none has.
+    `kind` and `run` are those of the run of bedplate that has it out of service, "" if none has; `since` when it took it, in UTC as text.
+    `free_in`: seconds until the time limits of its jobs end, None if one has no limit.
     """
 
     outcome: str
@@ -65,18 +70,12 @@ class NodeResult:
     changed: bool = False
     kind: str = ""
     run: str = ""
+    since: str = ""
+    free_in: int | None = 0
 
     def facts(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        return {
-            "outcome": self.outcome,
-            "state": self.state,
-            "why": self.why,
-            "jobs": list(self.jobs),
-            "changed": self.changed,
-            "kind": self.kind,
-            "run": self.run,
-        }
+        return {**asdict(self), "jobs": list(self.jobs)}
 
 
 @dataclass
@@ -147,7 +146,7 @@ class NodeVerb(ABC):
             self._verb(list(going))
             nodes = self._nodes()
             found.update((name, self._settled(name, nodes)) for name in going)
-        found.update((name, result(nodes[name], HELD, why)) for name, why in waiting.items())
+        found.update((name, result(nodes[name], LIMITED, why)) for name, why in waiting.items())
         # The verb succeeded, and the node is as before: somebody undid it at once.
         return {name: one or result(nodes[name], HELD, "changed by somebody else") for name, one in found.items()}
 
@@ -185,8 +184,8 @@ class NodeVerb(ABC):
 def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -> NodeResult:
     """Return the result of a node, with what Slurm reports of it."""
     own = node.own
-    kind, run = (own.kind, own.run) if own is not None else ("", "")
-    return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run)
+    kind, run, since = (own.kind, own.run, node.since) if own is not None else ("", "", "")
+    return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run, since, node.free_in)
 
 
 def foreign(node: NodeView) -> str:

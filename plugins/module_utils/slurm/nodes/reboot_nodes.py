@@ -13,7 +13,7 @@ from datetime import datetime, timedelta, timezone
 
 from ...common.text import few
 from .node_states import NodeView
-from .node_work import FAILED, HELD, REBOOTED, NodeResult, NodeVerb, foreign, jobs_of, result
+from .node_work import FAILED, HELD, REBOOTED, SILENT, NodeResult, NodeVerb, foreign, jobs_of, result
 
 _AWAY = "not back from its reboot"
 _LATE = "back after ResumeTimeout of slurm.conf, so Slurm has it down until it is resumed"
@@ -39,6 +39,8 @@ class Reboot(NodeVerb):
             return result(node, HELD, jobs_of(node))
         if node.reboots:
             return result(node, HELD, "a reboot of it is under way")
+        if not node.answers:
+            return result(node, SILENT, "its slurmd does not answer, so Slurm cannot reboot it")
         return None
 
     def after(self, node: NodeView) -> NodeResult:

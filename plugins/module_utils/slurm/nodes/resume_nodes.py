@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from .node_states import NodeView
 from .node_work import FAILED, HELD, RESUMED, NodeResult, NodeVerb, foreign, result
@@ -16,18 +16,21 @@ _SILENT = "resumed, and its slurmd does not answer"
 class Resume(NodeVerb):
     """Resume. A node that Slurm is rebooting stays drained: until 25.05 Slurm would give it jobs while it is off."""
 
+    since: dict[str, str] = field(default_factory=dict)
+
     def before(self, node: NodeView) -> NodeResult | None:
         """Return what forbids it, or that the node is in service already."""
         if not node.is_out:
             return result(node, RESUMED)
         if not self.owns(node):
             return result(node, HELD, foreign(node))
+        self.since[node.name] = node.since
         return result(node, HELD, "a reboot of it is under way") if node.reboots else None
 
     def after(self, node: NodeView) -> NodeResult:
-        """Return whether the node is in service."""
+        """Return whether the node is in service, and since when it was not."""
         if not node.is_out:
-            return result(node, RESUMED)
+            return replace(result(node, RESUMED), since=self.since.get(node.name, ""))
         if node.reason and not self.owns(node):
             return result(node, HELD, f"out of service again: {node.shown}")
         return result(node, FAILED, _SILENT)

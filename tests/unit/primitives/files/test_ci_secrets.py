@@ -79,7 +79,9 @@ class Site:
     @staticmethod
     def environment(home: Path) -> dict[str, str]:
         home.mkdir(exist_ok=True)
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "XDG_"))}
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("ANSIBLE_", "XDG_", "BEDPLATE_"))
+        }
         collections = {
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / "collections"),
             "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),

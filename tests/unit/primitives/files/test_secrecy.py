@@ -24,7 +24,11 @@ BIN = Path(sys.executable).parent
 SECRET = "Xq7-the-secret-content"
 # Hashes hardly compress: two megabytes stay a megabyte and more on the wire.
 BIG = "".join(f"{hashlib.sha256(str(number).encode()).hexdigest()}\n" for number in range(30_000))
-ENVIRONMENT = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PATH": f"{BIN}:{os.environ['PATH']}"}
+ENVIRONMENT = {
+    "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    "PATH": f"{BIN}:{os.environ['PATH']}",
+    "BEDPLATE_REPORT": os.environ.get("BEDPLATE_REPORT", ""),
+}
 
 
 @dataclass

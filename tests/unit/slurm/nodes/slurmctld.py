@@ -61,7 +61,7 @@ class Slurmctld:
             lines.append(
                 f"NodeName={name} State={state} Weight=1 Partitions=gpu BootTime={self.boots.get(name, LONG_AGO)}{reason}"
             )
-        jobs = "\n".join(f"{job}|{state}|{nodes}" for job, (state, nodes) in self.jobs.items())
+        jobs = "\n".join(f"{job}|{state}|{nodes}|1:00:00" for job, (state, nodes) in self.jobs.items())
         held = "\n".join(
             f"ReservationName={name} Nodes={nodes} State=ACTIVE" for name, nodes in self.reservations.items()
         )

@@ -16,7 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
-from tests.unit.slurm.nodes.slurmctld import Slurmctld
+from tests.unit.slurm.nodes.slurmctld import LONG_AGO, Slurmctld
 
 OWN = written("roll", "r1", "driver 580")
 OTHER = written("roll", "r2", "driver 580")
@@ -100,12 +100,19 @@ def test_a_node_in_a_reservation_of_others_is_drained_only_on_request():
     assert outcomes(run(Drain, slurm, "n1", reserved=True)) == {"n1": "drained"}
 
 
+def test_a_node_in_the_runs_own_reservation_is_drained():
+    slurm = Slurmctld.of("n[1-2]", reservations={"bedplate_roll_r1": "n[1-2]", "course": "n2"})
+    results = run(Drain, slurm, "n[1-2]", reservation="bedplate_roll_r1")
+    assert outcomes(results) == {"n1": "drained", "n2": "held"}
+    assert results["n2"].why == "in the active reservation course"
+
+
 def test_nodes_that_are_out_anyway_count():
     slurm = Slurmctld.of("n[1-8]")
     slurm.person("n8", "fan", "DRAIN")
     limit = Limit("partition gpu", frozenset(slurm.states), 3)
     results = run(Drain, slurm, "n[1-4]", limits=(limit,))
-    assert outcomes(results) == {"n1": "drained", "n2": "drained", "n3": "held", "n4": "held"}
+    assert outcomes(results) == {"n1": "drained", "n2": "drained", "n3": "limited", "n4": "limited"}
     assert "3 of at most 3 nodes are out: n1, n2, n8" in results["n3"].why
 
 
@@ -122,7 +129,7 @@ def test_below_one_switch_no_node_is_drained_beside_one_of_another_batch():
     ours(slurm, "n1")
     apart = (Apart("switch leaf1", frozenset({"n1", "n2"})), Apart("switch leaf2", frozenset({"n3", "n4"})))
     results = run(Drain, slurm, "n[2-3]", apart=apart)
-    assert outcomes(results) == {"n2": "held", "n3": "drained"}
+    assert outcomes(results) == {"n2": "limited", "n3": "drained"}
     assert "switch leaf1: n1" in results["n2"].why
     # A person's drain is no batch.
     slurm.person("n4", "fan", "DRAIN")
@@ -156,7 +163,7 @@ def test_check_mode_predicts_and_changes_nothing():
     slurm = Slurmctld.of("n[1-3]", jobs={"7": ("RUNNING", "n2")})
     limit = Limit("partition gpu", frozenset(slurm.states), 2)
     results = run(Drain, slurm, "n[1-3]", check=True, limits=(limit,), deadline=60)
-    assert outcomes(results) == {"n1": "drained", "n2": "draining", "n3": "held"}
+    assert outcomes(results) == {"n1": "drained", "n2": "draining", "n3": "limited"}
     assert not slurm.commands
     assert [one.changed for one in results.values()] == [True, True, False]
     assert not slurm.now
@@ -216,6 +223,26 @@ def test_a_reboot_that_a_person_cancels_is_no_reboot():
     results = run(Reboot, slurm, "n1", deadline=60)
     assert outcomes(results) == {"n1": "held"}
     assert "cancelled" in results["n1"].why
+
+
+def test_slurm_cannot_reboot_a_node_whose_slurmd_does_not_answer():
+    slurm = Slurmctld.of("n[1-2]")
+    ours(slurm, "n[1-2]")
+    slurm.states["n1"] |= {"NOT_RESPONDING"}
+    assert outcomes(run(Reboot, slurm, "n1")) == {"n1": "silent"}
+    assert not slurm.commands
+    slurm.reasons["n1"] = "fan"
+    assert outcomes(run(Reboot, slurm, "n1")) == {"n1": "held"}
+
+
+def test_a_result_says_since_when_a_node_is_out_and_when_its_jobs_end():
+    slurm = Slurmctld.of("n1", jobs={"7": ("RUNNING", "n1")})
+    ours(slurm, "n1")
+    results = run(Drain, slurm, "n1")
+    assert (results["n1"].since, results["n1"].free_in) == (LONG_AGO, 3600)
+    slurm.end("7")
+    assert run(Resume, slurm, "n1")["n1"].since == LONG_AGO
+    assert run(Resume, slurm, "n1")["n1"].since == ""
 
 
 def test_a_node_under_reboot_is_not_resumed():

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a roll as data and as text: what is in it, what is left and why, and what a maintenance reservation changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import PendingNode
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_document import (
+    NOBODY,
+    RollChoices,
+    SlurmNodes,
+    document,
+    in_window,
+    preview,
+)
+from tests.unit.stand_ins import cluster_file
+
+IDLE: dict[str, Any] = {"outcome": "resumed", "state": "IDLE", "jobs": [], "free_in": 0, "kind": "", "run": ""}
+DRIVER = PendingNode({"GPU driver": "install nvidia-driver"}, {"GPU driver": "the driver is new"}, drain=True)
+NAMES = PendingNode({"names and time": "write /etc/hosts"})
+WINDOW = {"name": "bedplate_roll_r1", "active": True, "nodes": "n[1-2]", "start": "2026-11-27T22:00:00"}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    data: dict[str, Any] = yaml.safe_load(cluster_file({"b": {}}, {"b": "n[1-4]"}))
+    file: Path = tmp_path_factory.mktemp("roll") / "c.bedplate.yml"
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
+    return load(file)
+
+
+def plan(
+    cluster: Cluster, pending: dict[str, PendingNode], percent: float = 50, **nodes: dict[str, Any]
+) -> tuple[dict[str, Any], SlurmNodes]:
+    slurm = SlurmNodes({node.name: {**IDLE, **nodes.get(node.name, {})} for node in cluster.nodes})
+    return document(cluster, pending, slurm, "r1", RollChoices(percent, until=100.0)), slurm
+
+
+def test_what_needs_no_drain_is_in_no_batch(cluster: Cluster):
+    found, slurm = plan(
+        cluster, {"n1": DRIVER, "n2": NAMES, "n3": PendingNode(), "n4": PendingNode(problem="no answer by SSH")}
+    )
+    assert (found["hosts"], found["open"], found["problems"]) == (["n1"], ["n2"], {"n4": "no answer by SSH"})
+    assert preview(found, slurm).splitlines() == [
+        "batch 1, canaries: n1: GPU driver, reboot",
+        "without a drain: n2: names and time",
+        "not compared: n4: no answer by SSH",
+    ]
+
+
+def test_nothing_is_pending(cluster: Cluster):
+    found, slurm = plan(cluster, {"n1": PendingNode()})
+    assert (found["work"], found["hosts"], preview(found, slurm)) == (False, NOBODY, "Nothing is pending.")
+
+
+def test_a_preview_says_which_jobs_hold_a_node_and_for_how_long(cluster: Cluster):
+    found, slurm = plan(
+        cluster,
+        {"n1": DRIVER, "n2": DRIVER},
+        n1={"jobs": ["7"], "free_in": 5400},
+        n2={"jobs": ["8", "9"], "free_in": None},
+    )
+    assert preview(found, slurm).splitlines() == [
+        "batch 1, canaries: n1: GPU driver, reboot",
+        "  n1 waits for jobs 7, 1.5 h at most",
+        "batch 2: n2: GPU driver, reboot",
+        "  n2 waits for jobs 8, 9, without a time limit",
+        "at most 1.5 node-hours drained before their last jobs end, and 1 nodes have jobs without a time limit",
+    ]
+
+
+def test_a_node_that_slurm_does_not_know_is_left_with_what_to_do(cluster: Cluster):
+    found, _ = plan(cluster, {"n1": DRIVER}, n1={"outcome": "failed", "why": "unknown to Slurm"})
+    assert found["hosts"] == NOBODY
+    assert found["left"]["n1"].startswith("unknown to Slurm: run playbooks/scheduler.yml")
+
+
+def test_own_nodes_of_an_earlier_call_come_first_though_nothing_is_pending_on_them(cluster: Cluster):
+    own = {"outcome": "drained", "state": "DRAIN+IDLE", "kind": "roll", "run": "r1"}
+    found, _ = plan(cluster, {"n1": DRIVER, "n2": DRIVER, "n3": PendingNode()}, n3=own)
+    assert found["hosts"] == ["n3", "n1", "n2"]
+    assert found["parts"]["n3"] == "drained before"
+
+
+def test_nodes_of_another_run_are_left(cluster: Cluster):
+    other = {"outcome": "drained", "state": "DRAIN+IDLE", "kind": "roll", "run": "r0"}
+    found, _ = plan(cluster, {"n1": DRIVER}, n1=other)
+    assert found["left"] == {"n1": "out of service: DRAIN+IDLE"}
+
+
+def test_nobody_is_drained_before_the_reservation_begins(cluster: Cluster):
+    found, slurm = plan(cluster, {"n1": DRIVER, "n2": NAMES})
+    before = in_window(found, {**WINDOW, "active": False}, "")
+    assert (before["hosts"], before["open"], before["work"]) == (NOBODY, ["n2"], True)
+    assert before["left"] == {"n1": "waits for the reservation bedplate_roll_r1 from 2026-11-27T22:00:00"}
+    assert "left: n1: waits for" in preview(before, slurm)
+    assert in_window(found, {**WINDOW, "active": False, "start": ""}, "now+2hours")["left"]["n1"].endswith("now+2hours")
+
+
+def test_in_the_reservation_its_nodes_alone_are_drained(cluster: Cluster):
+    found, _ = plan(cluster, {"n1": DRIVER, "n2": DRIVER, "n3": DRIVER}, percent=100)
+    inside = in_window(found, WINDOW, "")
+    assert (inside["hosts"], inside["serial"], inside["canaries"]) == (["n1", "n2"], [1, 1], ["n1"])
+    assert inside["left"] == {"n3": "is not in the reservation bedplate_roll_r1"}
+    assert inside["reservation"] == "bedplate_roll_r1"

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables of a roll: a misspelt name or a wrong value is a mistake, and each default is a value that is allowed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_variables import VARIABLES, choices, mistakes
+from lab.paths import ROOT
+
+
+@pytest.mark.parametrize(
+    ("variables", "mistake"),
+    [
+        ({"roll_percnt": 5}, "roll_percnt is not a variable of playbooks/roll.yml; did"),
+        ({"roll_percent": 0}, "roll_percent: 0; allowed: a percentage above 0, at most 100"),
+        ({"roll_percent": "many"}, "roll_percent: 'many'"),
+        ({"roll_percent": True}, "roll_percent: True"),
+        ({"roll_failures": -1}, "roll_failures: -1"),
+        ({"roll_failures": 1.5}, "roll_failures: 1.5"),
+        ({"roll_deadline": "1h"}, "roll_deadline: '1h'; allowed: whole seconds"),
+        ({"roll_waiting_fails": "perhaps"}, "roll_waiting_fails: 'perhaps'; allowed: true or false"),
+        ({"roll_when": "later"}, "roll_when: 'later'; allowed: now, reservation"),
+        ({"roll_when": "reservation", "roll_start": "tonight"}, "roll_start: 'tonight'"),
+        ({"roll_start": "now+2hours"}, "roll_start without roll_when=reservation"),
+        ({"roll_plan_digest": "0" * 64}, "roll_plan_digest without roll_plan_file"),
+        ({"roll_plan_file": "p.json", "roll_plan_digest": "abc"}, "roll_plan_digest: 'abc'"),
+        ({"roll_hours": None}, "roll_hours: empty; allowed: hours from 0.1 to 720"),
+    ],
+)
+def test_mistakes(variables: dict[str, Any], mistake: str):
+    found = mistakes(variables)
+    assert len(found) == 1
+    assert found[0].startswith(mistake)
+
+
+def test_values_of_the_command_line_are_text():
+    assert not mistakes({"roll_percent": "12.5", "roll_failures": "3", "roll_waiting_fails": "true", "other": "x"})
+    found = choices({"roll_percent": "12.5", "roll_failures": "3", "roll_waiting_fails": "yes"})
+    assert (found["percent"], found["failures"], found["waiting_fails"], found["when"]) == (12.5, 3, True, "now")
+
+
+def test_the_pages_have_these_defaults():
+    pages = yaml.safe_load((ROOT / "tools/playbooks.yml").read_text())["playbooks"]["roll"]["variables"]
+    assert {name: one["default"] for name, one in pages.items()} == {
+        name: one.default for name, one in VARIABLES.items()
+    }
