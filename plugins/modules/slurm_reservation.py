@@ -10,8 +10,8 @@ module: slurm_reservation
 short_description: Make and remove the maintenance reservation of a run
 version_added: 0.2.0
 description:
-  - Keeps the reservation C(bedplate_<kind>_<run>) with the flags C(MAINT) and C(IGNORE_JOBS). Until it begins, Slurm starts only jobs on its
-    nodes whose time limits end before it. A job that runs into it goes on.
+  - Keeps the reservation C(bedplate_<kind>_<run>) with the flags C(MAINT) and C(IGNORE_JOBS). Until it begins, Slurm starts only jobs on
+    its nodes whose time limits end before it. A job that runs into it continues.
   - A reservation that exists is left as it is. Runs on a controller, as root or C(SlurmUser).
 options:
   kind: {description: What the run does., type: str, default: roll}
