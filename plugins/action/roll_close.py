@@ -30,8 +30,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         plan = roll_outcome.plan_of(raw, self._task_vars["ansible_play_hosts_all"])
         if not plan:
             return {"changed": False, "failed": True, "msg": "This run has no plan: nothing was rolled."}
-        names = fold(dict.fromkeys([*plan["pending"], *plan["left"], *plan["problems"], *_named(plan)]))
-        now = self._module("slurm_node", nodes=names) if names else {"nodes": {}}
+        now = self._module("slurm_node", nodes=plan["nodes"])
         if now.get("failed") or now.get("unreachable"):
             return {**now, "failed": True, "msg": f"Slurm was not read after the roll: {now.get('msg', '')}"}
         stop = roll_outcome.stopped(plan, raw, time.time())
@@ -39,7 +38,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if not any(one.why.endswith(stop) for one in outcomes.values()):
             stop = ""  # every batch had begun
         changed = self._note(plan, outcomes)
-        unfinished = any(one.drained or one.outcome == roll_outcome.WAITING for one in outcomes.values())
+        # Also of nodes outside of this call, as with --limit: without its name no later call would take them up.
+        own = [name for name, one in now["nodes"].items() if (one.get("kind"), one.get("run")) == (ROLL, plan["run"])]
+        unfinished = bool(own) or any(one.outcome == roll_outcome.WAITING for one in outcomes.values())
         if not self._task.check_mode:
             if plan["reservation"] and not unfinished:
                 self._module("slurm_reservation", kind=ROLL, run=plan["run"], state="absent")
@@ -90,6 +91,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         )
         return found
 
-
-def _named(plan: Mapping[str, Any]) -> list[str]:
-    return [name for name in plan["hosts"] if name not in ("!all",)]

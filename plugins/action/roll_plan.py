@@ -64,8 +64,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 self._release(finished=not slurm.own(record["run"]))
                 return window
             plan = roll_document.in_window(plan, window, self._chosen["start"])
-        if not plan["work"] and not plan["left"]:
-            self._release(finished=not slurm.own(record["run"]))
         return {
             **plan,
             "changed": False,

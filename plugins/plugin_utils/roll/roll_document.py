@@ -104,6 +104,7 @@ def document(
         "limits": [group.argument() for group in plan.limits],
         "apart": [group.argument() for group in plan.apart],
         "work": bool(hosts or open_hosts),
+        "nodes": fold(node.name for node in cluster.nodes),
         "failures": choices.failures,
         "until": choices.until,
         "reservation": "",

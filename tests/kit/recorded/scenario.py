@@ -162,9 +162,10 @@ def _calls(scenario: Scenario, run: Run) -> Iterator[str]:
         if name != made:
             yield f"call {number} is {made}, wanted {name}; all: {', '.join(one for one, _ in found)}"
             return
-        for text in differences(arguments, call["args"]):
+        is_check = arguments.get("_check", scenario.check)
+        for text in differences({key: one for key, one in arguments.items() if key != "_check"}, call["args"]):
             yield f"call {number}, {name}: {text}"
-        if call["check"] != scenario.check and call["module"] != "shell":
+        if call["check"] != is_check and call["module"] != "shell":
             yield f"call {number}, {name}: check mode is {call['check']}"
     for name, _ in wanted[len(found) :]:
         yield f"missing call: {name}"
@@ -173,8 +174,11 @@ def _calls(scenario: Scenario, run: Run) -> Iterator[str]:
 
 
 def _listed(calls: list[Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Return each call with its arguments; one of several hosts is one for each of them."""
+    """Return each call with its arguments; one of several hosts is one for each of them, and a list is the calls in it."""
     for entry in calls:
+        if isinstance(entry, list):
+            yield from _listed(entry)
+            continue
         name, arguments = (entry, {}) if isinstance(entry, str) else next(iter(entry.items()))
         hosts, module = name.rsplit(" ", 1)
         for host in expand(hosts):
