@@ -11,7 +11,8 @@ short_description: Drain, reboot and resume nodes of Slurm without losing a job
 version_added: 0.2.0
 description:
   - Drains nodes with a reason that names the run, waits until they have no job, reboots them through Slurm, and resumes them.
-  - The reason is C(bedplate:<kind>:<run>: <why> [<sum>]). It alone shows who owns a drained node. A node with any other reason, or with
+  - >-
+    The reason is C(bedplate:<kind>:<run>: <why> [<sum>]). It alone shows who owns a drained node. A node with any other reason, or with
     this one edited, belongs to a person or to Slurm, and stays as it is. Reasons are read again right before each verb.
   - Runs on a controller, as root or C(SlurmUser). One call works on all nodes, so a thousand cost as much as one.
   - Works with Slurm 22.05 to 26.05. Fails without a change if slurmctld does not answer for a minute.
