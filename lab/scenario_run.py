@@ -19,15 +19,38 @@ TIMEOUT = 900
 
 def run(scenario: str, playbook: Path, cluster_file: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a playbook on the machines of a scenario, with this cluster file; the result has its output as text."""
-    lab = f"molecule-{scenario}"
     return subprocess.run(
-        ["ansible-playbook", f"--inventory={cluster_file}", f"--inventory={ROOT / 'molecule' / 'inventory'}", str(playbook),
-         f"--extra-vars=bedplate_secrets_dir={state_of(lab) / 'secrets'}", *arguments],
-        env={**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1",
-             "BEDPLATE_REPORT": str(report_of(scenario)),
-             "ANSIBLE_SSH_COMMON_ARGS": f'-F "{ssh_config_of(lab)}"'},
-        capture_output=True, text=True, timeout=TIMEOUT, check=False,
-    )  # fmt: skip
+        command(scenario, playbook, cluster_file, *arguments),
+        env=environment(scenario),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+
+
+def command(scenario: str, playbook: Path, cluster_file: Path, *arguments: str) -> list[str]:
+    """Return the command of a run."""
+    secrets = state_of(f"molecule-{scenario}") / "secrets"
+    return [
+        "ansible-playbook",
+        f"--inventory={cluster_file}",
+        f"--inventory={ROOT / 'molecule' / 'inventory'}",
+        str(playbook),
+        f"--extra-vars=bedplate_secrets_dir={secrets}",
+        *arguments,
+    ]
+
+
+def environment(scenario: str) -> dict[str, str]:
+    """Return the environment of a run."""
+    return {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+        "BEDPLATE_REPORT": str(report_of(scenario)),
+        "ANSIBLE_SSH_COMMON_ARGS": f'-F "{ssh_config_of(f"molecule-{scenario}")}"',
+    }
 
 
 def report_of(scenario: str) -> Path:

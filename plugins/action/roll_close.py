@@ -90,4 +90,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
         )
         return found
-

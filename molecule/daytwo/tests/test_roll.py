@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
-
-import pytest
 
 from lab import scenario_run
 from lab.paths import ROOT, ssh_config_of
 from tests.kit.reboots import SwitchOn, Watch
+from tests.kit.rolls import Roll, disagreements
 
 SCENARIO = "daytwo"
 CLUSTER_PATH = ROOT / "molecule/daytwo/daytwo.bedplate.yml"
@@ -26,8 +24,9 @@ def ssh(machine: str, command: str) -> str:
     return done.stdout
 
 
-def roll(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return scenario_run.run(SCENARIO, ROOT / "playbooks/roll.yml", CLUSTER_PATH, *arguments)
+def roll(*arguments: str) -> Roll:
+    """Return a roll of two nodes at once, which waits for jobs a short time only."""
+    return Roll(SCENARIO, CLUSTER_PATH, ("-e", "roll_percent=50", "-e", "roll_patience=10", *arguments))
 
 
 def states() -> dict[str, str]:
@@ -62,29 +61,52 @@ def ended(jobs: dict[str, str]) -> dict[str, str]:
     return {row[0]: row[1] for row in found}
 
 
-@pytest.fixture
-def wanted() -> None:
-    """Let a role want a reboot on every node."""
-    for node in NODES:
+def want_reboot(*nodes: str) -> None:
+    """Let a role want a reboot on nodes."""
+    for node in nodes:
         ssh(node, f"mkdir -p {NOTE.rpartition('/')[0]}; echo 'the running kernel lacks iommu=pt' > {NOTE}")
 
 
-def test_a_preview_changes_nothing(wanted: None):
+def test_a_preview_changes_nothing():
+    want_reboot(*NODES)
     before = states()
-    done = roll("--check")
-    assert done.returncode == 0, done.stdout[-6000:]
-    assert "batch 1, canaries: gpu01: kernel and hardware, reboot" in re.sub(r"\s+", " ", done.stdout)
+    preview = roll("--check")
+    assert preview.run() == 0, preview.text[-6000:]
+    assert "batch 1, canaries: gpu01: kernel and hardware, reboot" in re.sub(r"\s+", " ", preview.text)
     assert states() == before
 
 
-def test_a_roll_under_jobs(wanted: None):
+def test_jobs_and_a_persons_drain_outlive_a_roll():
+    want_reboot(*NODES)
     jobs = submit(JOBS)
     command = ["ssh", "-F", str(ssh_config_of(f"molecule-{SCENARIO}")), "-l", "root", "ctl1"]
+    fan = "scontrol update nodename=gpu04 state=drain reason='fan is loud'"
+    whole = roll()
+    # The canary is back, and a person takes the last node.
+    whole.at.append((r"TASK \[Resume ", lambda: print(ssh("ctl1", fan))))
     with SwitchOn(SCENARIO) as machines, Watch(command) as watch:
-        done = roll("-e", "roll_percent=50", "-e", "roll_patience=10")
-    print(done.stdout[-8000:])
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert sorted(machines.started) == NODES
-    assert watch.most <= 2
+        status = whole.run()
+    print(whole.text[-8000:])
+    assert status == 0
+    assert sorted(machines.started) == NODES[:3]
+    assert watch.most <= 3  # two of the roll at most, and the person's one
     assert ended(jobs) == jobs
-    assert set(states().values()) == {"idle none"}
+    assert states() == {**dict.fromkeys(NODES[:3], "idle none"), "gpu04": "drain fan is loud"}
+    assert whole.report["nodes"]["gpu04"]["outcome"] == "left"
+    assert disagreements(whole.report, states(), NODES) == []
+
+
+def test_a_rerun_rolls_what_is_left_and_then_nobody():
+    ssh("ctl1", "scontrol update nodename=gpu04 state=resume")
+    rest = roll()
+    with SwitchOn(SCENARIO) as machines:
+        assert rest.run() == 0, rest.text[-6000:]
+    assert machines.started == ["gpu04"]
+    again = roll()
+    with SwitchOn(SCENARIO) as machines:
+        assert again.run() == 0, again.text[-6000:]
+    assert "Nothing is pending." in again.text
+    assert machines.started == []
+    assert states() == dict.fromkeys(NODES, "idle none")
+    assert (again.report["outcome"], again.report["counts"]["changed"]) == ("done", 0)
+    assert disagreements(again.report, states(), NODES) == []

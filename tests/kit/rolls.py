@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start a roll on the machines of a scenario, act at points of it, and compare its report with Slurm."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab import scenario_run
+from lab.paths import ROOT
+
+TIMEOUT = 900
+
+
+@dataclass
+class Roll:
+    """A roll that runs; `at` has a pattern of its output and what happens when the first line fits it."""
+
+    scenario: str
+    cluster_file: Path
+    arguments: tuple[str, ...] = ()
+    at: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
+
+    def run(self) -> int:
+        """Run it to its end, and return its exit status."""
+        command = scenario_run.command(self.scenario, ROOT / "playbooks/roll.yml", self.cluster_file, *self.arguments)
+        environment = scenario_run.environment(self.scenario)
+        with subprocess.Popen(
+            command,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        ) as process:
+            self._process = process
+            watchdog = threading.Timer(TIMEOUT, self.kill)
+            watchdog.start()
+            assert process.stdout
+            for line in process.stdout:
+                self.output.append(line)
+                for one in [one for one in self.at if re.search(one[0], line)]:
+                    self.at.remove(one)
+                    one[1]()
+            watchdog.cancel()
+        assert not self.at, f"never printed: {[pattern for pattern, _ in self.at]}\n{self.text[-6000:]}"
+        return process.returncode
+
+    def kill(self) -> None:
+        """Kill the run and its workers, as an out-of-memory killer or a closed laptop does."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+
+    @property
+    def text(self) -> str:
+        """Return the output."""
+        return "".join(self.output)
+
+    @property
+    def report(self) -> dict[str, Any]:
+        """Return report.json."""
+        path = scenario_run.report_of(self.scenario) / "report.json"
+        return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
+
+
+def disagreements(report: Mapping[str, Any], slurm: Mapping[str, str], nodes: list[str]) -> list[str]:
+    """Return where a report and Slurm differ; `slurm` is node -> state and reason, as `sinfo --format=%t %E` prints them."""
+    found = []
+    own = f"bedplate:roll:{report['run']}:"
+    for name in nodes:
+        state, _, reason = slurm[name].partition(" ")
+        is_out = state.rstrip("*~#!%$@^-+") in ("drain", "drng", "down", "boot", "fail")
+        node = report["nodes"].get(name, {"outcome": "ok", "drained": False, "why": ""})
+        if node["drained"] != (is_out and reason.startswith(own)):
+            found.append(f"{name}: drained by the roll: {node['drained']}; Slurm: {state} {reason}")
+        if node["outcome"] in ("ok", "changed") and is_out:
+            found.append(f"{name}: {node['outcome']}; Slurm: {state} {reason}")
+        if node["outcome"] == "left" and not is_out:
+            found.append(f"{name}: left ({node['why']}); Slurm: {state} {reason}")
+        if node["outcome"] in ("failed", "unreachable") and node["drained"] and node["outcome"] not in reason:
+            found.append(f"{name}: {node['outcome']}, and its reason does not say so: {reason}")
+    return found
