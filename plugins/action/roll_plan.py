@@ -91,7 +91,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return float(self._chosen["percent"])
 
     def _approved(self, cluster: Cluster, found: Mapping[str, PendingNode]) -> list[str]:
-        """Write the plan for an approval in check mode, else refuse what goes beyond the approved one; return lines for the operator."""
+        """Write the plan for an approval in check mode, else refuse changes beyond the approved one; return lines for the operator."""
         if not self._chosen["plan_file"]:
             return []
         path = Path(self._chosen["plan_file"]).expanduser()
@@ -125,12 +125,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return self._module("run_record", kind=ROLL, **arguments)
 
     def _release(self, finished: bool) -> None:
-        """Give the record back; the name of a run that is not finished stays, for its nodes are drained."""
+        """Release the record; the name of a run that is not finished stays, because its nodes are drained."""
         if not self._task.check_mode:
             self._module("run_record", kind=ROLL, state="released", holder=self._holder, finished=finished)
 
     def _reserved(self, plan: Mapping[str, Any]) -> dict[str, Any]:
-        """Make the reservation of the run unless it is there, and return it."""
+        """Create the reservation of the run if it does not exist, and return it."""
         found = self._module("slurm_reservation", kind=ROLL, run=plan["run"])
         if _lost(found) or found["exists"]:
             return found

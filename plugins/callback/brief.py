@@ -12,7 +12,7 @@ version_added: 0.2.0
 description:
   - Prints what P(ansible.builtin.default#callback) prints, without the heading of a play that has no hosts, without the heading of a
     task that no host ran, and without the lines of skipped hosts. The recap counts them.
-  - In a play of more than 20 hosts it prints only those on which something changed, failed or is to be said, and the recap has one line
+  - In a play of more than 20 hosts it prints only hosts with a change, a failure, a warning or a text to read, and the recap has one line
     for all others.
   - With C(-v) it prints all of them.
 extends_documentation_fragment: [default_callback, result_format_callback]
@@ -75,7 +75,7 @@ class CallbackModule(Default):  # type: ignore[misc]
             super().v2_runner_on_ok(result)
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """Print the recap; of many hosts only those on which something happened."""
+        """Print the recap; of many hosts only hosts with a change or a failure."""
         quiet = [host for host in stats.processed if not any(stats.summarize(host)[key] for key in _HAPPENED)]
         if self._display.verbosity or len(stats.processed) <= _MANY:
             super().v2_playbook_on_stats(stats)

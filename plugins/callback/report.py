@@ -58,7 +58,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_re
 
 _PLAN, _CLOSE, _NODE = (f"bedplate.cluster.{name}" for name in ("roll_plan", "roll_close", "slurm_node"))
 _VERIFY = tuple(f"bedplate.cluster.{name}" for name in ("verify_report", "node_state"))
-_KILLED = "the run did not come to its end"
+_KILLED = "the run did not reach its end"
 
 
 class CallbackModule(CallbackBase):  # type: ignore[misc]
@@ -112,7 +112,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._add(result, "skipped")
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        """Write the report. What Ansible counts as rescued is no failure."""
+        """Write the report. A task that Ansible counts as rescued is not a failure."""
         for name in self._run.hosts:
             for _ in range(stats.rescued.get(name, 0)):
                 self._run.rescue(name)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
-"""Who is in which play of a roll; documented one by one in the .yml files beside this one."""
+"""Select the nodes of each play of a roll; documented one by one in the .yml files beside this one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_documen
 
 
 def _raw(hostvars: Any) -> roll_outcome.Raw:
-    """Return a function that reads a host's variables as they are: a text of a machine is no template."""
+    """Return a function that reads a host's variables as they are: a text of a machine is not a template."""
     return getattr(hostvars, "raw_get", hostvars.__getitem__)  # type: ignore[no-any-return]
 
 
@@ -23,7 +23,7 @@ def _plan(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> Mapping[str, Any
 
 
 def roll_hosts(hostvars: Mapping[str, Any], nodes: Iterable[str], key: str = "hosts") -> list[Any]:
-    """Return `hosts`, `open` or `serial` of the plan; without a plan nobody."""
+    """Return `hosts`, `open` or `serial` of the plan; without a plan, a pattern that fits no host."""
     plan = _plan(hostvars, nodes)
     return list(plan.get(key) or ([1] if key == "serial" else NOBODY))
 
@@ -49,7 +49,7 @@ def roll_verified(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:
 
 
 def roll_goes_on(hostvars: Mapping[str, Any], node: str, after: str) -> bool:
-    """Return whether a node goes on after it was `drained` or `changed`."""
+    """Return whether a node continues after it was `drained` or `changed`."""
     return roll_outcome.goes_on(_raw(hostvars), node, after)
 
 

@@ -11,7 +11,7 @@ short_description: Compare Slurm with what a roll finished, and end it
 version_added: 0.2.0
 description:
   - Reads the state of each node of the plan, and what this run did on it. Writes into the reasons of nodes that stay drained why they do.
-  - Gives the record of the run back. An unfinished run keeps its name, and the next call goes on with it.
+  - Releases the record of the run. An unfinished run keeps its name, and the next call continues it.
   - Fails if a node failed or did not answer, and, with C(roll_waiting_fails), if one waits.
 options: {}
 author: The bedplate authors (!UNKNOWN)
@@ -21,7 +21,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Report what became of each node
+- name: Report the outcome of each node
   bedplate.cluster.roll_close:
   delegate_to: "{{ groups.slurm_controllers[0] }}"
   run_once: true
@@ -30,7 +30,7 @@ EXAMPLES = r"""
 RETURN = r"""
 run: {description: The name of the run., type: str, returned: always}
 nodes:
-  description: What became of each node with something pending.
+  description: The outcome of each node with pending work.
   type: dict
   returned: always
   contains:

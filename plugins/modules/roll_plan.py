@@ -15,7 +15,7 @@ description:
   - Holds the record of the run (M(bedplate.cluster.run_record)) on the controller that it is delegated to, if there is work. Fails if
     another roll holds it.
   - How it rolls is read from the variables C(roll_*), such as C(roll_percent); docs/reference/playbooks.md has them.
-  - With C(roll_plan_file) check mode writes the plan there, and a run refuses what goes beyond it.
+  - With C(roll_plan_file) check mode writes the plan there, and a run refuses changes beyond it.
 options:
   topology_conf:
     description: The text of a site's own topology.conf.

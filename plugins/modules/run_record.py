@@ -19,7 +19,7 @@ options:
     type: str
     required: true
   state:
-    description: V(taken) takes or renews the record, V(released) gives it back. Left out, the module only reports.
+    description: V(taken) takes or renews the record, V(released) releases it. Left out, the module only reports.
     type: str
     choices: [taken, released]
   run:
@@ -56,8 +56,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 run: {description: "The run of the record, empty without one.", type: str, returned: success}
-holder: {description: "Who works on it, empty if nobody does.", type: str, returned: success}
-held: {description: Whether somebody works on it now., type: bool, returned: success}
+holder: {description: "The holder that works on it, empty without one.", type: str, returned: success}
+held: {description: Whether a holder works on it now., type: bool, returned: success}
 until: {description: "Until when at the latest, in UTC.", type: str, returned: success}
 """
 

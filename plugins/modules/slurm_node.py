@@ -24,7 +24,7 @@ options:
   state:
     description:
       - V(drained) takes nodes out of service and waits for their jobs. V(rebooted) reboots what this run has drained, by a plain
-        C(scontrol reboot), so that the node comes back drained. V(resumed) gives back what this run has drained. V(noted) writes
+        C(scontrol reboot), so that the node returns drained. V(resumed) resumes what this run has drained. V(noted) writes
         another text into the reason of what this run has drained.
       - Left out, the module only reports.
     type: str
@@ -42,7 +42,7 @@ options:
     type: str
     default: ''
   deadline:
-    description: Seconds that the call may take. Nodes that are not done by then are reported, and a later call goes on with them.
+    description: Seconds that the call may take. Nodes that are not done by then are reported, and a later call continues with them.
     type: int
     default: 0
   patience:
@@ -50,7 +50,7 @@ options:
     type: int
     default: 0
   limits:
-    description: With O(state=drained), how many nodes of a group may be out of service, whoever took them out.
+    description: With O(state=drained), how many nodes of a group may be out of service, for any reason.
     type: list
     elements: dict
     default: []
@@ -94,7 +94,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 nodes:
-  description: What became of each node.
+  description: The outcome of each node.
   type: dict
   returned: success
   contains:
@@ -111,7 +111,7 @@ nodes:
     kind: {description: "The kind of the run of bedplate that has it out of service, or empty.", type: str}
     run: {description: "That run, or empty.", type: str}
     since: {description: "When it took the node out of service, in UTC, or empty.", type: str, sample: "2026-11-25T22:18:50"}
-    free_in: {description: "Seconds until the time limits of its jobs end, null if one has none.", type: int}
+    free_in: {description: "Seconds until the time limits of its jobs end, null if a job has no limit.", type: int}
 now: {description: "The time of the controller, in UTC.", type: str, returned: success, sample: "2026-11-25T22:18:50"}
 outcomes: {description: "The same, outcome to nodes as a hostlist.", type: dict, returned: success, sample: {drained: "gpu[01-02]"}}
 """

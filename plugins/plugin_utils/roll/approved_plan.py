@@ -26,12 +26,12 @@ _OWN = "roll_"
 
 
 class ApprovalError(ValueError):
-    """The saved plan is not the approved one, or the nodes need something else."""
+    """The saved plan is not the approved one, or the nodes need other changes."""
 
 
 @dataclass(frozen=True)
 class SavedPlan:
-    """What a plan was made from, and what is pending: node -> part -> items; a reboot is an item of its part."""
+    """Hold the inputs of a plan, and what is pending: node -> part -> items; a reboot is an item of its part."""
 
     inputs: Mapping[str, str]
     pending: Mapping[str, Mapping[str, Iterable[str]]]
@@ -45,7 +45,7 @@ class SavedPlan:
 
     @property
     def digest(self) -> str:
-        """Return what a person approves."""
+        """Return the digest that a person approves."""
         return _digest(self.text)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is pending on a node: parts of roles that a run in check mode would change, whether that needs a drain, and a reboot.
+"""Find what is pending on a node: parts of roles that a run in check mode would change, whether that needs a drain, and a reboot.
 
 Sources: the results of the roles' tasks in check mode, and the notes of roles that wait for a reboot. part_needs.json has each part's name,
 the variables that its tasks register, and when it needs the node without jobs: `always`, `never`, or with a `reboot` alone.
@@ -35,7 +35,7 @@ class PartNeeds:
 
 @dataclass(frozen=True)
 class PendingNode:
-    """What is pending on a node: part -> what would change, in few words.
+    """Hold what is pending on a node: part -> what would change, in few words.
 
     `items` has the same in full, `reboot` why it must be rebooted, by part; `problem` why that is unknown.
     """

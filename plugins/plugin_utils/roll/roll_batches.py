@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""In which batches nodes are drained: a canary of each profile first, so many of each partition, switch by switch."""
+"""Plan the batches in which nodes are drained: a canary of each profile first, so many of each partition, switch by switch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class NodeGroup:
 
 @dataclass(frozen=True)
 class SlurmSide:
-    """What Slurm reports: node -> state of nodes that others have out of service, nodes that this run has drained, and nodes with jobs.
+    """Hold Slurm's report: node -> state of nodes that others have out of service, nodes that this run has drained, and nodes with jobs.
 
     Nodes that others have out count for the limits, and are in no batch.
     """
@@ -84,8 +84,8 @@ def plan(
 ) -> RollPlan:
     """Return the batches of pending nodes.
 
-    Nodes that this run has drained before come first, for their GPUs are idle. Those of them without jobs prove the change for their
-    profiles; each other profile has a canary, one without jobs where there is one.
+    Nodes that this run has drained before are first, because their GPUs are idle. The nodes among them without jobs prove the change for
+    their profiles; each other profile has a canary, if possible without jobs.
     """
     bounds, groups = limits(cluster, percent), apart(cluster, own_topology)
     order = _ordered(cluster, pending, groups)
@@ -129,7 +129,7 @@ def _canaries(cluster: Cluster, wanted: Sequence[str], proofs: Sequence[str]) ->
 def _cut(
     queue: Sequence[str], bounds: Sequence[NodeGroup], out: Collection[str]
 ) -> tuple[list[tuple[str, ...]], dict[str, str]]:
-    """Cut a queue into batches that fit the limits beside nodes that stay out; the second part has nodes for which there is no room."""
+    """Cut a queue into batches that fit the limits beside nodes that stay out; the second part has nodes that do not fit."""
     within: dict[str, list[NodeGroup]] = {}
     for group in bounds:
         for name in group.nodes:

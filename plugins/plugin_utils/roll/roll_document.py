@@ -25,7 +25,7 @@ _DRAINED, _DRAINING, _HELD = "drained", "draining", "held"
 
 @dataclass(frozen=True)
 class RollChoices:
-    """What the operator chose: the percentage of each partition that may be out at once, and the site's own topology.conf.
+    """Hold the choices of the operator: the percentage of each partition that may be out at once, and the site's own topology.conf.
 
     More than `failures` nodes that fail stop the roll, and no batch begins after `until`, in seconds since 1970.
     """
@@ -38,7 +38,7 @@ class RollChoices:
 
 @dataclass(frozen=True)
 class SlurmNodes:
-    """The report of bedplate.cluster.slurm_node: node -> its result; `own` are those that this run has drained before."""
+    """The report of bedplate.cluster.slurm_node: node -> its result; `own` are the nodes that this run has drained before."""
 
     nodes: Mapping[str, Mapping[str, Any]]
 
@@ -112,9 +112,9 @@ def document(
 
 
 def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) -> dict[str, Any]:
-    """Return the plan for a maintenance reservation: before it begins nobody is drained, and then its nodes alone.
+    """Return the plan for a maintenance reservation: before it begins no node is drained, and then its nodes alone.
 
-    `window` is the result of bedplate.cluster.slurm_reservation, `start` when it is to begin if it is not made yet.
+    `window` is the result of bedplate.cluster.slurm_reservation, `start` its start if it is not made yet.
     """
     name = str(window["name"])
     if not window["active"]:
@@ -147,7 +147,7 @@ def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) ->
 
 
 def preview(plan: Mapping[str, Any], slurm: SlurmNodes) -> str:
-    """Return the plan as text: batches with reasons, what needs no drain, what is left and why."""
+    """Return the plan as text: batches with reasons, nodes that need no drain, nodes in no batch and why."""
     lines = []
     idled: list[int | None] = []
     hosts = list(plan["hosts"]) if plan["hosts"] != NOBODY else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What became of each node of a roll: what finished, by the variables of the play, compared with what Slurm reports."""
+"""Find the outcome of each node of a roll: what finished, by the variables of the play, compared with what Slurm reports."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PLAN, STEP, FAILURE = "__roll", "__roll_step", "__roll_failure"
 RENEWED, DRAINED, REBOOTED, RESUMED = "__roll_renewed", "__roll_drained", "__roll_rebooted", "__roll_resumed"
 """Results of calls on the controller."""
 WANTED, DIRECT, AFTER = "__roll_wanted", "__roll_direct", "__roll_after"
-"""Results of calls on the node: why it wants a reboot, the reboot by SSH, why it still wants one."""
+"""Results of calls on the node: why it needs a reboot, the reboot by SSH, why it still needs one."""
 DONE, WAITING, LEFT, FAILED, UNREACHABLE = OUTCOMES = ("done", "waiting", "left", "failed", "unreachable")
-"""`waiting`: for jobs, or for a later batch. `left`: somebody else has it. `failed` and `unreachable`: it stays drained."""
+"""`waiting`: for jobs, or for a later batch. `left`: others have it. `failed` and `unreachable`: it stays drained."""
 
 Raw = Callable[[str], Mapping[str, Any]]
 
@@ -85,15 +85,15 @@ def _has_failed(variables: Mapping[str, Any], host: str) -> bool:
 
 
 def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
-    """Return the nodes of a batch that are changed and want a reboot. A node that did not say is not rebooted."""
+    """Return the nodes of a batch that are changed and need a reboot. A node that did not report is not rebooted."""
     return [host for host in batch if raw(host).get(STEP) == "changed" and (raw(host).get(WANTED) or {}).get("reasons")]
 
 
 def goes_on(raw: Raw, host: str, after: str) -> bool:
-    """Return whether a node goes on after a step: `drained` for one without jobs, `changed` for one that is back if it had to be rebooted.
+    """Return whether a node continues after a step: `drained` without jobs, `changed` if it needed no reboot or is back from it.
 
-    `silent` is for one that Slurm could not reboot because its slurmd does not answer, and on which nothing runs. A result that is missing
-    says nothing, so the node does not go on.
+    `silent` is for a node that Slurm could not reboot because its slurmd does not answer, and on which nothing runs. Without a result the
+    node does not continue.
     """
     variables = raw(host)
     if after == "drained":
@@ -119,7 +119,7 @@ def verified(raw: Raw, batch: Iterable[str]) -> list[str]:
 
 
 def outcomes(plan: Mapping[str, Any], raw: Raw, slurm: Mapping[str, Any], stop: str = "") -> dict[str, NodeOutcome]:
-    """Return the outcome of each node with something pending; `slurm` is the report of bedplate.cluster.slurm_node on them now."""
+    """Return the outcome of each node with pending work; `slurm` is the report of bedplate.cluster.slurm_node on them now."""
     found: dict[str, NodeOutcome] = {}
     for host in [*plan.get("hosts", ()), *plan.get("open", ()), *plan.get("left", ()), *plan.get("problems", ())]:
         if host not in NOBODY:

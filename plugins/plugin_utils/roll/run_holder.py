@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Name the ansible-playbook process of a run, and tell whether that of another run on this control node is gone."""
+"""Name the ansible-playbook process of a run, and check whether the process of another run on this control node has ended."""
 
 from __future__ import annotations
 

@@ -20,14 +20,14 @@ _SLOWEST = 5
 
 
 class Screen(Protocol):
-    """What prints a line: Ansible's display."""
+    """Define the display that prints a line: Ansible's."""
 
     def display(self, msg: str) -> None:
         """Print a line."""
 
 
 class Hosts:
-    """What each host is: the worst that happened on it, or that a roll has it drained or lets it wait."""
+    """Hold the state of each host: its worst result, or that a roll has it drained or lets it wait."""
 
     def __init__(self) -> None:
         self._worst: dict[str, str] = {}
@@ -40,7 +40,7 @@ class Hosts:
             self._worst[host] = word
 
     def slurm(self, nodes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Take what bedplate.cluster.slurm_node reports; a node that is resumed, or of somebody else, is as its tasks left it."""
+        """Take what bedplate.cluster.slurm_node reports; a node that is resumed, or that others hold, is as its tasks left it."""
         for name, one in nodes.items():
             self._slurm[name] = _SLURM.get(str(one.get("outcome")), "")
 
@@ -57,7 +57,7 @@ class Hosts:
 
 
 class Progress(ABC):
-    """What an operator sees while a run goes on."""
+    """Show an operator the progress of a run."""
 
     def __init__(self) -> None:
         self.hosts = Hosts()
@@ -120,7 +120,7 @@ class Lines(Progress):
 
 
 def time_left(done: int, of: int, seconds: float) -> str:
-    """Return how long the rest of a roll takes if it goes on as until now, "" before its first node is back.
+    """Return how long the rest of a roll takes if its speed stays as it is, "" before its first node is back.
 
     >>> time_left(10, 40, 600)
     ', 10 of 40 nodes rolled, about 30 min left'

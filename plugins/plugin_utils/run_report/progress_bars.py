@@ -46,7 +46,7 @@ class Bars(Progress):
         self._name = name
 
     def result(self, host: str, kind: str, changed: bool) -> None:
-        """Colour a host; one that is in no rack is among the other machines."""
+        """Colour a host; a host in no rack is among the other machines."""
         super().result(host, kind, changed)
         if host not in self._known:
             self._known.add(host)
@@ -77,5 +77,5 @@ class Bars(Progress):
 
 
 def _cells(share: int, total: int) -> int:
-    """Return the cells of a bar; what is there has one at least."""
+    """Return the cells of a share of a bar, at least one."""
     return max(1, round(_WIDTH * share / total))

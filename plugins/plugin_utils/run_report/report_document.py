@@ -12,12 +12,12 @@ from .run_record import CHANGED, FAILED, LEFT, OK, UNREACHABLE, WAITING, HostRec
 
 VERSION = 1
 OUTCOMES = (OK, CHANGED, WAITING, LEFT, FAILED, UNREACHABLE)
-"""Of a host: `waiting` for jobs or a later batch, `left` to whoever else has it out of service."""
+"""Of a host: `waiting` for jobs or a later batch, `left` where others have it out of service."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a host stands: its rack, and the row and column of the rack in the room, if the cluster file has them."""
+    """Hold the place of a host: its rack, and the row and column of the rack in the room, if the cluster file has them."""
 
     rack: str = ""
     row: str | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""report.html: the racks as they stand in the room, each node by its outcome, in one file without external references.
+"""Render report.html: the racks by their places in the room, each node by its outcome, in one file without external references.
 
 Names and reasons come from machines: text is escaped, data is JSON without `<`, and the page forbids itself to load anything.
 """
@@ -21,7 +21,7 @@ _FOLDER = Path(__file__).parent
 
 
 def page(report: Mapping[str, Any], places: Mapping[str, Place] | None = None) -> str:
-    """Return the page of a report; hosts without a place stand together after the racks."""
+    """Return the page of a report; hosts without a place are together after the racks."""
     title = f"{report['playbook']} on {report['cluster']}" if report["cluster"] else str(report["playbook"])
     return _template().render(
         title=title,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the machines of a run stand, from its cluster file."""
+"""Read the places of the machines of a run from its cluster file."""
 
 from __future__ import annotations
 

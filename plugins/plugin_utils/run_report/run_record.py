@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a run did on each host: tasks by their result, the first failure, and what a roll reports of its nodes."""
+"""Record what a run did on each host: tasks by their result, the first failure, and what a roll reports of its nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _HIDDEN = "the output has secrets and is not shown"
 
 @dataclass
 class HostRecord:
-    """Counts of task results on a host, its first failure, what a roll says of it, and differences; `seconds` of its tasks."""
+    """Counts of task results on a host, its first failure, what a roll reports of it, and differences; `seconds` of its tasks."""
 
     ok: int = 0
     changed: int = 0
@@ -83,7 +83,7 @@ class RunRecord:
                 host.task, host.reason = task, reason_of(result)
 
     def rescue(self, name: str) -> None:
-        """Take a failure back that the playbook has rescued: what became of the node is said later."""
+        """Remove a failure that the playbook has rescued: the outcome of the node is reported later."""
         host = self.host(name)
         host.failed = max(0, host.failed - 1)
         if not host.failed and not host.unreachable:
@@ -96,7 +96,7 @@ class RunRecord:
             self.host(name).rolled = dict(one)
 
     def add_findings(self, rows: Iterable[Mapping[str, Any]], name: str) -> None:
-        """Take differences, each once; one that names no machine is of the host `name`."""
+        """Take differences, each once; a difference without a machine is of the host `name`."""
         for row in rows:
             found = {key: str(row.get(key, "")) for key in FINDING}
             there = self.host(str(row.get("machine") or name)).findings

@@ -60,7 +60,7 @@ def test_bars_of_racks():
     output = io.StringIO()
     bars = Bars(PLACES, Console(file=output, width=100, force_terminal=False))
     try:
-        bars.play("Roll batch by batch")
+        bars.play("Update nodes batch by batch")
         bars.result("n1", "ok", True)
         bars.result("ctl1", "failed", False)
         bars.slurm({"n2": {"outcome": "drained"}})
@@ -69,7 +69,7 @@ def test_bars_of_racks():
     finally:
         bars.end({})
     lines = [" ".join(line.replace("█", "").split()) for line in output.getvalue().splitlines() if line.strip()]
-    assert lines[0].startswith("Roll batch by batch, 0 s")
+    assert lines[0].startswith("Update nodes batch by batch, 0 s")
     assert lines[1:] == ["r1 1 drained, 1 changed", "r2 1 queued", "other machines 1 failed"]
 
 

@@ -213,7 +213,7 @@ def _compare_version(name: str, live: LiveNode, config: Mapping[str, str], diffe
     running = config.get("SLURM_VERSION", "")
     # A node that does not answer shows its last release: an operator can correct that only after it is back.
     if running and live.version and live.answers and release_of(live.version) != release_of(running):
-        fix = "playbooks/roll.yml brings slurmd up to date, or restart it on NODE"
+        fix = "run playbooks/roll.yml to update slurmd, or restart it on NODE"
         # During an upgrade nodes follow their controller; the others do not work at all, or lose jobs.
         severity = WARNING if works_under(live.version, running) else ERROR
         wanted = f"the release of slurmctld, {running}"
@@ -255,10 +255,10 @@ def _compare_state(
 
 
 def _compare_own(own: DrainReason, live: LiveNode, differences: _Differences, name: str) -> None:
-    """Report a node that a run of bedplate has out of service; one that did not return from its reboot is an error."""
+    """Report a node that a run of bedplate has out of service; a node that did not return from its reboot is an error."""
     found = f"{live.state}, by {own.kind} {own.run} since {live.since or 'unknown'}: {own.text}"
     if "reboot timed out" in own.added:
-        fix = "see the console of NODE; when it is back, the next playbooks/roll.yml goes on with it"
+        fix = "see the console of NODE; when it is back, the next playbooks/roll.yml continues with it"
         differences.add(name, "node-state", "back from its reboot", found, fix)
     else:
         differences.add(name, "node-state", "able to run jobs", found, severity=NOTICE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tell whether a node's release of Slurm may work under that of slurmctld, as during an upgrade."""
+"""Decide whether a node's release of Slurm may work under that of slurmctld, as during an upgrade."""
 
 from __future__ import annotations
 

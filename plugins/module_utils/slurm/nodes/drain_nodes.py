@@ -34,7 +34,7 @@ class Drain(NodeVerb):
         """Return whether jobs are left, or who took the node over."""
         if self.owns(node):
             return self._drained(node)
-        return result(node, HELD, foreign(node) or "resumed by somebody else after this run had drained it")
+        return result(node, HELD, foreign(node) or "resumed by others after this run had drained it")
 
     def command(self, nodes: str) -> list[str]:
         """Return the command."""
@@ -45,13 +45,13 @@ class Drain(NodeVerb):
         return DRAINING if node.jobs else DRAINED
 
     def admitted(self, names: Sequence[str], nodes: Mapping[str, NodeView]) -> tuple[Sequence[str], Mapping[str, str]]:
-        """Return the nodes that fit beside those that are out already."""
+        """Return the nodes that fit beside the nodes that are out already."""
         found = admit(names, nodes, self.order.limits, self.order.apart, self.order.nodes)
         self._limited = bool(found.waits)
         return found.now, found.waits
 
     def waits(self, results: Mapping[str, NodeResult]) -> bool:
-        """Return whether nodes still get free; those that are free wait for them so long as the order has patience."""
+        """Return whether nodes still get free; free nodes wait for them so long as the order has patience."""
         free = sum(one.outcome == DRAINED for one in results.values())
         if free != self._free:
             self._free, self._free_since = free, self.clock()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run one verb of scontrol on nodes of a run, and wait for its effect.
 
-Nodes are read again right before each verb. A node whose reason is not the run's own is left alone, and so is one that somebody has taken
+Nodes are read again right before each verb. A node whose reason is not the run's own is left alone, and so is a node that others have taken
 over meanwhile.
 """
 
@@ -37,7 +37,7 @@ _SILENCE = 60.0  # seconds for which slurmctld may not answer, as while it resta
 
 @dataclass(frozen=True)
 class Order:
-    """What a run wants of nodes.
+    """Define the work of a run on nodes.
 
     `deadline`: seconds that the call may take; 0 waits for nothing. `patience`: seconds that drained nodes wait for the others of their
     batch, since the last of them became free. `reserved`: also nodes in active reservations; `reservation`: the run's own one.
@@ -57,7 +57,7 @@ class Order:
 
 @dataclass(frozen=True)
 class NodeResult:
-    """What became of one node; `state` with its reason, `jobs` the ids of those that hold it.
+    """Hold the outcome of one node; `state` with its reason, `jobs` the ids of the jobs that hold it.
 
     `kind` and `run` are those of the run of bedplate that has it out of service, "" if none has; `since` when it took it, in UTC as text.
     `free_in`: seconds until the time limits of its jobs end, None if one has no limit.
@@ -93,11 +93,11 @@ class NodeVerb(ABC):
 
     @abstractmethod
     def before(self, node: NodeView) -> NodeResult | None:
-        """Return why the verb is not for this node, or not needed; None if it is to be run."""
+        """Return why the verb is not for this node, or not needed; None if the verb must run."""
 
     @abstractmethod
     def after(self, node: NodeView) -> NodeResult:
-        """Return what became of a node on which this call has run the verb."""
+        """Return the result of a node on which this call has run the verb."""
 
     @abstractmethod
     def command(self, nodes: str) -> list[str]:
@@ -109,7 +109,7 @@ class NodeVerb(ABC):
 
     @abstractmethod
     def waits(self, results: Mapping[str, NodeResult]) -> bool:
-        """Return whether the call goes on to wait."""
+        """Return whether the call continues to wait."""
 
     def admitted(self, names: Sequence[str], nodes: Mapping[str, NodeView]) -> tuple[Sequence[str], Mapping[str, str]]:
         """Return which of the nodes to change may be changed now, and why the others wait."""
@@ -147,8 +147,8 @@ class NodeVerb(ABC):
             nodes = self._nodes()
             found.update((name, self._settled(name, nodes)) for name in going)
         found.update((name, result(nodes[name], LIMITED, why)) for name, why in waiting.items())
-        # The verb succeeded, and the node is as before: somebody undid it at once.
-        return {name: one or result(nodes[name], HELD, "changed by somebody else") for name, one in found.items()}
+        # The verb succeeded, and the node is as before: others undid it at once.
+        return {name: one or result(nodes[name], HELD, "changed by others") for name, one in found.items()}
 
     def _settled(self, name: str, nodes: Mapping[str, NodeView]) -> NodeResult | None:
         node = nodes.get(name)

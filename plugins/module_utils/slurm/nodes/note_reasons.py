@@ -23,7 +23,7 @@ class Note(NodeVerb):
 
     def after(self, node: NodeView) -> NodeResult:
         """Return whether jobs are left."""
-        return self._now(node) if self.owns(node) else result(node, HELD, foreign(node) or "resumed by somebody else")
+        return self._now(node) if self.owns(node) else result(node, HELD, foreign(node) or "resumed by others")
 
     def command(self, nodes: str) -> list[str]:
         """Return the command."""

@@ -12,7 +12,7 @@ from .node_states import NodeView
 
 @dataclass(frozen=True)
 class Limit:
-    """At most `most` of these nodes may be out of service, whoever took them out; `where` is the name for operators."""
+    """At most `most` of these nodes may be out of service, for any reason; `where` is the name for operators."""
 
     where: str
     nodes: frozenset[str]
@@ -21,7 +21,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Apart:
-    """Nodes below one lowest switch, or in one block: those of another batch must be back before one of this batch is drained."""
+    """Nodes below one lowest switch, or in one block: nodes of another batch must be back before one of this batch is drained."""
 
     where: str
     nodes: frozenset[str]
@@ -42,9 +42,9 @@ def admit(
     apart: Iterable[Apart] = (),
     batch: Iterable[str] = (),
 ) -> Admission:
-    """Return which of the wanted nodes, in their order, may be drained beside the nodes that are out already.
+    """Return which nodes of `wanted`, in their order, may be drained beside the nodes that are out already.
 
-    `batch` are the nodes of this batch, the wanted ones among them. Bedplate's own drained nodes outside of it belong to another batch.
+    `batch` are the nodes of this batch, `wanted` among them. Bedplate's own drained nodes outside of it belong to another batch.
     """
     own_batch = {*batch, *wanted}
     out = {name for name, node in nodes.items() if node.is_out}

@@ -46,7 +46,7 @@ class Reboot(NodeVerb):
     def after(self, node: NodeView) -> NodeResult:
         """Return whether the node is back."""
         if not self.owns(node):
-            return result(node, HELD, foreign(node) or "resumed by somebody else during its reboot")
+            return result(node, HELD, foreign(node) or "resumed by others during its reboot")
         if node.reboots or not node.answers:
             return result(node, FAILED, _AWAY)
         if self._booted(node):

@@ -40,7 +40,7 @@ def name_of(kind: str, run_name: str) -> str:
 
 
 def read(name: str, slurm_conf: Path) -> Reservation | None:
-    """Return a reservation, None if there is none. Raises SlurmSilentError if slurmctld does not answer."""
+    """Return a reservation, None if it does not exist. Raises SlurmSilentError if slurmctld does not answer."""
     outcome = run(
         ("scontrol", "--oneliner", "--all", "show", "reservations"),
         _DEADLINE,
@@ -70,7 +70,7 @@ def parse(text: str, name: str) -> Reservation | None:
 
 
 def create(name: str, nodes: str, start: str, minutes: int, change: Callable[[Sequence[str]], str]) -> None:
-    """Make a reservation of nodes, a hostlist, from a time that Slurm understands. Jobs that run into it go on, and are waited for.
+    """Make a reservation of nodes, a hostlist, from a time that Slurm understands. Jobs that run into it continue, and are waited for.
 
     Raises ReservationError if Slurm refuses it.
     """

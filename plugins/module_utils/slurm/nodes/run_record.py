@@ -25,7 +25,7 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """The run, who works on it ("" if nobody), since when, and until when at the latest, in UTC."""
+    """The run, the holder that works on it ("" without one), since when, and until when at the latest, in UTC."""
 
     run: str
     holder: str = ""
@@ -33,7 +33,7 @@ class RunRecord:
     until: str = ""
 
     def is_held(self, now: datetime) -> bool:
-        """Return whether somebody works on the run."""
+        """Return whether a holder works on the run."""
         try:
             return bool(self.holder) and now < datetime.strptime(self.until, _TIME).replace(tzinfo=timezone.utc)
         except ValueError:
@@ -48,7 +48,7 @@ class RunFile:
         self.path = directory / f"{kind}.json"
 
     def read(self) -> RunRecord | None:
-        """Return the record, None without one. Raises RecordError if it cannot be read: nobody may work beside an unknown run."""
+        """Return the record, None without one. Raises RecordError if it cannot be read: no run may work beside an unknown one."""
         try:
             data = json.loads(self.path.read_text(encoding="utf-8"))
             return RunRecord(**{name: str(data[name]) for name in ("run", "holder", "since", "until")})
@@ -77,7 +77,7 @@ class RunFile:
             return record
 
     def release(self, holder: str, finished: bool) -> bool:
-        """Give the record back; return whether that changed anything. A finished run leaves none."""
+        """Release the record; return whether that changed anything. A finished run leaves no record."""
         with one_at_a_time(self.path.parent, self.path.stem):
             found = self.read()
             if found is None or found.holder not in (holder, ""):
