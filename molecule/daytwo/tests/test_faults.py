@@ -65,7 +65,7 @@ class Stage:
 
     def drained(self, do: Callable[[], object]) -> None:
         """Do something when the first node is drained."""
-        self.roll.at += [(r"^PLAY \[Roll", lambda: None), (r"^TASK \[Drain ", lambda: do())]
+        self.roll.at += [(r"^PLAY \[Update nodes", lambda: None), (r"^TASK \[Drain ", lambda: do())]
 
     def podman(self, *words: str) -> None:
         Podman(inspect())(*words, container_name(f"molecule-{SCENARIO}", NODE))
@@ -101,7 +101,7 @@ def killed_after_its_drain(stage: Stage) -> None:
 
 
 def killed_during_the_change(stage: Stage) -> None:
-    stage.roll.at += [(r"^PLAY \[Roll", lambda: None), (r"^TASK .*node_tuning", stage.roll.kill)]
+    stage.roll.at += [(r"^PLAY \[Update nodes", lambda: None), (r"^TASK .*node_tuning", stage.roll.kill)]
 
 
 def killed_during_the_reboot(stage: Stage) -> None:
@@ -109,11 +109,14 @@ def killed_during_the_reboot(stage: Stage) -> None:
 
 
 def killed_before_it_is_resumed(stage: Stage) -> None:
-    stage.roll.at += [(r"^PLAY \[Roll", lambda: None), (r"^TASK \[Read reasons for another reboot", stage.roll.kill)]
+    stage.roll.at += [
+        (r"^PLAY \[Update nodes", lambda: None),
+        (r"^TASK \[Read reasons for another reboot", stage.roll.kill),
+    ]
 
 
 def killed_before_its_end(stage: Stage) -> None:
-    stage.roll.at += [(r"^PLAY \[Roll", lambda: None), (r"^TASK \[Resume ", stage.roll.kill)]
+    stage.roll.at += [(r"^PLAY \[Update nodes", lambda: None), (r"^TASK \[Resume ", stage.roll.kill)]
 
 
 def node_off_during_the_change(stage: Stage) -> None:

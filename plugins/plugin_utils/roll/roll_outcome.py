@@ -66,7 +66,7 @@ def stopped(plan: Mapping[str, Any], raw: Raw, now: float) -> str:
     if found := [
         host
         for host in plan["canaries"]
-        if _outcome_in(raw(host).get(DRAINED), host) in ("draining", "limited", "held")
+        if _is_taken(raw(host), host) or _outcome_in(raw(host).get(DRAINED), host) in ("draining", "limited")
     ]:
         return f"canary {few(found)} is not free, so nothing is proved"
     if len(failed) > plan["failures"]:
@@ -78,10 +78,17 @@ def _has_failed(variables: Mapping[str, Any], host: str) -> bool:
     """Return whether a node of an earlier batch was drained and is not back in service."""
     if FAILURE in variables:
         return True
+    if _is_taken(variables, host):
+        return False
     return (
         _outcome_in(variables.get(DRAINED), host) == "drained"
         and _outcome_in(variables.get(RESUMED), host) != "resumed"
     )
+
+
+def _is_taken(variables: Mapping[str, Any], host: str) -> bool:
+    """Return whether a person drained or resumed the node while the roll worked on it."""
+    return "held" in (_outcome_in(variables.get(name), host) for name in (DRAINED, REBOOTED, RESUMED))
 
 
 def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
@@ -139,6 +146,9 @@ def _of_node(
     def outcome(what: str, why: object = "") -> NodeOutcome:
         return NodeOutcome(what, str(why), jobs if what == WAITING else (), parts, is_own)
 
+    def taken(why: object) -> NodeOutcome:
+        return outcome(LEFT if now.get("outcome") == "held" else WAITING, why)
+
     if host in plan.get("problems", {}):
         why = plan["problems"][host]
         return outcome(UNREACHABLE if "no answer" in why else FAILED, why)
@@ -162,11 +172,15 @@ def _of_node(
         return outcome(LEFT if drained.get("outcome") == "held" else FAILED, drained.get("why", ""))
     rebooted = ((variables.get(REBOOTED) or {}).get("nodes") or {}).get(host, {})
     if variables.get(STEP) == "changed" and (why := lost or rebooted.get("why")):
+        if rebooted.get("outcome") == "held" and not is_own:
+            return taken(why)
         users = (variables.get(WANTED) or {}).get("in_use") if rebooted.get("outcome") == "silent" else None
         return outcome(FAILED, "; ".join([why, *(users or ())]))
     if variables.get(STEP) != "verified":
         return outcome(UNREACHABLE, "did not answer, or the run ended, before it was verified")
     resumed = ((variables.get(RESUMED) or {}).get("nodes") or {}).get(host, {})
+    if resumed.get("outcome") == "held" and not is_own:
+        return taken(resumed.get("why"))
     if is_own or resumed.get("outcome") != "resumed":
         return outcome(FAILED, f"verified, and not in service: {resumed.get('why') or lost or now.get('state', '')}")
     return outcome(DONE)

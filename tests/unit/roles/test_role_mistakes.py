@@ -71,10 +71,14 @@ def test_of_hosts_that_share_a_template_one_that_runs_the_role_is_checked(monkey
     assert found({"n3": {"cnp_dscp": 26}}, templated=["rdma_cnp_dscp"], places=places) != {}
 
 
+# A roll runs roles on compute nodes, and which of them by conditions.
+_OF_NO_ROLE = ("reboot", "verify", "roll_pending", "roll_batches", "roll_close")
+
+
 def test_the_groups_of_a_role_are_those_of_the_playbooks() -> None:
     groups: dict[str, set[str]] = {}
     for path in (ROLES_FOLDER.parent / "playbooks/phases").glob("*.yml"):
-        for play in yaml.safe_load(path.read_text()) if path.stem not in ("reboot", "verify") else ():
+        for play in yaml.safe_load(path.read_text()) if path.stem not in _OF_NO_ROLE else ():
             for role in re.findall(r"'__role': '(\w+)'", str(play)):
                 groups.setdefault(role, set()).add(str(play["hosts"]))
     for role, known in RUNS_ON.items():

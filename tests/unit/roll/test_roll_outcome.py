@@ -47,7 +47,14 @@ def of(variables: dict[str, Any], now: dict[str, Any] | None = None, **plan: Any
         ({**VERIFIED, **RESUMED}, {}, "done"),
         # Slurm says what holds.
         ({**VERIFIED, **RESUMED}, OWN, "failed"),
-        ({**VERIFIED, "__roll_resumed": {"nodes": {"n1": {"outcome": "held", "why": "fan"}}}}, {}, "failed"),
+        # A person took it meanwhile.
+        (
+            {**VERIFIED, "__roll_resumed": {"nodes": {"n1": {"outcome": "held", "why": "fan"}}}},
+            {"outcome": "held"},
+            "left",
+        ),
+        ({**VERIFIED, "__roll_resumed": {"nodes": {"n1": {"outcome": "held", "why": "fan"}}}}, {}, "waiting"),
+        ({**VERIFIED, "__roll_resumed": {"nodes": {"n1": {"outcome": "held", "why": "fan"}}}}, OWN, "failed"),
         (VERIFIED, {}, "failed"),
         ({}, {}, "waiting"),
         (
@@ -135,6 +142,9 @@ def test_a_node_without_slurmd_is_rebooted_by_ssh_if_nothing_runs_on_it():
     assert not on(waits("silent"), "changed")
     assert on(waits("silent", __roll_direct={"rebooted": True}), "changed")
     assert not on(waits("silent", __roll_direct={"skipped": True}), "changed")
+    assert of(waits("held"), {"outcome": "held"})[:2] == ("left", "its slurmd does not answer")
+    assert of(waits("held"), {"outcome": "resumed"})[0] == "waiting"
+    assert of(waits("held"), OWN)[0] == "failed"
     busy = {"reasons": {"gpu_driver": "x"}, "in_use": ["GPUs are in use: python3 (7)"]}
     assert of(waits("silent", __roll_wanted=busy), OWN)[:2] == (
         "failed",
@@ -155,6 +165,8 @@ HOSTS: dict[str, Any] = {"hosts": ["n1", "n2", "n3"], "serial": [1, 2], "canarie
         ({"n1": {"__roll_drained": {"nodes": {"n1": {"outcome": "draining"}}}}}, {}, "canary n1 is not free"),
         ({"n2": {"__roll_failure": "no"}}, {}, "1 nodes failed, of at most 0"),
         ({"n2": {"__roll_failure": "no"}}, {"failures": 1}, ""),
+        ({"n2": {**VERIFIED, "__roll_resumed": {"nodes": {"n2": {"outcome": "held"}}}}}, {}, ""),
+        ({"n1": {**VERIFIED, "__roll_resumed": {"nodes": {"n1": {"outcome": "held"}}}}}, {}, "canary n1 is not free"),
         (
             {"n2": {"__roll_drained": {"failed": True, "msg": "slurmctld does not answer"}}},
             {"failures": 5},

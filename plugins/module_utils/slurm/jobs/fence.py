@@ -136,7 +136,7 @@ def reason(run: str, now: datetime) -> str:
     """Return the reason with which a run drains a node.
 
     >>> reason("3f2a9c1b", datetime(2026, 11, 22, 22, 18, 50, tzinfo=timezone.utc))
-    'bedplate:edit:3f2a9c1b: 2026-11-22T22:18:50Z the line of this node is about to change [0000]'
+    'bedplate:edit:3f2a9c1b: 2026-11-22T22:18:50Z the line of this node is about to change [e351]'
     """
     return written(EDIT, run, f"{now.strftime(_TIME)} the line of this node is about to change")
 
