@@ -132,6 +132,10 @@ full-gpu: venv tools  ## NVIDIA's set replaced on all nodes; containers, dnf, a 
 	$(BIN)/python -m tools.full_results gpu -- env BEDPLATE_FULL=gpu bash -c \
 	  'pytest -m full -rs tests/unit && $(BIN)/python -m lab molecule -v --jobs 2 gpu_stack gpu_ubuntu gpu_dnf container_runtime air_gap'
 
+.PHONY: full-daytwo
+full-daytwo: venv  ## Rolls under jobs; every fault of tests/kit/roll_faults.yml during a roll
+	$(BIN)/python -m tools.full_results daytwo -- env BEDPLATE_FULL=daytwo $(BIN)/python -m lab molecule -v daytwo
+
 .PHONY: full-driver
 full-driver: venv  ## Debian's real driver, compiled by the real DKMS on both of its releases
 	$(BIN)/python -m tools.full_results driver -- $(BIN)/python -m lab molecule -v gpu_driver

@@ -28,7 +28,7 @@ ON_REQUEST = (
     "slurm_two",
 )
 """Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive or install every engine."""
-_LONGEST = ("slurm", "gpu_stack", "plain", "opensm", "node_settings", "primitives")
+_LONGEST = ("slurm", "gpu_stack", "plain", "daytwo", "opensm", "node_settings", "primitives")
 """Begun first, so that three at a time end at about the same time. opensm is not among the first three: while they boot, a simulated fabric
 is too slow for OpenSM, which says so in its log."""
 

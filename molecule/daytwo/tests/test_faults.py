@@ -6,7 +6,6 @@ tests/kit/roll_faults.yml lists the faults. `make full-daytwo` runs them.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import threading
 import time
@@ -32,7 +31,7 @@ ROLLED = ["gpu03", "gpu04"]
 NODE = "gpu03"
 NOTE = "/run/bedplate/reboot-wanted/node_tuning"
 FAULTS: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "tests/kit/roll_faults.yml").read_text())["faults"]
-pytestmark = pytest.mark.skipif(os.environ.get("BEDPLATE_FULL") != "daytwo", reason="minutes each: make full-daytwo")
+pytestmark = pytest.mark.full_in("daytwo")
 
 
 def ssh(machine: str, command: str) -> str:

@@ -57,18 +57,27 @@ def own(text: str) -> list[str]:
 @pytest.mark.parametrize("callback", CALLBACKS)
 def test_lines_do_not_grow_with_hosts(printed: Mapping[tuple[str, int], str], callback: str) -> None:
     few, many = (own(printed[callback, count]) for count in COUNTS)
-    assert len(few) == len(many), "\n".join(many)
-    assert [line for line in few if line.startswith("PLAY")] == [line for line in many if line.startswith("PLAY")]
+    assert len(many) <= len(few), "\n".join(many)
+    if callback == "default":
+        assert [line for line in few if line.startswith("PLAY")] == [line for line in many if line.startswith("PLAY")]
 
 
 @pytest.mark.playbooks
-@pytest.mark.parametrize("count", COUNTS)
-def test_nothing_is_printed_that_did_not_happen(printed: Mapping[tuple[str, int], str], count: int) -> None:
-    text = printed["brief", count]
+def test_nothing_is_printed_that_did_not_happen(printed: Mapping[tuple[str, int], str]) -> None:
+    text = printed["brief", COUNTS[0]]
     assert list(not_happened(text)) == []
     # The run itself is there.
     assert text.count("PLAY [") >= 10
     assert text.count("ok: [gpu01]") >= 10
+
+
+@pytest.mark.playbooks
+def test_many_hosts_without_a_change_are_a_line_for_each_play(printed: Mapping[tuple[str, int], str]) -> None:
+    text = printed["brief", COUNTS[1]]
+    assert "ok: [gpu" not in text
+    assert "Configure names and time on every machine: 33 ok" in text
+    # Lines do not grow with hosts beyond that, so a thousand print as many; the recap and the table are a few more.
+    assert len([line for line in text.splitlines() if line.strip()]) <= 55
 
 
 @pytest.mark.playbooks
@@ -83,6 +92,8 @@ def test_variables_are_checked_once(printed: Mapping[tuple[str, int], str], call
         ("localhost : ok=1 changed=0\ngpu01 : ok=9 changed=0\n", True),
         ("localhost : ok=1 changed=0\ngpu01 : ok=9 changed=1\n", False),
         ("localhost : ok=1 changed=10\n", False),
+        ("\n34 other hosts: nothing changed, nothing failed\n", True),
+        ("gpu01 : ok=9 changed=1\n\n33 other hosts: nothing changed, nothing failed\n", False),
         ("\n", False),
     ],
 )
