@@ -45,7 +45,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             if plan["reservation"] and not unfinished:
                 self._module("slurm_reservation", kind=ROLL, run=plan["run"], state="absent")
             self._module("run_record", kind=ROLL, state="released", holder=plan["holder"], finished=not unfinished)
-        return {**self._judged(plan, outcomes), "changed": changed, "stopped": stop}
+        result = {**self._judged(plan, outcomes), "changed": changed, "stopped": stop}
+        if not result["failed"]:
+            self._display.display(result["msg"])
+        return result
 
     def _note(self, plan: Mapping[str, Any], outcomes: Mapping[str, NodeOutcome]) -> bool:
         """Write into the reasons of nodes that stay drained why they do; return whether that changed any."""
@@ -69,20 +72,22 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         lines = [
             (", ".join(lines) or "nothing was pending") + (f"; {hours:.2f} node-hours out of service" if hours else "")
         ]
-        lines += [
-            f"{name}: {one.outcome}: {one.why}" for name, one in outcomes.items() if one.outcome != roll_outcome.DONE
-        ]
+        rest = {name: one for name, one in outcomes.items() if one.outcome != roll_outcome.DONE}
+        alike: dict[tuple[str, str], list[str]] = {}
+        for name, one in rest.items():
+            alike.setdefault((one.outcome, one.why), []).append(name)
+        lines += [f"{fold(names)}: {what}: {why}" for (what, why), names in alike.items()]
         bad = {roll_outcome.FAILED, roll_outcome.UNREACHABLE}
         if plan["choices"]["waiting_fails"]:
             bad.add(roll_outcome.WAITING)
         return {
             "failed": bool(bad & set(found)),
             "run": plan["run"],
-            "nodes": {name: one.facts() for name, one in outcomes.items()},
+            # Without what is done: Ansible prints the result of a task that fails.
+            "nodes": {name: one.facts() for name, one in rest.items()},
             "outcomes": {what: fold(names) for what, names in found.items()},
             "hours": round(hours, 2),
             "msg": "\n".join(lines),
-            "_ansible_verbose_always": True,
         }
 
     def _module(self, name: str, **arguments: Any) -> dict[str, Any]:

@@ -64,6 +64,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 self._release(finished=not slurm.own(record["run"]))
                 return window
             plan = roll_document.in_window(plan, window, self._chosen["start"])
+        text = "\n".join([roll_document.preview(plan, slurm), *saved])
+        # The rest of the result is for the playbook.
+        self._display.display(text)
         return {
             **plan,
             "changed": False,
@@ -73,8 +76,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             ),
             "holder": self._holder,
             "record_seconds": self._chosen["deadline"] + self._chosen["reboot_deadline"] + _MARGIN,
-            "msg": "\n".join([roll_document.preview(plan, slurm), *saved]),
-            "_ansible_verbose_always": True,
+            "msg": text,
         }
 
     def _choices(self) -> dict[str, Any]:

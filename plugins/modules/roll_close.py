@@ -30,7 +30,7 @@ EXAMPLES = r"""
 RETURN = r"""
 run: {description: The name of the run., type: str, returned: always}
 nodes:
-  description: The outcome of each node with pending work.
+  description: The nodes that are not done.
   type: dict
   returned: always
   contains:
