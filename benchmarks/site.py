@@ -185,7 +185,7 @@ def play(folder: Path, playbook: str, count: int, more: Mapping[str, str] | None
 
 
 def is_unchanged(recap: str) -> bool:
-    """Return whether a recap has hosts, each without a change; those of a large site are one line."""
+    """Return whether a recap has hosts, each without a change; a large site has one line for them."""
     numbers = re.findall(r" changed=(\d+)", recap)
     folded = re.findall(r"^\d+ other hosts: nothing changed", recap, re.MULTILINE)
     return bool(numbers or folded) and set(numbers) <= {"0"}

@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan a roll, and apply the approved plan, by ansible-runner: `roll.py plan SITE` and `roll.py apply SITE DIGEST`.
+
+SITE is a private data directory of ansible-runner: `inventory/` with the cluster file and its group_vars, `project/` with bedplate, and
+`env/` with what is secret. The plan is written to SITE/roll-plan.json. Each run leaves report.json and report.html in
+SITE/artifacts/<run>. docs/how-to/ci.md shows a pipeline.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import ansible_runner
+
+PLAN = "roll-plan.json"
+_KEPT = ("runner_on_failed", "runner_on_unreachable", "playbook_on_stats", "error")
+
+
+def is_kept(event: Mapping[str, Any]) -> bool:
+    """Return whether an event is kept as a file: what failed or changed, and the end. The others are a kilobyte for each task of each host."""
+    result = event.get("event_data", {}).get("res") or {}
+    return event.get("event") in _KEPT or (event.get("event") == "runner_on_ok" and bool(result.get("changed")))
+
+
+def run(site: Path, *options: str, **variables: Any) -> ansible_runner.Runner:
+    """Run playbooks/roll.yml; the report is beside the events."""
+    return ansible_runner.run(
+        private_data_dir=str(site),
+        playbook="playbooks/roll.yml",
+        cmdline=" ".join(options),
+        extravars=variables,
+        envvars={
+            "ANSIBLE_CONFIG": str(site / "project/ansible.cfg"),
+            "ANSIBLE_CALLBACKS_ENABLED": "bedplate.cluster.report",
+            "CI": "true",
+        },
+        event_handler=is_kept,
+        quiet=False,
+    )
+
+
+def plan(site: Path) -> int:
+    """Write the plan; its digest is in the last lines of the output."""
+    return int(run(site, "--check", roll_plan_file=str(site / PLAN)).rc)
+
+
+def apply(site: Path, digest: str) -> int:
+    """Apply the plan with this digest, and no other one."""
+    return int(run(site, roll_plan_file=str(site / PLAN), roll_plan_digest=digest, roll_waiting_fails=True).rc)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("plan", "apply"):
+        command = commands.add_parser(name)
+        command.add_argument("site", type=Path)
+        if name == "apply":
+            command.add_argument("digest")
+    chosen = parser.parse_args(arguments)
+    site = chosen.site.resolve()
+    return plan(site) if chosen.command == "plan" else apply(site, chosen.digest)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
