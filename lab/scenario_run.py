@@ -48,6 +48,8 @@ def environment(scenario: str) -> dict[str, str]:
         **os.environ,
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_NOCOLOR": "1",
+        # Molecule enables one of its own alone.
+        "ANSIBLE_CALLBACKS_ENABLED": "bedplate.cluster.report",
         "BEDPLATE_REPORT": str(report_of(scenario)),
         "ANSIBLE_SSH_COMMON_ARGS": f'-F "{ssh_config_of(f"molecule-{scenario}")}"',
     }

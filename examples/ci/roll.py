@@ -22,7 +22,7 @@ _KEPT = ("runner_on_failed", "runner_on_unreachable", "playbook_on_stats", "erro
 
 
 def is_kept(event: Mapping[str, Any]) -> bool:
-    """Return whether an event is kept as a file: what failed or changed, and the end. The others are a kilobyte for each task of each host."""
+    """Return whether an event is kept as a file: what failed or changed, and the end."""
     result = event.get("event_data", {}).get("res") or {}
     return event.get("event") in _KEPT or (event.get("event") == "runner_on_ok" and bool(result.get("changed")))
 
