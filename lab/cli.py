@@ -25,6 +25,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; return the exit status."""
     options = _parser().parse_args(arguments)
     own_programs_first()
+    os.environ.setdefault("BEDPLATE_REPORT", str(scenarios.LOGS / "report"))
     try:
         return int(options.run(options) or 0)
     except LabError as problem:

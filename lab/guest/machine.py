@@ -250,7 +250,12 @@ def remove_every() -> None:
 def environment(guest: Guest) -> dict[str, str]:
     """Return the environment in which Ansible reaches a guest as if it were the only machine there is."""
     # The configuration file says all: with options of its own, Ansible would keep connections that nobody closes at a reboot.
-    return {**os.environ, "ANSIBLE_SSH_ARGS": f'-F "{guest.ssh_config}"', "ANSIBLE_NOCOLOR": "1"}
+    return {
+        **os.environ,
+        "ANSIBLE_SSH_ARGS": f'-F "{guest.ssh_config}"',
+        "ANSIBLE_NOCOLOR": "1",
+        "BEDPLATE_REPORT": str(guest.folder / "report"),
+    }
 
 
 def _free_port() -> int:
