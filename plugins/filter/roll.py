@@ -23,9 +23,11 @@ def _plan(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> Mapping[str, Any
 
 
 def roll_hosts(hostvars: Mapping[str, Any], nodes: Iterable[str], key: str = "hosts") -> list[Any]:
-    """Return `hosts`, `open` or `serial` of the plan; without a plan, a pattern that fits no host."""
+    """Return `hosts`, `open` or `serial` of the plan, or `late` nodes and `late_serial`; without a plan, a pattern that fits no host."""
     plan = _plan(hostvars, nodes)
-    return list(plan.get(key) or ([1] if key == "serial" else NOBODY))
+    late = roll_outcome.late(_raw(hostvars), plan)
+    found = {**plan, "late": late, "late_serial": [len(late) or 1]}.get(key)
+    return list(found or ([1] if key == "serial" else NOBODY))
 
 
 def roll_stopped(hostvars: Mapping[str, Any], nodes: Iterable[str]) -> str:

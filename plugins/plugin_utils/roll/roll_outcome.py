@@ -91,6 +91,12 @@ def _is_taken(variables: Mapping[str, Any], host: str) -> bool:
     return "held" in (_outcome_in(variables.get(name), host) for name in (DRAINED, REBOOTED, RESUMED))
 
 
+def late(raw: Raw, plan: Mapping[str, Any]) -> list[str]:
+    """Return the nodes whose batch has ended without them: jobs held them, or a limit did."""
+    hosts = (host for host in plan.get("hosts", ()) if host not in NOBODY)
+    return [host for host in hosts if _outcome_in(raw(host).get(DRAINED), host) in ("draining", "limited")]
+
+
 def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
     """Return the nodes of a batch that are changed and need a reboot. A node that did not report is not rebooted."""
     return [host for host in batch if raw(host).get(STEP) == "changed" and (raw(host).get(WANTED) or {}).get("reasons")]

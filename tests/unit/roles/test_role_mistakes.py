@@ -72,7 +72,7 @@ def test_of_hosts_that_share_a_template_one_that_runs_the_role_is_checked(monkey
 
 
 # A roll runs roles on compute nodes, and which of them by conditions.
-_OF_NO_ROLE = ("reboot", "verify", "roll_pending", "roll_batches", "roll_close")
+_OF_NO_ROLE = ("reboot", "verify", "roll_pending", "roll_open", "roll_batches", "roll_close")
 
 
 def test_the_groups_of_a_role_are_those_of_the_playbooks() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_outcome import (
     goes_on,
+    late,
     outcomes,
     plan_of,
     stopped,
@@ -87,6 +88,18 @@ def test_outcome_of_a_node_that_no_batch_has():
 def test_outcome_of_a_node_without_a_drain():
     assert of({"__roll_step": "verified"}, hosts=["!all"], open=["n1"])[0] == "done"
     assert of({}, hosts=["!all"], open=["n1"])[0] == "failed"
+
+
+def test_nodes_that_their_batch_left_out_are_late():
+    hosts: dict[str, dict[str, Any]] = {
+        "n1": {"__roll_drained": {"nodes": {"n1": {"outcome": "draining"}}}},
+        "n2": {"__roll_drained": {"nodes": {"n2": {"outcome": "limited"}}}},
+        "n3": DRAINED,
+        "n4": {},
+        "n5": {"__roll_drained": {"nodes": {"n5": {"outcome": "held"}}}},
+    }
+    assert late(hosts.__getitem__, {"hosts": [*hosts]}) == ["n1", "n2"]
+    assert late(hosts.__getitem__, {"hosts": ["!all"]}) == late(hosts.__getitem__, {}) == []
 
 
 def test_only_a_changed_node_that_wants_it_is_rebooted_and_only_a_verified_one_resumed():
