@@ -131,6 +131,8 @@ def _named(result: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def _reboot(result: Mapping[str, Any]) -> Iterator[str]:
     """Yield why a node needs a reboot after this task."""
+    if result.get("reboot_wanted") is True and result.get("changed"):
+        yield str(result.get("reason") or "a new kernel")
     for path in result.get("changed_files") or ():
         if str(path).startswith(_NOTES_DIRECTORY):
             yield f"{str(path).removeprefix(_NOTES_DIRECTORY)} after the change"

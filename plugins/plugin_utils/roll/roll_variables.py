@@ -63,6 +63,7 @@ VARIABLES: dict[str, RollVariable] = {
     "roll_reboot_deadline": _seconds(2400),
     "roll_waiting_fails": _SWITCH,
     "roll_reserved": _SWITCH,
+    "roll_packages": _SWITCH,
     "roll_when": RollVariable("now", "now, reservation", lambda value: value in ("now", "reservation")),
     "roll_start": RollVariable("", "a time such as 2026-11-27T22:00:00, or now+2hours", _matches(_TIME)),
     "roll_hours": RollVariable(4.0, "hours from 0.1 to 720", _number(0.1, 720, whole=False), float),

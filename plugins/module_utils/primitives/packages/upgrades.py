@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Upgrade the packages of a machine to what its repositories offer, except held packages and Slurm's.
+
+apt and dnf decide; held packages, which include those of the GPU software, stay. Nothing is removed: where an upgrade needs that, the
+package stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from ...common import command
+from ...common.command import Outcome
+
+OWN_UPGRADE = ("slurm*", "libslurm*", "libpam-slurm*")
+"""Packages that no run of this module upgrades: Slurm's daemons are upgraded in their order."""
+KERNELS = ("linux-image-*", "kernel", "kernel-core", "kernel-modules*")
+_SECONDS = 1800.0
+_APT = re.compile(r"^Inst (?P<name>\S+) \[(?P<old>[^\]]+)\] \((?P<new>\S+) ")
+_APT_NEW = re.compile(r"^Inst (?P<name>\S+) \((?P<new>\S+) ")
+_DNF = re.compile(r"^(?P<name>\S+)\.(?P<arch>[a-z0-9_]+)\s+(?P<new>\S+)\s+\S+\s*$")
+_SIMULATION = ("apt-get", "--simulate", "--with-new-pkgs", "-o", "APT::Get::Show-User-Simulation-Note=false", "upgrade")
+_INSTALL = (
+    *("apt-get", "--yes", "--quiet", "--no-remove", "--only-upgrade"),
+    *("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold", "install"),
+)
+# needrestart would restart daemons, slurmd among them.
+_ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l", "NEEDRESTART_SUSPEND": "1"}
+
+Run = Callable[[Sequence[str]], Outcome]
+
+
+class UpgradeError(Exception):
+    """The package manager failed."""
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """A package and its new version; `old` is empty for a package that others need."""
+
+    name: str
+    old: str
+    new: str
+
+    @property
+    def is_kernel(self) -> bool:
+        """Return whether it is a kernel, which runs after a reboot."""
+        return any(fnmatchcase(self.name, pattern) for pattern in KERNELS)
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.new}"
+
+
+def patient(argv: Sequence[str]) -> Outcome:
+    """Run apt or dnf, which may take half an hour."""
+    return command.run(argv, _SECONDS, environment=_ENVIRONMENT)
+
+
+def refresh(manager: str, run: Run = patient) -> None:
+    """Read the lists of the repositories. Raises UpgradeError if one cannot be read."""
+    _checked(
+        run(("apt-get", "--quiet", "--error-on=any", "update") if manager == "apt" else ("dnf", "--quiet", "makecache"))
+    )
+
+
+def offered(manager: str, run: Run = patient) -> list[Upgrade]:
+    """Return what an upgrade would install, by the lists that the machine has. Raises UpgradeError."""
+    if manager == "apt":
+        return parsed_apt(_checked(run(_SIMULATION)).stdout)
+    excluded = [f"--exclude={pattern}" for pattern in OWN_UPGRADE]
+    return parsed_dnf(_checked(run(("dnf", "--quiet", "--cacheonly", *excluded, "list", "--upgrades"))).stdout)
+
+
+def install(manager: str, upgrades: Sequence[Upgrade], run: Run = patient) -> None:
+    """Install upgrades; changed files of /etc stay. Raises UpgradeError."""
+    names = [one for one in upgrades if one.old or manager == "dnf"]
+    if manager == "apt":
+        _checked(run((*_INSTALL, *(f"{one.name}={one.new}" for one in names))))
+    else:
+        excluded = [f"--exclude={pattern}" for pattern in OWN_UPGRADE]
+        _checked(run(("dnf", "--assumeyes", "--quiet", *excluded, "upgrade", *(one.name for one in names))))
+
+
+def parsed_apt(text: str) -> list[Upgrade]:
+    """Parse `apt-get --simulate upgrade`.
+
+    >>> parsed_apt("Inst zip [3.0-13] (3.0-13+deb12u1 Debian-Security:12 [amd64])\\nInst slurmd [24] (25 Debian:13 [amd64])")
+    [Upgrade(name='zip', old='3.0-13', new='3.0-13+deb12u1')]
+    """
+    found = []
+    for line in text.splitlines():
+        if match := _APT.match(line):
+            found.append(Upgrade(match["name"], match["old"], match["new"]))
+        elif match := _APT_NEW.match(line):
+            found.append(Upgrade(match["name"], "", match["new"]))
+    return [one for one in found if not _has_own_upgrade(one.name)]
+
+
+def parsed_dnf(text: str) -> list[Upgrade]:
+    """Parse `dnf list --upgrades`.
+
+    >>> parsed_dnf("Available Upgrades\\nkernel-core.x86_64    5.14.0-611.el9    baseos\\n")
+    [Upgrade(name='kernel-core', old='installed', new='5.14.0-611.el9')]
+    """
+    matches = (match for match in map(_DNF.match, text.splitlines()) if match)
+    return [
+        Upgrade(match["name"], "installed", match["new"]) for match in matches if not _has_own_upgrade(match["name"])
+    ]
+
+
+def _has_own_upgrade(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in OWN_UPGRADE)
+
+
+def _checked(outcome: Outcome) -> Outcome:
+    if outcome.code != 0:
+        raise UpgradeError(outcome.error_line)
+    return outcome

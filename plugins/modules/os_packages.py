@@ -1,0 +1,74 @@
+#!/usr/bin/python
+# SPDX-License-Identifier: GPL-3.0-or-later
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+"""Upgrade the packages of a machine to what its repositories offer."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: os_packages
+short_description: Upgrade the packages of a machine to what its repositories offer
+version_added: 0.2.0
+description:
+  - Upgrades with apt or dnf. Packages that are held or locked stay, such as the GPU software, and so do Slurm's. Nothing is removed, and
+    changed files of C(/etc) stay.
+  - Writes C(/run/bedplate/reboot-wanted/packages) if a kernel was installed.
+options:
+  refresh:
+    description: Whether the lists of the repositories are read first, also in check mode.
+    type: bool
+    default: true
+  note:
+    description: The note for a reboot.
+    type: path
+    default: /run/bedplate/reboot-wanted/packages
+author: The bedplate authors (!UNKNOWN)
+attributes:
+  check_mode: {support: full, description: "It lists what would be installed, by the lists of now."}
+"""
+
+EXAMPLES = r"""
+- name: Upgrade the packages
+  bedplate.cluster.os_packages:
+"""
+
+RETURN = r"""
+installed: {description: "Packages and their new versions.", type: list, elements: str, returned: success, sample: [zip 3.0-13+deb12u1]}
+reboot_wanted: {description: Whether a kernel is among them., type: bool, returned: success}
+"""
+
+import shutil
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import upgrades
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.reboot_notes import note
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "refresh": {"type": "bool", "default": True},
+            "note": {"type": "path", "default": "/run/bedplate/reboot-wanted/packages"},
+        },
+        supports_check_mode=True,
+    )
+    manager = "apt" if shutil.which("apt-get") else "dnf"
+    try:
+        if module.params["refresh"]:
+            upgrades.refresh(manager)
+        found = upgrades.offered(manager)
+        if found and not module.check_mode:
+            upgrades.install(manager, found)
+    except upgrades.UpgradeError as error:
+        module.fail_json(msg=f"packages: {error}")
+    kernels = [str(one) for one in found if one.is_kernel]
+    if kernels:
+        note(Path(module.params["note"]), f"{', '.join(kernels)} boots next", module.check_mode)
+    module.exit_json(changed=bool(found), installed=[str(one) for one in found], reboot_wanted=bool(kernels))
+
+
+if __name__ == "__main__":
+    main()

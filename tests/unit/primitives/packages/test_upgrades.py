@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Upgrades of a machine's packages: what apt and dnf offer, what stays, and the commands that install it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import upgrades
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.upgrades import Upgrade
+
+# apt-get 2.6.1 and dnf 4.14.0.
+APT = """\
+Reading package lists... Done
+Inst base-files [12.4+deb12u11] (12.4+deb12u15 Debian:12.15/oldstable [amd64])
+Inst libgcrypt20-dev [1.10.1-3] (1.10.1-3+deb12u1 Debian:12.15/oldstable, Debian-Security:12/oldstable-security [amd64]) []
+Inst linux-image-6.1.0-57-amd64 (6.1.140-1 Debian-Security:12/oldstable-security [amd64])
+Inst linux-image-amd64 [6.1.137-1] (6.1.140-1 Debian-Security:12/oldstable-security [amd64])
+Inst slurmd [22.05.8-4] (22.05.8-4+deb12u3 Debian:12.15/oldstable [amd64])
+Conf base-files (12.4+deb12u15 Debian:12.15/oldstable [amd64])
+"""
+DNF = """\
+Available Upgrades
+bash.x86_64                 5.1.8-9.el9             baseos
+kernel-core.x86_64          5.14.0-611.5.1.el9_7    baseos
+slurm-slurmd.x86_64         25.05.4-1.el9           site
+"""
+
+
+class Manager:
+    """A package manager that prints a text, and keeps the commands."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        self.text, self.code, self.commands = text, code, list[list[str]]()
+
+    def __call__(self, argv: Sequence[str]) -> Outcome:
+        self.commands.append(list(argv))
+        return Outcome(self.code, self.text, "E: Unable to locate package x\n" if self.code else "")
+
+
+def test_apt_upgrades_what_is_not_held_and_not_slurms():
+    manager = Manager(APT)
+    found = upgrades.offered("apt", manager)
+    assert [str(one) for one in found] == [
+        "base-files 12.4+deb12u15",
+        "libgcrypt20-dev 1.10.1-3+deb12u1",
+        "linux-image-6.1.0-57-amd64 6.1.140-1",
+        "linux-image-amd64 6.1.140-1",
+    ]
+    assert [one.is_kernel for one in found] == [False, False, True, True]
+    upgrades.install("apt", found, manager)
+    command = manager.commands[-1]
+    # A new package comes as a dependency; nothing is removed, and no changed file of /etc is replaced.
+    assert command[command.index("install") + 1 :] == [
+        "base-files=12.4+deb12u15",
+        "libgcrypt20-dev=1.10.1-3+deb12u1",
+        "linux-image-amd64=6.1.140-1",
+    ]
+    assert {"--no-remove", "--only-upgrade", "Dpkg::Options::=--force-confold"} <= set(command)
+
+
+def test_dnf_upgrades_what_is_not_locked_and_not_slurms():
+    manager = Manager(DNF)
+    found = upgrades.offered("dnf", manager)
+    assert [(one.name, one.is_kernel) for one in found] == [("bash", False), ("kernel-core", True)]
+    assert "--exclude=slurm*" in manager.commands[-1]
+    upgrades.install("dnf", found, manager)
+    assert manager.commands[-1][-3:] == ["upgrade", "bash", "kernel-core"]
+    assert "--exclude=slurm*" in manager.commands[-1]
+
+
+@pytest.mark.parametrize("manager", ["apt", "dnf"])
+def test_a_manager_that_fails_is_an_error(manager: str):
+    broken = Manager("", 100)
+    for call in (
+        lambda: upgrades.refresh(manager, broken),
+        lambda: upgrades.offered(manager, broken),
+        lambda: upgrades.install(manager, [Upgrade("bash", "1", "2")], broken),
+    ):
+        with pytest.raises(upgrades.UpgradeError, match="Unable to locate package x"):
+            call()
+
+
+def test_the_lists_are_read_first_and_a_missing_one_is_an_error():
+    manager = Manager("")
+    upgrades.refresh("apt", manager)
+    upgrades.refresh("dnf", manager)
+    assert manager.commands == [["apt-get", "--quiet", "--error-on=any", "update"], ["dnf", "--quiet", "makecache"]]
