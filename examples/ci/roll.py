@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import ansible_runner
+from ansible_runner.config.runner import RunnerConfig
+from ansible_runner.runner import Runner
 
 PLAN = "roll-plan.json"
 _KEPT = ("runner_on_failed", "runner_on_unreachable", "playbook_on_stats", "error")
@@ -27,9 +28,12 @@ def is_kept(event: Mapping[str, Any]) -> bool:
     return event.get("event") in _KEPT or (event.get("event") == "runner_on_ok" and bool(result.get("changed")))
 
 
-def run(site: Path, *options: str, **variables: Any) -> ansible_runner.Runner:
-    """Run playbooks/roll.yml; the report is beside the events."""
-    return ansible_runner.run(
+def run(site: Path, *options: str, **variables: Any) -> int:
+    """Run playbooks/roll.yml and return its exit status; the report is beside the events.
+
+    Not by `ansible_runner.run`: that writes the options of its first call into SITE/env/cmdline, and each later call would have them, too.
+    """
+    config = RunnerConfig(
         private_data_dir=str(site),
         playbook="playbooks/roll.yml",
         cmdline=" ".join(options),
@@ -39,19 +43,21 @@ def run(site: Path, *options: str, **variables: Any) -> ansible_runner.Runner:
             "ANSIBLE_CALLBACKS_ENABLED": "bedplate.cluster.report",
             "CI": "true",
         },
-        event_handler=is_kept,
-        quiet=False,
     )
+    config.prepare()
+    runner = Runner(config=config, event_handler=is_kept)
+    runner.run()
+    return int(runner.rc)
 
 
 def plan(site: Path) -> int:
     """Write the plan; its digest is in the last lines of the output."""
-    return int(run(site, "--check", roll_plan_file=str(site / PLAN)).rc)
+    return run(site, "--check", roll_plan_file=str(site / PLAN))
 
 
 def apply(site: Path, digest: str) -> int:
     """Apply the plan with this digest, and no other one."""
-    return int(run(site, roll_plan_file=str(site / PLAN), roll_plan_digest=digest, roll_waiting_fails=True).rc)
+    return run(site, roll_plan_file=str(site / PLAN), roll_plan_digest=digest, roll_waiting_fails=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

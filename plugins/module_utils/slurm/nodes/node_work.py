@@ -116,6 +116,9 @@ class NodeVerb(ABC):
         del nodes
         return names, {}
 
+    def prepare(self, names: Sequence[str]) -> None:
+        """Change what must be changed right before the command; a node for which that fails is in `failures`."""
+
     def run(self) -> dict[str, NodeResult]:
         """Run the verb, wait until the deadline, and return a result for each node. Raises SlurmSilentError if slurmctld stays silent."""
         end, pause = self.clock() + self.order.deadline, _PAUSES[0]
@@ -143,7 +146,8 @@ class NodeVerb(ABC):
         if self.check:
             found.update((name, result(nodes[name], self.predicted(nodes[name]), changed=True)) for name in going)
         elif going:
-            self._verb(list(going))
+            self.prepare(going)
+            self._verb([name for name in going if name not in self.failures])
             nodes = self._nodes()
             found.update((name, self._settled(name, nodes)) for name in going)
         found.update((name, result(nodes[name], LIMITED, why)) for name, why in waiting.items())

@@ -3,15 +3,20 @@
 
 The command is plain `scontrol reboot NODES`. With ASAP or nextstate Slurm would take the drain off when the node is back, also a drain of a
 person, before anything has verified the node; with reason= it would overwrite the reason.
+
+Slurm appends ` : reboot issued` to the reason. If the reason has these words already, from an earlier reboot, it replaces all of it by them, and
+nobody would own the node any more (seen with 22.05.8). So the reason is written anew first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 
+from ...common.hostlist import fold
 from ...common.text import few
+from ..live.drain_reasons import written
 from .node_states import NodeView
 from .node_work import FAILED, HELD, REBOOTED, SILENT, NodeResult, NodeVerb, foreign, jobs_of, result
 
@@ -28,6 +33,8 @@ class Reboot(NodeVerb):
     """Reboot nodes that this run has drained and that have no job, not even a suspended one."""
 
     since: datetime = field(default_factory=_now)
+    texts: dict[str, str] = field(default_factory=dict)
+    """Node -> its text, for nodes whose reasons have words of Slurm's."""
 
     def before(self, node: NodeView) -> NodeResult | None:
         """Return what forbids the reboot."""
@@ -41,6 +48,8 @@ class Reboot(NodeVerb):
             return result(node, HELD, "a reboot of it is under way")
         if not node.answers:
             return result(node, SILENT, "its slurmd does not answer, so Slurm cannot reboot it")
+        if node.own is not None and node.own.added:
+            self.texts[node.name] = node.own.text
         return None
 
     def after(self, node: NodeView) -> NodeResult:
@@ -56,6 +65,17 @@ class Reboot(NodeVerb):
     def command(self, nodes: str) -> list[str]:
         """Return the command."""
         return ["scontrol", "reboot", nodes]
+
+    def prepare(self, names: Sequence[str]) -> None:
+        """Take Slurm's words out of reasons."""
+        alike: dict[str, list[str]] = {}
+        for name in names:
+            if name in self.texts:
+                alike.setdefault(self.texts[name], []).append(name)
+        for text, group in alike.items():
+            reason = written(self.order.kind, self.order.run, text)
+            if error := self.change(["scontrol", "update", f"NodeName={fold(group)}", f"Reason={reason}"]):
+                self.failures.update(dict.fromkeys(group, error))
 
     def predicted(self, node: NodeView) -> str:
         """Return the outcome of a reboot that succeeds."""

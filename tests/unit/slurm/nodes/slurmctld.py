@@ -113,11 +113,15 @@ class Slurmctld:
         self._append(name, "reboot issued")
 
     def _append(self, name: str, text: str) -> None:
-        self.reasons[name] = f"{self.reasons[name]} : {text}" if name in self.reasons else text
+        # It appends the words once; a reason that has them already is replaced by them.
+        there = self.reasons.get(name, text)
+        self.reasons[name] = text if text in there else f"{there} : {text}"
 
     def _update(self, name: str, pairs: dict[str, str]) -> None:
         if "Reason" in pairs:
             self.reasons[name] = pairs["Reason"]
+        if "State" not in pairs:
+            return
         if pairs["State"] == "DRAIN":
             self.states[name].add("DRAIN")
         else:

@@ -225,6 +225,25 @@ def test_a_reboot_that_a_person_cancels_is_no_reboot():
     assert "cancelled" in results["n1"].why
 
 
+def test_a_second_reboot_keeps_the_reason():
+    slurm = Slurmctld.of("n[1-2]")
+    ours(slurm, "n[1-2]")
+    for _ in range(2):
+        slurm.at = {int(slurm.now) + 5: lambda one: [one.back(name) for name in ("n1", "n2")]}  # type: ignore[dict-item,return-value]
+        assert set(outcomes(run(Reboot, slurm, "n[1-2]", deadline=60)).values()) == {"rebooted"}
+        assert slurm.reasons == dict.fromkeys(["n1", "n2"], f"{OWN} : reboot issued")
+    assert [argv[1] for argv in slurm.commands] == ["reboot", "update", "reboot"]
+
+
+def test_a_reason_that_cannot_be_written_forbids_the_reboot():
+    slurm = Slurmctld.of("n[1-2]", refuses={"n1"})
+    ours(slurm, "n[1-2]")
+    slurm.reasons["n1"] += " : reboot issued"
+    results = run(Reboot, slurm, "n[1-2]")
+    assert results["n1"].outcome == "failed"
+    assert [argv for argv in slurm.commands if argv[1] == "reboot"] == [["scontrol", "reboot", "n2"]]
+
+
 def test_slurm_cannot_reboot_a_node_whose_slurmd_does_not_answer():
     slurm = Slurmctld.of("n[1-2]")
     ours(slurm, "n[1-2]")

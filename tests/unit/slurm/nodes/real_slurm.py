@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real Slurm of four nodes on this machine: one slurmctld, and a `slurmd -N` for each node, which a reboot stops and starts again.
+
+A slurmd that starts after a reboot gets -b, which reports its own start as the boot: the machine itself does not boot.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import slurm_commands
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import (
+    NodeView,
+    Snapshot,
+    snapshot,
+)
+
+NODES = ("n1", "n2", "n3", "n4")
+RESUME_TIMEOUT = 8  # seconds
+_CONF = """\
+ClusterName=unit
+SlurmctldHost=localhost(127.0.0.1)
+SlurmctldPort={ports[0]}
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/none
+CredType=cred/none
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+RebootProgram={folder}/reboot
+ResumeTimeout={resume}
+SlurmdTimeout=300
+SlurmdParameters=config_overrides
+ReturnToService=1
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+{nodes}
+PartitionName=gpu Nodes=ALL Default=YES
+"""
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class RealSlurm:
+    """Use as a context. `stay_off` has nodes that do not start again; `late` is the time that a reboot takes, in seconds."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.conf = folder / "slurm.conf"
+        self.stay_off: set[str] = set()
+        self.late = 2.0
+        self.boots: list[str] = []
+        """Nodes that were rebooted, each time."""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._firmware, daemon=True)
+
+    def __enter__(self) -> RealSlurm:
+        ports = _free_ports(1 + len(NODES))
+        lines = [
+            f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=100"
+            for name, port in zip(NODES, ports[1:], strict=True)
+        ]
+        user = "root" if os.geteuid() == 0 else os.environ.get("USER", "nobody")
+        self.conf.write_text(
+            _CONF.format(ports=ports, folder=self.folder, nodes="\n".join(lines), user=user, resume=RESUME_TIMEOUT)
+        )
+        (self.folder / "reboots").mkdir()
+        program = self.folder / "reboot"
+        # Its environment is that of slurmd.
+        program.write_text(f'#!/bin/sh\ntouch "{self.folder}/reboots/$BEDPLATE_NODE"\n')
+        program.chmod(0o755)
+        (self.folder / "state").mkdir()
+        self.start_controller()
+        for name in NODES:
+            (self.folder / f"spool.{name}").mkdir()
+            self.start_node(name)
+        self._thread.start()
+        self.until(lambda nodes: all(node.states == {"IDLE"} and node.answers for node in nodes.values()), 30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        for name in (*NODES, "slurmctld"):
+            self.kill(name)
+
+    def start_controller(self) -> None:
+        """Start slurmctld, with the state that it has."""
+        subprocess.run(["slurmctld", "-f", str(self.conf)], check=True, env=self._environment(), capture_output=True)
+
+    def start_node(self, name: str, booted: bool = False) -> None:
+        """Start a slurmd."""
+        argv = ["slurmd", "-N", name, "-f", str(self.conf), *(["-b"] if booted else [])]
+        subprocess.run(argv, check=True, env={**self._environment(), "BEDPLATE_NODE": name}, capture_output=True)
+
+    def kill(self, name: str) -> None:
+        """Kill a daemon, as when the power goes."""
+        path = self.folder / f"{name}.pid"
+        try:
+            pid = int(path.read_text())
+            os.kill(pid, signal.SIGKILL)
+        except (OSError, ValueError):
+            return
+        for _ in range(100):
+            if not Path(f"/proc/{pid}").exists() or "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text():
+                break
+            time.sleep(0.05)
+        path.unlink(missing_ok=True)
+
+    def scontrol(self, *words: str) -> str:
+        """Run scontrol as a person does."""
+        done = subprocess.run(
+            ["scontrol", *words], env=self._environment(), capture_output=True, text=True, check=False
+        )
+        return done.stdout + done.stderr
+
+    def submit(self, node: str, seconds: float) -> str:
+        """Submit a job on a node; return its id when it runs."""
+        argv = ["sbatch", "--parsable", f"--nodelist={node}", "--output=/dev/null", f"--wrap=sleep {seconds}"]
+        done = subprocess.run(
+            argv, env=self._environment(), capture_output=True, text=True, check=True, cwd=self.folder
+        )
+        job = done.stdout.strip()
+        self.until(lambda nodes: job in nodes[node].jobs, 30)
+        return job
+
+    def job(self, job: str) -> dict[str, str]:
+        """Return what Slurm has of a job."""
+        text = self.scontrol("--oneliner", "show", "job", job)
+        return dict(word.split("=", 1) for word in text.split() if "=" in word)
+
+    def read(self) -> Snapshot:
+        """Query slurmctld, as the module does."""
+        return snapshot(self.conf)
+
+    def change(self, argv: list[str]) -> str:
+        """Run a command, as the module does."""
+        return slurm_commands.change(argv, self.conf)
+
+    def until(self, holds: Callable[[dict[str, NodeView]], bool], seconds: float = 20) -> dict[str, NodeView]:
+        """Wait until something holds for the nodes, and return them."""
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                nodes = dict(self.read().nodes)
+            except Exception:
+                nodes = {}
+            if nodes and holds(nodes):
+                return nodes
+            assert time.monotonic() < end, {name: node.shown for name, node in nodes.items()}
+            time.sleep(0.3)
+
+    def _environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("SLURM", "SBATCH", "SQUEUE"))}
+        return {**kept, "SLURM_CONF": str(self.conf)}
+
+    def _firmware(self) -> None:
+        """Switch off what reboots, and on again after a while."""
+        while not self._over.wait(0.2):
+            for path in sorted((self.folder / "reboots").iterdir()):
+                path.unlink()
+                self.boots.append(path.name)
+                self.kill(path.name)
+                threading.Thread(target=self._boot, args=(path.name,), daemon=True).start()
+
+    def _boot(self, name: str) -> None:
+        time.sleep(self.late)
+        while name in self.stay_off:
+            if self._over.wait(0.2):
+                return
+        if not self._over.is_set():
+            self.start_node(name, booted=True)
+
+
+def is_there() -> bool:
+    """Return whether Slurm's daemons are installed."""
+    return all(map(shutil.which, ("slurmctld", "slurmd", "scontrol", "sbatch")))
