@@ -35,6 +35,8 @@ class Reboot(NodeVerb):
     since: datetime = field(default_factory=_now)
     texts: dict[str, str] = field(default_factory=dict)
     """Node -> its text, for nodes whose reasons have words of Slurm's."""
+    boots: dict[str, str] = field(default_factory=dict)
+    """Node -> its boot before the reboot."""
 
     def before(self, node: NodeView) -> NodeResult | None:
         """Return what forbids the reboot."""
@@ -48,6 +50,7 @@ class Reboot(NodeVerb):
             return result(node, HELD, "a reboot of it is under way")
         if not node.answers:
             return result(node, SILENT, "its slurmd does not answer, so Slurm cannot reboot it")
+        self.boots[node.name] = node.boot
         if node.own is not None and node.own.added:
             self.texts[node.name] = node.own.text
         return None
@@ -88,6 +91,8 @@ class Reboot(NodeVerb):
 
     def _booted(self, node: NodeView) -> bool:
         """Return whether the kernel has started since the call; slurmctld counts that by its own clock, in whole seconds."""
+        if node.boot == self.boots.get(node.name):
+            return False
         try:
             boot = datetime.strptime(node.boot, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=timezone.utc)
         except ValueError:

@@ -18,7 +18,6 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
 )
 
 LONG_AGO = "2026-01-01T00:00:00"
-BOOTED = "2099-01-01T00:00:00"
 
 
 @dataclass
@@ -36,6 +35,7 @@ class Slurmctld:
     silent: range = range(0)
     now: float = 0.0
     commands: list[list[str]] = field(default_factory=list)
+    _booted: int = 0
 
     @classmethod
     def of(cls, nodes: str, **more: object) -> Slurmctld:
@@ -88,7 +88,8 @@ class Slurmctld:
 
     def back(self, name: str) -> None:
         """A node registers after its boot."""
-        self.boots[name] = BOOTED
+        self._booted += 1
+        self.boots[name] = f"2099-01-01T00:{self._booted // 60:02d}:{self._booted % 60:02d}"
         if "REBOOT_ISSUED" in self.states[name]:
             self.states[name] -= {"REBOOT_ISSUED", "DOWN"}
             self.states[name].add("IDLE")
