@@ -118,6 +118,7 @@ class NodeVerb(ABC):
 
     def prepare(self, names: Sequence[str]) -> None:
         """Change what must be changed right before the command; a node for which that fails is in `failures`."""
+        del names
 
     def run(self) -> dict[str, NodeResult]:
         """Run the verb, wait until the deadline, and return a result for each node. Raises SlurmSilentError if slurmctld stays silent."""

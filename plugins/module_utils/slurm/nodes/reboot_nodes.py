@@ -4,8 +4,8 @@
 The command is plain `scontrol reboot NODES`. With ASAP or nextstate Slurm would take the drain off when the node is back, also a drain of a
 person, before anything has verified the node; with reason= it would overwrite the reason.
 
-Slurm appends ` : reboot issued` to the reason. If the reason has these words already, from an earlier reboot, it replaces all of it by them, and
-nobody would own the node any more (seen with 22.05.8). So the reason is written anew first.
+Slurm appends ` : reboot issued` to the reason. If the reason has these words already, from an earlier reboot, Slurm replaces all of it by
+them, and the node would belong to no run any more (seen with 22.05.8). So the reason is written anew first.
 """
 
 from __future__ import annotations
