@@ -39,3 +39,6 @@ document.addEventListener("click", (event) => {
   filter = filter === button.dataset.filter ? "" : button.dataset.filter;
   for (const one of document.querySelectorAll(".node")) one.classList.toggle("dim", filter !== "" && !one.classList.contains(filter));
 });
+// A link to a node: report.html#gpu007.
+const linked = decodeURIComponent(location.hash.slice(1));
+if (Object.hasOwn(nodes, linked)) show(linked);
