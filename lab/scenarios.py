@@ -19,6 +19,7 @@ TAIL = 80
 ON_REQUEST = (
     "air_gap",
     "container_runtime",
+    "daytwo_driver",
     "gpu_driver",
     "gpu_dnf",
     "gpu_ubuntu",

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Another driver and a reboot roll over eight nodes under 500 jobs; a driver that does not compile stops at its canary."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from lab import scenario_run
+from lab.paths import ROOT, ssh_config_of, state_of
+from tests.kit.reboots import SwitchOn, Watch
+from tests.kit.rolls import Roll, disagreements
+
+SCENARIO = "daytwo_driver"
+HERE = ROOT / "molecule" / SCENARIO
+NODES = [f"gpu{number:02d}" for number in range(1, 9)]
+NOTE = "/run/bedplate/reboot-wanted/node_tuning"
+JOBS = 500
+OLD, NEW, BROKEN = "580.65.06", "590.48.01", "595.71.05"
+KEYS = state_of(f"molecule-{SCENARIO}") / "vendor/public/keys"
+
+
+def ssh(machine: str, command: str) -> str:
+    done = scenario_run.ssh(SCENARIO, "root", machine, command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def states() -> dict[str, str]:
+    lines = ssh("ctl1", "sinfo --noheader --Node --format='%N %t %E'").splitlines()
+    return dict(line.split(" ", 1) for line in lines)
+
+
+def roll(file: Path, *arguments: str) -> Roll:
+    choices = ("-e", "roll_percent=25", "-e", "roll_patience=10", "-e", "gpu_resolve=update")
+    return Roll(SCENARIO, file, (*choices, *arguments))
+
+
+def version(node: str) -> str:
+    return ssh(node, "dpkg-query --show --showformat='${Version}' nvidia-kernel-open-dkms").partition("-")[0]
+
+
+@pytest.fixture(scope="module")
+def cluster_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scenario's cluster file beside a folder of its own, for locks."""
+    path = tmp_path_factory.mktemp("site") / f"{SCENARIO}.bedplate.yml"
+    path.write_text((HERE / path.name).read_text().replace("keys/nvidia.asc", f"{KEYS}/nvidia.asc"))
+    return path
+
+
+def driver(file: Path, to: str) -> None:
+    file.write_text(re.sub(r'driver: "[^"]+"', f'driver: "{to}"', file.read_text()))
+
+
+def test_another_driver_and_a_reboot_under_many_jobs(cluster_file: Path):
+    driver(cluster_file, NEW)
+    assert {version(node) for node in NODES} == {OLD}
+    for node in NODES:
+        ssh(node, f"mkdir -p {NOTE.rpartition('/')[0]}; echo 'the running kernel lacks iommu=pt' > {NOTE}")
+    script = 'for i in $(seq 0 499); do sbatch --parsable --account=research --output=/dev/null --mem=10 --wrap="sleep $((5 + i * 7 % 56)); exit $((i % 7))"; done'
+    ids = ssh("ctl1", script).split()
+    assert len(ids) == JOBS
+    jobs = {job: f"{number % 7}:0" for number, job in enumerate(ids)}
+    fan = "scontrol update nodename=gpu08 state=drain reason='fan is loud'"
+    ssh("ctl1", "scontrol update nodename=gpu07 state=drain reason='for Ann'")
+    command = ["ssh", "-F", str(ssh_config_of(f"molecule-{SCENARIO}")), "-l", "root", "ctl1"]
+    whole = roll(cluster_file)
+    whole.at.append((r"^TASK \[Resume ", lambda: print(ssh("ctl1", fan))))
+    with SwitchOn(SCENARIO) as machines, Watch(command) as watch:
+        status = whole.run()
+        print(whole.text[-8000:])
+        assert status == 0
+        # Two of eight are 25 %, and the two of people count: so one of the roll at a time beside the first, and none beside both.
+        assert watch.most <= 3
+        assert disagreements(whole.report, states(), NODES) == []
+        assert states()["gpu07"] == "drain for Ann"
+        assert states()["gpu08"] == "drain fan is loud"
+        ssh("ctl1", "scontrol update nodename=gpu[07-08] state=resume")
+        rest = roll(cluster_file)
+        assert rest.run() == 0, rest.text[-6000:]
+        assert sorted(machines.started) == NODES
+    assert {version(node) for node in NODES} == {NEW}
+    assert states() == dict.fromkeys(NODES, "idle none") or set(states().values()) <= {
+        "idle none",
+        "mix none",
+        "alloc none",
+    }
+    for _ in range(600):
+        if not ssh("ctl1", "squeue --noheader --all").strip():
+            break
+        time.sleep(3)
+    time.sleep(5)
+    rows = ssh("ctl1", "sacct -D --allocations --noheader --parsable2 --format=JobIDRaw,ExitCode,Restarts").split()
+    found = [row.split("|") for row in rows if row.split("|")[0] in jobs]
+    assert sorted(row[0] for row in found) == sorted(jobs)
+    assert {row[2] for row in found} == {"0"}
+    assert {row[0]: row[1] for row in found} == jobs
+    again = roll(cluster_file)
+    assert again.run() == 0, again.text[-6000:]
+    assert "Nothing is pending." in again.text
+
+
+def test_a_driver_that_does_not_compile_stops_at_its_canary(cluster_file: Path):
+    driver(cluster_file, BROKEN)
+    stopped = roll(cluster_file)
+    assert stopped.run() == 2
+    assert disagreements(stopped.report, states(), NODES) == []
+    failed = [name for name, node in stopped.report["nodes"].items() if node["outcome"] == "failed"]
+    assert failed == ["gpu01"]
+    assert stopped.report["stopped"].startswith("canary gpu01 failed")
+    assert states()["gpu01"].startswith("drain bedplate:roll:")
+    assert {version(node) for node in NODES} == {NEW}
+    driver(cluster_file, NEW)
+    back = roll(cluster_file)
+    assert back.run() == 0, back.text[-6000:]
+    assert states() == dict.fromkeys(NODES, "idle none")
