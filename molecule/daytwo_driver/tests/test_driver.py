@@ -35,7 +35,7 @@ def states() -> dict[str, str]:
 
 
 def roll(file: Path, *arguments: str) -> Roll:
-    choices = ("-e", "roll_percent=25", "-e", "roll_patience=10", "-e", "gpu_resolve=update")
+    choices = ("-e", "roll_percent=25", "-e", "roll_patience=10")
     return Roll(SCENARIO, file, (*choices, *arguments))
 
 
@@ -52,7 +52,10 @@ def cluster_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def driver(file: Path, to: str) -> None:
+    """State another driver, and write its lock."""
     file.write_text(re.sub(r'driver: "[^"]+"', f'driver: "{to}"', file.read_text()))
+    done = scenario_run.run(SCENARIO, ROOT / "playbooks/gpu_resolve.yml", file, "-e", "gpu_resolve=update")
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
 
 
 def test_another_driver_and_a_reboot_under_many_jobs(cluster_file: Path):
@@ -60,8 +63,8 @@ def test_another_driver_and_a_reboot_under_many_jobs(cluster_file: Path):
     assert {version(node) for node in NODES} == {OLD}
     for node in NODES:
         ssh(node, f"mkdir -p {NOTE.rpartition('/')[0]}; echo 'the running kernel lacks iommu=pt' > {NOTE}")
-    script = 'for i in $(seq 0 499); do sbatch --parsable --account=research --output=/dev/null --mem=10 --wrap="sleep $((5 + i * 7 % 56)); exit $((i % 7))"; done'
-    ids = ssh("ctl1", script).split()
+    job = 'sbatch --parsable --account=research --output=/dev/null --mem=10 --wrap="sleep $((5 + i * 7 % 56)); exit $((i % 7))"'
+    ids = ssh("ctl1", f"for i in $(seq 0 {JOBS - 1}); do {job}; done").split()
     assert len(ids) == JOBS
     jobs = {job: f"{number % 7}:0" for number, job in enumerate(ids)}
     fan = "scontrol update nodename=gpu08 state=drain reason='fan is loud'"
