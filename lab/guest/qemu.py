@@ -22,11 +22,15 @@ _PATIENCE = 10
 
 @dataclass(frozen=True)
 class GuestNic:
-    """A further NIC of a guest: QEMU's model, at a NUMA node; with `queues` it is at an interface of this machine that leads nowhere."""
+    """A further NIC of a guest: QEMU's model, at a NUMA node.
+
+    With `queues` it is at an interface of this machine that leads nowhere; `tap` names that interface, so that it can be put on a bridge.
+    """
 
     model: str
     node: int
     queues: int = 0
+    tap: str = ""
 
 
 def command(
@@ -69,7 +73,8 @@ def _nics(nics: Sequence[GuestNic]) -> Iterator[str]:
         device = f"{nic.model},bus=slot{number},romfile="
         yield from ("-device", f"pcie-root-port,id=slot{number},bus=bridge{nic.node},chassis={number + 1}")
         if nic.queues:
-            yield from ("-netdev", f"tap,id=nic{number},queues={nic.queues},script=no,downscript=no")
+            name = f",ifname={nic.tap}" if nic.tap else ""
+            yield from ("-netdev", f"tap,id=nic{number},queues={nic.queues},script=no,downscript=no{name}")
             device += f",netdev=nic{number},mq=on,vectors={2 * nic.queues + 2}"
         yield from ("-device", device)
 

@@ -36,6 +36,9 @@ PACKAGES = (
     "perftest",
 )
 
+DOWNLOADED = ("slurmd", "slurm-client", "munge", "libpam-slurm-adopt", "chrony")
+"""What roles install on a node of Slurm. The .deb files lie in apt's cache: the installation is real and needs no network."""
+
 MASKED = (
     # A test must not race with an upgrade, or with housekeeping.
     "apt-daily.timer",
@@ -130,6 +133,8 @@ def hooks(overlay: Path, finish: Path) -> list[str]:
     return [
         f"--essential-hook=tar-in {overlay} /",
         f'--essential-hook=echo "{answer}" | chroot "$1" debconf-set-selections',
+        # Before mmdebstrap's own settings of apt are removed, which it cleans up after the hooks.
+        f'--customize-hook=chroot "$1" apt-get install --yes --download-only {" ".join(DOWNLOADED)}',
         f'--customize-hook=chroot "$1" sh -s {arguments} <{finish}',
         '--customize-hook=rm -f "$1"/usr/sbin/policy-rc.d "$1"/etc/apt/apt.conf.d/99mmdebstrap "$1"/etc/resolv.conf "$1"/etc/hostname',
     ]
@@ -137,5 +142,5 @@ def hooks(overlay: Path, finish: Path) -> list[str]:
 
 def recipe_hash() -> str:
     """Return the name of this recipe: any change of the image's content gives another name."""
-    recipe = [RELEASE, PACKAGES, FILES, DISK_MIB, FINISH.read_text(), hooks(Path("overlay"), Path("finish"))]
+    recipe = [RELEASE, PACKAGES, DOWNLOADED, FILES, DISK_MIB, FINISH.read_text(), hooks(Path("overlay"), Path("finish"))]
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]
