@@ -31,6 +31,7 @@ class GuestNic:
     node: int
     queues: int = 0
     tap: str = ""
+    mac: str = ""
 
 
 def command(
@@ -70,7 +71,7 @@ def _nics(nics: Sequence[GuestNic]) -> Iterator[str]:
     for node in sorted({nic.node for nic in nics}):
         yield from ("-device", f"pxb-pcie,bus=pcie.0,id=bridge{node},bus_nr={64 * (node + 1)},numa_node={node}")
     for number, nic in enumerate(nics):
-        device = f"{nic.model},bus=slot{number},romfile="
+        device = f"{nic.model},bus=slot{number},romfile=" + (f",mac={nic.mac}" if nic.mac else "")
         yield from ("-device", f"pcie-root-port,id=slot{number},bus=bridge{nic.node},chassis={number + 1}")
         if nic.queues:
             name = f",ifname={nic.tap}" if nic.tap else ""

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A virtual machine among the containers: Slurm reboots it for real during a roll that changes its huge pages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab import scenario_run
+from lab.guest import bridge, commands
+from lab.guest.machine import Guest
+from lab.guest.qemu import GuestNic
+from lab.paths import ROOT, ssh_config_of
+from tests.kit.rolls import Roll, disagreements
+
+SCENARIO = "daytwo"
+LAB = f"molecule-{SCENARIO}"
+NODE, ADDRESS = "vm01", "10.215.40.15"
+TAP, MAC = "bp-daytwo", "52:54:00:10:40:15"
+_PAGES = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
+_PROFILE = """
+  vm:
+    sockets: 2
+    cores_per_socket: 2
+    memory_mib: 1900
+    reserved_memory_mib: 40
+    numa:
+      - {cores: 0-1, hugepages: {2M: 16}}
+      - {cores: 2-3, hugepages: {2M: 8}}
+"""
+pytestmark = pytest.mark.full_in("daytwo")
+
+
+@pytest.fixture(scope="module")
+def guest() -> Iterator[Guest]:
+    """A guest with a second NIC on the network of the containers, which reaches it under its name and address."""
+    commands.prepare()
+    config = ssh_config_of(LAB)
+    before = config.read_text()
+    with Guest("daytwo", [GuestNic("virtio-net-pci", 0, queues=1, tap=TAP, mac=MAC)]) as one:
+        bridge.join(one, TAP, LAB, ADDRESS, MAC)
+        own = re.sub(r"^Host \*", f"Host {NODE} {ADDRESS}", one.ssh_config.read_text())
+        # The first value of an option counts.
+        config.write_text(f"{own}\n{before}")
+        try:
+            yield one
+        finally:
+            config.write_text(before)
+
+
+@pytest.fixture(scope="module")
+def cluster_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scenario's cluster file with the guest in a third rack."""
+    text = (ROOT / f"molecule/{SCENARIO}/{SCENARIO}.bedplate.yml").read_text()
+    text = text.replace("\nracks:\n", f"{_PROFILE}\nracks:\n").replace(
+        "  r2: {nodes", f"  r3: {{nodes: {NODE}, profile: vm}}\n  r2: {{nodes"
+    )
+    path = tmp_path_factory.mktemp("guest") / f"{SCENARIO}.bedplate.yml"
+    path.write_text(text.replace("start: 10.215.40.11}", "start: 10.215.40.11}"))
+    return path
+
+
+def ssh(machine: str, command: str) -> str:
+    done = scenario_run.ssh(SCENARIO, "root", machine, command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def states() -> dict[str, str]:
+    lines = ssh("ctl1", "sinfo --noheader --Node --format='%N %t %E'").splitlines()
+    return dict(line.split(" ", 1) for line in lines)
+
+
+def pages(guest: Guest) -> tuple[int, int]:
+    return int(guest.read(_PAGES.format(0))), int(guest.read(_PAGES.format(1)))
+
+
+def test_slurm_reboots_a_machine_whose_huge_pages_change(guest: Guest, cluster_file: Path) -> None:
+    done = scenario_run.run(SCENARIO, ROOT / "playbooks/site.yml", cluster_file)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert f"{NODE}: reboot for node_tuning" in done.stdout + done.stderr
+    assert states()[NODE] == "idle none"
+    assert pages(guest) == (16, 8)
+
+    cluster_file.write_text(cluster_file.read_text().replace("{2M: 16}", "{2M: 32}"))
+    job = ssh("ctl1", f"sbatch --parsable --account=research --nodelist={NODE} --output=/dev/null --wrap='sleep 20; exit 3'").strip()
+    boot = guest.boot_id()
+    whole = Roll(SCENARIO, cluster_file, ("-e", "roll_percent=50", "--limit", NODE))
+    assert whole.run() == 0, whole.text[-6000:]
+    assert guest.boot_id() not in ("", boot)
+    assert pages(guest) == (32, 8)
+    assert "hugepages=0:32,1:8" in guest.read("/proc/cmdline")
+    assert states()[NODE] == "idle none"
+    assert disagreements(whole.report, states(), [NODE]) == []
+    row = ssh("ctl1", f"sacct -D --allocations --noheader --parsable2 --jobs={job} --format=ExitCode,Restarts").split()
+    assert row == ["3:0|0"]
