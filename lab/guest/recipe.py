@@ -142,5 +142,13 @@ def hooks(overlay: Path, finish: Path) -> list[str]:
 
 def recipe_hash() -> str:
     """Return the name of this recipe: any change of the image's content gives another name."""
-    recipe = [RELEASE, PACKAGES, DOWNLOADED, FILES, DISK_MIB, FINISH.read_text(), hooks(Path("overlay"), Path("finish"))]
+    recipe = [
+        RELEASE,
+        PACKAGES,
+        DOWNLOADED,
+        FILES,
+        DISK_MIB,
+        FINISH.read_text(),
+        hooks(Path("overlay"), Path("finish")),
+    ]
     return hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:12]

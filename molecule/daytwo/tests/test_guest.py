@@ -86,7 +86,9 @@ def test_slurm_reboots_a_machine_whose_huge_pages_change(guest: Guest, cluster_f
     assert pages(guest) == (16, 8)
 
     cluster_file.write_text(cluster_file.read_text().replace("{2M: 16}", "{2M: 32}"))
-    job = ssh("ctl1", f"sbatch --parsable --account=research --nodelist={NODE} --output=/dev/null --wrap='sleep 20; exit 3'").strip()
+    job = ssh(
+        "ctl1", f"sbatch --parsable --account=research --nodelist={NODE} --output=/dev/null --wrap='sleep 20; exit 3'"
+    ).strip()
     boot = guest.boot_id()
     whole = Roll(SCENARIO, cluster_file, ("-e", "roll_percent=50", "--limit", NODE))
     assert whole.run() == 0, whole.text[-6000:]
