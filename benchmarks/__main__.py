@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import fabric, guest, inventory, primitives, roles, site
+from benchmarks import fabric, guest, inventory, primitives, roles, runner_events, site
 from benchmarks.process import HEAD, BenchmarkError
 
 ALL = {
@@ -15,6 +15,7 @@ ALL = {
     "fabric": fabric.rows,
     "site": site.rows,
     "roles": roles.rows,
+    "runner_events": runner_events.rows,
 }
 ON_REQUEST = {"guest": guest.rows}
 """Takes a virtual machine."""

@@ -3,8 +3,9 @@
 """Plan a roll, and apply the approved plan, by ansible-runner: `roll.py plan SITE` and `roll.py apply SITE DIGEST`.
 
 SITE is a private data directory of ansible-runner: `inventory/` with the cluster file and its group_vars, `project/` with bedplate, and
-`env/` with what is secret. The plan is written to SITE/roll-plan.json. Each run leaves report.json and report.html in
-SITE/artifacts/<run>. docs/how-to/ci.md shows a pipeline.
+`env/` with what is secret. Where env/settings names an execution environment, bedplate is in the image, and `project/` has an ansible.cfg
+alone. The plan is written to SITE/roll-plan.json. Each run leaves report.json and report.html in SITE/artifacts/<run>. docs/how-to/ci.md
+shows a pipeline.
 """
 
 from __future__ import annotations
@@ -33,16 +34,14 @@ def run(site: Path, *options: str, **variables: Any) -> int:
 
     Not by `ansible_runner.run`: that writes the options of its first call into SITE/env/cmdline, and each later call would have them, too.
     """
+    is_clone = (site / "project/playbooks/roll.yml").exists()
     config = RunnerConfig(
         private_data_dir=str(site),
-        playbook="playbooks/roll.yml",
+        playbook="playbooks/roll.yml" if is_clone else "bedplate.cluster.roll",
         cmdline=" ".join(options),
-        extravars=variables,
-        envvars={
-            "ANSIBLE_CONFIG": str(site / "project/ansible.cfg"),
-            "ANSIBLE_CALLBACKS_ENABLED": "bedplate.cluster.report",
-            "CI": "true",
-        },
+        extravars={"roll_plan_file": f"../{PLAN}", **variables},
+        # Paths are relative to SITE/project, which is the working directory here and in a container.
+        envvars={"ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_CALLBACKS_ENABLED": "bedplate.cluster.report", "CI": "true"},
     )
     config.prepare()
     runner = Runner(config=config, event_handler=is_kept)
@@ -52,12 +51,12 @@ def run(site: Path, *options: str, **variables: Any) -> int:
 
 def plan(site: Path) -> int:
     """Write the plan; its digest is in the last lines of the output."""
-    return run(site, "--check", roll_plan_file=str(site / PLAN))
+    return run(site, "--check")
 
 
 def apply(site: Path, digest: str) -> int:
     """Apply the plan with this digest, and no other one."""
-    return run(site, roll_plan_file=str(site / PLAN), roll_plan_digest=digest, roll_waiting_fails=True)
+    return run(site, roll_plan_digest=digest, roll_waiting_fails=True)
 
 
 def main(arguments: list[str] | None = None) -> int:

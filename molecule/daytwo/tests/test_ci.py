@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import json
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,13 +17,18 @@ import jsonschema
 import pytest
 
 from lab import scenario_run
+from lab.host import inspect
 from lab.paths import ROOT, ssh_config_of, state_of
+from lab.podman import Podman
+from tests.kit import execution_environment
 from tests.kit.reboots import SwitchOn
 
 SCENARIO = "daytwo"
 LAB = f"molecule-{SCENARIO}"
 NOTE = "/run/bedplate/reboot-wanted/node_tuning"
 NODE = "gpu02"
+# Stands for a secret of the pipeline, in env/extravars.
+CANARY = "canary-4f1b0a77c2d94e55"
 pytestmark = pytest.mark.full_in("daytwo")
 
 
@@ -46,9 +52,37 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / f"molecule/{SCENARIO}/group_vars", inventory / "group_vars", dirs_exist_ok=True)
     (folder / "project").symlink_to(ROOT)
     (folder / "env").mkdir()
-    variables = {"bedplate_secrets_dir": str(state_of(LAB) / "secrets")}
+    variables = {"bedplate_secrets_dir": str(state_of(LAB) / "secrets"), "pipeline_token": CANARY}
     (folder / "env/extravars").write_text(json.dumps(variables))
     (folder / "env/envvars").write_text(json.dumps({"ANSIBLE_SSH_COMMON_ARGS": f'-F "{ssh_config_of(LAB)}"'}))
+    return folder
+
+
+@pytest.fixture
+def contained(site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The private data directory of an execution environment; bedplate is in the image alone."""
+    podman = Podman(inspect())
+    folder = tmp_path / "site"
+    for part in ("inventory", "env"):
+        shutil.copytree(site / part, folder / part)
+    (folder / "project").mkdir()
+    (folder / "project/ansible.cfg").write_text(
+        "[defaults]\ninject_facts_as_vars = false\n[inventory]\nenable_plugins = bedplate.cluster.racks, yaml\n"
+    )
+    (tmp_path / "build").mkdir()
+    state = state_of(LAB)
+    settings = {
+        "process_isolation": True,
+        "process_isolation_executable": "podman",
+        "container_image": execution_environment.build(podman, tmp_path / "build"),
+        # Without the first two of a machine's options, which are for an init.
+        "container_options": ["--network=host", *podman.choice.run[2:]],
+        "container_volume_mounts": [f"{state}:{state}:rw"],
+    }
+    (folder / "env/settings").write_text(json.dumps(settings))
+    (tmp_path / "bin").mkdir()
+    execution_environment.wrap(podman, tmp_path / "bin")
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     return folder
 
 
@@ -94,12 +128,23 @@ def test_plan_approve_apply(example: ModuleType, site: Path, pending: None) -> N
     assert report(site)["counts"]["changed"] == 0
 
 
+def test_the_same_in_an_execution_environment(example: ModuleType, contained: Path, pending: None) -> None:
+    assert example.main(["plan", str(contained)]) == 0
+    digest = hashlib.sha256((contained / example.PLAN).read_bytes()).hexdigest()
+    assert list(json.loads((contained / example.PLAN).read_text())["pending"]) == [NODE]
+    assert example.main(["apply", str(contained), "0" * 64]) == 2
+    assert example.main(["apply", str(contained), digest]) == 0
+    last = report(contained)
+    assert (last["outcome"], last["nodes"][NODE]["outcome"]) == ("done", "changed")
+    assert scenario_run.ssh(SCENARIO, "root", NODE, f"test -e {NOTE}").returncode != 0
+
+
 def test_no_artifact_has_a_secret(site: Path) -> None:
     secrets = [path.read_bytes().strip() for path in (state_of(LAB) / "secrets").rglob("*") if path.is_file()]
-    secrets = [one for one in secrets if len(one) >= 16]
-    assert secrets
-    files = [path for path in (site / "artifacts").rglob("*") if path.is_file()]
-    assert files
+    secrets = [*(one for one in secrets if len(one) >= 16), CANARY.encode()]
+    assert len(secrets) > 1
+    files = [site / "roll-plan.json", *(path for path in (site / "artifacts").rglob("*") if path.is_file())]
+    assert len(files) > 1
     for path in files:
         content = path.read_bytes()
         assert not [one for one in secrets if one in content], path
