@@ -61,6 +61,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if self._chosen["when"] == "reservation" and plan["hosts"] != roll_document.NOBODY:
             window = self._reserved(plan)
             if _lost(window):
+                # The name of the run stays while nodes are drained by it.
                 self._release(finished=not slurm.own(record["run"]))
                 return window
             plan = roll_document.in_window(plan, window, self._chosen["start"])
@@ -114,11 +115,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if _lost(record):
             return record
         self._holder = run_holder.holder()
-        dead = str(record["holder"]) if run_holder.is_gone(str(record["holder"])) else ""
+        has_ended = run_holder.is_gone(str(record["holder"])) or self._chosen["ended"] == record["run"]
+        dead = str(record["holder"]) if has_ended else ""
         if record["held"] and not dead:
             raise AnsibleActionFail(
                 f"another roll works on the nodes: run {record['run']} of {record['holder']}, until {record['until']} at the latest. "
-                "Nothing was changed. Wait for it, or stop it and try again"
+                "Nothing was changed. Wait for it, or stop it and try again; if its process on another machine has ended, "
+                f"-e roll_ended={record['run']}"
             )
         run = str(record["run"] or secrets.token_hex(4))
         if self._task.check_mode:
@@ -137,8 +140,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if _lost(found) or found["exists"]:
             return found
         if not self._chosen["start"]:
-            self._release(finished=True)
-            raise AnsibleActionFail("roll_when=reservation needs roll_start, such as 2026-11-27T22:00:00 or now+2hours")
+            return {
+                "failed": True,
+                "msg": "roll_when=reservation needs roll_start, such as 2026-11-27T22:00:00 or now+2hours: the run has no reservation, or "
+                "its window is over",
+            }
         nodes = fold(name for name in plan["hosts"])
         minutes = max(1, round(self._chosen["hours"] * 60))
         return self._module(

@@ -67,6 +67,7 @@ VARIABLES: dict[str, RollVariable] = {
     "roll_when": RollVariable("now", "now, reservation", lambda value: value in ("now", "reservation")),
     "roll_start": RollVariable("", "a time such as 2026-11-27T22:00:00, or now+2hours", _matches(_TIME)),
     "roll_hours": RollVariable(4.0, "hours from 0.1 to 720", _number(0.1, 720, whole=False), float),
+    "roll_ended": RollVariable("", "the 8 digits and letters a-f of a run", _matches("[0-9a-f]{8}")),
     "roll_plan_file": RollVariable("", "a path", lambda value: isinstance(value, str) and bool(value)),
     "roll_plan_digest": RollVariable(
         "", "64 digits and letters a-f, as the preview prints them", _matches("[0-9a-f]{64}")
