@@ -24,7 +24,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import (
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import PendingNode, pending
 
-_MARGIN = 3600  # seconds for what a step takes beyond its deadline
+_MARGIN = 7200  # seconds for what a step takes beyond its deadline
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -56,6 +56,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             str(self._task.args.get("topology_conf") or ""),
             self._chosen["failures"],
             time.time() + self._chosen["deadline"],
+            self._chosen["reserved"],
         )
         plan = roll_document.document(cluster, found, slurm, record["run"], choices)
         if self._chosen["when"] == "reservation" and plan["hosts"] != roll_document.NOBODY:
@@ -76,7 +77,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 iter(self._task_vars.get("ansible_delegated_vars") or ()), self._task_vars["inventory_hostname"]
             ),
             "holder": self._holder,
-            "record_seconds": self._chosen["deadline"] + self._chosen["reboot_deadline"] + _MARGIN,
+            # By Slurm, and then by SSH.
+            "record_seconds": self._chosen["deadline"] + 2 * self._chosen["reboot_deadline"] + _MARGIN,
             "msg": text,
         }
 

@@ -19,7 +19,9 @@ NAME = "localhost/bedplate-environment:test"
 def build(podman: Podman, context: Path) -> str:
     """Build the collection and examples/ci/Containerfile in an empty folder; return the name of the image."""
     galaxy = str(Path(sys.executable).with_name("ansible-galaxy"))
-    capture([galaxy, "collection", "build", str(ROOT), "--output-path", str(context)], why="The collection was not built.")
+    capture(
+        [galaxy, "collection", "build", str(ROOT), "--output-path", str(context)], why="The collection was not built."
+    )
     base = ("--build-arg", f"BASE={image.ensure(podman)}", "--network=host", "--isolation=chroot")
     file = ("--file", str(ROOT / "examples/ci/Containerfile"))
     podman("build", *base, *file, "--tag", NAME, str(context), why="The image was not built.", timeout=900)

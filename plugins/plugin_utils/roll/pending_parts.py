@@ -89,7 +89,10 @@ def _of_node(variables: Mapping[str, Any]) -> PendingNode:
             items[need.part] = tuple(item for one in results if one.get("changed") for item in _items(one))
         if why:
             reboot[need.part] = why
-        drain = drain or bool(why) or (bool(changes) and need.drain == ALWAYS)
+        if waits := [text for one in results for text in _waiting(one)]:
+            parts[need.part] = "; ".join([*changes, *waits])
+            items[need.part] = (*items.get(need.part, ()), *waits)
+        drain = drain or bool(why or waits) or (bool(changes) and need.drain == ALWAYS)
     problems += [str(variables[PROBLEM])] if variables.get(PROBLEM) else []
     notes = variables.get(NOTES)
     found = notes.get("reasons") if isinstance(notes, Mapping) else None
@@ -97,8 +100,10 @@ def _of_node(variables: Mapping[str, Any]) -> PendingNode:
         name = needs()[role].part if role in needs() else role
         reboot.setdefault(name, str(why))
         drain = True
-    if not isinstance(notes, Mapping) or notes.get("unreachable"):
+    if not isinstance(notes, Mapping):
         problems.append("no answer by SSH")
+    elif why := _problem(notes):
+        problems.append(why)
     return PendingNode(parts, reboot, drain, "; ".join(problems), items)
 
 
@@ -127,6 +132,14 @@ def _named(result: Mapping[str, Any]) -> dict[str, list[str]]:
         verb: [str(one) for one in result.get(key) or () if not str(one).startswith(_NOTES_DIRECTORY)]
         for key, verb in (("installed", "install"), ("removed", "remove"), ("changed_files", "write"))
     }
+
+
+def _waiting(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield each step that waits for the node to be without jobs, such as settings of GPUs in use."""
+    for step, one in _steps(result):
+        # Findings of a step that did not fail are what it could not do now.
+        if one.get("waiting") or one.get("findings"):
+            yield f"{step.replace('_', ' ')} after the jobs"
 
 
 def _reboot(result: Mapping[str, Any]) -> Iterator[str]:

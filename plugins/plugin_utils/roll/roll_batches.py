@@ -14,6 +14,8 @@ from ..cluster import Cluster
 from ..slurm import cluster_topology
 
 PERCENT = 5
+OUT, RESERVED = "out of service", "in the active reservation"
+"""How the reason begins why a node is left to others."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,14 @@ class NodeGroup:
 class SlurmSide:
     """Hold Slurm's report: node -> state of nodes that others have out of service, nodes that this run has drained, and nodes with jobs.
 
-    Nodes that others have out count for the limits, and are in no batch.
+    Nodes that others have out count for the limits, and are in no batch. `failed` are nodes of the run that failed in an earlier call: they
+    prove nothing.
     """
 
     out: Mapping[str, str] = field(default_factory=dict)
     own: Collection[str] = ()
     busy: Collection[str] = ()
+    failed: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -84,20 +88,19 @@ def plan(
 ) -> RollPlan:
     """Return the batches of pending nodes.
 
-    Nodes that this run has drained before are first, because their GPUs are idle. The nodes among them without jobs prove the change for
-    their profiles; each other profile has a canary, if possible without jobs.
+    Nodes that this run has drained before are first, because their GPUs are idle. One of them without jobs proves the change for its
+    profile; each other profile has a canary, if possible without jobs.
     """
     bounds, groups = limits(cluster, percent), apart(cluster, own_topology)
     order = _ordered(cluster, pending, groups)
-    left = {name: f"out of service: {slurm.out[name]}" for name in order if name in slurm.out}
+    left = {name: f"{OUT}: {slurm.out[name]}" for name in order if name in slurm.out}
     wanted = [name for name in order if name not in slurm.out]
     first = [name for name in wanted if name in slurm.own]
-    proofs = [name for name in first if name not in slurm.busy]
-    rest = [name for name in wanted if name not in first]
+    proofs = _canaries(cluster, [name for name in first if name not in {*slurm.busy, *slurm.failed}], ())
+    rest = [name for name in wanted if name not in set(first)]
     canaries = _canaries(cluster, sorted(rest, key=lambda name: name in slurm.busy), proofs)
-    batches: list[tuple[str, ...]] = []
-    if first:
-        batches.append(tuple(first))
+    # Nodes that are out already need no limit.
+    batches = [tuple(batch) for batch in (proofs, [name for name in first if name not in set(proofs)]) if batch]
     for queue in (canaries, [name for name in rest if name not in canaries]):
         # What this run has drained is back by then; if it is not, Slurm's nodes are counted again before each batch.
         cut, full = _cut(queue, bounds, slurm.out)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
@@ -27,13 +29,15 @@ _DRAINED, _DRAINING, _HELD = "drained", "draining", "held"
 class RollChoices:
     """Hold the choices of the operator: the percentage of each partition that may be out at once, and the site's own topology.conf.
 
-    More than `failures` nodes that fail stop the roll, and no batch begins after `until`, in seconds since 1970.
+    More than `failures` nodes that fail stop the roll, and no batch begins after `until`, in seconds since 1970. `reserved`: nodes in the
+    active reservations of others are drained, too.
     """
 
     percent: float = roll_batches.PERCENT
     topology_conf: str = ""
     failures: int = 0
     until: float = 0.0
+    reserved: bool = False
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,20 @@ class SlurmNodes:
         """Return the nodes with jobs."""
         return [name for name, one in self.nodes.items() if one.get("jobs")]
 
+    def reserved(self, run: str) -> dict[str, str]:
+        """Return the nodes in active reservations of others, and in which."""
+        own = f"bedplate_{ROLL}_{run}"
+        found = {
+            name: [other for other in one.get("reservations") or () if other != own] for name, one in self.nodes.items()
+        }
+        return {name: f"{roll_batches.RESERVED} {', '.join(others)}" for name, others in found.items() if others}
+
+    def failed(self, run: str) -> list[str]:
+        """Return the nodes of this run that failed, by their reasons."""
+        return [
+            name for name in self.own(run) if re.search(r": (failed|unreachable): ", str(self.nodes[name].get("state")))
+        ]
+
     def own(self, run: str) -> list[str]:
         """Return the nodes that this run has drained before."""
         return [
@@ -74,18 +92,25 @@ def document(
 
     `pending` has the hosts of this run alone; limits count all nodes of the cluster. `left` is host -> why it is in no batch.
     """
-    problems = {name: one.problem for name, one in pending.items() if one.problem}
-    own = [name for name in slurm.own(run) if name in pending and name not in problems]
-    drained = [name for name, one in pending.items() if one.is_pending and one.drain and name not in problems]
-    unknown = [name for name in drained if name in slurm.unknown]
+    out = slurm.out(run)
+    # A node that others have switched off does not answer, and is no concern of the roll.
+    problems = {name: one.problem for name, one in pending.items() if one.problem and name not in out}
+    lost = {name for name, one in pending.items() if one.problem}
+    own = [name for name in slurm.own(run) if name in pending and name not in lost]
+    drained = [name for name, one in pending.items() if one.is_pending and one.drain and name not in lost]
+    unknown = set(slurm.unknown) & set(drained)
+    reserved = {} if choices.reserved else {name: why for name, why in slurm.reserved(run).items() if name in drained}
+    reserved = {name: why for name, why in reserved.items() if name not in {*own, *out, *unknown}}
+    # What the run has drained and does not work on now, such as a node that does not answer, is out as well.
+    idle = {name: str(slurm.nodes[name].get("state")) for name in slurm.own(run) if name not in set(own)}
     plan = roll_batches.plan(
         cluster,
-        dict.fromkeys(name for name in [*own, *drained] if name not in unknown),
-        roll_batches.SlurmSide(slurm.out(run), own, slurm.busy),
+        dict.fromkeys(name for name in [*own, *drained] if name not in {*unknown, *reserved}),
+        roll_batches.SlurmSide({**out, **idle}, own, slurm.busy, slurm.failed(run)),
         choices.percent,
         choices.topology_conf,
     )
-    open_hosts = [name for name, one in pending.items() if one.is_pending and name not in {*drained, *own, *problems}]
+    open_hosts = [name for name, one in pending.items() if one.is_pending and name not in {*drained, *own, *lost}]
     hosts = [name for batch in plan.batches for name in batch]
     return {
         "run": run,
@@ -93,7 +118,12 @@ def document(
         "serial": [len(batch) for batch in plan.batches] or [1],
         "canaries": list(plan.canaries),
         "open": open_hosts or list(NOBODY),
-        "left": {**plan.left, **dict.fromkeys(unknown, UNKNOWN)},
+        "left": {
+            **plan.left,
+            **{name: f"{roll_batches.OUT}: {out[name]}" for name in lost if name in out},
+            **dict.fromkeys(sorted(unknown), UNKNOWN),
+            **reserved,
+        },
         "problems": problems,
         "parts": {**dict.fromkeys(own, _BEFORE), **{name: one.text for name, one in pending.items() if one.is_pending}},
         "pending": {
@@ -128,6 +158,7 @@ def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) ->
             "left": {**plan["left"], **waits},
             "work": plan["open"] != NOBODY,
         }
+    plan = {**plan, "until": min(plan["until"], _seconds(str(window["end"])) or plan["until"])}
     reserved = set(expand(window["nodes"]))
     outside = [host for host in plan["hosts"] if host not in reserved]
     hosts, sizes, rest = [], [], list(plan["hosts"])
@@ -144,6 +175,14 @@ def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) ->
         "left": {**plan["left"], **dict.fromkeys(outside, f"is not in the reservation {name}")},
         "work": bool(hosts) or plan["open"] != NOBODY,
     }
+
+
+def _seconds(time: str) -> float:
+    """Return a time in UTC as seconds since 1970, 0 for another text."""
+    try:
+        return datetime.fromisoformat(time).replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def preview(plan: Mapping[str, Any], slurm: SlurmNodes) -> str:

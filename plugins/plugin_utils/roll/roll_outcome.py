@@ -11,12 +11,14 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
 
+from . import roll_batches
 from .pending_parts import needs
 from .roll_document import NOBODY
 
 PLAN, STEP, FAILURE = "__roll", "__roll_step", "__roll_failure"
 """Variables of the playbook: the plan, how far a node came (`changed`, `verified`), and why a task failed on it."""
 RENEWED, DRAINED, REBOOTED, RESUMED = "__roll_renewed", "__roll_drained", "__roll_rebooted", "__roll_resumed"
+OWN = "__roll_own"
 """Results of calls on the controller."""
 WANTED, DIRECT, AFTER = "__roll_wanted", "__roll_direct", "__roll_after"
 """Results of calls on the node: why it needs a reboot, the reboot by SSH, why it still needs one."""
@@ -75,20 +77,25 @@ def stopped(plan: Mapping[str, Any], raw: Raw, now: float) -> str:
 
 
 def _has_failed(variables: Mapping[str, Any], host: str) -> bool:
-    """Return whether a node of an earlier batch was drained and is not back in service."""
+    """Return whether a node of an earlier batch could not be drained, or was drained and is not back in service."""
     if FAILURE in variables:
         return True
     if _is_taken(variables, host):
         return False
-    return (
-        _outcome_in(variables.get(DRAINED), host) == "drained"
-        and _outcome_in(variables.get(RESUMED), host) != "resumed"
-    )
+    drained = _outcome_in(variables.get(DRAINED), host)
+    return drained == "failed" or (drained == "drained" and _outcome_in(variables.get(RESUMED), host) != "resumed")
 
 
 def _is_taken(variables: Mapping[str, Any], host: str) -> bool:
     """Return whether a person drained or resumed the node while the roll worked on it."""
-    return "held" in (_outcome_in(variables.get(name), host) for name in (DRAINED, REBOOTED, RESUMED))
+    held = "held" in (_outcome_in(variables.get(name), host) for name in (DRAINED, REBOOTED, RESUMED))
+    return held or _is_gone(variables, host)
+
+
+def _is_gone(variables: Mapping[str, Any], host: str) -> bool:
+    """Return whether a drained node was not the run's own any more before its GPU software was changed."""
+    now, before = (_node_in(variables.get(name), host) for name in (OWN, DRAINED))
+    return bool(now) and (now.get("outcome"), now.get("run")) != ("drained", before.get("run"))
 
 
 def late(raw: Raw, plan: Mapping[str, Any]) -> list[str]:
@@ -105,12 +112,16 @@ def to_reboot(raw: Raw, batch: Iterable[str]) -> list[str]:
 def goes_on(raw: Raw, host: str, after: str) -> bool:
     """Return whether a node continues after a step: `drained` without jobs, `changed` if it needed no reboot or is back from it.
 
-    `silent` is for a node that Slurm could not reboot because its slurmd does not answer, and on which nothing runs. Without a result the
-    node does not continue.
+    `own` is for a node that is still drained by the run, `applied` for one that answered each task of a role. `silent` is for a node that
+    Slurm could not reboot because its slurmd does not answer, and on which nothing runs. Without a result the node does not continue.
     """
     variables = raw(host)
     if after == "drained":
         return _outcome_in(variables.get(DRAINED), host) == "drained"
+    if after == "own":
+        return bool(_node_in(variables.get(OWN), host)) and not _is_gone(variables, host)
+    if after == "applied":
+        return not _is_lost(variables)
     if variables.get(STEP) != "changed":
         return False
     wants = bool(to_reboot(raw, [host]))
@@ -121,9 +132,14 @@ def goes_on(raw: Raw, host: str, after: str) -> bool:
     return not wants or outcome == "rebooted" or (isinstance(direct, Mapping) and direct.get("rebooted") is True)
 
 
-def _outcome_in(result: object, host: str) -> str:
+def _node_in(result: object, host: str) -> Mapping[str, Any]:
     nodes = result.get("nodes") if isinstance(result, Mapping) else None
-    return str((nodes or {}).get(host, {}).get("outcome", ""))
+    found: Mapping[str, Any] = (nodes or {}).get(host, {})
+    return found
+
+
+def _outcome_in(result: object, host: str) -> str:
+    return str(_node_in(result, host).get("outcome", ""))
 
 
 def verified(raw: Raw, batch: Iterable[str]) -> list[str]:
@@ -176,6 +192,8 @@ def _of_node(
         return outcome(WAITING, drained.get("why", ""))
     if drained.get("outcome") != "drained":
         return outcome(LEFT if drained.get("outcome") == "held" else FAILED, drained.get("why", ""))
+    if _is_gone(variables, host):
+        return taken("resumed, or taken over, by others while it was changed")
     rebooted = ((variables.get(REBOOTED) or {}).get("nodes") or {}).get(host, {})
     if variables.get(STEP) == "changed" and (why := lost or rebooted.get("why")):
         if rebooted.get("outcome") == "held" and not is_own:
@@ -228,4 +246,4 @@ def _is_lost(variables: Mapping[str, Any]) -> bool:
 
 
 def _is_out(plan: Mapping[str, Any], host: str) -> bool:
-    return str(plan["left"][host]).startswith("out of service")
+    return str(plan["left"][host]).startswith((roll_batches.OUT, roll_batches.RESERVED))

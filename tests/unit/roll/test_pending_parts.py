@@ -51,6 +51,14 @@ def test_a_changed_file_of_node_tuning_needs_no_drain_and_a_changed_command_line
     assert found.drain
 
 
+@pytest.mark.parametrize("key", ["waiting", "findings"])
+def test_what_waits_for_jobs_needs_a_drain(key: str):
+    step = {"changed": False, key: ["GPU 0000:1b:00.0 must get --power-limit=600, and is in use"]}
+    found = of(__gpu_driver_done={"changed": False, "steps": {"gpu_settings": step}})
+    assert found.parts == {"GPU driver": "gpu settings after the jobs"}
+    assert found.drain
+
+
 def test_a_note_of_an_earlier_run_is_a_reboot_though_no_role_changes_anything():
     found = of(**{NOTES: {"reasons": {"gpu_driver": "driver 580 is installed and not loaded"}}})
     assert (found.reboot, found.drain) == ({"GPU driver": "driver 580 is installed and not loaded"}, True)
@@ -65,6 +73,7 @@ def test_a_note_of_an_earlier_run_is_a_reboot_though_no_role_changes_anything():
         ),
         ({"__cuda_done": {"unreachable": True, "msg": "timed out"}}, "CUDA: no answer by SSH"),
         ({NOTES: {"unreachable": True}}, "no answer by SSH"),
+        ({NOTES: {"failed": True, "msg": "no space left"}}, "no space left"),
         ({NOTES: None}, "no answer by SSH"),
     ],
 )

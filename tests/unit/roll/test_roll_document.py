@@ -24,7 +24,7 @@ from tests.unit.stand_ins import cluster_file
 IDLE: dict[str, Any] = {"outcome": "resumed", "state": "IDLE", "jobs": [], "free_in": 0, "kind": "", "run": ""}
 DRIVER = PendingNode({"GPU driver": "install nvidia-driver"}, {"GPU driver": "the driver is new"}, drain=True)
 NAMES = PendingNode({"names and time": "write /etc/hosts"})
-WINDOW = {"name": "bedplate_roll_r1", "active": True, "nodes": "n[1-2]", "start": "2026-11-27T22:00:00"}
+WINDOW = {"name": "bedplate_roll_r1", "active": True, "nodes": "n[1-2]", "start": "2026-11-27T22:00:00", "end": ""}
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +92,46 @@ def test_nodes_of_another_run_are_left(cluster: Cluster):
     other = {"outcome": "drained", "state": "DRAIN+IDLE", "kind": "roll", "run": "r0"}
     found, _ = plan(cluster, {"n1": DRIVER}, n1=other)
     assert found["left"] == {"n1": "out of service: DRAIN+IDLE"}
+
+
+def test_a_node_that_others_have_switched_off_is_left(cluster: Cluster):
+    off = {"outcome": "held", "state": "DOWN+DRAIN (dead fan; set by ann)"}
+    found, _ = plan(cluster, {"n1": PendingNode(problem="no answer by SSH"), "n2": DRIVER}, n1=off)
+    assert found["problems"] == {}
+    assert found["left"] == {"n1": "out of service: DOWN+DRAIN (dead fan; set by ann)"}
+    assert found["hosts"] == ["n2"]
+
+
+def test_an_own_node_that_does_not_answer_counts_as_out(cluster: Cluster):
+    own = {"outcome": "drained", "state": "DRAIN+IDLE*", "kind": "roll", "run": "r1"}
+    found, _ = plan(cluster, {"n1": PendingNode(problem="no answer by SSH"), "n2": DRIVER}, percent=5, n1=own)
+    assert found["hosts"] == NOBODY
+    assert found["left"]["n2"].startswith("partition")
+    assert found["problems"] == {"n1": "no answer by SSH"}
+
+
+def test_an_own_node_that_failed_is_no_canary(cluster: Cluster):
+    own = {"outcome": "drained", "kind": "roll", "run": "r1"}
+    own["state"] = "DRAIN+IDLE (bedplate:roll:r1: GPU driver: failed: no headers [0000]; set by root)"
+    found, _ = plan(cluster, {"n1": DRIVER, "n2": DRIVER}, n1=own)
+    assert (found["hosts"], found["canaries"]) == (["n1", "n2"], ["n2"])
+
+
+@pytest.mark.parametrize("reserved", [False, True])
+def test_a_node_in_the_reservation_of_others_is_no_canary(cluster: Cluster, reserved: bool):
+    slurm = SlurmNodes({node.name: dict(IDLE) for node in cluster.nodes})
+    slurm.nodes["n1"]["reservations"] = ["course"]
+    slurm.nodes["n2"]["reservations"] = ["bedplate_roll_r1"]
+    choices = RollChoices(50, until=100.0, reserved=reserved)
+    found = document(cluster, {"n1": DRIVER, "n2": DRIVER}, slurm, "r1", choices)
+    assert found["canaries"] == (["n1"] if reserved else ["n2"])
+    assert found["left"] == ({} if reserved else {"n1": "in the active reservation course"})
+
+
+def test_no_batch_begins_after_the_end_of_the_reservation(cluster: Cluster):
+    found, _ = plan(cluster, {"n1": DRIVER})
+    assert in_window(found, {**WINDOW, "end": "1970-01-01T00:00:50"}, "")["until"] == 50.0
+    assert in_window(found, {**WINDOW, "end": "2026-11-28T02:00:00"}, "")["until"] == 100.0
 
 
 def test_nobody_is_drained_before_the_reservation_begins(cluster: Cluster):

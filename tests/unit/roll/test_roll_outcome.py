@@ -80,6 +80,7 @@ def test_outcome_of_a_drained_node(variables: dict[str, Any], now: dict[str, Any
 
 def test_outcome_of_a_node_that_no_batch_has():
     assert of({}, hosts=["!all"], left={"n1": "out of service: DRAIN (fan)"})[0] == "left"
+    assert of({}, hosts=["!all"], left={"n1": "in the active reservation course"})[0] == "left"
     assert of({}, hosts=["!all"], left={"n1": "partition gpu: 1 of at most 1 nodes are out: n2"})[0] == "waiting"
     assert of({}, hosts=["!all"], problems={"n1": "no answer by SSH"})[0] == "unreachable"
     assert of({}, hosts=["!all"], problems={"n1": "CUDA: no such package"})[0] == "failed"
@@ -145,6 +146,26 @@ def test_a_node_goes_on_after_a_positive_answer_alone():
     assert not on(DRAINED, "changed")
 
 
+def test_a_node_that_others_took_over_while_packages_were_installed_keeps_its_driver():
+    def now(outcome: str, run: str) -> dict[str, Any]:
+        drained = {"nodes": {"n1": {"outcome": "drained", "run": "r1"}}}
+        return {"__roll_drained": drained, "__roll_own": {"nodes": {"n1": {"outcome": outcome, "run": run}}}}
+
+    assert on(now("drained", "r1"), "own")
+    for variables in (now("resumed", ""), now("held", ""), now("drained", "r2"), {"__roll_own": {"failed": True}}, {}):
+        assert not on(variables, "own")
+    assert of(now("resumed", ""), {"outcome": "resumed"})[0] == "waiting"
+    assert of(now("held", ""), {"outcome": "held"})[0] == "left"
+    taken = {"n1": now("held", ""), "n2": {}}
+    assert stopped({**PLAN, "hosts": ["n1", "n2"]}, taken.__getitem__, 50.0).startswith("canary n1 is not free")
+    assert stopped({**PLAN, "hosts": ["n1", "n2"], "canaries": []}, taken.__getitem__, 50.0) == ""
+
+
+def test_a_node_that_did_not_answer_a_role_is_not_changed():
+    assert on({**DRAINED, "__cuda_done": {"changed": True}}, "applied")
+    assert not on({**DRAINED, "__roll_packages": {"unreachable": True}}, "applied")
+
+
 def test_a_node_without_slurmd_is_rebooted_by_ssh_if_nothing_runs_on_it():
     assert on(waits("silent"), "silent")
     assert not on(waits("rebooted"), "silent")
@@ -176,6 +197,9 @@ HOSTS: dict[str, Any] = {"hosts": ["n1", "n2", "n3"], "serial": [1, 2], "canarie
         ({"n1": {**DRAINED, "__roll_failure": "no"}}, {"failures": 5}, "canary n1 failed"),
         ({"n1": VERIFIED}, {"failures": 5}, "canary n1 failed"),
         ({"n1": {"__roll_drained": {"nodes": {"n1": {"outcome": "draining"}}}}}, {}, "canary n1 is not free"),
+        # A canary that Slurm did not drain proves nothing.
+        ({"n1": {"__roll_drained": {"nodes": {"n1": {"outcome": "failed"}}}}}, {"failures": 5}, "canary n1 failed"),
+        ({"n2": {"__roll_drained": {"nodes": {"n2": {"outcome": "failed"}}}}}, {}, "1 nodes failed, of at most 0"),
         ({"n2": {"__roll_failure": "no"}}, {}, "1 nodes failed, of at most 0"),
         ({"n2": {"__roll_failure": "no"}}, {"failures": 1}, ""),
         ({"n2": {**VERIFIED, "__roll_resumed": {"nodes": {"n2": {"outcome": "held"}}}}}, {}, ""),
