@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
@@ -180,7 +180,7 @@ def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) ->
 def _seconds(time: str) -> float:
     """Return a time in UTC as seconds since 1970, 0 for another text."""
     try:
-        return datetime.fromisoformat(time).replace(tzinfo=timezone.utc).timestamp()
+        return datetime.fromisoformat(time).replace(tzinfo=UTC).timestamp()
     except ValueError:
         return 0.0
 
