@@ -18,7 +18,7 @@ from ansible_runner.runner import Runner
 
 from benchmarks.process import ROOT, BenchmarkError, Row
 
-HOSTS, TASKS = 100, 12
+HOSTS, TASKS = 30, 12
 # One host in ten changes, once.
 CHANGED = 10
 _PLAYBOOK: list[dict[str, Any]] = [

@@ -66,10 +66,10 @@ class Watch:
         self._process.kill()
         self._thread.join()
 
-    @property
-    def most(self) -> int:
-        """Return the greatest number of nodes that were out at once."""
-        return max(map(len, self.out), default=0)
+    def most(self, without: Collection[str] = ()) -> int:
+        """Return the greatest number of nodes that were out at once; `without` are nodes that a person takes out meanwhile."""
+        assert self.out
+        return max(len(out - set(without)) for out in self.out)
 
     def _read(self) -> None:
         assert self._process.stdout

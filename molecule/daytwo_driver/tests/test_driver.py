@@ -76,8 +76,8 @@ def test_another_driver_and_a_reboot_under_many_jobs(cluster_file: Path):
         status = whole.run()
         print(whole.text[-8000:])
         assert status == 0
-        # Two of eight are 25 %, and the two of people count: so one of the roll at a time beside the first, and none beside both.
-        assert watch.most <= 3
+        # Two of eight are 25 %. Ann's node counts; another person takes a node in a second in which the limit may be reached.
+        assert watch.most(without=["gpu08"]) <= 2
         assert disagreements(whole.report, states(), NODES) == []
         assert states()["gpu07"] == "drain for Ann"
         assert states()["gpu08"] == "drain fan is loud"
