@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
-from .pending_parts import PendingNode
+from .pending_parts import UNIT, PendingNode
 
 VERSION = 1
 _MOST = 20  # lines of an error
@@ -107,13 +107,16 @@ def _beyond(
     """Yield what is pending on a node and not in the saved plan."""
     for name, parts in now.items():
         for part, items in parts.items():
-            if extra := [one for one in items if one not in saved.get(name, {}).get(part, ())]:
+            approved = set(saved.get(name, {}).get(part, ()))
+            # Check mode cannot see units of packages that are not installed yet: they follow from the approved part.
+            if extra := [one for one in items if one not in approved and not (approved and one.startswith(UNIT))]:
                 yield f"{name}: {part}: {few(extra)}: not in the plan"
 
 
 def _items(node: PendingNode) -> dict[str, list[str]]:
+    """Return part -> its items; never none of a part, because a part without items would be in every plan."""
     return {
-        part: [*node.items.get(part, ()), *(["reboot"] if part in node.reboot else [])]
+        part: [*node.items.get(part, ()), *(["reboot"] if part in node.reboot else [])] or ["change"]
         for part in dict.fromkeys([*node.parts, *node.reboot])
     }
 

@@ -57,6 +57,18 @@ def test_what_goes_beyond_it_is_refused(site: Path):
     assert "n3: CUDA: install a, install b, reboot: not in the plan" in refused(site, plan(site, n3=NODE))
     reboot = PendingNode({}, {"GPU driver": "x"})
     assert "n1: GPU driver: reboot: not in the plan" in refused(site, plan(site, n1=reboot))
+    unnamed = PendingNode({"CUDA": "change"}, items={"CUDA": ()})
+    assert "n3: CUDA: change: not in the plan" in refused(site, plan(site, n3=unnamed))
+
+
+def test_units_follow_from_an_approved_part_alone(site: Path):
+    digest = saved(site)
+    unit = "unit or hold: a.service: started"
+    later = PendingNode({"CUDA": "change"}, items={"CUDA": (unit,)})
+    approved_plan.require(site / "plan.json", digest, plan(site, n1=later))
+    assert f"n3: CUDA: {unit}: not in the plan" in refused(site, plan(site, n3=later), digest)
+    other = PendingNode({"Slurm": "change"}, items={"Slurm": (unit,)})
+    assert f"n1: Slurm: {unit}: not in the plan" in refused(site, plan(site, n1=other), digest)
 
 
 @pytest.mark.parametrize("name", ["gpu.bedplate.yml", "gpu.gpu-lock.json", "group_vars/all/os.yml"])

@@ -51,6 +51,21 @@ def test_a_changed_file_of_node_tuning_needs_no_drain_and_a_changed_command_line
     assert found.drain
 
 
+@pytest.mark.parametrize(
+    ("result", "items"),
+    [
+        ({"changes": ["munge.service: enabled, started"]}, ("unit or hold: munge.service: enabled, started",)),
+        (
+            {"installed": ["munge"], "changes": ["munge.service: enabled"]},
+            ("install munge", "unit or hold: munge.service: enabled"),
+        ),
+        ({"changed_files": ["/run/bedplate/reboot-wanted/gpu_driver"]}, ()),
+    ],
+)
+def test_items_name_all_that_a_task_would_change(result: dict[str, Any], items: tuple[str, ...]):
+    assert of(__slurm_compute_done={"changed": True, **result}).items == {"Slurm": items}
+
+
 def test_a_note_of_an_earlier_run_is_a_reboot_though_no_role_changes_anything():
     found = of(**{NOTES: {"reasons": {"gpu_driver": "driver 580 is installed and not loaded"}}})
     assert (found.reboot, found.drain) == ({"GPU driver": "driver 580 is installed and not loaded"}, True)
