@@ -8,11 +8,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_outcome
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import controller_call, roll_outcome
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_outcome import NodeOutcome
 
 
@@ -31,7 +32,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if not plan:
             return {"changed": False, "failed": True, "msg": "This run has no plan: nothing was rolled."}
         now = self._module("slurm_node", nodes=plan["nodes"])
-        if now.get("failed") or now.get("unreachable"):
+        if controller_call.is_lost(now):
             return {**now, "failed": True, "msg": f"Slurm was not read after the roll: {now.get('msg', '')}"}
         stop = roll_outcome.stopped(plan, raw, time.time())
         outcomes = roll_outcome.outcomes(plan, raw, now, stop)
@@ -91,7 +92,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         }
 
     def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._execute_module(
-            module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
-        )
+        try:
+            found: dict[str, Any] = self._execute_module(
+                module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
+            )
+        except AnsibleConnectionFailure as error:
+            return controller_call.no_answer(self._task_vars, error)
         return found
