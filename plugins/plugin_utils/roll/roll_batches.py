@@ -91,10 +91,11 @@ def plan(
     order = _ordered(cluster, pending, groups)
     left = {name: f"out of service: {slurm.out[name]}" for name in order if name in slurm.out}
     wanted = [name for name in order if name not in slurm.out]
-    first = [name for name in wanted if name in slurm.own]
-    proofs = [name for name in first if name not in slurm.busy]
-    rest = [name for name in wanted if name not in first]
-    canaries = _canaries(cluster, sorted(rest, key=lambda name: name in slurm.busy), proofs)
+    own, busy = set(slurm.own), set(slurm.busy)
+    first = [name for name in wanted if name in own]
+    proofs = [name for name in first if name not in busy]
+    rest = [name for name in wanted if name not in own]
+    canaries = _canaries(cluster, sorted(rest, key=lambda name: name in busy), proofs)
     batches: list[tuple[str, ...]] = []
     if first:
         batches.append(tuple(first))

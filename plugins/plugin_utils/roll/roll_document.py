@@ -77,15 +77,17 @@ def document(
     problems = {name: one.problem for name, one in pending.items() if one.problem}
     own = [name for name in slurm.own(run) if name in pending and name not in problems]
     drained = [name for name, one in pending.items() if one.is_pending and one.drain and name not in problems]
-    unknown = [name for name in drained if name in slurm.unknown]
+    not_in_slurm = set(slurm.unknown)
+    unknown = [name for name in drained if name in not_in_slurm]
     plan = roll_batches.plan(
         cluster,
-        dict.fromkeys(name for name in [*own, *drained] if name not in unknown),
+        dict.fromkeys(name for name in [*own, *drained] if name not in not_in_slurm),
         roll_batches.SlurmSide(slurm.out(run), own, slurm.busy),
         choices.percent,
         choices.topology_conf,
     )
-    open_hosts = [name for name, one in pending.items() if one.is_pending and name not in {*drained, *own, *problems}]
+    not_open = {*drained, *own, *problems}
+    open_hosts = [name for name, one in pending.items() if one.is_pending and name not in not_open]
     hosts = [name for batch in plan.batches for name in batch]
     return {
         "run": run,
