@@ -18,6 +18,9 @@ class Close(roll_close.ActionModule):
     """The action without a controller: it keeps the calls, and answers by module and state."""
 
     def __init__(self, **answers: dict[str, Any]) -> None:
+        task = SimpleNamespace(action="x", args={}, check_mode=False, async_val=0)
+        connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
+        super().__init__(task, connection, SimpleNamespace(check_mode=False), None, None, None)
         self._answers, self.calls = answers, list[tuple[str, Any]]()
         self._task_vars = {"ansible_play_hosts_all": ["n1", "n2"]}
 
@@ -68,20 +71,13 @@ def test_an_unfinished_run_keeps_its_reservation():
 
 
 def test_a_window_that_an_earlier_call_booked_is_removed_by_the_call_that_finishes():
-    idle = {"n1": {"outcome": "resumed", "kind": "", "run": ""}}
+    nothing = {"hosts": ["!all"], "open": ["!all"], "left": {}, "problems": {}, "canaries": [], "parts": {}}
+    plan = {**PLAN, **nothing, "failures": 0, "until": 9e9, "choices": {"waiting_fails": False}}
     variables = {
-        "inventory_hostname": "n1",
         "ansible_play_hosts_all": ["n1", "n2"],
         "hostvars": SimpleNamespace(raw_get=lambda _host: {"__roll": plan}),
     }
-    plan = {
-        **PLAN,
-        **{"hosts": ["!all"], "open": ["!all"], "left": {}, "problems": {}, "canaries": [], "parts": {}},
-        **{"failures": 0, "until": 9e9, "choices": {"waiting_fails": False}},
-    }
+    idle = {"n1": {"outcome": "resumed", "kind": "", "run": ""}}
     action = Close(slurm_node={"nodes": idle, "now": ""}, slurm_reservation=HAS)
-    action._task = SimpleNamespace(action="x", args={}, check_mode=False, async_val=0)
-    action._connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
-    action._play_context = SimpleNamespace(check_mode=False, remote_user=None)
     assert not action.run(task_vars=variables)["failed"]
     assert [name for name, _finished in action.calls] == ["slurm_node", READ, REMOVE, RELEASE]
