@@ -80,8 +80,8 @@ def split(offer: Sequence[Upgrade], only: Collection[str] | None) -> tuple[list[
     >>> split([Upgrade("zip", "3.0-13", "3.0-14")], ["zip 3.0-13+deb12u1"])
     ([], [Upgrade(name='zip', old='3.0-13', new='3.0-14')])
     """
-    allowed = [one for one in offer if only is None or str(one) in only]
-    return allowed, [one for one in offer if one not in allowed]
+    allowed = set(map(str, offer) if only is None else only)
+    return [one for one in offer if str(one) in allowed], [one for one in offer if str(one) not in allowed]
 
 
 def install(manager: str, upgrades: Sequence[Upgrade], run: Run = patient, without: Sequence[Upgrade] = ()) -> None:
