@@ -171,6 +171,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         warnings += [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
         mistakes += roll_variables.mistakes({**variables, **extra})
+        if boolean(self._task.args.get("roll", False)):
+            mistakes += roll_variables.controller_mistakes(variables.get("groups", {}).get(SERVICES["controllers"], ()))
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:

@@ -8,11 +8,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_outcome
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import controller_call, roll_outcome
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_outcome import NodeOutcome
 
 
@@ -31,7 +33,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if not plan:
             return {"changed": False, "failed": True, "msg": "This run has no plan: nothing was rolled."}
         now = self._module("slurm_node", nodes=plan["nodes"])
-        if now.get("failed") or now.get("unreachable"):
+        if controller_call.is_lost(now):
             return {**now, "failed": True, "msg": f"Slurm was not read after the roll: {now.get('msg', '')}"}
         stop = roll_outcome.stopped(plan, raw, time.time())
         outcomes = roll_outcome.outcomes(plan, raw, now, stop)
@@ -41,14 +43,36 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         # Also of nodes outside of this call, as with --limit: without its name no later call would take them up.
         own = [name for name, one in now["nodes"].items() if (one.get("kind"), one.get("run")) == (ROLL, plan["run"])]
         unfinished = bool(own) or any(one.outcome == roll_outcome.WAITING for one in outcomes.values())
-        if not self._task.check_mode:
-            if plan["reservation"] and not unfinished:
-                self._module("slurm_reservation", kind=ROLL, run=plan["run"], state="absent")
-            self._module("run_record", kind=ROLL, state="released", holder=plan["holder"], finished=not unfinished)
+        warnings = [] if self._task.check_mode else self._end(plan, finished=not unfinished)
         result = {**self._judged(plan, outcomes), "changed": changed, "stopped": stop}
+        if warnings:
+            result["warnings"] = warnings
         if not result["failed"]:
             self._display.display(result["msg"])
         return result
+
+    def _end(self, plan: Mapping[str, Any], finished: bool) -> list[str]:
+        """Release the record of the run, and remove the reservation of a finished one; return warnings.
+
+        A run keeps its name while its reservation exists, because only a call of that run removes it.
+        """
+        why = self._unreserve(plan) if finished else ""
+        released = self._module(
+            "run_record", kind=ROLL, state="released", holder=plan["holder"], finished=finished and not why
+        )
+        lost = f"the record was not released: {released.get('msg', '')}" if controller_call.is_lost(released) else ""
+        return [f"run {plan['run']}: {text}" for text in (why, lost) if text]
+
+    def _unreserve(self, plan: Mapping[str, Any]) -> str:
+        """Remove the reservation of the run, also if this call did not use it; return why it stays, or ""."""
+        found = self._module("slurm_reservation", kind=ROLL, run=plan["run"])
+        if not controller_call.is_lost(found) and found["exists"]:
+            # This call may be for some nodes, as with --limit.
+            others = set(expand(plan["nodes"])) - set(self._task_vars["ansible_play_hosts_all"])
+            if waiting := sorted(others & set(expand(found["nodes"]))):
+                return f"the reservation {found['name']} stays, because it is for other nodes too: {few(waiting)}"
+            found = self._module("slurm_reservation", kind=ROLL, run=plan["run"], state="absent")
+        return f"its reservation was not removed: {found.get('msg', '')}" if controller_call.is_lost(found) else ""
 
     def _note(self, plan: Mapping[str, Any], outcomes: Mapping[str, NodeOutcome]) -> bool:
         """Write into the reasons of nodes that stay drained why they do; return whether that changed any."""
@@ -91,7 +115,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         }
 
     def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._execute_module(
-            module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
-        )
+        try:
+            found: dict[str, Any] = self._execute_module(
+                module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
+            )
+        except AnsibleConnectionFailure as error:
+            return controller_call.no_answer(self._task_vars, error)
         return found

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -18,6 +18,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import (
     approved_plan,
+    controller_call,
     roll_document,
     roll_variables,
     run_holder,
@@ -166,9 +167,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             raise AnsibleActionFail(f"roll_plan needs a cluster file: {error}") from None
 
     def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
-        found: dict[str, Any] = self._execute_module(
-            module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
-        )
+        try:
+            found: dict[str, Any] = self._execute_module(
+                module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
+            )
+        except AnsibleConnectionFailure as error:
+            return controller_call.no_answer(self._task_vars, error)
         return found
 
 

@@ -105,7 +105,10 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_runner_on_unreachable(self, result: Any) -> None:
         """Count a host that did not answer, unless the playbook ignores it."""
-        self._add(result, "ok" if result.task.ignore_unreachable else "unreachable")
+        task = result.task
+        # Ansible ends the run for all hosts of a task that runs once, also with ignore_unreachable.
+        ends = task.run_once and not task.ignore_errors
+        self._add(result, "ok" if task.ignore_unreachable and not ends else "unreachable")
 
     def v2_runner_on_skipped(self, result: Any) -> None:
         """Count a skipped task."""
@@ -113,10 +116,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
 
     def v2_playbook_on_stats(self, stats: Any) -> None:
         """Write the report. A task that Ansible counts as rescued is not a failure."""
-        for name in self._run.hosts:
-            for _ in range(stats.rescued.get(name, 0)):
-                self._run.rescue(name)
-        self._run.ended = time.time()
+        self._run.end(stats.rescued, time.time())
         report, folder = self._write(page=True)
         if self._progress is not None:
             self._progress.end(report)
@@ -138,6 +138,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         if action == _CLOSE and isinstance(nodes, dict):
             self._run.add_roll(nodes, str(data.get("run", "")), str(data.get("stopped", "")))
             return True
+        if action == _PLAN:
+            self._run.begin_roll()
         if action in _VERIFY and not self._run.check:
             self._run.add_findings(data.get("findings") or (), name)
             return action == _VERIFY[0] and bool(data.get("findings"))

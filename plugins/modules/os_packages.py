@@ -18,6 +18,11 @@ options:
     description: Whether the lists of the repositories are read first, also in check mode.
     type: bool
     default: true
+  only:
+    description:
+      - The packages to install, each with its version, as in RV(installed) of a run in check mode. Left out, all that is offered.
+    type: list
+    elements: str
   note:
     description: The note for a reboot.
     type: path
@@ -35,6 +40,7 @@ EXAMPLES = r"""
 RETURN = r"""
 installed: {description: "Packages and their new versions.", type: list, elements: str, returned: success, sample: [zip 3.0-13+deb12u1]}
 reboot_wanted: {description: Whether a kernel is among them., type: bool, returned: success}
+newer: {description: "What is offered and not installed, because O(only) does not have it.", type: list, elements: str, returned: success}
 """
 
 import shutil
@@ -51,6 +57,7 @@ def main() -> None:
     module = AnsibleModule(
         argument_spec={
             "refresh": {"type": "bool", "default": True},
+            "only": {"type": "list", "elements": "str"},
             "note": {"type": "path", "default": "/run/bedplate/reboot-wanted/packages"},
         },
         supports_check_mode=True,
@@ -59,15 +66,20 @@ def main() -> None:
     try:
         if module.params["refresh"]:
             upgrades.refresh(manager)
-        found = upgrades.offered(manager)
+        found, newer = upgrades.split(upgrades.offered(manager), module.params["only"])
         if found and not module.check_mode:
-            upgrades.install(manager, found)
+            upgrades.install(manager, found, without=newer)
     except upgrades.UpgradeError as error:
         module.fail_json(msg=f"packages: {error}")
     kernels = [str(one) for one in found if one.is_kernel]
     if kernels:
         note(Path(module.params["note"]), f"{', '.join(kernels)} boots next", module.check_mode)
-    module.exit_json(changed=bool(found), installed=[str(one) for one in found], reboot_wanted=bool(kernels))
+    module.exit_json(
+        changed=bool(found),
+        installed=[str(one) for one in found],
+        newer=[str(one) for one in newer],
+        reboot_wanted=bool(kernels),
+    )
 
 
 if __name__ == "__main__":

@@ -47,6 +47,10 @@ options:
     description: Whether a cluster file that plans no fabric is a mistake, too.
     type: bool
     default: false
+  roll:
+    description: Whether an inventory without Slurm controllers is a mistake, too.
+    type: bool
+    default: false
 author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}

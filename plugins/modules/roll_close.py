@@ -12,6 +12,8 @@ version_added: 0.2.0
 description:
   - Reads the state of each node of the plan, and what this run did on it. Writes into the reasons of nodes that stay drained why they do.
   - Releases the record of the run. An unfinished run keeps its name, and the next call continues it.
+  - Removes the maintenance reservation of a finished run, also if this call did not use it. With a limit a reservation of other nodes
+    stays, and so does the name of the run.
   - Fails if a node failed or did not answer, and, with C(roll_waiting_fails), if one waits.
 options: {}
 author: The bedplate authors (!UNKNOWN)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A plan that was saved and approved: which changes may be rolled, and what a run would do beyond them.
 
-The file has what is pending on each node in full, and a digest of each file and of the variables that it was made from. Its own digest is
-what a person approves.
+The file has what is pending on each node in full, the release of bedplate, and a digest of each file and of the variables that it was
+made from. Its own digest is what a person approves.
 """
 
 from __future__ import annotations
@@ -15,14 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.release import RELEASE
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 
-from .pending_parts import PendingNode
+from .pending_parts import UNIT, PendingNode
 
 VERSION = 1
 _MOST = 20  # lines of an error
 _COMMAND_LINE = "variables of the command line"
+_RELEASE = "release of bedplate"
+_FOLDERS = ("group_vars", "host_vars", "scripts", "files", "templates", "keys")
 _OWN = "roll_"
+# The others name the plan itself, or only decide how long the roll waits.
+_LIMITS = ("roll_percent", "roll_failures", "roll_packages", "roll_reserved", "roll_when")
 
 
 class ApprovalError(ValueError):
@@ -55,14 +60,14 @@ def plan_of(inputs: Mapping[str, str], pending: Mapping[str, PendingNode]) -> Sa
 
 
 def inputs_of(cluster_file: Path, variables: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digests of what decides about a plan.
+    """Return the release of bedplate, and the digests of what decides about a plan.
 
-    That is the cluster file, files that begin with its name, group_vars and host_vars beside it, and the variables of the command line
-    but for those of the roll itself.
+    That is the cluster file, files that begin with its name, folders of variables and content beside it, and the variables of the command
+    line. Of the variables of the roll itself only its limits count.
     """
     found = {str(path.relative_to(cluster_file.parent)): _digest(path.read_bytes()) for path in _files(cluster_file)}
-    own = {name: value for name, value in variables.items() if not name.startswith(_OWN)}
-    return {**found, _COMMAND_LINE: _digest(json.dumps(own, sort_keys=True, default=str))}
+    given = {name: value for name, value in variables.items() if name in _LIMITS or not name.startswith(_OWN)}
+    return {**found, _RELEASE: RELEASE, _COMMAND_LINE: _digest(json.dumps(given, sort_keys=True, default=str))}
 
 
 def write(path: Path, plan: SavedPlan) -> None:
@@ -107,13 +112,16 @@ def _beyond(
     """Yield what is pending on a node and not in the saved plan."""
     for name, parts in now.items():
         for part, items in parts.items():
-            if extra := [one for one in items if one not in saved.get(name, {}).get(part, ())]:
+            approved = set(saved.get(name, {}).get(part, ()))
+            # Check mode cannot see units of packages that are not installed yet: they follow from the approved part.
+            if extra := [one for one in items if one not in approved and not (approved and one.startswith(UNIT))]:
                 yield f"{name}: {part}: {few(extra)}: not in the plan"
 
 
 def _items(node: PendingNode) -> dict[str, list[str]]:
+    """Return part -> its items; never none of a part, because a part without items would be in every plan."""
     return {
-        part: [*node.items.get(part, ()), *(["reboot"] if part in node.reboot else [])]
+        part: [*node.items.get(part, ()), *(["reboot"] if part in node.reboot else [])] or ["change"]
         for part in dict.fromkeys([*node.parts, *node.reboot])
     }
 
@@ -121,7 +129,7 @@ def _items(node: PendingNode) -> dict[str, list[str]]:
 def _files(cluster_file: Path) -> list[Path]:
     beside = cluster_file.parent
     named = [path for path in beside.glob(f"{cluster_file.name.partition('.')[0]}.*") if path.is_file()]
-    found = [path for folder in ("group_vars", "host_vars") for path in (beside / folder).rglob("*") if path.is_file()]
+    found = [path for folder in _FOLDERS for path in (beside / folder).rglob("*") if path.is_file()]
     return sorted({cluster_file, *named, *found})
 
 

@@ -21,6 +21,8 @@ NOTES = "__roll_reboot_notes"
 """The variable with the result of bedplate.cluster.reboot_wanted."""
 PROBLEM = "__roll_problem"
 """The variable with why a role failed."""
+UNIT = "unit or hold: "
+"""How an item begins that is a change of a unit or of a held package."""
 _NOTES_DIRECTORY = "/run/bedplate/reboot-wanted/"
 
 
@@ -121,9 +123,10 @@ def _changes(result: Mapping[str, Any]) -> str:
 
 
 def _items(result: Mapping[str, Any]) -> Iterator[str]:
-    """Yield each package, file and step that a task would change."""
+    """Yield each package, file, step, unit and hold that a task would change."""
     yield from (f"{verb} {name}" for verb, names in _named(result).items() for name in names)
     yield from (step.replace("_", " ") for step, one in _steps(result) if one.get("changed"))
+    yield from (f"{UNIT}{one}" for one in result.get("changes") or ())
 
 
 def _named(result: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -95,12 +95,13 @@ def plan(
     order = _ordered(cluster, pending, groups)
     left = {name: f"{OUT}: {slurm.out[name]}" for name in order if name in slurm.out}
     wanted = [name for name in order if name not in slurm.out]
-    first = [name for name in wanted if name in slurm.own]
-    proofs = _canaries(cluster, [name for name in first if name not in {*slurm.busy, *slurm.failed}], ())
-    rest = [name for name in wanted if name not in set(first)]
-    canaries = _canaries(cluster, sorted(rest, key=lambda name: name in slurm.busy), proofs)
+    own, busy, unfit = set(slurm.own), set(slurm.busy), {*slurm.busy, *slurm.failed}
+    first = [name for name in wanted if name in own]
+    proofs = _canaries(cluster, [name for name in first if name not in unfit], ())
+    rest = [name for name in wanted if name not in own]
+    canaries = _canaries(cluster, sorted(rest, key=lambda name: name in busy), proofs)
     # Nodes that are out already need no limit.
-    batches = [tuple(batch) for batch in (proofs, [name for name in first if name not in set(proofs)]) if batch]
+    batches = [tuple(batch) for batch in (proofs, [name for name in first if name not in proofs]) if batch]
     for queue in (canaries, [name for name in rest if name not in canaries]):
         # What this run has drained is back by then; if it is not, Slurm's nodes are counted again before each batch.
         cut, full = _cut(queue, bounds, slurm.out)

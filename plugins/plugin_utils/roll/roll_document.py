@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -96,21 +96,21 @@ def document(
     # A node that others have switched off does not answer, and is no concern of the roll.
     problems = {name: one.problem for name, one in pending.items() if one.problem and name not in out}
     lost = {name for name, one in pending.items() if one.problem}
-    own = [name for name in slurm.own(run) if name in pending and name not in lost]
-    drained = [name for name, one in pending.items() if one.is_pending and one.drain and name not in lost]
+    own = dict.fromkeys(name for name in slurm.own(run) if name in pending and name not in lost)
+    drained = dict.fromkeys(name for name, one in pending.items() if one.is_pending and one.drain and name not in lost)
     unknown = set(slurm.unknown) & set(drained)
-    reserved = {} if choices.reserved else {name: why for name, why in slurm.reserved(run).items() if name in drained}
-    reserved = {name: why for name, why in reserved.items() if name not in {*own, *out, *unknown}}
+    reserved = {} if choices.reserved else _reserved(slurm.reserved(run), set(drained) - {*own, *out, *unknown})
     # What the run has drained and does not work on now, such as a node that does not answer, is out as well.
-    idle = {name: str(slurm.nodes[name].get("state")) for name in slurm.own(run) if name not in set(own)}
+    idle = {name: str(slurm.nodes[name].get("state")) for name in slurm.own(run) if name not in own}
     plan = roll_batches.plan(
         cluster,
-        dict.fromkeys(name for name in [*own, *drained] if name not in {*unknown, *reserved}),
+        dict.fromkeys(name for name in [*own, *drained] if name not in unknown and name not in reserved),
         roll_batches.SlurmSide({**out, **idle}, own, slurm.busy, slurm.failed(run)),
         choices.percent,
         choices.topology_conf,
     )
-    open_hosts = [name for name, one in pending.items() if one.is_pending and name not in {*drained, *own, *lost}]
+    not_open = {*drained, *own, *lost}
+    open_hosts = [name for name, one in pending.items() if one.is_pending and name not in not_open]
     hosts = [name for batch in plan.batches for name in batch]
     return {
         "run": run,
@@ -139,6 +139,10 @@ def document(
         "until": choices.until,
         "reservation": "",
     }
+
+
+def _reserved(reserved: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: why for name, why in reserved.items() if name in names}
 
 
 def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) -> dict[str, Any]:

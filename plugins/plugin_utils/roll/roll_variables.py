@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +92,16 @@ def mistakes(variables: Mapping[str, object]) -> list[str]:
     if "roll_start" in variables and variables.get("roll_when") != "reservation":
         found.append("roll_start without roll_when=reservation: set both, or neither")
     return found
+
+
+def controller_mistakes(controllers: Collection[str]) -> list[str]:
+    """Return the mistake of a roll without a Slurm controller."""
+    if controllers:
+        return []
+    return [
+        "the group slurm_controllers has no machine, and playbooks/roll.yml drains and resumes nodes through Slurm. Without Slurm, "
+        "run playbooks/site.yml, and then playbooks/reboot.yml"
+    ]
 
 
 def choices(variables: Mapping[str, object]) -> dict[str, Any]:

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Name the ansible-playbook process of a run, and check whether the process of another run on this control node has ended."""
+"""Name the ansible-playbook process of a run, and check whether the process of another run on this control node has ended.
+
+Machines and containers may share a name, and clones of a machine its machine id. Only the boot and the PID namespace say whether this
+process would see the other one, so a process of another boot or namespace counts as running.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,34 @@ from pathlib import Path
 
 
 def holder(pid: int | None = None, proc: Path = Path("/proc")) -> str:
-    """Return `<host>:<process>:<its start>` of the process that started this worker: the same in all workers of a run."""
+    """Return `<host>:<process>:<its start>:<boot>:<PID namespace>` of the process that started this worker: the same in all workers."""
     number = os.getppid() if pid is None else pid
-    return f"{socket.gethostname()}:{number}:{_start(number, proc)}"
+    return ":".join((socket.gethostname(), str(number), _start(number, proc), *_view(proc)))
 
 
 def is_gone(other: str, proc: Path = Path("/proc")) -> bool:
-    """Return whether a holder was a process of this machine and has ended; False for one of another machine."""
-    host, number, start = [*other.rsplit(":", 2), "", ""][:3]
-    if host != socket.gethostname() or not number.isdecimal():
+    """Return whether a holder was a process of this host, boot and PID namespace, and has ended; else False."""
+    parts = other.rsplit(":", 4)
+    if len(parts) != 5:
+        return False
+    host, number, start, *view = parts
+    if host != socket.gethostname() or not number.isdecimal() or "" in view or view != _view(proc):
         return False
     return _start(int(number), proc) != start
+
+
+def _view(proc: Path) -> list[str]:
+    """Return the first digits of the boot id, and the inode of the PID namespace; "" for one that cannot be read."""
+    try:
+        boot = (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").partition("-")[0]
+    except OSError:
+        boot = ""
+    try:
+        # Such as pid:[4026531836].
+        namespace = (proc / "self/ns/pid").readlink().name.partition("[")[2].rstrip("]")
+    except OSError:
+        namespace = ""
+    return [boot, namespace]
 
 
 def _start(number: int, proc: Path) -> str:

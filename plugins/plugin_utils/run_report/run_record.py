@@ -21,6 +21,7 @@ OK, CHANGED, FAILED, UNREACHABLE, SKIPPED, WAITING, LEFT, STOPPED, DONE = (
 ERROR = "error"
 FINDING = ("severity", "where", "expected", "found", "remedy")
 """What the report has of a difference."""
+_OPEN = "the roll ended without a report of its nodes: run it again"
 _LONGEST = 2000  # characters of a reason
 _HIDDEN = "the output has secrets and is not shown"
 
@@ -54,7 +55,10 @@ class HostRecord:
 
 @dataclass
 class RunRecord:
-    """A run: its playbook, whether it predicts only, its times in seconds since 1970, and its hosts in the order of their first task."""
+    """A run: its playbook, whether it predicts only, its times in seconds since 1970, and its hosts in the order of their first task.
+
+    `is_open`: a roll has begun, and its closing play has not reported.
+    """
 
     playbook: str = ""
     check: bool = False
@@ -62,6 +66,7 @@ class RunRecord:
     ended: float = 0.0
     run: str = ""
     stopped: str = ""
+    is_open: bool = False
     hosts: dict[str, HostRecord] = field(default_factory=dict)
 
     def host(self, name: str) -> HostRecord:
@@ -89,9 +94,26 @@ class RunRecord:
         if not host.failed and not host.unreachable:
             host.task = host.reason = ""
 
+    def begin_roll(self) -> None:
+        """Note that a roll has begun; one that only predicts has no closing play."""
+        self.is_open = not self.check
+
+    def end(self, rescued: Mapping[str, int], now: float) -> None:
+        """End the run; `rescued` is host -> its failures that the playbook has rescued.
+
+        A roll rescues failures for its closing play. Without that they are failures, and the roll was stopped.
+        """
+        self.ended = now
+        if self.is_open:
+            self.stopped = _OPEN
+            return
+        for name, number in rescued.items():
+            for _ in range(number):
+                self.rescue(name)
+
     def add_roll(self, nodes: Mapping[str, Mapping[str, Any]], run: str, stopped: str = "") -> None:
         """Take what the closing play of a roll reports of its nodes, and why it stopped before the last batch."""
-        self.run, self.stopped = run, stopped
+        self.run, self.stopped, self.is_open = run, stopped, False
         for name, one in nodes.items():
             self.host(name).rolled = dict(one)
 

@@ -107,6 +107,16 @@ def test_an_inventory_without_a_slip_passes(limit: list[str]):
     assert "ok=1 " in output
 
 
+@pytest.mark.playbooks
+def test_a_roll_without_slurm_is_refused_before_any_node_is_read(tmp_path: Path):
+    (tmp_path / "hosts").write_text("[compute_nodes]\nn1\n")
+    code, output = play("-i", tmp_path / "hosts", "playbooks/roll.yml")
+    assert code != 0
+    assert "the group slurm_controllers has no machine" in output
+    assert "Compare kernel" not in output
+    assert "the group slurm_controllers" not in play("-i", tmp_path / "hosts", "playbooks/validate.yml")[1]
+
+
 @pytest.mark.ansible_core
 @pytest.mark.playbooks
 def test_a_broken_cluster_file_fails_where_ansible_would_go_on(tmp_path: Path):

@@ -12,12 +12,16 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.approved_pla
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import PendingNode
 
 NODE = PendingNode({"CUDA": "install a"}, {"CUDA": "x"}, items={"CUDA": ("install a", "install b")})
+CONTENT = ["scripts/prolog.sh", "files/motd", "templates/slurm/gres.conf.j2", "keys/nvidia.asc"]
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
     (tmp_path / "group_vars/all").mkdir(parents=True)
     (tmp_path / "group_vars/all/os.yml").write_text("a: 1\n")
+    for name in CONTENT:
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("a\n")
     (tmp_path / "gpu.gpu-lock.json").write_text("{}\n")
     (tmp_path / "gpu.bedplate.yml").write_text("site: x\n")
     return tmp_path
@@ -48,7 +52,7 @@ def test_the_approved_plan_is_applied_and_so_is_the_rest_of_it(site: Path):
     note = PendingNode({}, {"CUDA": "the driver is not loaded"})
     approved_plan.require(site / "plan.json", digest, plan(site, n1=note))
     approved_plan.require(site / "plan.json", digest, plan(site, n1=PendingNode()))
-    approved_plan.require(site / "plan.json", digest, plan(site, {"roll_percent": 10}))
+    approved_plan.require(site / "plan.json", digest, plan(site, {"roll_deadline": 60, "roll_plan_digest": digest}))
 
 
 def test_what_goes_beyond_it_is_refused(site: Path):
@@ -57,13 +61,38 @@ def test_what_goes_beyond_it_is_refused(site: Path):
     assert "n3: CUDA: install a, install b, reboot: not in the plan" in refused(site, plan(site, n3=NODE))
     reboot = PendingNode({}, {"GPU driver": "x"})
     assert "n1: GPU driver: reboot: not in the plan" in refused(site, plan(site, n1=reboot))
+    unnamed = PendingNode({"CUDA": "change"}, items={"CUDA": ()})
+    assert "n3: CUDA: change: not in the plan" in refused(site, plan(site, n3=unnamed))
 
 
-@pytest.mark.parametrize("name", ["gpu.bedplate.yml", "gpu.gpu-lock.json", "group_vars/all/os.yml"])
+def test_units_follow_from_an_approved_part_alone(site: Path):
+    digest = saved(site)
+    unit = "unit or hold: a.service: started"
+    later = PendingNode({"CUDA": "change"}, items={"CUDA": (unit,)})
+    approved_plan.require(site / "plan.json", digest, plan(site, n1=later))
+    assert f"n3: CUDA: {unit}: not in the plan" in refused(site, plan(site, n3=later), digest)
+    other = PendingNode({"Slurm": "change"}, items={"Slurm": (unit,)})
+    assert f"n1: Slurm: {unit}: not in the plan" in refused(site, plan(site, n1=other), digest)
+
+
+@pytest.mark.parametrize("name", ["gpu.bedplate.yml", "gpu.gpu-lock.json", "group_vars/all/os.yml", *CONTENT])
 def test_a_changed_input_is_refused(site: Path, name: str):
     digest = saved(site)
     (site / name).write_text("another: 1\n")
     assert f"{name}: changed since the plan" in refused(site, plan(site), digest)
+
+
+@pytest.mark.parametrize("name", ["percent", "failures", "packages", "reserved", "when"])
+def test_another_limit_of_the_roll_is_refused(site: Path, name: str):
+    digest = saved(site)
+    text = refused(site, plan(site, {f"roll_{name}": "x"}), digest)
+    assert "variables of the command line: changed since the plan" in text
+
+
+def test_another_release_of_bedplate_is_refused(site: Path, monkeypatch: pytest.MonkeyPatch):
+    digest = saved(site)
+    monkeypatch.setattr(approved_plan, "RELEASE", "9.9.9")
+    assert "release of bedplate: changed since the plan" in refused(site, plan(site), digest)
 
 
 def test_a_new_or_missing_input_is_refused(site: Path):

@@ -59,6 +59,21 @@ def test_what_waits_for_jobs_needs_a_drain(key: str):
     assert found.drain
 
 
+@pytest.mark.parametrize(
+    ("result", "items"),
+    [
+        ({"changes": ["munge.service: enabled, started"]}, ("unit or hold: munge.service: enabled, started",)),
+        (
+            {"installed": ["munge"], "changes": ["munge.service: enabled"]},
+            ("install munge", "unit or hold: munge.service: enabled"),
+        ),
+        ({"changed_files": ["/run/bedplate/reboot-wanted/gpu_driver"]}, ()),
+    ],
+)
+def test_items_name_all_that_a_task_would_change(result: dict[str, Any], items: tuple[str, ...]):
+    assert of(__slurm_compute_done={"changed": True, **result}).items == {"Slurm": items}
+
+
 def test_a_note_of_an_earlier_run_is_a_reboot_though_no_role_changes_anything():
     found = of(**{NOTES: {"reasons": {"gpu_driver": "driver 580 is installed and not loaded"}}})
     assert (found.reboot, found.drain) == ({"GPU driver": "driver 580 is installed and not loaded"}, True)

@@ -149,3 +149,32 @@ def test_in_the_reservation_its_nodes_alone_are_drained(cluster: Cluster):
     assert (inside["hosts"], inside["serial"], inside["canaries"]) == (["n1", "n2"], [1, 1], ["n1"])
     assert inside["left"] == {"n3": "is not in the reservation bedplate_roll_r1"}
     assert inside["reservation"] == "bedplate_roll_r1"
+
+
+class Name(str):
+    """A name that counts how often it is compared or hashed."""
+
+    __slots__ = ()
+    counted = 0
+
+    def __hash__(self) -> int:
+        Name.counted += 1
+        return super().__hash__()
+
+    def __eq__(self, other: object) -> bool:
+        Name.counted += 1
+        return super().__eq__(other)
+
+
+def test_ten_times_the_nodes_cost_no_hundred_times_the_comparisons(tmp_path: Path):
+    (tmp_path / "c.bedplate.yml").write_text(cluster_file({"b": {}}, {"b": "n[1-400]"}))
+    names = [Name(f"n{number}") for number in range(1, 401)]
+    own = {"outcome": "drained", "kind": "roll", "run": "r1", "jobs": ["7"]}
+    unknown = {"outcome": "failed", "why": "unknown to Slurm"}
+    kinds = [(DRIVER, {**IDLE, **own}), (DRIVER, {**IDLE, **unknown}), (DRIVER, IDLE), (NAMES, IDLE)]
+    slurm = SlurmNodes({name: kinds[number % 4][1] for number, name in enumerate(names)})
+    pending = {name: kinds[number % 4][0] for number, name in enumerate(names)}
+    Name.counted = 0
+    found = document(load(tmp_path / "c.bedplate.yml"), pending, slurm, "r1", RollChoices(50))
+    assert (len(found["hosts"]), len(found["open"]), len(found["left"])) == (200, 100, 100)
+    assert Name.counted < 100 * len(names)

@@ -8,7 +8,12 @@ from typing import Any
 import pytest
 import yaml
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_variables import VARIABLES, choices, mistakes
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_variables import (
+    VARIABLES,
+    choices,
+    controller_mistakes,
+    mistakes,
+)
 from lab.paths import ROOT
 
 
@@ -35,6 +40,14 @@ def test_mistakes(variables: dict[str, Any], mistake: str):
     found = mistakes(variables)
     assert len(found) == 1
     assert found[0].startswith(mistake)
+
+
+def test_a_roll_without_slurm_names_the_playbooks_to_run():
+    assert controller_mistakes(["ctl1"]) == []
+    (found,) = controller_mistakes([])
+    assert "slurm_controllers" in found
+    assert "playbooks/site.yml" in found
+    assert "playbooks/reboot.yml" in found
 
 
 def test_values_of_the_command_line_are_text():

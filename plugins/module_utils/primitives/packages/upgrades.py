@@ -8,7 +8,7 @@ package stays as it is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -74,13 +74,25 @@ def offered(manager: str, run: Run = patient) -> list[Upgrade]:
     return parsed_dnf(_checked(run(("dnf", "--quiet", "--cacheonly", *excluded, "list", "--upgrades"))).stdout)
 
 
-def install(manager: str, upgrades: Sequence[Upgrade], run: Run = patient) -> None:
-    """Install upgrades; changed files of /etc stay. Raises UpgradeError."""
+def split(offer: Sequence[Upgrade], only: Collection[str] | None) -> tuple[list[Upgrade], list[Upgrade]]:
+    """Return the upgrades that are in `only` with the same version, and the others; None allows all.
+
+    >>> split([Upgrade("zip", "3.0-13", "3.0-14")], ["zip 3.0-13+deb12u1"])
+    ([], [Upgrade(name='zip', old='3.0-13', new='3.0-14')])
+    """
+    allowed = set(map(str, offer) if only is None else only)
+    return [one for one in offer if str(one) in allowed], [one for one in offer if str(one) not in allowed]
+
+
+def install(manager: str, upgrades: Sequence[Upgrade], run: Run = patient, without: Sequence[Upgrade] = ()) -> None:
+    """Install upgrades; changed files of /etc stay, and packages of `without` too, also as dependencies. Raises UpgradeError."""
     names = [one for one in upgrades if one.old or manager == "dnf"]
     if manager == "apt":
-        _checked(run((*_INSTALL, *(f"{one.name}={one.new}" for one in names))))
+        # apt has no option that excludes a package: the version that is installed, or `-` after the name of a new package.
+        stay = (f"{one.name}={one.old}" if one.old else f"{one.name}-" for one in without)
+        _checked(run((*_INSTALL, *(f"{one.name}={one.new}" for one in names), *stay)))
     else:
-        excluded = [f"--exclude={pattern}" for pattern in OWN_UPGRADE]
+        excluded = [f"--exclude={pattern}" for pattern in (*OWN_UPGRADE, *(one.name for one in without))]
         _checked(run(("dnf", "--assumeyes", "--quiet", *excluded, "upgrade", *(one.name for one in names))))
 
 

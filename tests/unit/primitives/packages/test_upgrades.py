@@ -71,6 +71,47 @@ def test_dnf_upgrades_what_is_not_locked_and_not_slurms():
     assert "--exclude=slurm*" in manager.commands[-1]
 
 
+@pytest.mark.parametrize(
+    ("manager", "text", "only", "newer", "arguments"),
+    [
+        (
+            "apt",
+            APT,
+            ["base-files 12.4+deb12u15", "linux-image-amd64 6.1.139-1"],
+            ["libgcrypt20-dev 1.10.1-3+deb12u1", "linux-image-6.1.0-57-amd64 6.1.140-1", "linux-image-amd64 6.1.140-1"],
+            [
+                "install",
+                "base-files=12.4+deb12u15",
+                "libgcrypt20-dev=1.10.1-3",
+                "linux-image-6.1.0-57-amd64-",
+                "linux-image-amd64=6.1.137-1",
+            ],
+        ),
+        (
+            "dnf",
+            DNF,
+            ["bash 5.1.8-9.el9", "kernel-core 5.14.0-600.el9"],
+            ["kernel-core 5.14.0-611.5.1.el9_7"],
+            ["--exclude=kernel-core", "upgrade", "bash"],
+        ),
+    ],
+)
+def test_a_package_that_is_not_allowed_is_not_installed_as_a_dependency_either(
+    manager: str, text: str, only: list[str], newer: list[str], arguments: list[str]
+):
+    run = Manager(text)
+    allowed, others = upgrades.split(upgrades.offered(manager, run), only)
+    assert ([str(one) for one in allowed], [str(one) for one in others]) == (only[:1], newer)
+    upgrades.install(manager, allowed, run, others)
+    assert run.commands[-1][-len(arguments) :] == arguments
+
+
+def test_without_a_list_all_that_is_offered_is_installed():
+    offer = upgrades.parsed_apt(APT)
+    assert upgrades.split(offer, None) == (offer, [])
+    assert upgrades.split(offer, []) == ([], offer)
+
+
 @pytest.mark.parametrize("manager", ["apt", "dnf"])
 def test_a_manager_that_fails_is_an_error(manager: str):
     broken = Manager("", 100)

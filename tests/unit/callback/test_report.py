@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""report.json of the callback bedplate.cluster.report agrees with the exit status of the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.callback.report import CallbackModule
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord
+
+PLAN, CLOSE = "bedplate.cluster.roll_plan", "bedplate.cluster.roll_close"
+
+
+class Report(CallbackModule):
+    """The callback of a run of roll.yml that writes into a folder."""
+
+    def __init__(self, folder: Path, check: bool = False) -> None:
+        super().__init__()
+        self._folder, self._run = folder, RunRecord("roll.yml", check)
+
+    def get_option(self, name: str, *_arguments: Any) -> str:
+        return {"directory": str(self._folder)}[name]
+
+    def written(self, **rescued: int) -> dict[str, Any]:
+        self.v2_playbook_on_stats(SimpleNamespace(rescued=rescued))
+        found: dict[str, Any] = json.loads((self._folder / "report.json").read_text())
+        return found
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> Report:
+    return Report(tmp_path)
+
+
+def result(host: str, action: str, data: dict[str, Any], **task: bool) -> Any:
+    named = {"run_once": False, "ignore_errors": False, "ignore_unreachable": True, **task}
+    found = SimpleNamespace(action=action, _uuid=action, get_name=lambda: action, **named)
+    return SimpleNamespace(host=SimpleNamespace(get_name=lambda: host), task=found, result=data)
+
+
+def outcomes(found: dict[str, Any]) -> dict[str, str]:
+    return {name: one["outcome"] for name, one in found["nodes"].items()}
+
+
+def test_a_roll_whose_close_reports_has_no_rescued_failures(report: Report):
+    report.v2_runner_on_ok(result("n1", PLAN, {"serial": [1]}))
+    report.v2_runner_on_failed(result("n1", "deploy", {"msg": "disk full"}))
+    report.v2_runner_on_failed(result("n2", "deploy", {"msg": "disk full"}))
+    report.v2_runner_on_failed(result("n1", CLOSE, {"nodes": {"n2": {"outcome": "failed", "why": "disk full"}}}))
+    found = report.written(n1=1, n2=1)
+    assert (found["outcome"], found["stopped"], outcomes(found)) == ("failed", "", {"n1": "ok", "n2": "failed"})
+
+
+def test_a_roll_without_its_close_keeps_rescued_failures(report: Report):
+    report.v2_runner_on_ok(result("n1", PLAN, {"serial": [1]}))
+    report.v2_runner_on_failed(result("n2", "deploy", {"msg": "disk full"}))
+    report.v2_runner_on_failed(result("n1", CLOSE, {"msg": "ctl1: no answer by SSH"}, run_once=True))
+    found = report.written(n2=1)
+    assert (found["outcome"], outcomes(found)) == ("failed", {"n1": "failed", "n2": "failed"})
+    assert found["nodes"]["n2"]["failed"] == {"task": "deploy", "reason": "disk full"}
+
+
+def test_a_roll_that_ended_before_its_close_is_stopped(report: Report):
+    report.v2_runner_on_ok(result("n1", PLAN, {"serial": [1]}))
+    found = report.written()
+    assert (found["outcome"], found["stopped"].partition(":")[0]) == (
+        "stopped",
+        "the roll ended without a report of its nodes",
+    )
+
+
+def test_a_preview_has_no_close(tmp_path: Path):
+    report = Report(tmp_path, check=True)
+    report.v2_runner_on_failed(result("n2", "deploy", {"msg": "no such package"}))
+    report.v2_runner_on_ok(result("n1", PLAN, {"serial": [1]}))
+    assert report.written(n2=1)["outcome"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("task", "outcome"),
+    [
+        ({}, "done"),
+        ({"ignore_unreachable": False}, "unreachable"),
+        ({"run_once": True}, "unreachable"),
+        ({"run_once": True, "ignore_errors": True}, "done"),
+    ],
+)
+def test_a_host_without_an_answer_counts_where_ansible_ends_the_run(
+    report: Report, task: dict[str, bool], outcome: str
+):
+    report.v2_runner_on_unreachable(result("n1", "setup", {"msg": "timed out"}, **task))
+    assert report.written()["outcome"] == outcome
