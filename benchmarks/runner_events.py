@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ansible-runner keeps of a run: bytes of event files per host, with the example's filter and without one."""
+"""Measure bytes of ansible-runner's event files per host, with the filter of the CI example and without it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Notice that the ansible-playbook that started a module is gone."""
+"""Notice that the ansible-playbook that started a module has ended."""
 
 from __future__ import annotations
 

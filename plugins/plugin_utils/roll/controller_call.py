@@ -13,7 +13,7 @@ def is_lost(result: Mapping[str, Any]) -> bool:
 
 
 def no_answer(variables: Mapping[str, Any], error: object) -> dict[str, Any]:
-    """Return the result of a call without an answer; `variables` are those of the task.
+    """Return the result of a call without an answer; `variables` are the variables of the task.
 
     It is `failed`: the plays of a roll ignore `unreachable`, and Ansible would still end the run for all hosts.
     """

@@ -30,7 +30,7 @@ def is_gone(other: str, proc: Path = Path("/proc")) -> bool:
 
 
 def _view(proc: Path) -> list[str]:
-    """Return the first digits of the boot id, and the inode of the PID namespace; "" for one that cannot be read."""
+    """Return the first digits of the boot id, and the inode of the PID namespace; "" where it cannot be read."""
     try:
         boot = (proc / "sys/kernel/random/boot_id").read_text(encoding="ascii", errors="replace").partition("-")[0]
     except OSError:

@@ -95,7 +95,7 @@ class RunRecord:
             host.task = host.reason = ""
 
     def begin_roll(self) -> None:
-        """Note that a roll has begun; one that only predicts has no closing play."""
+        """Note that a roll has begun; a preview has no closing play."""
         self.is_open = not self.check
 
     def end(self, rescued: Mapping[str, int], now: float) -> None:
