@@ -99,7 +99,7 @@ def snapshot(slurm_conf: Path) -> Snapshot:
 def parse(nodes: str, jobs: str, reservations: str) -> Snapshot:
     """Parse the output of the three queries.
 
-    >>> line = "NodeName=n1 State=IDLE+DRAIN* Partitions=a,b BootTime=T Reason=fan is = loud [root@T] Comment=x"
+    >>> line = "NodeName=n1 State=IDLE+DRAIN* Partitions=a,b BootTime=T Reason=fan is = loud [root@2026-01-01T00:00:00] Comment=x"
     >>> node = parse(line, "7|SUSPENDED|n[1-2]|2:00:00", "").nodes["n1"]
     >>> node.reason, sorted(node.states), node.answers, node.suspended, node.free_in
     ('fan is = loud', ['DRAIN', 'IDLE'], False, ('7',), 7200)
