@@ -22,6 +22,8 @@ EDIT, ROLL, UPGRADE, RECOVER, PROVISION, HEALTH, BURNIN = KINDS = (
     "burnin",
 )
 """What bedplate takes nodes out of service for."""
+TAKEN_OUT = frozenset({"DRAIN", "DOWN", "FAIL"})
+"""States of a node with one of which a reason counts: without accounting storage Slurm keeps the reason of a node that it resumes."""
 _START = "bedplate:"
 _RUN = r"[0-9a-z][0-9a-z_-]*"
 _FORM = re.compile(rf"{_START}({'|'.join(KINDS)}):({_RUN}): (.*) \[([0-9a-f]{{4}})\]\Z")

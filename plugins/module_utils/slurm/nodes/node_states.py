@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...common.command import run
 from ..live import slurm_commands
-from ..live.drain_reasons import DrainReason, read
+from ..live.drain_reasons import TAKEN_OUT, DrainReason, read
 from ..live.slurmctld_report import NOTHING, names_in, node_pairs, pairs_of
 
 _DEADLINE = 30.0  # seconds
@@ -51,8 +51,8 @@ class NodeView:
 
     @property
     def own(self) -> DrainReason | None:
-        """Return the reason, if it is one of bedplate's own."""
-        return read(self.reason)
+        """Return the reason, if it is one of bedplate's own and the node is out of service."""
+        return read(self.reason) if self.states & TAKEN_OUT else None
 
     @property
     def is_out(self) -> bool:
