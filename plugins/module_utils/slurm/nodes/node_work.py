@@ -148,7 +148,8 @@ class NodeVerb(ABC):
             found.update((name, result(nodes[name], self.predicted(nodes[name]), changed=True)) for name in going)
         elif going:
             self.prepare(going)
-            self._verb([name for name in going if name not in self.failures])
+            if ready := [name for name in going if name not in self.failures]:
+                self._verb(ready)
             nodes = self._nodes()
             found.update((name, self._settled(name, nodes)) for name in going)
         found.update((name, result(nodes[name], LIMITED, why)) for name, why in waiting.items())
@@ -175,15 +176,26 @@ class NodeVerb(ABC):
                 self.sleep(_PAUSES[0])
 
     def _verb(self, names: list[str]) -> None:
-        """Run one command for all these nodes; if it fails, one for each, since one node can refuse it for all."""
-        error = self.change(self.command(fold(names)))
+        """Run one command for all these nodes. Slurm can refuse it for one node, and change others all the same: then halve the rest."""
+        # Slurm before 23.11 cannot read text after the last bracket.
+        error = self.change(self.command(fold(names, suffixes=False)))
         if not error:
             self.changed.update(names)
         elif len(names) == 1:
             self.failures[names[0]] = error
         else:
-            for name in names:
-                self._verb([name])
+            left = self._unchanged(names)
+            self.changed.update(set(names) - set(left))
+            middle = (len(left) + 1) // 2
+            for half in (left[:middle], left[middle:]):
+                # Others may have taken nodes over since the last command.
+                if ready := self._unchanged(half):
+                    self._verb(ready)
+
+    def _unchanged(self, names: Sequence[str]) -> list[str]:
+        """Return the nodes that need the command by what Slurm reports now."""
+        nodes = self._nodes()
+        return [name for name in names if name in nodes and self.before(nodes[name]) is None]
 
 
 def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -> NodeResult:

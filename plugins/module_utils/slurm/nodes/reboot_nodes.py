@@ -77,7 +77,9 @@ class Reboot(NodeVerb):
                 alike.setdefault(self.texts[name], []).append(name)
         for text, group in alike.items():
             reason = written(self.order.kind, self.order.run, text)
-            if error := self.change(["scontrol", "update", f"NodeName={fold(group)}", f"Reason={reason}"]):
+            if error := self.change(
+                ["scontrol", "update", f"NodeName={fold(group, suffixes=False)}", f"Reason={reason}"]
+            ):
                 self.failures.update(dict.fromkeys(group, error))
 
     def predicted(self, node: NodeView) -> str:

@@ -157,6 +157,44 @@ def test_one_node_that_slurm_refuses_does_not_hold_back_the_others():
     results = run(Drain, slurm, "n[1-3]")
     assert outcomes(results) == {"n1": "drained", "n2": "failed", "n3": "drained"}
     assert "Invalid node state" in results["n2"].why
+    assert [results[name].changed for name in ("n1", "n3")] == [True, True]
+
+
+@pytest.mark.parametrize("verb", [Drain, Reboot, Resume])
+def test_after_a_refusal_no_node_gets_a_command_twice(verb: type[NodeVerb]):
+    slurm = Slurmctld.of("n[1-8]", refuses={"n2"})
+    if verb is not Drain:
+        ours(slurm, "n[1-8]")
+    results = run(verb, slurm, "n[1-8]")
+    words = [argv[2].partition("=")[2] or argv[2] for argv in slurm.commands]
+    assert words == ["n[1-8]", "n2"]
+    assert (results["n2"].outcome, results["n2"].changed) == ("failed", False)
+    assert all(one.changed for name, one in results.items() if name != "n2")
+
+
+def test_a_node_that_a_person_takes_over_after_a_refusal_is_left_alone():
+    slurm = Slurmctld.of("n[1-3]", refuses={"n2", "n3"})
+    change = slurm.change
+
+    def while_n2_is_refused(argv: Any) -> str:
+        if argv[2] == "NodeName=n2":
+            slurm.person("n3", "fan", "DRAIN")
+        return change(argv)
+
+    slurm.change = while_n2_is_refused  # type: ignore[method-assign]
+    assert outcomes(run(Drain, slurm, "n[1-3]")) == {"n1": "drained", "n2": "failed", "n3": "held"}
+    assert slurm.reasons["n3"] == "fan"
+
+
+@pytest.mark.parametrize("verb", [Drain, Reboot, Resume])
+def test_every_release_can_read_the_names_in_a_command(verb: type[NodeVerb]):
+    """Slurm before 23.11 refuses text after the last bracket."""
+    slurm = Slurmctld.of("n[1-2]-ib")
+    if verb is not Drain:
+        ours(slurm, "n[1-2]-ib")
+        slurm.reasons.update(dict.fromkeys(slurm.states, f"{OWN} : reboot issued"))
+    run(verb, slurm, "n[1-2]-ib")
+    assert {argv[2].partition("=")[2] or argv[2] for argv in slurm.commands} == {"n1-ib,n2-ib"}
 
 
 def test_check_mode_predicts_and_changes_nothing():
