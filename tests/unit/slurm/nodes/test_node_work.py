@@ -144,6 +144,43 @@ def test_a_node_that_a_person_takes_over_while_it_drains_is_not_drained_again(re
     assert len(slurm.commands) == 1
 
 
+def test_a_node_of_this_run_that_a_person_resumes_during_a_second_call_is_not_drained_again():
+    slurm = Slurmctld.of("n1", jobs={"7": ("RUNNING", "n1")})
+    ours(slurm, "n1")
+    slurm.at = {5: lambda one: one.person("n1", "")}
+    results = run(Drain, slurm, "n1", deadline=30)
+    assert (results["n1"].outcome, results["n1"].why) == ("held", "resumed by others")
+    assert not slurm.commands
+
+
+def test_a_reason_that_slurm_left_behind_owns_nothing():
+    """Without accounting storage a node keeps its reason when it is resumed."""
+    slurm = Slurmctld.of("n1", reasons={"n1": OWN})
+    result = run(Resume, slurm, "n1")["n1"]
+    assert (result.outcome, result.kind, result.run, result.since) == ("resumed", "", "", "")
+    assert outcomes(run(Reboot, slurm, "n1")) == {"n1": "held"}
+    assert not slurm.commands
+    assert outcomes(run(Drain, slurm, "n1")) == {"n1": "drained"}
+
+
+def test_a_node_without_its_drain_after_a_late_reboot_is_drained_again():
+    """22.05 and 23.02 take the drain off it."""
+    slurm = Slurmctld.of("n1", reasons={"n1": f"{OWN} : reboot issued : ResumeTimeout reached"})
+    slurm.states["n1"] = {"DOWN"}
+    results = run(Drain, slurm, "n1")
+    assert (results["n1"].outcome, results["n1"].changed) == ("drained", True)
+    assert slurm.states["n1"] == {"DOWN", "DRAIN"}
+
+
+def test_a_node_whose_reboot_is_under_way_is_not_yet_drained():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    run(Reboot, slurm, "n1")
+    assert outcomes(run(Drain, slurm, "n1")) == {"n1": "draining"}
+    slurm.at = {20: lambda one: one.back("n1")}
+    assert outcomes(run(Drain, slurm, "n1", deadline=60)) == {"n1": "drained"}
+
+
 def test_a_second_call_drains_nobody():
     slurm = Slurmctld.of("n[1-2]")
     run(Drain, slurm, "n[1-2]")
