@@ -49,6 +49,10 @@ options:
     description: With O(state=drained), seconds that nodes without jobs wait for the others before the call returns.
     type: int
     default: 0
+  idle_patience:
+    description: >-
+      With O(state=drained), seconds that the call waits while none of its nodes is without jobs. Left out, it waits until O(deadline).
+    type: int
   limits:
     description: With O(state=drained), how many nodes of a group may be out of service, for any reason.
     type: list
@@ -153,6 +157,7 @@ def order(params: dict[str, Any]) -> Order:
         text=params["why"],
         deadline=params["deadline"],
         patience=params["patience"],
+        idle_patience=params["idle_patience"],
         limits=tuple(Limit(one["where"], frozenset(expand(one["nodes"])), one["most"]) for one in params["limits"]),
         apart=tuple(Apart(one["where"], frozenset(expand(one["nodes"]))) for one in params["apart"]),
         reserved=params["reserved"],
@@ -186,6 +191,7 @@ def main() -> None:
             "why": {"type": "str", "default": ""},
             "deadline": {"type": "int", "default": 0},
             "patience": {"type": "int", "default": 0},
+            "idle_patience": {"type": "int"},
             "limits": {
                 "type": "list",
                 "elements": "dict",

@@ -62,11 +62,13 @@ class Drain(NodeVerb):
         return found.now, found.waits
 
     def waits(self, results: Mapping[str, NodeResult]) -> bool:
-        """Return whether nodes still get free; free nodes wait for them so long as the order has patience."""
+        """Return whether nodes still get free; free nodes, or the call without any, wait for them so long as the order has patience."""
         free = sum(one.outcome == DRAINED for one in results.values())
         if free != self._free:
             self._free, self._free_since = free, self.clock()
-        patient = not free or self.clock() - self._free_since < self.order.patience
+        since = self._free_since if free else self._start
+        patience = self.order.patience if free else self.order.idle_patience
+        patient = patience is None or self.clock() - since < patience
         return patient and (self._limited or any(one.outcome == DRAINING for one in results.values()))
 
     def _drained(self, node: NodeView) -> NodeResult:

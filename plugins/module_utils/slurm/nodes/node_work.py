@@ -40,7 +40,8 @@ class Order:
     """Define the work of a run on nodes.
 
     `deadline`: seconds that the call may take; 0 waits for nothing. `patience`: seconds that drained nodes wait for the others of their
-    batch, since the last of them became free. `reserved`: also nodes in active reservations; `reservation`: the run's own one.
+    batch, since the last of them became free. `idle_patience`: seconds that the call waits while none of its nodes is free; None: until the
+    deadline. `reserved`: also nodes in active reservations; `reservation`: the run's own one.
     """
 
     nodes: tuple[str, ...]
@@ -49,6 +50,7 @@ class Order:
     text: str = ""
     deadline: float = 0.0
     patience: float = 0.0
+    idle_patience: float | None = None
     limits: tuple[Limit, ...] = ()
     apart: tuple[Apart, ...] = ()
     reserved: bool = False

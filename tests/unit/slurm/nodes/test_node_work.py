@@ -61,6 +61,19 @@ def test_free_nodes_wait_for_the_others_of_their_batch_only_so_long():
     assert 30 <= slurm.now < 50
 
 
+def test_without_a_free_node_the_call_waits_only_so_long():
+    slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n[1-2]")})
+    run(Drain, slurm, "n[1-2]", deadline=6000, idle_patience=100)
+    assert 100 <= slurm.now < 120
+
+
+def test_a_node_that_gets_free_in_time_waits_for_the_others():
+    slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n1"), "8": ("RUNNING", "n2")})
+    slurm.at = {90: lambda one: one.end("7")}
+    run(Drain, slurm, "n[1-2]", deadline=6000, patience=60, idle_patience=100)
+    assert 150 <= slurm.now < 180
+
+
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
