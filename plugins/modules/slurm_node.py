@@ -24,8 +24,9 @@ options:
   state:
     description:
       - V(drained) takes nodes out of service and waits for their jobs. V(rebooted) reboots what this run has drained, by a plain
-        C(scontrol reboot), so that the node returns drained. V(resumed) resumes what this run has drained. V(noted) writes
-        another text into the reason of what this run has drained.
+        C(scontrol reboot), so that the node returns drained. V(resumed) resumes what this run has drained, a node whose slurmd does
+        not answer only when it does. V(noted) writes another text into the reason of what this run has drained.
+      - A node that has registered with less than slurm.conf has is neither rebooted nor resumed, but V(failed).
       - Left out, the module only reports.
     type: str
     choices: [drained, rebooted, resumed, noted]
@@ -116,6 +117,7 @@ nodes:
     run: {description: "That run, or empty.", type: str}
     since: {description: "When it took the node out of service, in UTC, or empty.", type: str, sample: "2026-11-25T22:18:50"}
     free_in: {description: "Seconds until the time limits of its jobs end, null if a job has no limit.", type: int}
+    reservations: {description: Names of the active reservations that have it., type: list, elements: str}
 now: {description: "The time of the controller, in UTC.", type: str, returned: success, sample: "2026-11-25T22:18:50"}
 outcomes: {description: "The same, outcome to nodes as a hostlist.", type: dict, returned: success, sample: {drained: "gpu[01-02]"}}
 """

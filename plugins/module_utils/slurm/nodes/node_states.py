@@ -60,6 +60,11 @@ class NodeView:
         return not self.answers or bool(self.states & set(_OUT))
 
     @property
+    def has_other_hardware(self) -> bool:
+        """Return whether its slurmd has registered with less than slurm.conf has; since 23.02 Slurm replaces its reason then."""
+        return "INVALID_REG" in self.states
+
+    @property
     def is_drained(self) -> bool:
         """Return whether it takes no new job and no job is left on it, not even a suspended or completing one."""
         return "DRAIN" in self.states and not self.jobs and not self.states & {"ALLOCATED", "MIXED", "COMPLETING"}

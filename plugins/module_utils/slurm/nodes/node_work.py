@@ -62,7 +62,7 @@ class NodeResult:
     """Hold the outcome of one node; `state` with its reason, `jobs` the ids of the jobs that hold it.
 
     `kind` and `run` are those of the run of bedplate that has it out of service, "" if none has; `since` when it took it, in UTC as text.
-    `free_in`: seconds until the time limits of its jobs end, None if one has no limit.
+    `free_in`: seconds until the time limits of its jobs end, None if one has no limit. `reservations`: the active ones that have it.
     """
 
     outcome: str
@@ -74,10 +74,11 @@ class NodeResult:
     run: str = ""
     since: str = ""
     free_in: int | None = 0
+    reservations: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        return {**asdict(self), "jobs": list(self.jobs)}
+        return {**asdict(self), "jobs": list(self.jobs), "reservations": list(self.reservations)}
 
 
 @dataclass
@@ -204,7 +205,12 @@ def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -
     """Return the result of a node, with what Slurm reports of it."""
     own = node.own
     kind, run, since = (own.kind, own.run, node.since) if own is not None else ("", "", "")
-    return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run, since, node.free_in)
+    return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run, since, node.free_in, node.reservations)
+
+
+def other_hardware(node: NodeView) -> NodeResult:
+    """Return the result of a node that has registered with less than slurm.conf has."""
+    return result(node, FAILED, f"registered with other hardware than slurm.conf has: {node.shown}")
 
 
 def foreign(node: NodeView) -> str:

@@ -342,6 +342,51 @@ def test_slurm_cannot_reboot_a_node_whose_slurmd_does_not_answer():
     assert outcomes(run(Reboot, slurm, "n1")) == {"n1": "held"}
 
 
+@pytest.mark.parametrize("reason", [OWN, "gres/gpu count reported lower than configured (1 < 2)"])
+@pytest.mark.parametrize("verb", [Reboot, Resume])
+def test_a_node_with_other_hardware_has_failed_and_stays_out(verb: type[NodeVerb], reason: str):
+    slurm = Slurmctld.of("n1", reasons={"n1": reason})
+    slurm.states["n1"] |= {"DRAIN", "INVALID_REG"}
+    results = run(verb, slurm, "n1", deadline=60)
+    assert outcomes(results) == {"n1": "failed"}
+    assert results["n1"].why == f"registered with other hardware than slurm.conf has: {results['n1'].state}"
+    assert not slurm.commands
+
+
+def test_a_node_that_returns_from_its_reboot_with_other_hardware_has_failed():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+
+    def with_less(one: Slurmctld) -> None:
+        one.states["n1"] |= {"INVALID_REG"}
+        one.reasons["n1"] = "gres/gpu count reported lower than configured (1 < 2)"
+
+    slurm.at = {10: with_less}
+    results = run(Reboot, slurm, "n1", deadline=60)
+    assert outcomes(results) == {"n1": "failed"}
+    assert "gres/gpu count" in results["n1"].why
+    assert slurm.now < 30
+
+
+def test_a_node_that_does_not_answer_is_resumed_only_when_it_does():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    slurm.states["n1"] |= {"NOT_RESPONDING"}
+    assert outcomes(run(Resume, slurm, "n1", deadline=30)) == {"n1": "failed"}
+    assert (slurm.commands, slurm.reasons) == ([], {"n1": OWN})
+    slurm.at = {int(slurm.now) + 20: lambda one: one.back("n1")}
+    assert outcomes(run(Resume, slurm, "n1", deadline=60)) == {"n1": "resumed"}
+
+
+def test_a_result_names_the_active_reservations():
+    slurm = Slurmctld.of("n[1-2]", reservations={"course": "n1", "bedplate_roll_r1": "n[1-2]"})
+    results = run(Drain, slurm, "n[1-2]", reservation="bedplate_roll_r1")
+    assert {name: one.facts()["reservations"] for name, one in results.items()} == {
+        "n1": ["course", "bedplate_roll_r1"],
+        "n2": ["bedplate_roll_r1"],
+    }
+
+
 def test_a_result_says_since_when_a_node_is_out_and_when_its_jobs_end():
     slurm = Slurmctld.of("n1", jobs={"7": ("RUNNING", "n1")})
     ours(slurm, "n1")
