@@ -64,7 +64,7 @@ options:
       nodes: {description: Its nodes as a hostlist., type: str, required: true}
       most: {description: At most this many of them are out., type: int, required: true}
   apart:
-    description: With O(state=drained), groups in which no node is drained while bedplate has one outside of O(nodes) drained.
+    description: With O(state=drained), groups in which no node is drained while a run of O(kind) has one outside of O(nodes) drained.
     type: list
     elements: dict
     default: []

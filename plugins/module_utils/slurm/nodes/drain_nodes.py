@@ -57,7 +57,7 @@ class Drain(NodeVerb):
 
     def admitted(self, names: Sequence[str], nodes: Mapping[str, NodeView]) -> tuple[Sequence[str], Mapping[str, str]]:
         """Return the nodes that fit beside the nodes that are out already."""
-        found = admit(names, nodes, self.order.limits, self.order.apart, self.order.nodes)
+        found = admit(names, nodes, self.order.limits, self.order.apart, self.order.nodes, self.order.kind)
         self._limited = bool(found.waits)
         return found.now, found.waits
 

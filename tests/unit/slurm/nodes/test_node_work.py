@@ -144,6 +144,9 @@ def test_below_one_switch_no_node_is_drained_beside_one_of_another_batch():
     results = run(Drain, slurm, "n[2-3]", apart=apart)
     assert outcomes(results) == {"n2": "limited", "n3": "drained"}
     assert "switch leaf1: n1" in results["n2"].why
+    # Nor does a node hold back others for which the run of another kind may take days.
+    slurm.person("n1", written("health", "r3", "ecc"), "DRAIN")
+    assert outcomes(run(Drain, slurm, "n2", apart=apart)) == {"n2": "drained"}
     # A person's drain is no batch.
     slurm.person("n4", "fan", "DRAIN")
     assert outcomes(run(Drain, slurm, "n3", apart=apart)) == {"n3": "drained"}
