@@ -11,8 +11,8 @@ short_description: Upgrade the packages of a machine to what its repositories of
 version_added: 0.2.0
 description:
   - Upgrades with apt or dnf. Packages that are held or locked stay, such as the GPU software, and so do Slurm's. Nothing is removed, and
-    changed files of C(/etc) stay.
-  - Writes C(/run/bedplate/reboot-wanted/packages) if a kernel was installed.
+    changed files of C(/etc) stay. Fails if an upgrade needs a newer package of Slurm.
+  - Writes C(/run/bedplate/reboot-wanted/packages) before it installs a kernel.
 options:
   refresh:
     description: Whether the lists of the repositories are read first, also in check mode.
@@ -67,13 +67,15 @@ def main() -> None:
         if module.params["refresh"]:
             upgrades.refresh(manager)
         found, newer = upgrades.split(upgrades.offered(manager), module.params["only"])
+        upgrades.refuse_own_upgrades(manager, found, without=newer)
+        kernels = [str(one) for one in found if one.is_kernel]
+        if kernels:
+            # First: a run that is killed after the installation would find no upgrade the next time, and not write it.
+            note(Path(module.params["note"]), f"{', '.join(kernels)} boots next", module.check_mode)
         if found and not module.check_mode:
             upgrades.install(manager, found, without=newer)
     except upgrades.UpgradeError as error:
         module.fail_json(msg=f"packages: {error}")
-    kernels = [str(one) for one in found if one.is_kernel]
-    if kernels:
-        note(Path(module.params["note"]), f"{', '.join(kernels)} boots next", module.check_mode)
     module.exit_json(
         changed=bool(found),
         installed=[str(one) for one in found],

@@ -46,7 +46,7 @@ options:
     default: /var/lib/bedplate
 author: The bedplate authors (!UNKNOWN)
 attributes:
-  check_mode: {support: full, description: It reports and predicts.}
+  check_mode: {support: full, description: "It reports and predicts, and fails if another run holds the record."}
 """
 
 EXAMPLES = r"""
@@ -96,16 +96,14 @@ def main() -> None:
         supports_check_mode=True,
     )
     params, now = module.params, datetime.now(timezone.utc)
-    file = RunFile(Path(params["state_directory"]), params["kind"])
+    file = RunFile(Path(params["state_directory"]), params["kind"], module.check_mode)
     try:
         changed = False
-        if module.check_mode or not params["state"]:
-            pass
-        elif params["state"] == "taken":
+        if params["state"] == "taken":
             before = file.read()
             taken = file.take(params["run"], params["holder"], params["seconds"], now, params["dead"])
             changed = before is None or before.holder != taken.holder
-        else:
+        elif params["state"] == "released":
             changed = file.release(params["holder"], params["finished"])
         record = file.read() or _NONE
     except (RecordError, NodeFilesError) as error:

@@ -24,8 +24,9 @@ options:
   state:
     description:
       - V(drained) takes nodes out of service and waits for their jobs. V(rebooted) reboots what this run has drained, by a plain
-        C(scontrol reboot), so that the node returns drained. V(resumed) resumes what this run has drained. V(noted) writes
-        another text into the reason of what this run has drained.
+        C(scontrol reboot), so that the node returns drained. V(resumed) resumes what this run has drained, a node whose slurmd does
+        not answer only when it does. V(noted) writes another text into the reason of what this run has drained.
+      - A node that has registered with less than slurm.conf has is neither rebooted nor resumed, but V(failed).
       - Left out, the module only reports.
     type: str
     choices: [drained, rebooted, resumed, noted]
@@ -49,6 +50,10 @@ options:
     description: With O(state=drained), seconds that nodes without jobs wait for the others before the call returns.
     type: int
     default: 0
+  idle_patience:
+    description: >-
+      With O(state=drained), seconds that the call waits while none of its nodes is without jobs. Left out, it waits until O(deadline).
+    type: int
   limits:
     description: With O(state=drained), how many nodes of a group may be out of service, for any reason.
     type: list
@@ -59,7 +64,7 @@ options:
       nodes: {description: Its nodes as a hostlist., type: str, required: true}
       most: {description: At most this many of them are out., type: int, required: true}
   apart:
-    description: With O(state=drained), groups in which no node is drained while bedplate has one outside of O(nodes) drained.
+    description: With O(state=drained), groups in which no node is drained while a run of O(kind) has one outside of O(nodes) drained.
     type: list
     elements: dict
     default: []
@@ -112,6 +117,7 @@ nodes:
     run: {description: "That run, or empty.", type: str}
     since: {description: "When it took the node out of service, in UTC, or empty.", type: str, sample: "2026-11-25T22:18:50"}
     free_in: {description: "Seconds until the time limits of its jobs end, null if a job has no limit.", type: int}
+    reservations: {description: Names of the active reservations that have it., type: list, elements: str}
 now: {description: "The time of the controller, in UTC.", type: str, returned: success, sample: "2026-11-25T22:18:50"}
 outcomes: {description: "The same, outcome to nodes as a hostlist.", type: dict, returned: success, sample: {drained: "gpu[01-02]"}}
 """
@@ -153,6 +159,7 @@ def order(params: dict[str, Any]) -> Order:
         text=params["why"],
         deadline=params["deadline"],
         patience=params["patience"],
+        idle_patience=params["idle_patience"],
         limits=tuple(Limit(one["where"], frozenset(expand(one["nodes"])), one["most"]) for one in params["limits"]),
         apart=tuple(Apart(one["where"], frozenset(expand(one["nodes"]))) for one in params["apart"]),
         reserved=params["reserved"],
@@ -186,6 +193,7 @@ def main() -> None:
             "why": {"type": "str", "default": ""},
             "deadline": {"type": "int", "default": 0},
             "patience": {"type": "int", "default": 0},
+            "idle_patience": {"type": "int"},
             "limits": {
                 "type": "list",
                 "elements": "dict",

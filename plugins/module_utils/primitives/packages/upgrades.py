@@ -2,7 +2,7 @@
 """Upgrade the packages of a machine to what its repositories offer, except held packages and Slurm's.
 
 apt and dnf decide; held packages, which include those of the GPU software, stay. Nothing is removed: where an upgrade needs that, the
-package stays as it is.
+package stays as it is. An upgrade that needs a newer package of Slurm is an error.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ _SECONDS = 1800.0
 _APT = re.compile(r"^Inst (?P<name>\S+) \[(?P<old>[^\]]+)\] \((?P<new>\S+) ")
 _APT_NEW = re.compile(r"^Inst (?P<name>\S+) \((?P<new>\S+) ")
 _DNF = re.compile(r"^(?P<name>\S+)\.(?P<arch>[a-z0-9_]+)\s+(?P<new>\S+)\s+\S+\s*$")
+_WRAPPED = re.compile(r"\n[ \t]+")
 _SIMULATION = ("apt-get", "--simulate", "--with-new-pkgs", "-o", "APT::Get::Show-User-Simulation-Note=false", "upgrade")
 _INSTALL = (
     *("apt-get", "--yes", "--quiet", "--no-remove", "--only-upgrade"),
@@ -86,14 +87,34 @@ def split(offer: Sequence[Upgrade], only: Collection[str] | None) -> tuple[list[
 
 def install(manager: str, upgrades: Sequence[Upgrade], run: Run = patient, without: Sequence[Upgrade] = ()) -> None:
     """Install upgrades; changed files of /etc stay, and packages of `without` too, also as dependencies. Raises UpgradeError."""
-    names = [one for one in upgrades if one.old or manager == "dnf"]
     if manager == "apt":
-        # apt has no option that excludes a package: the version that is installed, or `-` after the name of a new package.
-        stay = (f"{one.name}={one.old}" if one.old else f"{one.name}-" for one in without)
-        _checked(run((*_INSTALL, *(f"{one.name}={one.new}" for one in names), *stay)))
+        _checked(run((*_INSTALL, *_apt_versions(upgrades, without))))
     else:
         excluded = [f"--exclude={pattern}" for pattern in (*OWN_UPGRADE, *(one.name for one in without))]
-        _checked(run(("dnf", "--assumeyes", "--quiet", *excluded, "upgrade", *(one.name for one in names))))
+        _checked(run(("dnf", "--assumeyes", "--quiet", *excluded, "upgrade", *(one.name for one in upgrades))))
+
+
+def refuse_own_upgrades(
+    manager: str, upgrades: Sequence[Upgrade], run: Run = patient, without: Sequence[Upgrade] = ()
+) -> None:
+    """Raise UpgradeError if upgrades would also install a package that no run of this module upgrades. dnf excludes these itself."""
+    if manager != "apt" or not upgrades:
+        return
+    command = (_INSTALL[0], "--simulate", *_INSTALL[1:], *_apt_versions(upgrades, without))
+    found = [str(one) for one in _simulated(_checked(run(command)).stdout) if _has_own_upgrade(one.name)]
+    if found:
+        raise UpgradeError(
+            f"the upgrades would also install {', '.join(found)}. Upgrade Slurm first, or hold the packages that need it"
+        )
+
+
+def _apt_versions(upgrades: Sequence[Upgrade], without: Sequence[Upgrade]) -> list[str]:
+    """Return what apt-get installs by name; new packages are dependencies of these.
+
+    apt has no option that excludes a package: the version that is installed, or `-` after the name of a new package.
+    """
+    stay = (f"{one.name}={one.old}" if one.old else f"{one.name}-" for one in without)
+    return [*(f"{one.name}={one.new}" for one in upgrades if one.old), *stay]
 
 
 def parsed_apt(text: str) -> list[Upgrade]:
@@ -102,22 +123,29 @@ def parsed_apt(text: str) -> list[Upgrade]:
     >>> parsed_apt("Inst zip [3.0-13] (3.0-13+deb12u1 Debian-Security:12 [amd64])\\nInst slurmd [24] (25 Debian:13 [amd64])")
     [Upgrade(name='zip', old='3.0-13', new='3.0-13+deb12u1')]
     """
+    return [one for one in _simulated(text) if not _has_own_upgrade(one.name)]
+
+
+def _simulated(text: str) -> list[Upgrade]:
+    """Return all that a simulation of apt-get would install."""
     found = []
     for line in text.splitlines():
         if match := _APT.match(line):
             found.append(Upgrade(match["name"], match["old"], match["new"]))
         elif match := _APT_NEW.match(line):
             found.append(Upgrade(match["name"], "", match["new"]))
-    return [one for one in found if not _has_own_upgrade(one.name)]
+    return found
 
 
 def parsed_dnf(text: str) -> list[Upgrade]:
-    """Parse `dnf list --upgrades`.
+    """Parse `dnf list --upgrades`. Without a terminal dnf wraps after 80 columns: the next column is on the next line, after blanks.
+
+    `dnf repoquery --upgrades` would not wrap, and ignores the priorities of repositories: it lists what `dnf upgrade` never installs.
 
     >>> parsed_dnf("Available Upgrades\\nkernel-core.x86_64    5.14.0-611.el9    baseos\\n")
     [Upgrade(name='kernel-core', old='installed', new='5.14.0-611.el9')]
     """
-    matches = (match for match in map(_DNF.match, text.splitlines()) if match)
+    matches = (match for match in map(_DNF.match, _WRAPPED.sub("  ", text).splitlines()) if match)
     return [
         Upgrade(match["name"], "installed", match["new"]) for match in matches if not _has_own_upgrade(match["name"])
     ]

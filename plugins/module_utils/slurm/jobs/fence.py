@@ -10,6 +10,7 @@ the run was killed: the next run reopens those older than ten minutes, and keeps
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
@@ -20,7 +21,7 @@ from ...common.files import atomic_write
 from ...common.hostlist import fold
 from ..conf.conf_reader import Conf, partitions_of
 from ..live import slurm_commands
-from ..live.drain_reasons import EDIT, DrainReason, read, written
+from ..live.drain_reasons import EDIT, TAKEN_OUT, DrainReason, read, written
 from ..live.slurmctld_report import Live
 
 # What the reasons of fenced nodes begin with, for operators.
@@ -109,7 +110,11 @@ def active(live: Live, conf: Conf, closed: Iterable[str]) -> Fence:
     A partition that a person has opened or set to another state is no longer bedplate's. A partition that the file closes, or no longer
     has, stays closed.
     """
-    nodes = [name for name, pairs in live.nodes.items() if _own(pairs.get("Reason", "")) is not None]
+    nodes = [
+        name
+        for name, pairs in live.nodes.items()
+        if _own(pairs.get("Reason", "")) is not None and _words(pairs.get("State", "")) & TAKEN_OUT
+    ]
     stated = partitions_of(conf)
     names = [name for name in closed if _state(live, name) == _CLOSED and name in stated and _is_open(stated[name])]
     return Fence(nodes, names)
@@ -145,6 +150,15 @@ def _own(text: str) -> DrainReason | None:
     """Return a reason with which bedplate fenced a node, None for any other."""
     found = read(text)
     return found if found is not None and found.kind == EDIT else None
+
+
+def _words(state: str) -> set[str]:
+    """Return the words of a state.
+
+    >>> sorted(_words("IDLE+DRAIN+POWERED_DOWN*"))
+    ['DRAIN', 'IDLE', 'POWERED_DOWN']
+    """
+    return set(re.findall(r"\w+", state))
 
 
 def _origin(text: str) -> tuple[str, datetime | None]:
@@ -205,7 +219,15 @@ def _takes_jobs(state: str) -> bool:
 
 def raise_commands(fence: Fence, run: str, now: datetime) -> list[list[str]]:
     """Return the commands with which a run sets a fence."""
-    drain = [["scontrol", "update", f"NodeName={fold(fence.nodes)}", "State=DRAIN", f"Reason={reason(run, now)}"]]
+    drain = [
+        [
+            "scontrol",
+            "update",
+            f"NodeName={fold(fence.nodes, suffixes=False)}",
+            "State=DRAIN",
+            f"Reason={reason(run, now)}",
+        ]
+    ]
     close = [["scontrol", "update", f"PartitionName={name}", f"State={_CLOSED}"] for name in fence.partitions]
     return (drain if fence.nodes else []) + close
 
@@ -214,7 +236,7 @@ def lift_commands(live: Live, conf: Conf, fence: Fence) -> list[list[str]]:
     """Return the commands that reopen fenced nodes and partitions, unless a person has set another reason or state since."""
     still, asked = active(live, conf, fence.partitions), set(fence.nodes)
     own = [name for name in still.nodes if name in asked]
-    resume = [["scontrol", "update", f"NodeName={fold(own)}", "State=RESUME"]]
+    resume = [["scontrol", "update", f"NodeName={fold(own, suffixes=False)}", "State=RESUME"]]
     return (resume if own else []) + [
         ["scontrol", "update", f"PartitionName={name}", "State=UP"] for name in still.partitions
     ]

@@ -22,13 +22,17 @@ EDIT, ROLL, UPGRADE, RECOVER, PROVISION, HEALTH, BURNIN = KINDS = (
     "burnin",
 )
 """What bedplate takes nodes out of service for."""
+TAKEN_OUT = frozenset({"DRAIN", "DOWN", "FAIL"})
+"""States of a node with one of which a reason counts: without accounting storage Slurm keeps the reason of a node that it resumes."""
 _START = "bedplate:"
 _RUN = r"[0-9a-z][0-9a-z_-]*"
 _FORM = re.compile(rf"{_START}({'|'.join(KINDS)}):({_RUN}): (.*) \[([0-9a-f]{{4}})\]\Z")
 # Of releases before this form, which had no sum. A run that was killed during an update may have left one.
 _EARLIER_EDIT = re.compile(rf"{_START}(edit):({_RUN}):(\d{{4}}-\S+Z .*)\Z")
 # Slurm appends these in its own name, since 22.05: power_save.c, node_mgr.c and ping_nodes.c.
-_ADDITION = re.compile(r" : (reboot issued|reboot timed out|reboot complete|Not responding)\Z")
+_ADDITION = re.compile(r" : (reboot issued|reboot timed out|reboot complete|ResumeTimeout reached|Not responding)\Z")
+# In a text, a bracket could look like the sum or like the user that scontrol prints; a bar separates columns of sinfo.
+_PLAIN = str.maketrans("[]|", "()/")
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,8 @@ class DrainReason:
 def written(kind: str, run: str, text: str) -> str:
     """Return the reason of a run.
 
-    A text of more lines becomes one line, without the bar that separates columns of sinfo. Raises ValueError for a kind or a run that could
-    not be read back.
+    A text of more lines becomes one line, without square brackets and bars. Raises ValueError for a kind or a run that could not be read
+    back.
 
     >>> written("roll", "3f2a9c1b", "driver 580.95.05, reboot")
     'bedplate:roll:3f2a9c1b: driver 580.95.05, reboot [750a]'
@@ -58,7 +62,7 @@ def written(kind: str, run: str, text: str) -> str:
         raise ValueError(f"kind {kind!r}; allowed: {', '.join(KINDS)}")
     if not re.fullmatch(_RUN, run):
         raise ValueError(f"run {run!r}; allowed: lower-case letters, digits, _ and -")
-    line = " ".join(text.replace("|", "/").split())
+    line = " ".join(text.translate(_PLAIN).split())
     return f"{_START}{kind}:{run}: {line} [{_sum(kind, run, line)}]"
 
 

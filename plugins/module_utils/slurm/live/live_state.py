@@ -255,9 +255,9 @@ def _compare_state(
 
 
 def _compare_own(own: DrainReason, live: LiveNode, differences: _Differences, name: str) -> None:
-    """Report a node that a run of bedplate has out of service; a node that did not return from its reboot is an error."""
+    """Report a node that a run of bedplate has out of service; a node that did not return in time is an error."""
     found = f"{live.state}, by {own.kind} {own.run} since {live.since or 'unknown'}: {own.text}"
-    if "reboot timed out" in own.added:
+    if {"reboot timed out", "ResumeTimeout reached"} & set(own.added):
         fix = "see the console of NODE; when it is back, the next playbooks/roll.yml continues with it"
         differences.add(name, "node-state", "back from its reboot", found, fix)
     else:

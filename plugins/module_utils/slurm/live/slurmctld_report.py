@@ -11,8 +11,12 @@ from ...common.hostlist import expand
 from ..conf.conf_reader import Pairs
 
 JOB_FORMAT = "%i|%P|%N|%n"
-# The reason may contain blanks and words like pairs; user and time follow it: `Reason=fan is loud [ann@2026-11-25T22:18:50]`.
-_REASON = re.compile(r" Reason=(.*?) \[([^\[\]@ ]+)@([^\[\] ]+)\](?= |$)")
+# The reason may contain blanks, brackets and words like pairs. User and time follow its first line, `Reason=fan is loud
+# [ann@2026-11-25T22:18:50]`; then its other lines, each after eight blanks; then pairs, the first after one blank (node_info.c).
+_REASON = re.compile(
+    r" Reason=(?P<first>.*) \[(?P<user>[^\[\]@ ]+)@(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\](?P<others>.*?)"
+    r"(?P<rest>(?: (?:Comment|Extra|InstanceId|InstanceType|ReservationName|TLSCert\w+|Topology|Parameters)=.*)?)$"
+)
 NOTHING = ("", "(null)", "N/A", "NONE")
 """Values that mean "nothing"."""
 
@@ -88,12 +92,15 @@ def node_pairs(line: str) -> Pairs:
 
     >>> node_pairs("NodeName=n1 State=IDLE+DRAIN Reason=fan State=x [ann@2026-11-25T22:18:50] Comment=c")["Reason"]
     'fan State=x'
+    >>> node_pairs("NodeName=n1 Reason=fan [ann@2026-11-25T22:18:50]        keep it Comment=c")["Reason"]
+    'fan        keep it'
     """
     found = _REASON.search(line)
     if not found:
         return pairs_of(line)
-    rest = pairs_of(line[: found.start()] + line[found.end() :])
-    return {**rest, "Reason": found[1], "ReasonUser": found[2], "ReasonTime": found[3]}
+    rest = pairs_of(line[: found.start()] + found["rest"])
+    reason = found["first"] + found["others"]
+    return {**rest, "Reason": reason, "ReasonUser": found["user"], "ReasonTime": found["time"]}
 
 
 def parse_live(config: str, nodes: str, partitions: str, jobs: str) -> Live:

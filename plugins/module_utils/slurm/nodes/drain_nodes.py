@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .node_states import NodeView
 from .node_work import DRAINED, DRAINING, HELD, NodeResult, NodeVerb, foreign, jobs_of, result
@@ -18,13 +18,24 @@ class Drain(NodeVerb):
     _free: int = 0
     _free_since: float = 0.0
     _limited: bool = False
+    _start: float = field(init=False, default=0.0)
+    _seen: set[str] = field(init=False, default_factory=set)
+    """Nodes that were the run's own at some time of this call."""
+
+    def __post_init__(self) -> None:
+        """Note when the call begins."""
+        self._start = self.clock()
 
     def before(self, node: NodeView) -> NodeResult | None:
         """Return what holds a node back, or that the run has drained it already."""
         if self.owns(node):
-            return self._drained(node)
+            self._seen.add(node.name)
+            # Slurm 22.05 and 23.02 take the drain off a node that is not back from its reboot in time.
+            return self._drained(node) if "DRAIN" in node.states else None
         if why := foreign(node):
             return result(node, HELD, why)
+        if node.name in self._seen:
+            return result(node, HELD, "resumed by others")
         others = [name for name in node.reservations if name != self.order.reservation]
         if others and not self.order.reserved:
             return result(node, HELD, f"in the active reservation {', '.join(others)}")
@@ -46,17 +57,21 @@ class Drain(NodeVerb):
 
     def admitted(self, names: Sequence[str], nodes: Mapping[str, NodeView]) -> tuple[Sequence[str], Mapping[str, str]]:
         """Return the nodes that fit beside the nodes that are out already."""
-        found = admit(names, nodes, self.order.limits, self.order.apart, self.order.nodes)
+        found = admit(names, nodes, self.order.limits, self.order.apart, self.order.nodes, self.order.kind)
         self._limited = bool(found.waits)
         return found.now, found.waits
 
     def waits(self, results: Mapping[str, NodeResult]) -> bool:
-        """Return whether nodes still get free; free nodes wait for them so long as the order has patience."""
+        """Return whether nodes still get free; free nodes, or the call without any, wait for them so long as the order has patience."""
         free = sum(one.outcome == DRAINED for one in results.values())
         if free != self._free:
             self._free, self._free_since = free, self.clock()
-        patient = not free or self.clock() - self._free_since < self.order.patience
+        since = self._free_since if free else self._start
+        patience = self.order.patience if free else self.order.idle_patience
+        patient = patience is None or self.clock() - since < patience
         return patient and (self._limited or any(one.outcome == DRAINING for one in results.values()))
 
     def _drained(self, node: NodeView) -> NodeResult:
+        if node.reboots:
+            return result(node, DRAINING, "a reboot of it is under way")
         return result(node, DRAINED) if node.is_drained else result(node, DRAINING, jobs_of(node))

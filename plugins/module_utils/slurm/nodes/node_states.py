@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...common.command import run
 from ..live import slurm_commands
-from ..live.drain_reasons import DrainReason, read
+from ..live.drain_reasons import TAKEN_OUT, DrainReason, read
 from ..live.slurmctld_report import NOTHING, names_in, node_pairs, pairs_of
 
 _DEADLINE = 30.0  # seconds
@@ -51,13 +51,18 @@ class NodeView:
 
     @property
     def own(self) -> DrainReason | None:
-        """Return the reason, if it is one of bedplate's own."""
-        return read(self.reason)
+        """Return the reason, if it is one of bedplate's own and the node is out of service."""
+        return read(self.reason) if self.states & TAKEN_OUT else None
 
     @property
     def is_out(self) -> bool:
         """Return whether the node takes no new job: drained, down, off, or it does not answer."""
         return not self.answers or bool(self.states & set(_OUT))
+
+    @property
+    def has_other_hardware(self) -> bool:
+        """Return whether its slurmd has registered with less than slurm.conf has; since 23.02 Slurm replaces its reason then."""
+        return "INVALID_REG" in self.states
 
     @property
     def is_drained(self) -> bool:
@@ -99,7 +104,7 @@ def snapshot(slurm_conf: Path) -> Snapshot:
 def parse(nodes: str, jobs: str, reservations: str) -> Snapshot:
     """Parse the output of the three queries.
 
-    >>> line = "NodeName=n1 State=IDLE+DRAIN* Partitions=a,b BootTime=T Reason=fan is = loud [root@T] Comment=x"
+    >>> line = "NodeName=n1 State=IDLE+DRAIN* Partitions=a,b BootTime=T Reason=fan is = loud [root@2026-01-01T00:00:00] Comment=x"
     >>> node = parse(line, "7|SUSPENDED|n[1-2]|2:00:00", "").nodes["n1"]
     >>> node.reason, sorted(node.states), node.answers, node.suspended, node.free_in
     ('fan is = loud', ['DRAIN', 'IDLE'], False, ('7',), 7200)

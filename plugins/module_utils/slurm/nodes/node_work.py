@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ...common.abandoned import nobody_reads
 from ...common.hostlist import fold
 from ...common.text import few
 from ..live.drain_reasons import written
@@ -40,7 +41,8 @@ class Order:
     """Define the work of a run on nodes.
 
     `deadline`: seconds that the call may take; 0 waits for nothing. `patience`: seconds that drained nodes wait for the others of their
-    batch, since the last of them became free. `reserved`: also nodes in active reservations; `reservation`: the run's own one.
+    batch, since the last of them became free. `idle_patience`: seconds that the call waits while none of its nodes is free; None: until the
+    deadline. `reserved`: also nodes in active reservations; `reservation`: the run's own one.
     """
 
     nodes: tuple[str, ...]
@@ -49,6 +51,7 @@ class Order:
     text: str = ""
     deadline: float = 0.0
     patience: float = 0.0
+    idle_patience: float | None = None
     limits: tuple[Limit, ...] = ()
     apart: tuple[Apart, ...] = ()
     reserved: bool = False
@@ -60,7 +63,7 @@ class NodeResult:
     """Hold the outcome of one node; `state` with its reason, `jobs` the ids of the jobs that hold it.
 
     `kind` and `run` are those of the run of bedplate that has it out of service, "" if none has; `since` when it took it, in UTC as text.
-    `free_in`: seconds until the time limits of its jobs end, None if one has no limit.
+    `free_in`: seconds until the time limits of its jobs end, None if one has no limit. `reservations`: the active ones that have it.
     """
 
     outcome: str
@@ -72,10 +75,11 @@ class NodeResult:
     run: str = ""
     since: str = ""
     free_in: int | None = 0
+    reservations: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        return {**asdict(self), "jobs": list(self.jobs)}
+        return {**asdict(self), "jobs": list(self.jobs), "reservations": list(self.reservations)}
 
 
 @dataclass
@@ -88,6 +92,7 @@ class NodeVerb(ABC):
     check: bool = False
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
+    abandoned: Callable[[], bool] = nobody_reads
     changed: set[str] = field(default_factory=set)
     failures: dict[str, str] = field(default_factory=dict)
 
@@ -126,7 +131,8 @@ class NodeVerb(ABC):
         while True:
             results = self._step()
             left = end - self.clock()
-            if self.check or left <= 0 or not self.waits(results):
+            # Without its playbook it would drain further nodes, beside the next run.
+            if self.check or left <= 0 or not self.waits(results) or self.abandoned():
                 return results
             self.sleep(min(pause, left))
             pause = min(pause * _GROWTH, _PAUSES[1])
@@ -148,7 +154,8 @@ class NodeVerb(ABC):
             found.update((name, result(nodes[name], self.predicted(nodes[name]), changed=True)) for name in going)
         elif going:
             self.prepare(going)
-            self._verb([name for name in going if name not in self.failures])
+            if ready := [name for name in going if name not in self.failures]:
+                self._verb(ready)
             nodes = self._nodes()
             found.update((name, self._settled(name, nodes)) for name in going)
         found.update((name, result(nodes[name], LIMITED, why)) for name, why in waiting.items())
@@ -175,22 +182,38 @@ class NodeVerb(ABC):
                 self.sleep(_PAUSES[0])
 
     def _verb(self, names: list[str]) -> None:
-        """Run one command for all these nodes; if it fails, one for each, since one node can refuse it for all."""
-        error = self.change(self.command(fold(names)))
+        """Run one command for all these nodes. Slurm can refuse it for one node, and change others all the same: then halve the rest."""
+        # Slurm before 23.11 cannot read text after the last bracket.
+        error = self.change(self.command(fold(names, suffixes=False)))
         if not error:
             self.changed.update(names)
         elif len(names) == 1:
             self.failures[names[0]] = error
         else:
-            for name in names:
-                self._verb([name])
+            left = self._unchanged(names)
+            self.changed.update(set(names) - set(left))
+            middle = (len(left) + 1) // 2
+            for half in (left[:middle], left[middle:]):
+                # Others may have taken nodes over since the last command.
+                if ready := self._unchanged(half):
+                    self._verb(ready)
+
+    def _unchanged(self, names: Sequence[str]) -> list[str]:
+        """Return the nodes that need the command by what Slurm reports now."""
+        nodes = self._nodes()
+        return [name for name in names if name in nodes and self.before(nodes[name]) is None]
 
 
 def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -> NodeResult:
     """Return the result of a node, with what Slurm reports of it."""
     own = node.own
     kind, run, since = (own.kind, own.run, node.since) if own is not None else ("", "", "")
-    return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run, since, node.free_in)
+    return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run, since, node.free_in, node.reservations)
+
+
+def other_hardware(node: NodeView) -> NodeResult:
+    """Return the result of a node that has registered with less than slurm.conf has."""
+    return result(node, FAILED, f"registered with other hardware than slurm.conf has: {node.shown}")
 
 
 def foreign(node: NodeView) -> str:

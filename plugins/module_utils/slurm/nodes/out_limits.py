@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...common.text import few
+from ..live.drain_reasons import ROLL
 from .node_states import NodeView
 
 
@@ -41,14 +42,16 @@ def admit(
     limits: Iterable[Limit] = (),
     apart: Iterable[Apart] = (),
     batch: Iterable[str] = (),
+    kind: str = ROLL,
 ) -> Admission:
     """Return which nodes of `wanted`, in their order, may be drained beside the nodes that are out already.
 
-    `batch` are the nodes of this batch, `wanted` among them. Bedplate's own drained nodes outside of it belong to another batch.
+    `batch` are the nodes of this batch, `wanted` among them. Nodes outside of it that a run of the same kind has drained belong to another
+    batch; a node that another kind has drained, such as one that failed its health check, may stay out for days.
     """
     own_batch = {*batch, *wanted}
     out = {name for name, node in nodes.items() if node.is_out}
-    others = {name for name in out if name not in own_batch and nodes[name].own is not None}
+    others = {name for name in out if name not in own_batch and _is_of(nodes[name], kind)}
     blocked = [(one, sorted(one.nodes & others)) for one in apart if one.nodes & others]
     counts = {limit: set(limit.nodes & out) for limit in limits}
     now, waits = [], {}
@@ -61,6 +64,10 @@ def admit(
             if name in limit.nodes:
                 there.add(name)
     return Admission(tuple(now), waits)
+
+
+def _is_of(node: NodeView, kind: str) -> bool:
+    return node.own is not None and node.own.kind == kind
 
 
 def _why_not(name: str, counts: Mapping[Limit, set[str]], blocked: Iterable[tuple[Apart, list[str]]]) -> str:

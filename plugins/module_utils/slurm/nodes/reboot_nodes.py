@@ -18,7 +18,18 @@ from ...common.hostlist import fold
 from ...common.text import few
 from ..live.drain_reasons import written
 from .node_states import NodeView
-from .node_work import FAILED, HELD, REBOOTED, SILENT, NodeResult, NodeVerb, foreign, jobs_of, result
+from .node_work import (
+    FAILED,
+    HELD,
+    REBOOTED,
+    SILENT,
+    NodeResult,
+    NodeVerb,
+    foreign,
+    jobs_of,
+    other_hardware,
+    result,
+)
 
 _AWAY = "not back from its reboot"
 _LATE = "back after ResumeTimeout of slurm.conf, so Slurm has it down until it is resumed"
@@ -40,6 +51,8 @@ class Reboot(NodeVerb):
 
     def before(self, node: NodeView) -> NodeResult | None:
         """Return what forbids the reboot."""
+        if node.has_other_hardware:
+            return other_hardware(node)
         if not self.owns(node):
             return result(node, HELD, foreign(node) or "not drained by this run")
         if node.suspended:
@@ -57,6 +70,9 @@ class Reboot(NodeVerb):
 
     def after(self, node: NodeView) -> NodeResult:
         """Return whether the node is back."""
+        # First, since Slurm has replaced the reason, and keeps the reboot in hand.
+        if node.has_other_hardware:
+            return other_hardware(node)
         if not self.owns(node):
             return result(node, HELD, foreign(node) or "resumed by others during its reboot")
         if node.reboots or not node.answers:
@@ -77,7 +93,9 @@ class Reboot(NodeVerb):
                 alike.setdefault(self.texts[name], []).append(name)
         for text, group in alike.items():
             reason = written(self.order.kind, self.order.run, text)
-            if error := self.change(["scontrol", "update", f"NodeName={fold(group)}", f"Reason={reason}"]):
+            if error := self.change(
+                ["scontrol", "update", f"NodeName={fold(group, suffixes=False)}", f"Reason={reason}"]
+            ):
                 self.failures.update(dict.fromkeys(group, error))
 
     def predicted(self, node: NodeView) -> str:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from .node_states import NodeView
-from .node_work import FAILED, HELD, RESUMED, NodeResult, NodeVerb, foreign, result
+from .node_work import FAILED, HELD, RESUMED, NodeResult, NodeVerb, foreign, other_hardware, result
 
+_ABSENT = "not resumed, because its slurmd does not answer"
 _SILENT = "resumed, and its slurmd does not answer"
 
 
@@ -19,13 +20,20 @@ class Resume(NodeVerb):
     since: dict[str, str] = field(default_factory=dict)
 
     def before(self, node: NodeView) -> NodeResult | None:
-        """Return what forbids it, or that the node is in service already."""
+        """Return what forbids it, or that the node is in service already.
+
+        A node that does not answer is waited for: Slurm would take drain and reason off it, and nothing would show whose it was.
+        """
+        if node.has_other_hardware:
+            return other_hardware(node)
         if not node.is_out:
             return result(node, RESUMED)
         if not self.owns(node):
             return result(node, HELD, foreign(node))
         self.since[node.name] = node.since
-        return result(node, HELD, "a reboot of it is under way") if node.reboots else None
+        if node.reboots:
+            return result(node, HELD, "a reboot of it is under way")
+        return None if node.answers else result(node, FAILED, _ABSENT)
 
     def after(self, node: NodeView) -> NodeResult:
         """Return whether the node is in service, and since when it was not."""
@@ -46,4 +54,4 @@ class Resume(NodeVerb):
 
     def waits(self, results: Mapping[str, NodeResult]) -> bool:
         """Return whether a node has not answered yet."""
-        return any(one.why == _SILENT for one in results.values())
+        return any(one.why in (_ABSENT, _SILENT) for one in results.values())

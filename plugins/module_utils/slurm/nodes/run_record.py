@@ -9,6 +9,7 @@ over. An unfinished run leaves its name, which the next call takes: nodes that i
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -41,11 +42,12 @@ class RunRecord:
 
 
 class RunFile:
-    """The record of one kind of run, in bedplate's state directory."""
+    """The record of one kind of run, in bedplate's state directory. In check mode nothing is written, not even the lock."""
 
-    def __init__(self, directory: Path, kind: str) -> None:
+    def __init__(self, directory: Path, kind: str, check: bool = False) -> None:
         """Use the file of a kind, such as roll.json."""
         self.path = directory / f"{kind}.json"
+        self.check = check
 
     def read(self) -> RunRecord | None:
         """Return the record, None without one. Raises RecordError if it cannot be read: no run may work beside an unknown one."""
@@ -64,7 +66,7 @@ class RunFile:
 
         `dead` is a holder that is known to be gone. Raises RecordError if another one holds it.
         """
-        with one_at_a_time(self.path.parent, self.path.stem):
+        with self._lock():
             found = self.read()
             if found is not None and found.holder not in (holder, dead) and found.is_held(now):
                 raise RecordError(
@@ -78,15 +80,21 @@ class RunFile:
 
     def release(self, holder: str, finished: bool) -> bool:
         """Release the record; return whether that changed anything. A finished run leaves no record."""
-        with one_at_a_time(self.path.parent, self.path.stem):
+        with self._lock():
             found = self.read()
             if found is None or found.holder not in (holder, ""):
                 return False
             if finished:
-                self.path.unlink()
+                if not self.check:
+                    self.path.unlink()
                 return True
             self._write(replace(found, holder="", until=""))
             return found.holder != ""
 
+    def _lock(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.check else one_at_a_time(self.path.parent, self.path.stem)
+
     def _write(self, record: RunRecord) -> None:
+        if self.check:
+            return
         atomic_write(self.path, json.dumps(asdict(record)) + "\n", mode=0o644)

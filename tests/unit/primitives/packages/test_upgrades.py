@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import upgrades
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.upgrades import Upgrade
+from ansible_collections.bedplate.cluster.plugins.modules import os_packages
+from tests.kit.module import Module
 
 # apt-get 2.6.1 and dnf 4.14.0.
 APT = """\
@@ -26,6 +29,17 @@ Available Upgrades
 bash.x86_64                 5.1.8-9.el9             baseos
 kernel-core.x86_64          5.14.0-611.5.1.el9_7    baseos
 slurm-slurmd.x86_64         25.05.4-1.el9           site
+"""
+
+
+# As dnf 4 wraps it (fmtColumns in dnf/cli/output.py).
+WRAPPED = """\
+Available Upgrades
+bash.x86_64                 5.1.8-9.el9             baseos
+python3-a-name-that-is-longer-than-its-column.noarch
+                            1:2.3-4.el9             site
+kernel-core.x86_64          5.14.0-611.5.1.el9_7.with.a.long.release
+                                                    baseos
 """
 
 
@@ -110,6 +124,55 @@ def test_without_a_list_all_that_is_offered_is_installed():
     offer = upgrades.parsed_apt(APT)
     assert upgrades.split(offer, None) == (offer, [])
     assert upgrades.split(offer, []) == ([], offer)
+
+
+def test_a_line_that_dnf_wraps_is_an_upgrade():
+    assert [str(one) for one in upgrades.offered("dnf", Manager(WRAPPED))] == [
+        "bash 5.1.8-9.el9",
+        "python3-a-name-that-is-longer-than-its-column 1:2.3-4.el9",
+        "kernel-core 5.14.0-611.5.1.el9_7.with.a.long.release",
+    ]
+
+
+def test_an_upgrade_that_needs_a_newer_slurm_is_refused():
+    found = [Upgrade("libfoo1", "1", "2"), Upgrade("libfoo-data", "", "2")]
+    manager = Manager("Inst libfoo1 [1] (2 site [amd64])\nInst slurmd [24.11.1] (24.11.5 site [amd64])\n")
+    with pytest.raises(upgrades.UpgradeError, match=r"slurmd 24\.11\.5"):
+        upgrades.refuse_own_upgrades("apt", found, manager)
+    upgrades.install("apt", found, manager)
+    simulated, real = manager.commands
+    assert [word for word in simulated if word != "--simulate"] == real
+    # A package that is not there yet has no version in the brackets.
+    new = Manager("Inst libslurm42 (24.11.5 site [amd64])\n")
+    with pytest.raises(upgrades.UpgradeError, match="libslurm42"):
+        upgrades.refuse_own_upgrades("apt", found, new)
+
+
+def test_upgrades_that_leave_slurm_alone_are_not_refused():
+    manager = Manager("Inst libfoo1 [1] (2 site [amd64])\n")
+    upgrades.refuse_own_upgrades("apt", [Upgrade("libfoo1", "1", "2")], manager)
+    upgrades.refuse_own_upgrades("apt", [], manager)
+    upgrades.refuse_own_upgrades("dnf", [Upgrade("bash", "1", "2")], manager)
+    assert len(manager.commands) == 1
+
+
+def test_the_note_for_a_reboot_is_there_before_a_kernel_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """A run that is killed after the installation finds no upgrade the next time."""
+    path = tmp_path / "packages"
+
+    def killed(*_: object, **__: object) -> None:
+        assert path.read_text() == "linux-image-6.1.0-57-amd64 6.1.140-1 boots next\n"
+        raise KeyboardInterrupt
+
+    kernel = Upgrade("linux-image-6.1.0-57-amd64", "", "6.1.140-1")
+    monkeypatch.setattr(upgrades, "offered", lambda _: [Upgrade("bash", "1", "2"), kernel])
+    monkeypatch.setattr(upgrades, "refuse_own_upgrades", lambda *_, **__: None)
+    monkeypatch.setattr(upgrades, "install", killed)
+    module = Module({"refresh": False, "only": None, "note": str(path)})
+    monkeypatch.setattr(os_packages, "AnsibleModule", lambda **_: module)
+    with pytest.raises(KeyboardInterrupt):
+        os_packages.main()
+    assert path.exists()
 
 
 @pytest.mark.parametrize("manager", ["apt", "dnf"])

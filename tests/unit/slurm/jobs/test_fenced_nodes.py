@@ -11,10 +11,15 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import Conf
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence import (
     Closed,
+    Fence,
+    lift_commands,
+    raise_commands,
     reason,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmctld_report import Live
 from tests.kit import sentences
 from tests.unit.slurm.jobs.controller import (
     FENCED,
@@ -170,6 +175,24 @@ def test_what_a_killed_run_has_drained_is_given_back_by_the_next(node: Node):
     answer = node.answer()[0]
     assert answer.facts()["fence"] == {"nodes": "n1", "partitions": []}
     assert not answer.raised
+
+
+def test_a_reason_that_slurm_left_behind_is_no_fence(node: Node):
+    """Without accounting storage a node keeps its reason when it is resumed."""
+    drained(node, KILLED)
+    assert node.answers
+    node.answers["nodes"] = node.answers["nodes"].replace("IDLE+DRAIN", "IDLE+POWERED_DOWN")
+    assert node.answer()[0].facts()["fence"] == {"nodes": "", "partitions": []}
+    assert node.updates == []
+
+
+def test_every_release_can_read_the_names_of_fenced_nodes():
+    """Slurm before 23.11 refuses text after the last bracket."""
+    names = ["n1-ib", "n2-ib"]
+    drain = raise_commands(Fence(names), "mine", datetime(2026, 1, 1, tzinfo=UTC))
+    live = Live(nodes={name: {"State": "IDLE+DRAIN", "Reason": drain[0][-1].partition("=")[2]} for name in names})
+    resume = lift_commands(live, Conf(), Fence(names))
+    assert [command[2] for command in (*drain, *resume)] == ["NodeName=n1-ib,n2-ib"] * 2
 
 
 def test_a_fence_that_cannot_be_put_up_is_a_refusal(node: Node, monkeypatch: pytest.MonkeyPatch):

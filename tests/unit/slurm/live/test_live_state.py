@@ -167,8 +167,9 @@ def test_what_a_run_of_bedplate_took_out_of_service_is_a_notice(added: str, who:
     assert notice.found == "drain, by roll 3f2a9c1b since 2026-11-21T09:00:00: GPU driver, reboot"
 
 
-def test_a_node_that_does_not_return_from_its_reboot_is_an_error():
-    (finding,), notices = out("down", f"{OWN} : reboot issued : reboot timed out", SLURM)
+@pytest.mark.parametrize("added", ["reboot timed out", "ResumeTimeout reached"])
+def test_a_node_that_does_not_return_from_its_reboot_is_an_error(added: str):
+    (finding,), notices = out("down", f"{OWN} : reboot issued : {added}", SLURM)
     assert (finding.expected, notices) == ("back from its reboot", [])
     sentences.check(SENTENCES, "a node that does not return from its reboot", [finding])
 

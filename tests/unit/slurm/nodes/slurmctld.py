@@ -68,17 +68,18 @@ class Slurmctld:
         return parse("\n".join(lines), jobs, held)
 
     def change(self, argv: Sequence[str]) -> str:
-        """Run a command of scontrol."""
+        """Run a command of scontrol. A node that refuses it does not keep the others from it, and takes the reason all the same."""
         self.commands.append(list(argv))
         names = expand(argv[2].partition("=")[2] or argv[2])
-        if self.refuses & set(names):
-            return "slurm_update error: Invalid node state specified"
+        pairs = dict(word.split("=", 1) for word in argv[3:])
         for name in names:
-            if argv[1] == "reboot":
+            if name in self.refuses:
+                self.reasons.update({name: pairs["Reason"]} if {"State", "Reason"} <= set(pairs) else {})
+            elif argv[1] == "reboot":
                 self._issue(name)
             else:
-                self._update(name, dict(word.split("=", 1) for word in argv[3:]))
-        return ""
+                self._update(name, pairs)
+        return "slurm_update error: Invalid node state specified" if self.refuses & set(names) else ""
 
     def end(self, job: str) -> None:
         """End a job."""

@@ -61,6 +61,19 @@ def test_free_nodes_wait_for_the_others_of_their_batch_only_so_long():
     assert 30 <= slurm.now < 50
 
 
+def test_without_a_free_node_the_call_waits_only_so_long():
+    slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n[1-2]")})
+    run(Drain, slurm, "n[1-2]", deadline=6000, idle_patience=100)
+    assert 100 <= slurm.now < 120
+
+
+def test_a_node_that_gets_free_in_time_waits_for_the_others():
+    slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n1"), "8": ("RUNNING", "n2")})
+    slurm.at = {90: lambda one: one.end("7")}
+    run(Drain, slurm, "n[1-2]", deadline=6000, patience=60, idle_patience=100)
+    assert 150 <= slurm.now < 180
+
+
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
@@ -131,6 +144,9 @@ def test_below_one_switch_no_node_is_drained_beside_one_of_another_batch():
     results = run(Drain, slurm, "n[2-3]", apart=apart)
     assert outcomes(results) == {"n2": "limited", "n3": "drained"}
     assert "switch leaf1: n1" in results["n2"].why
+    # Nor does a node hold back others for which the run of another kind may take days.
+    slurm.person("n1", written("health", "r3", "ecc"), "DRAIN")
+    assert outcomes(run(Drain, slurm, "n2", apart=apart)) == {"n2": "drained"}
     # A person's drain is no batch.
     slurm.person("n4", "fan", "DRAIN")
     assert outcomes(run(Drain, slurm, "n3", apart=apart)) == {"n3": "drained"}
@@ -142,6 +158,43 @@ def test_a_node_that_a_person_takes_over_while_it_drains_is_not_drained_again(re
     slurm.at = {5: lambda one: one.person("n1", reason, state)}
     assert outcomes(run(Drain, slurm, "n1", deadline=30)) == {"n1": "held"}
     assert len(slurm.commands) == 1
+
+
+def test_a_node_of_this_run_that_a_person_resumes_during_a_second_call_is_not_drained_again():
+    slurm = Slurmctld.of("n1", jobs={"7": ("RUNNING", "n1")})
+    ours(slurm, "n1")
+    slurm.at = {5: lambda one: one.person("n1", "")}
+    results = run(Drain, slurm, "n1", deadline=30)
+    assert (results["n1"].outcome, results["n1"].why) == ("held", "resumed by others")
+    assert not slurm.commands
+
+
+def test_a_reason_that_slurm_left_behind_owns_nothing():
+    """Without accounting storage a node keeps its reason when it is resumed."""
+    slurm = Slurmctld.of("n1", reasons={"n1": OWN})
+    result = run(Resume, slurm, "n1")["n1"]
+    assert (result.outcome, result.kind, result.run, result.since) == ("resumed", "", "", "")
+    assert outcomes(run(Reboot, slurm, "n1")) == {"n1": "held"}
+    assert not slurm.commands
+    assert outcomes(run(Drain, slurm, "n1")) == {"n1": "drained"}
+
+
+def test_a_node_without_its_drain_after_a_late_reboot_is_drained_again():
+    """22.05 and 23.02 take the drain off it."""
+    slurm = Slurmctld.of("n1", reasons={"n1": f"{OWN} : reboot issued : ResumeTimeout reached"})
+    slurm.states["n1"] = {"DOWN"}
+    results = run(Drain, slurm, "n1")
+    assert (results["n1"].outcome, results["n1"].changed) == ("drained", True)
+    assert slurm.states["n1"] == {"DOWN", "DRAIN"}
+
+
+def test_a_node_whose_reboot_is_under_way_is_not_yet_drained():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    run(Reboot, slurm, "n1")
+    assert outcomes(run(Drain, slurm, "n1")) == {"n1": "draining"}
+    slurm.at = {20: lambda one: one.back("n1")}
+    assert outcomes(run(Drain, slurm, "n1", deadline=60)) == {"n1": "drained"}
 
 
 def test_a_second_call_drains_nobody():
@@ -157,6 +210,44 @@ def test_one_node_that_slurm_refuses_does_not_hold_back_the_others():
     results = run(Drain, slurm, "n[1-3]")
     assert outcomes(results) == {"n1": "drained", "n2": "failed", "n3": "drained"}
     assert "Invalid node state" in results["n2"].why
+    assert [results[name].changed for name in ("n1", "n3")] == [True, True]
+
+
+@pytest.mark.parametrize("verb", [Drain, Reboot, Resume])
+def test_after_a_refusal_no_node_gets_a_command_twice(verb: type[NodeVerb]):
+    slurm = Slurmctld.of("n[1-8]", refuses={"n2"})
+    if verb is not Drain:
+        ours(slurm, "n[1-8]")
+    results = run(verb, slurm, "n[1-8]")
+    words = [argv[2].partition("=")[2] or argv[2] for argv in slurm.commands]
+    assert words == ["n[1-8]", "n2"]
+    assert (results["n2"].outcome, results["n2"].changed) == ("failed", False)
+    assert all(one.changed for name, one in results.items() if name != "n2")
+
+
+def test_a_node_that_a_person_takes_over_after_a_refusal_is_left_alone():
+    slurm = Slurmctld.of("n[1-3]", refuses={"n2", "n3"})
+    change = slurm.change
+
+    def while_n2_is_refused(argv: Any) -> str:
+        if argv[2] == "NodeName=n2":
+            slurm.person("n3", "fan", "DRAIN")
+        return change(argv)
+
+    slurm.change = while_n2_is_refused  # type: ignore[method-assign]
+    assert outcomes(run(Drain, slurm, "n[1-3]")) == {"n1": "drained", "n2": "failed", "n3": "held"}
+    assert slurm.reasons["n3"] == "fan"
+
+
+@pytest.mark.parametrize("verb", [Drain, Reboot, Resume])
+def test_every_release_can_read_the_names_in_a_command(verb: type[NodeVerb]):
+    """Slurm before 23.11 refuses text after the last bracket."""
+    slurm = Slurmctld.of("n[1-2]-ib")
+    if verb is not Drain:
+        ours(slurm, "n[1-2]-ib")
+        slurm.reasons.update(dict.fromkeys(slurm.states, f"{OWN} : reboot issued"))
+    run(verb, slurm, "n[1-2]-ib")
+    assert {argv[2].partition("=")[2] or argv[2] for argv in slurm.commands} == {"n1-ib,n2-ib"}
 
 
 def test_check_mode_predicts_and_changes_nothing():
@@ -252,6 +343,51 @@ def test_slurm_cannot_reboot_a_node_whose_slurmd_does_not_answer():
     assert not slurm.commands
     slurm.reasons["n1"] = "fan"
     assert outcomes(run(Reboot, slurm, "n1")) == {"n1": "held"}
+
+
+@pytest.mark.parametrize("reason", [OWN, "gres/gpu count reported lower than configured (1 < 2)"])
+@pytest.mark.parametrize("verb", [Reboot, Resume])
+def test_a_node_with_other_hardware_has_failed_and_stays_out(verb: type[NodeVerb], reason: str):
+    slurm = Slurmctld.of("n1", reasons={"n1": reason})
+    slurm.states["n1"] |= {"DRAIN", "INVALID_REG"}
+    results = run(verb, slurm, "n1", deadline=60)
+    assert outcomes(results) == {"n1": "failed"}
+    assert results["n1"].why == f"registered with other hardware than slurm.conf has: {results['n1'].state}"
+    assert not slurm.commands
+
+
+def test_a_node_that_returns_from_its_reboot_with_other_hardware_has_failed():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+
+    def with_less(one: Slurmctld) -> None:
+        one.states["n1"] |= {"INVALID_REG"}
+        one.reasons["n1"] = "gres/gpu count reported lower than configured (1 < 2)"
+
+    slurm.at = {10: with_less}
+    results = run(Reboot, slurm, "n1", deadline=60)
+    assert outcomes(results) == {"n1": "failed"}
+    assert "gres/gpu count" in results["n1"].why
+    assert slurm.now < 30
+
+
+def test_a_node_that_does_not_answer_is_resumed_only_when_it_does():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    slurm.states["n1"] |= {"NOT_RESPONDING"}
+    assert outcomes(run(Resume, slurm, "n1", deadline=30)) == {"n1": "failed"}
+    assert (slurm.commands, slurm.reasons) == ([], {"n1": OWN})
+    slurm.at = {int(slurm.now) + 20: lambda one: one.back("n1")}
+    assert outcomes(run(Resume, slurm, "n1", deadline=60)) == {"n1": "resumed"}
+
+
+def test_a_result_names_the_active_reservations():
+    slurm = Slurmctld.of("n[1-2]", reservations={"course": "n1", "bedplate_roll_r1": "n[1-2]"})
+    results = run(Drain, slurm, "n[1-2]", reservation="bedplate_roll_r1")
+    assert {name: one.facts()["reservations"] for name, one in results.items()} == {
+        "n1": ["course", "bedplate_roll_r1"],
+        "n2": ["bedplate_roll_r1"],
+    }
 
 
 def test_a_result_says_since_when_a_node_is_out_and_when_its_jobs_end():

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.run_record import RecordError, RunFile
+from ansible_collections.bedplate.cluster.plugins.modules import run_record
+from tests.kit.module import Module, result_of
 
 NOW = datetime(2026, 11, 25, 22, 0, tzinfo=UTC)
 HOUR = 3600
@@ -63,3 +66,28 @@ def test_a_damaged_record_lets_nobody_in(file: RunFile, text: str):
     with pytest.raises(RecordError):
         file.take("r2", "desk:2", HOUR, NOW)
     assert file.path.read_text() == text
+
+
+def in_check_mode(monkeypatch: pytest.MonkeyPatch, file: RunFile, **params: object) -> dict[str, Any]:
+    """Return the result of the module in check mode."""
+    given = {"run": "r2", "holder": "desk:2", "dead": "", "seconds": HOUR, "finished": False}
+    module = Module({"kind": "roll", "state_directory": str(file.path.parent), **given, **params}, check_mode=True)
+    return result_of(monkeypatch, run_record, module)
+
+
+def test_check_mode_refuses_a_second_run_too(monkeypatch: pytest.MonkeyPatch, file: RunFile):
+    file.take("r1", "ci:1", HOUR, datetime.now(UTC))
+    before = file.path.read_text()
+    assert "run r1 of ci:1" in in_check_mode(monkeypatch, file, state="taken")["msg"]
+    assert in_check_mode(monkeypatch, file, state="taken", dead="ci:1")["changed"]
+    assert not in_check_mode(monkeypatch, file, state="taken", holder="ci:1")["changed"]
+    assert not in_check_mode(monkeypatch, file, state="released")["changed"]
+    assert in_check_mode(monkeypatch, file, state="released", holder="ci:1", finished=True)["changed"]
+    assert in_check_mode(monkeypatch, file, state="released", holder="ci:1")["changed"]
+    assert file.path.read_text() == before
+
+
+def test_check_mode_predicts_a_new_record_and_writes_nothing(monkeypatch: pytest.MonkeyPatch, file: RunFile):
+    result = in_check_mode(monkeypatch, file, state="taken")
+    assert (result["changed"], result["held"]) == (True, False)
+    assert not file.path.parent.exists()

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whose a reason is, as `scontrol --oneliner show nodes` prints it: a reason that was edited is never bedplate's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmctld_report import node_pairs
+
+OWN = written("roll", "r1", "driver 580")
+SET = "[root@2026-11-25T22:18:50]"
+
+
+def reason_of(shown: str) -> str:
+    """Return the reason that is read from a line with this text after the state."""
+    pairs = node_pairs(f"NodeName=n1 State=IDLE+DRAIN Partitions=gpu   {shown}")
+    assert (pairs["State"], pairs["ReasonUser"], pairs["ReasonTime"]) == ("IDLE+DRAIN", "root", "2026-11-25T22:18:50")
+    return pairs["Reason"]
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        " Comment=ask Ann",
+        " Extra=x=1",
+        " InstanceId=i-1 InstanceType=p5",
+        " InstanceType=p5",
+        " ReservationName=course",
+        " TLSCertTokenSet=Yes TLSCertLastRenewal=2026-11-25T22:18:50",
+        " Topology=default:leaf1",
+        " Parameters=x",
+    ],
+)
+def test_what_slurm_prints_after_a_reason_is_not_part_of_it(rest: str):
+    assert reason_of(f"Reason={OWN} {SET}{rest}") == OWN
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        f"{OWN} [ann@friday] keep {SET}",
+        f"{OWN} [ann@2026-11-24T22:18:50] keep {SET}",
+        f"{OWN} [ann@2026-11-24T22:18:50] {SET}",
+        # The second line of a reason.
+        f"{OWN} {SET}        keep",
+        f"{OWN} {SET}        keep Comment=x",
+        f"{OWN} {SET}        Comment=keep",
+        f"{OWN} {SET}        [keep]",
+        # A comment that looks like the end of a reason makes it unsure where the reason ends.
+        f"{OWN} {SET} Comment=x {SET}",
+    ],
+)
+def test_a_reason_that_somebody_edited_is_not_bedplates_own(shown: str):
+    assert read(reason_of(f"Reason={shown}")) is None
+
+
+def test_a_text_has_nothing_that_looks_like_the_end_of_a_reason():
+    reason = written("roll", "r1", "driver [ann@2026-11-24T22:18:50] | n[1-2]\nand more")
+    assert reason.startswith("bedplate:roll:r1: driver (ann@2026-11-24T22:18:50) / n(1-2) and more [")
+    assert read(reason_of(f"Reason={reason} {SET}")) is not None
+
+
+def test_what_slurm_appends_when_a_node_does_not_return_in_time_keeps_the_reason():
+    found = read(f"{OWN} : reboot issued : ResumeTimeout reached : Not responding")
+    assert found is not None
+    assert found.added == ("reboot issued", "ResumeTimeout reached", "Not responding")
