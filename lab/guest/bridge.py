@@ -25,8 +25,8 @@ WantedBy=sysinit.target
 """
 
 
-def join(guest: Guest, tap: str, lab: str, address: str, mac: str) -> None:
-    """Put the interface `tap` of a running guest on the bridge of a lab, and give the guest this address in each of its boots.
+def join(guest: Guest, tap: str, lab: str, name: str, address: str, mac: str) -> None:
+    """Put the interface `tap` of a running guest on the bridge of a lab, and give the guest this name and address in each of its boots.
 
     It reaches what containers reach: its way leads over the bridge, and it has their name server.
     """
@@ -38,4 +38,4 @@ def join(guest: Guest, tap: str, lab: str, address: str, mac: str) -> None:
     unit = _SERVICE.format(address=address, mac=mac, gateway=network["subnets"][0]["gateway"])
     guest.run("cat > /etc/resolv.conf", stdin=Path("/etc/resolv.conf").read_text())
     guest.run("cat > /etc/systemd/system/lab-cluster.service", stdin=unit)
-    guest.run("systemctl enable --now lab-cluster.service")
+    guest.run(f"echo {name} > /etc/hostname; hostname {name}; systemctl enable --now lab-cluster.service")

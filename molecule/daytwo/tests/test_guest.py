@@ -41,7 +41,7 @@ def guest() -> Iterator[Guest]:
     config = ssh_config_of(LAB)
     before = config.read_text()
     with Guest("daytwo", [GuestNic("virtio-net-pci", 0, queues=1, tap=TAP, mac=MAC)]) as one:
-        bridge.join(one, TAP, LAB, ADDRESS, MAC)
+        bridge.join(one, TAP, LAB, NODE, ADDRESS, MAC)
         own = re.sub(r"^Host \*", f"Host {NODE} {ADDRESS}", one.ssh_config.read_text())
         # The first value of an option counts.
         config.write_text(f"{own}\n{before}")
