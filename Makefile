@@ -59,7 +59,7 @@ lint: lint-python lint-ansible  ## ansible-lint (production), yamllint, ruff, my
 
 .PHONY: unit
 unit: venv tools  ## Unit tests
-	pytest -n 2 -m "not simulation and not playbooks" tests/unit
+	pytest -n 2 -m "not simulation and not playbooks and not daemons" tests/unit
 
 .PHONY: simulation
 simulation: venv tools  ## Fabrics of up to 1,024 HCAs through the real OpenSM, and through the playbooks
@@ -85,10 +85,14 @@ test-core-max: venv  ## Unit tests and syntax on the newest ansible-core of the 
 molecule: venv  ## Every role in containers
 	$(BIN)/python -m lab molecule --jobs 3
 
+.PHONY: daemon-tests
+daemon-tests: venv tools  ## Tests that start a Slurm of their own, and mostly wait for it
+	pytest -m daemons tests/unit
+
 # Sanity's tests run one after the other and leave a core idle.
 .PHONY: sanity-and-playbooks
 sanity-and-playbooks: venv
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target sanity playbook-tests
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target sanity playbook-tests daemon-tests
 
 .PHONY: test
 test: test-fast sanity-and-playbooks simulation test-core-min test-core-max molecule  ## What a change must pass: lint, types, unit tests on both ends, sanity, fabrics simulated, every role in containers

@@ -26,7 +26,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resum
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_outcome
 from tests.unit.slurm.nodes.real_slurm import NODES, RealSlurm
 
-pytestmark = pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch")
+pytestmark = [pytest.mark.daemons, pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch")]
 NODE = "n3"
 
 
