@@ -61,6 +61,9 @@ def cluster_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     text = text.replace("\nhosts:\n", f"  r3: {{nodes: {NODE}, profile: vm}}\n\nhosts:\n")
     path = tmp_path_factory.mktemp("guest") / f"{SCENARIO}.bedplate.yml"
     path.write_text(text)
+    # Containers have the kernel of the machine that runs them, and a guest its own.
+    (path.parent / "host_vars").mkdir()
+    (path.parent / f"host_vars/{NODE}.yml").write_text("node_tuning_manage: true\n")
     yield path
     done = scenario_run.run(SCENARIO, ROOT / "playbooks/site.yml", own)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
