@@ -49,7 +49,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return record
         nodes = self._module("slurm_node", nodes=fold(node.name for node in cluster.nodes))
         if _lost(nodes):
-            self._release(finished=False)
+            self._release(record["run"], finished=False)
             return nodes
         slurm = roll_document.SlurmNodes(nodes["nodes"])
         choices = roll_document.RollChoices(
@@ -64,7 +64,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             window = self._reserved(plan)
             if _lost(window):
                 # The name of the run stays while nodes are drained by it.
-                self._release(finished=not slurm.own(record["run"]))
+                self._release(record["run"], finished=not slurm.own(record["run"]))
                 return window
             plan = roll_document.in_window(plan, window, self._chosen["start"])
         text = "\n".join([roll_document.preview(plan, slurm), *saved])
@@ -123,7 +123,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if record["held"] and not dead:
             raise AnsibleActionFail(
                 f"another roll works on the nodes: run {record['run']} of {record['holder']}, until {record['until']} at the latest. "
-                "Nothing was changed. Wait for it, or stop it and try again; if its process on another machine has ended, "
+                "Nothing was changed. Wait for it, or stop it and try again; if its process has ended, "
                 f"-e roll_ended={record['run']}"
             )
         run = str(record["run"] or secrets.token_hex(4))
@@ -132,10 +132,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         arguments = {"state": "taken", "run": run, "holder": self._holder, "dead": dead, "seconds": _MARGIN}
         return self._module("run_record", kind=ROLL, **arguments)
 
-    def _release(self, finished: bool) -> None:
-        """Release the record; the name of a run that is not finished stays, because its nodes are drained."""
-        if not self._task.check_mode:
-            self._module("run_record", kind=ROLL, state="released", holder=self._holder, finished=finished)
+    def _release(self, run: str, finished: bool) -> None:
+        """Release the record; the name of a run that is not finished stays, because of its drained nodes and its reservation."""
+        if self._task.check_mode:
+            return
+        if finished:
+            finished = not _lost(self._module("slurm_reservation", kind=ROLL, run=run, state="absent"))
+        self._module("run_record", kind=ROLL, state="released", holder=self._holder, finished=finished)
 
     def _reserved(self, plan: Mapping[str, Any]) -> dict[str, Any]:
         """Create the reservation of the run if it does not exist, and return it."""

@@ -26,7 +26,19 @@ def is_gone(other: str, proc: Path = Path("/proc")) -> bool:
     host, number, start, *view = parts
     if host != socket.gethostname() or not number.isdecimal() or "" in view or view != _view(proc):
         return False
-    return _start(int(number), proc) != start
+    now = _start(int(number), proc)
+    return now != start and not (now == "" and _is_hidden(int(number)))
+
+
+def _is_hidden(number: int) -> bool:
+    """Return whether a process of another user exists; /proc may hide it (hidepid)."""
+    try:
+        os.kill(number, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _view(proc: Path) -> list[str]:

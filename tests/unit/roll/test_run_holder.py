@@ -51,6 +51,15 @@ def test_a_process_is_gone_only_where_it_would_be_seen(tmp_path: Path, now: dict
     assert is_gone(other, proc(tmp_path / "now", **now)) is gone
 
 
+def test_a_process_that_proc_hides_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def denied(*_: object) -> None:
+        raise PermissionError
+
+    other = holder(7, proc(tmp_path / "then", p7=99))
+    monkeypatch.setattr(os, "kill", denied)
+    assert not is_gone(other, proc(tmp_path / "now"))
+
+
 @pytest.mark.parametrize("other", ["", "ci1:4711:88213", "elsewhere:7:99:c134ef4a:4026531836"])
 def test_a_holder_of_another_machine_or_form_is_not_gone(tmp_path: Path, other: str):
     assert not is_gone(other, proc(tmp_path))
