@@ -143,6 +143,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _reserved(self, plan: Mapping[str, Any]) -> dict[str, Any]:
         """Create the reservation of the run if it does not exist, and return it."""
         found = self._module("slurm_reservation", kind=ROLL, run=plan["run"])
+        # A run that was killed while it created the reservation may have left one that overlaps.
+        if found.get("overlaps") and not self._chosen["reserved"]:
+            return {
+                "failed": True,
+                "msg": f"reservation {found['name']} overlaps {found['overlaps']}: scontrol delete ReservationName={found['name']}",
+            }
         if _lost(found) or found["exists"]:
             return found
         if not self._chosen["start"]:
@@ -161,6 +167,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             nodes=nodes,
             start=self._chosen["start"],
             minutes=minutes,
+            reserved=self._chosen["reserved"],
         )
 
     def _cluster(self) -> Cluster:

@@ -17,7 +17,7 @@ from typing import Any
 from lab import scenario_run
 from lab.paths import ROOT
 
-TIMEOUT = 900
+TIMEOUT = 2400
 
 
 @dataclass

@@ -35,7 +35,7 @@ def states() -> dict[str, str]:
 
 
 def roll(file: Path, *arguments: str) -> Roll:
-    choices = ("-e", "roll_percent=25", "-e", "roll_patience=10")
+    choices = ("-e", "roll_percent=37.5", "-e", "roll_patience=10")
     return Roll(SCENARIO, file, (*choices, *arguments))
 
 
@@ -76,8 +76,8 @@ def test_another_driver_and_a_reboot_under_many_jobs(cluster_file: Path):
         status = whole.run()
         print(whole.text[-8000:])
         assert status == 0
-        # Two of eight are 25 %. Ann's node counts; another person takes a node in a second in which the limit may be reached.
-        assert watch.most(without=["gpu08"]) <= 2
+        # Three of eight. Ann's node counts; another person takes a node in a second in which the limit may be reached.
+        assert watch.most(without=["gpu08"]) <= 3
         assert disagreements(whole.report, states(), NODES) == []
         assert states()["gpu07"] == "drain for Ann"
         assert states()["gpu08"] == "drain fan is loud"
