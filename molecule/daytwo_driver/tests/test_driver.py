@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from pathlib import Path
 
@@ -45,8 +46,9 @@ def version(node: str) -> str:
 
 @pytest.fixture(scope="module")
 def cluster_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The scenario's cluster file beside a folder of its own, for locks."""
+    """The scenario's cluster file and variables in a folder of its own, for locks."""
     path = tmp_path_factory.mktemp("site") / f"{SCENARIO}.bedplate.yml"
+    shutil.copytree(HERE / "group_vars", path.parent / "group_vars")
     path.write_text((HERE / path.name).read_text().replace("keys/nvidia.asc", f"{KEYS}/nvidia.asc"))
     return path
 
