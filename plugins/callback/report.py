@@ -51,7 +51,7 @@ from ansible import context
 from ansible.plugins.callback import CallbackBase
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.progress import Progress, progress_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.progress import RUNNER, Progress, progress_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_document import Place, document, table
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_places import site_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord
@@ -152,7 +152,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def _write(self, page: bool) -> tuple[dict[str, Any], Path | None]:
         """Write the report, and return it and its folder; a folder that cannot be written is a warning, for the run matters more."""
         report = document(self._run, self._cluster, self._places)
-        given = self.get_option("directory") or os.environ.get("AWX_ISOLATED_DATA_DIR") or ""
+        given = self.get_option("directory") or os.environ.get(RUNNER) or ""
         folder = Path(given) if given else Path.home() / ".local/state/bedplate-reports" / (self._cluster or "none")
         try:
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -119,6 +119,10 @@ class Lines(Progress):
             self._screen.display(f"{self._name}: {shown} ({self._clock() - self._begun:.0f} s{left})")
 
 
+RUNNER = "AWX_ISOLATED_DATA_DIR"
+"""The variable with the artifacts of a run by ansible-runner."""
+
+
 def time_left(done: int, of: int, seconds: float) -> str:
     """Return how long the rest of a roll takes if its speed stays as it is, "" before its first node is back.
 
@@ -134,7 +138,8 @@ def progress_of(wish: str, places: Mapping[str, Place], screen: Screen) -> Progr
     """Return what shows the progress: as the option `progress` says, and what this machine can."""
     if wish == "off":
         return Nothing()
-    terminal = sys.stdout.isatty() and not os.environ.get("CI")
+    # ansible-runner gives a terminal, and finds its events in the output: bars would damage them.
+    terminal = sys.stdout.isatty() and not os.environ.get("CI") and not os.environ.get(RUNNER)
     if wish == "bars" or (wish == "auto" and terminal):
         try:
             from .progress_bars import Bars

@@ -73,6 +73,16 @@ def test_bars_of_racks():
     assert lines[1:] == ["r1 1 drained, 1 changed", "r2 1 queued", "other machines 1 failed"]
 
 
+@pytest.mark.parametrize("variable", ["CI", "AWX_ISOLATED_DATA_DIR"])
+def test_ansible_runner_and_ci_have_lines_on_a_terminal_too(monkeypatch: pytest.MonkeyPatch, variable: str):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    for name in ("CI", "AWX_ISOLATED_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    assert isinstance(progress_of("auto", PLACES, Screen()), Bars)
+    monkeypatch.setenv(variable, "1")
+    assert isinstance(progress_of("auto", PLACES, Screen()), Lines)
+
+
 @pytest.mark.parametrize(("wish", "kind"), [("off", Nothing), ("lines", Lines), ("auto", Lines)])
 def test_lines_where_there_is_no_terminal(wish: str, kind: type):
     assert isinstance(progress_of(wish, PLACES, Screen()), kind)
