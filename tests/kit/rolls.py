@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL, read
 from lab import scenario_run
 from lab.paths import ROOT
 
@@ -22,7 +23,7 @@ TIMEOUT = 2400
 
 @dataclass
 class Roll:
-    """A roll that runs; `at` has a pattern of its output and what happens when the first line fits it."""
+    """A roll that runs; `at` has patterns of its output, one after another, and what happens at the first line that fits each."""
 
     scenario: str
     cluster_file: Path
@@ -48,9 +49,8 @@ class Roll:
             assert process.stdout
             for line in process.stdout:
                 self.output.append(line)
-                for one in [one for one in self.at if re.search(one[0], line)]:
-                    self.at.remove(one)
-                    one[1]()
+                while self.at and re.search(self.at[0][0], line):
+                    self.at.pop(0)[1]()
             watchdog.cancel()
         assert not self.at, f"never printed: {[pattern for pattern, _ in self.at]}\n{self.text[-6000:]}"
         return process.returncode
@@ -74,12 +74,12 @@ class Roll:
 def disagreements(report: Mapping[str, Any], slurm: Mapping[str, str], nodes: list[str]) -> list[str]:
     """Return where a report and Slurm differ; `slurm` is node -> state and reason, as `sinfo --format=%t %E` prints them."""
     found = []
-    own = f"bedplate:roll:{report['run']}:"
     for name in nodes:
         state, _, reason = slurm[name].partition(" ")
         is_out = state.rstrip("*~#!%$@^-+") in ("drain", "drng", "down", "boot", "fail")
         node = report["nodes"].get(name, {"outcome": "ok", "drained": False, "why": ""})
-        if node["drained"] != (is_out and reason.startswith(own)):
+        own = read(reason)
+        if node["drained"] != (is_out and own is not None and own.is_of(ROLL, report["run"])):
             found.append(f"{name}: drained by the roll: {node['drained']}; Slurm: {state} {reason}")
         if node["outcome"] in ("ok", "changed") and is_out:
             found.append(f"{name}: {node['outcome']}; Slurm: {state} {reason}")

@@ -100,7 +100,7 @@ def killed_after_its_drain(stage: Stage) -> None:
 
 
 def killed_during_the_change(stage: Stage) -> None:
-    stage.roll.at += [(r"^PLAY \[Update nodes", lambda: None), (r"^TASK .*node_tuning", stage.roll.kill)]
+    stage.roll.at += [(r"^PLAY \[Update nodes", lambda: None), (r"^TASK \[bedplate.cluster.slurm : ", stage.roll.kill)]
 
 
 def killed_during_the_reboot(stage: Stage) -> None:
@@ -153,12 +153,13 @@ def database_away(stage: Stage) -> None:
 
 
 def disk_full(stage: Stage) -> None:
+    """Edit a file of the node's slurmd on a file system without space: the roll cannot write it."""
     full = (
-        "mkdir -p /full && mount -t tmpfs -o size=64k tmpfs /full && cp -a /etc/sysctl.d/. /full/ && echo >> "
-        "$(ls /full/*bedplate* | head -1) && (cat /dev/zero > /full/ballast; true) 2>/dev/null && mount --bind /full /etc/sysctl.d"
+        "mkdir -p /full && mount -t tmpfs -o size=512k tmpfs /full && cp -a /etc/default/. /full/ && "
+        "echo '# by hand' >> /full/slurmd && (cat /dev/zero > /full/ballast; true) 2>/dev/null && mount --bind /full /etc/default"
     )
     ssh(NODE, full)
-    stage.undo.append(lambda: scenario_run.ssh(SCENARIO, "root", NODE, "umount /etc/sysctl.d /full"))
+    stage.undo.append(lambda: scenario_run.ssh(SCENARIO, "root", NODE, "umount /etc/default /full"))
 
 
 def network_cut_for_30_seconds(stage: Stage) -> None:
