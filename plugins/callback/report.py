@@ -11,7 +11,7 @@ short_description: Report of a run as JSON, page and table, and progress while i
 version_added: 0.2.0
 description:
   - Writes C(report.json) and C(report.html), and prints a table of what needs a look at the end of the run.
-  - On a terminal it shows a bar for each rack. Elsewhere, and with E(CI) set, it prints a line for each play.
+  - On a terminal it shows a bar for each rack. Elsewhere, with E(CI) set, and under ansible-runner it prints a line for each play.
   - Also works under ansible-runner, where it writes beside the other artifacts.
 options:
   directory:
@@ -27,7 +27,7 @@ options:
   progress:
     description: Whether progress is shown. V(auto) shows bars on a terminal, and lines elsewhere.
     type: str
-    choices: [auto, bars, lines, off]
+    choices: [auto, bars, lines, "off"]
     default: auto
     env:
       - name: BEDPLATE_PROGRESS
@@ -56,7 +56,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_places import site_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord
 
-_PLAN, _CLOSE, _NODE = (f"bedplate.cluster.{name}" for name in ("roll_plan", "roll_close", "slurm_node"))
+_PLAN = "bedplate.cluster.roll_plan"
+_CLOSE = "bedplate.cluster.roll_close"
+_NODE = "bedplate.cluster.slurm_node"
 _VERIFY = tuple(f"bedplate.cluster.{name}" for name in ("verify_report", "node_state"))
 _KILLED = "the run did not reach its end"
 

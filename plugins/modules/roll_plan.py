@@ -23,7 +23,7 @@ options:
 author: The bedplate authors (!UNKNOWN)
 attributes:
   action: {support: full, description: It runs on the control node and calls modules on the controller.}
-  check_mode: {support: full, description: It plans, and holds no record.}
+  check_mode: {support: full, description: "It plans, and holds no record."}
 """
 
 EXAMPLES = r"""

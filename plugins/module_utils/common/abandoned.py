@@ -14,4 +14,4 @@ def nobody_reads(descriptor: int = 1) -> bool:
     poll = select.poll()
     # These two are reported although no event is requested.
     poll.register(descriptor, 0)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in poll.poll(0))
+    return any(found[1] & (select.POLLERR | select.POLLHUP) for found in poll.poll(0))

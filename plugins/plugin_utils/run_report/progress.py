@@ -141,9 +141,8 @@ def progress_of(wish: str, places: Mapping[str, Place], screen: Screen) -> Progr
     # ansible-runner gives a terminal, and finds its events in the output: bars would damage them.
     terminal = sys.stdout.isatty() and not os.environ.get("CI") and not os.environ.get(RUNNER)
     if wish == "bars" or (wish == "auto" and terminal):
-        try:
-            from .progress_bars import Bars
-        except ImportError:  # rich is not there
-            return Lines(screen)
-        return Bars(places)
+        from .progress_bars import HAS_RICH, Bars
+
+        if HAS_RICH:
+            return Bars(places)
     return Lines(screen)

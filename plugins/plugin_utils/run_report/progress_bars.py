@@ -7,13 +7,18 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
 from .progress import DRAINED, RANKS, WAITING, Progress, time_left
 from .report_document import Place
+
+try:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.table import Table
+    from rich.text import Text
+except ImportError:
+    HAS_RICH = False
+else:
+    HAS_RICH = True
 
 _OTHER = "other machines"
 _WIDTH = 40
@@ -67,11 +72,11 @@ class Bars(Progress):
         for rack, hosts in self._racks.items():
             words = [self.hosts.word(host) for host in hosts]
             counts = {word: words.count(word) for word in _COLOURS if word in words}
-            bar = Text()
+            cells = Text()
             for word, number in counts.items():
-                bar.append("█" * _cells(number, len(hosts)), style=_COLOURS[word])
+                cells.append("█" * _cells(number, len(hosts)), style=_COLOURS[word])
             table.add_row(
-                Text(f"{rack:>14}"), bar, Text(", ".join(f"{number} {word}" for word, number in counts.items()))
+                Text(f"{rack:>14}"), cells, Text(", ".join(f"{number} {word}" for word, number in counts.items()))
             )
         return table
 

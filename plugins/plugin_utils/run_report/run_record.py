@@ -108,7 +108,8 @@ class RunRecord:
             self.stopped = _OPEN
             return
         for name, number in rescued.items():
-            for _ in range(number):
+            for unused in range(number):
+                del unused
                 self.rescue(name)
 
     def add_roll(self, nodes: Mapping[str, Mapping[str, Any]], run: str, stopped: str = "") -> None:

@@ -73,7 +73,7 @@ def test_files_of_development_are_not_installed(installed: Site) -> None:
     (archive,) = installed.folder.glob("bedplate-cluster-*.tar.gz")
     with tarfile.open(archive) as packed:
         top = {name.partition("/")[0] for name in packed.getnames()}
-    pages = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "SUPPORT.md", "docs"}
+    pages = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "SECURITY.md", "SUPPORT.md", "docs", "examples"}
     assert top - pages == {"FILES.json", "MANIFEST.json", "meta", "playbooks", "plugins", "roles"}
 
 

@@ -128,7 +128,7 @@ def _node(
     pairs = node_pairs(line)
     name, state = pairs["NodeName"], pairs.get("State", "")
     held = holding.get(name, {})
-    ends = [left for _, left in held.values()]
+    ends = [found[1] for found in held.values()]
     return NodeView(
         name=name,
         states=frozenset(re.sub(r"[*~#!%$@^-]", "", state).split("+")),
@@ -140,7 +140,7 @@ def _node(
         version=_known(pairs.get("Version", "")),
         partitions=tuple(filter(None, pairs.get("Partitions", "").split(","))),
         jobs=tuple(held),
-        suspended=tuple(job for job, (state, _) in held.items() if state == "SUSPENDED"),
+        suspended=tuple(job for job, found in held.items() if found[0] == "SUSPENDED"),
         free_in=None if None in ends else max((end for end in ends if end is not None), default=0),
         reservations=tuple(reserved.get(name, ())),
     )
@@ -156,9 +156,9 @@ def _seconds(left: str) -> int | None:
     >>> _seconds("1-02:00:05"), _seconds("30:00"), _seconds("UNLIMITED")
     (93605, 1800, None)
     """
-    days, _, clock = left.rpartition("-")
+    days, dash, clock = left.rpartition("-")
     try:
-        total = int(days or 0) * 24
+        total = int(days) * 24 if dash else 0
         numbers = [int(one) for one in clock.split(":")]
     except ValueError:
         return None
