@@ -31,7 +31,7 @@ _NOT_THERE = ("[N/A]", "N/A", "[Not Supported]", "Not Supported", "[Not Found]")
 # Cells of a GPU that has fallen off the bus or must be reset. nvidia-smi ends with 0 there, and its -L lists the GPU.
 FAILURES = ("[GPU is lost]", "[GPU requires reset]")
 _TROUBLE = re.compile(r"\[.*\]\Z|ERR!\Z|Unknown\Z|Unknown Error\Z|\Z")
-# Drivers up to 570 print `state  Completed`, `status Success` and `state  N/A`, 580 and later the words alone.
+# Drivers up to 570 print `state  Completed`, `status Success` and `state  N/A`, those from 590 on the words alone; 580 printed `N/A`.
 _LABEL = re.compile(r"\A(?:state|status) +")
 # Both messages are from the program of driver 535.
 _NO_FIELD = re.compile(r'(?:Field "([^"]+)" is|([^\s"]+) :) not a valid field to query\.?\s*\Z')
