@@ -77,14 +77,14 @@ def machine(config: Any, name: str) -> Any:
 
 
 def recap(output: str) -> dict[str, dict[str, int]]:
-    """Return host -> counter -> number of the last lines of a run.
+    """Return host -> counter -> number of the recap of a run; the report's lines follow it and are no hosts.
 
-    >>> recap("PLAY RECAP ***\\ngpu01 : ok=2 changed=1 unreachable=0 failed=0")["gpu01"]["changed"]
-    1
+    >>> recap("PLAY RECAP ***\\ngpu01 : ok=2 changed=1 unreachable=0 failed=0\\nsite.yml: done")
+    {'gpu01': {'ok': 2, 'changed': 1, 'unreachable': 0, 'failed': 0}}
     """
     hosts = {}
     for line in output[output.rindex("PLAY RECAP") :].splitlines()[1:]:
-        if ":" in line:
-            host, _, counters = line.partition(":")
+        host, _, counters = line.partition(":")
+        if counters.lstrip().startswith("ok="):
             hosts[host.strip()] = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", counters)}
     return hosts
