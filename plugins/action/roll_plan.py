@@ -133,11 +133,15 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return self._module("run_record", kind=ROLL, **arguments)
 
     def _release(self, run: str, finished: bool) -> None:
-        """Release the record; the name of a run that is not finished stays, because of its drained nodes and its reservation."""
+        """Release the record; the name of a run that is not finished stays, because of its drained nodes and its reservation.
+
+        A reservation stays: it may be for nodes that are not of this call, as with --limit.
+        """
         if self._task.check_mode:
             return
         if finished:
-            finished = not _lost(self._module("slurm_reservation", kind=ROLL, run=run, state="absent"))
+            found = self._module("slurm_reservation", kind=ROLL, run=run)
+            finished = not _lost(found) and not found["exists"]
         self._module("run_record", kind=ROLL, state="released", holder=self._holder, finished=finished)
 
     def _reserved(self, plan: Mapping[str, Any]) -> dict[str, Any]:

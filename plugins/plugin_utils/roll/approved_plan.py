@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.release import RELEASE
@@ -62,10 +65,12 @@ def plan_of(inputs: Mapping[str, str], pending: Mapping[str, PendingNode]) -> Sa
 def inputs_of(cluster_file: Path, variables: Mapping[str, Any]) -> dict[str, str]:
     """Return the release of bedplate, and the digests of what decides about a plan.
 
-    That is the cluster file, files that begin with its name, folders of variables and content beside it, and the variables of the command
-    line. Of the variables of the roll itself only its limits count.
+    That is the cluster file, files that begin with its name or that it names, folders of variables and content beside it, and the variables
+    of the command line. Of the variables of the roll itself only its limits count.
     """
-    found = {str(path.relative_to(cluster_file.parent)): _digest(path.read_bytes()) for path in _files(cluster_file)}
+    beside = cluster_file.parent
+    files = {path.relative_to(beside) if path.is_relative_to(beside) else path: path for path in _files(cluster_file)}
+    found = {str(name): _digest(path.read_bytes()) for name, path in files.items()}
     given = {name: value for name, value in variables.items() if name in _LIMITS or not name.startswith(_OWN)}
     return {**found, _RELEASE: RELEASE, _COMMAND_LINE: _digest(json.dumps(given, sort_keys=True, default=str))}
 
@@ -130,7 +135,18 @@ def _files(cluster_file: Path) -> list[Path]:
     beside = cluster_file.parent
     named = [path for path in beside.glob(f"{cluster_file.name.partition('.')[0]}.*") if path.is_file()]
     found = [path for folder in _FOLDERS for path in (beside / folder).rglob("*") if path.is_file()]
-    return sorted({cluster_file, *named, *found})
+    return sorted({cluster_file, *named, *found, *_mentioned(cluster_file)})
+
+
+def _mentioned(cluster_file: Path) -> Iterator[Path]:
+    """Yield files that are values in the cluster file, such as a script or a key in a folder of the site's own."""
+    events = yaml.parse(cluster_file.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    values = {event.value for event in events if isinstance(event, yaml.ScalarEvent) and "\n" not in event.value}
+    for value in filter(None, values):
+        # A relative path is beside the cluster file; an absolute one may also be of the nodes, and then a new plan is made in vain.
+        with suppress(OSError):  # longer than the name of a file can be
+            if (path := cluster_file.parent / value).is_file():
+                yield path
 
 
 def _digest(content: str | bytes) -> str:

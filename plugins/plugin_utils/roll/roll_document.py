@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes import reservation
 
 from ..cluster import Cluster
 from . import roll_batches
@@ -66,7 +67,7 @@ class SlurmNodes:
 
     def reserved(self, run: str) -> dict[str, str]:
         """Return the nodes in active reservations of others, and in which."""
-        own = f"bedplate_{ROLL}_{run}"
+        own = reservation.name_of(ROLL, run)
         found = {
             name: [other for other in one.get("reservations") or () if other != own] for name, one in self.nodes.items()
         }
@@ -137,7 +138,8 @@ def document(
         "nodes": fold(node.name for node in cluster.nodes),
         "failures": choices.failures,
         "until": choices.until,
-        "reservation": "",
+        # The run may have one from an earlier call, also if this call needs none.
+        "reservation": reservation.name_of(ROLL, run),
     }
 
 

@@ -12,7 +12,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.approved_pla
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import PendingNode
 
 NODE = PendingNode({"CUDA": "install a"}, {"CUDA": "x"}, items={"CUDA": ("install a", "install b")})
-CONTENT = ["scripts/prolog.sh", "files/motd", "templates/slurm/gres.conf.j2", "keys/nvidia.asc"]
+NAMED = "own/check.sh"
+CONTENT = ["scripts/prolog.sh", "files/motd", "templates/slurm/gres.conf.j2", "keys/nvidia.asc", NAMED]
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def site(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text("a\n")
     (tmp_path / "gpu.gpu-lock.json").write_text("{}\n")
-    (tmp_path / "gpu.bedplate.yml").write_text("site: x\n")
+    (tmp_path / "gpu.bedplate.yml").write_text(f"site: {'x' * 300}\nslurm: {{scripts: {{prolog: [{NAMED}]}}}}\n")
     return tmp_path
 
 
@@ -80,6 +81,15 @@ def test_a_changed_input_is_refused(site: Path, name: str):
     digest = saved(site)
     (site / name).write_text("another: 1\n")
     assert f"{name}: changed since the plan" in refused(site, plan(site), digest)
+
+
+def test_a_file_elsewhere_that_the_cluster_file_names_is_an_input(site: Path, tmp_path_factory: pytest.TempPathFactory):
+    elsewhere = tmp_path_factory.mktemp("keys") / "vendor.asc"
+    elsewhere.write_text("a\n")
+    (site / "gpu.bedplate.yml").write_text(f"key: {elsewhere}\n")
+    digest = saved(site)
+    elsewhere.write_text("b\n")
+    assert f"{elsewhere}: changed since the plan" in refused(site, plan(site), digest)
 
 
 @pytest.mark.parametrize("name", ["percent", "failures", "packages", "reserved", "when"])

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.action import roll_close
+from ansible_collections.bedplate.cluster.plugins.action import roll_close, roll_plan
 
 PLAN: dict[str, Any] = {"run": "r1", "holder": "here:1:1", "nodes": "n[1-4]", "reservation": ""}
 NONE = {"name": "bedplate_roll_r1", "exists": False, "nodes": ""}
 
 
-class Close(roll_close.ActionModule):
-    """The action without a controller: it keeps the calls, and answers by module and state."""
+class Controller:
+    """It keeps the calls of an action, and answers by module and state."""
 
     def __init__(self, **answers: dict[str, Any]) -> None:
         task = SimpleNamespace(action="x", args={}, check_mode=False, async_val=0)
@@ -28,6 +28,14 @@ class Close(roll_close.ActionModule):
         key = "_".join(filter(None, (name, arguments.get("state"))))
         self.calls.append((key, arguments.get("finished")))
         return self._answers.get(key, {})
+
+
+class Close(Controller, roll_close.ActionModule):
+    """The close without a controller."""
+
+
+class Plan(Controller, roll_plan.ActionModule):
+    """The plan without a controller."""
 
 
 READ, REMOVE, RELEASE = "slurm_reservation", "slurm_reservation_absent", "run_record_released"
@@ -81,3 +89,11 @@ def test_a_window_that_an_earlier_call_booked_is_removed_by_the_call_that_finish
     action = Close(slurm_node={"nodes": idle, "now": ""}, slurm_reservation=HAS)
     assert not action.run(task_vars=variables)["failed"]
     assert [name for name, _finished in action.calls] == ["slurm_node", READ, REMOVE, RELEASE]
+
+
+@pytest.mark.parametrize(("found", "finished"), [(NONE, True), (HAS, False), ({"failed": True}, False)])
+def test_a_plan_that_fails_leaves_the_reservation_of_an_earlier_call(found: dict[str, Any], finished: bool):
+    action = Plan(slurm_reservation=found)
+    action._holder = PLAN["holder"]
+    action._release("r1", finished=True)
+    assert action.calls == [(READ, None), (RELEASE, finished)]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .node_states import NodeView
-from .node_work import DRAINED, DRAINING, HELD, NodeResult, NodeVerb, foreign, jobs_of, result
+from .node_work import DRAINED, DRAINING, HELD, NodeResult, NodeVerb, drained, foreign, result
 from .out_limits import admit
 
 
@@ -31,7 +31,7 @@ class Drain(NodeVerb):
         if self.owns(node):
             self._seen.add(node.name)
             # Slurm 22.05 and 23.02 take the drain off a node that is not back from its reboot in time.
-            return self._drained(node) if "DRAIN" in node.states else None
+            return drained(node) if "DRAIN" in node.states else None
         if why := foreign(node):
             return result(node, HELD, why)
         if node.name in self._seen:
@@ -44,7 +44,7 @@ class Drain(NodeVerb):
     def after(self, node: NodeView) -> NodeResult:
         """Return whether jobs are left, or who took the node over."""
         if self.owns(node):
-            return self._drained(node)
+            return drained(node)
         return result(node, HELD, foreign(node) or "resumed by others after this run had drained it")
 
     def command(self, nodes: str) -> list[str]:
@@ -70,8 +70,3 @@ class Drain(NodeVerb):
         patience = self.order.patience if free else self.order.idle_patience
         patient = patience is None or self.clock() - since < patience
         return patient and (self._limited or any(one.outcome == DRAINING for one in results.values()))
-
-    def _drained(self, node: NodeView) -> NodeResult:
-        if node.reboots:
-            return result(node, DRAINING, "a reboot of it is under way")
-        return result(node, DRAINED) if node.is_drained else result(node, DRAINING, jobs_of(node))

@@ -224,6 +224,13 @@ def foreign(node: NodeView) -> str:
     return node.shown if node.is_out or node.reboots else ""
 
 
+def drained(node: NodeView) -> NodeResult:
+    """Return whether a node that a run has drained is free of jobs and stays up: Slurm may still have a reboot of it in hand."""
+    if node.reboots:
+        return result(node, DRAINING, "a reboot of it is under way")
+    return result(node, DRAINED) if node.is_drained else result(node, DRAINING, jobs_of(node))
+
+
 def jobs_of(node: NodeView) -> str:
     """Return what holds a node, for operators."""
     return f"waits for job{'s' * (len(node.jobs) > 1)} {few(node.jobs)}" if node.jobs else "waits for Slurm"
@@ -239,15 +246,10 @@ def by_outcome(results: Mapping[str, NodeResult]) -> dict[str, str]:
 
 def report(names: Iterable[str], nodes: Mapping[str, NodeView]) -> dict[str, NodeResult]:
     """Return what each node is now; nothing changes."""
-    return {
-        name: result(nodes[name], _outcome_now(nodes[name]))
-        if name in nodes
-        else NodeResult(FAILED, why="unknown to Slurm")
-        for name in names
-    }
+    return {name: _now(nodes[name]) if name in nodes else NodeResult(FAILED, why="unknown to Slurm") for name in names}
 
 
-def _outcome_now(node: NodeView) -> str:
-    if node.own is None:
-        return HELD if node.is_out else RESUMED
-    return DRAINED if node.is_drained else DRAINING
+def _now(node: NodeView) -> NodeResult:
+    if node.own is not None:
+        return drained(node)
+    return result(node, HELD if node.is_out else RESUMED)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ..live.drain_reasons import without_additions
 from .node_states import NodeView
-from .node_work import DRAINED, DRAINING, HELD, NodeResult, NodeVerb, foreign, result
+from .node_work import HELD, NodeResult, NodeVerb, drained, foreign, result
 
 
 @dataclass
@@ -19,11 +19,11 @@ class Note(NodeVerb):
         """Return that the text is there already, or whose the node is."""
         if not self.owns(node):
             return result(node, HELD, foreign(node) or "not drained by this run")
-        return self._now(node) if without_additions(node.reason)[0] == self.reason else None
+        return drained(node) if without_additions(node.reason)[0] == self.reason else None
 
     def after(self, node: NodeView) -> NodeResult:
         """Return whether jobs are left."""
-        return self._now(node) if self.owns(node) else result(node, HELD, foreign(node) or "resumed by others")
+        return drained(node) if self.owns(node) else result(node, HELD, foreign(node) or "resumed by others")
 
     def command(self, nodes: str) -> list[str]:
         """Return the command."""
@@ -31,12 +31,9 @@ class Note(NodeVerb):
 
     def predicted(self, node: NodeView) -> str:
         """Return whether jobs are left."""
-        return self._now(node).outcome
+        return drained(node).outcome
 
     def waits(self, results: Mapping[str, NodeResult]) -> bool:
         """Return False: the text is there at once."""
         del results
         return False
-
-    def _now(self, node: NodeView) -> NodeResult:
-        return result(node, DRAINED if node.is_drained else DRAINING)

@@ -12,7 +12,13 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.drain_nodes import Drain
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import SlurmSilentError
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import NodeResult, NodeVerb, Order
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import (
+    NodeResult,
+    NodeVerb,
+    Order,
+    report,
+)
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
@@ -195,6 +201,16 @@ def test_a_node_whose_reboot_is_under_way_is_not_yet_drained():
     assert outcomes(run(Drain, slurm, "n1")) == {"n1": "draining"}
     slurm.at = {20: lambda one: one.back("n1")}
     assert outcomes(run(Drain, slurm, "n1", deadline=60)) == {"n1": "drained"}
+
+
+@pytest.mark.parametrize("state", ["", "REBOOT_REQUESTED", "REBOOT_ISSUED"])
+def test_a_report_and_a_note_call_a_node_drained_only_when_it_stays_up(state: str):
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    slurm.states["n1"] |= {state} - {""}
+    expected = "draining" if state else "drained"
+    assert outcomes(report(["n1"], slurm.read().nodes)) == {"n1": expected}
+    assert outcomes(run(Note, slurm, "n1")) == {"n1": expected}
 
 
 def test_a_second_call_drains_nobody():
