@@ -16,7 +16,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.machin
 from ansible_collections.bedplate.cluster.plugins.module_utils.tuning.pci.numa_map import record
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.record_lines import gres_lines, node_lines
-from tests.unit.fabric.topology import releases
+from tests.kit import slurm_releases
 from tests.unit.tuning.conftest import cluster_file
 from tests.unit.tuning.trees import MACHINES, MachineTree, description
 
@@ -68,8 +68,8 @@ def asked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         gres = f"NodeName=n1 Name=gpu Type=a File=/dev/nvidia[0-7] Cores={chosen}\n"
         candidates[name] = files(node, gres)
     try:
-        return releases.ask(suite, candidates)
-    except releases.UnavailableError as error:
+        return slurm_releases.ask(suite, candidates)
+    except slurm_releases.UnavailableError as error:
         if stays or os.environ.get("CI") == "true" or os.environ.get("BEDPLATE_TOOLS") == "required":
             raise
         pytest.skip(f"NOT TESTED: Slurm {version}: {error}")

@@ -22,7 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topology.s
 )
 from tests.unit.fabric import cases
 from tests.unit.fabric.cases import CASES, discovered
-from tests.unit.fabric.topology import releases
+from tests.kit import slurm_releases
 
 pytestmark = pytest.mark.full
 
@@ -71,7 +71,7 @@ def nodes_of(*topologies: Topology) -> list[str]:
 def answers(suite: str) -> dict[str, config_trial.Result]:
     """Return what the release of a suite says of everything, asked at once."""
     version, stays = SUITES[suite]
-    asked: dict[str, releases.Files] = {}
+    asked: dict[str, slurm_releases.Files] = {}
     made = {**{name: tree_of(name) for name in TREES}, **{name: make(version) for name, make in BLOCKS.items()}}
     for name, one in made.items():
         asked[name] = {"slurm.conf": slurm_conf(nodes_of(one), one.options), "topology.conf": conf(one, version)}
@@ -91,8 +91,8 @@ def answers(suite: str) -> dict[str, config_trial.Result]:
         options = {"TopologyPlugin": "topology/tree"}
         asked[name] = {"slurm.conf": slurm_conf(["gpu0", "gpu1"], options), "topology.conf": text}
     try:
-        return releases.ask(suite, asked)
-    except releases.UnavailableError as error:
+        return slurm_releases.ask(suite, asked)
+    except slurm_releases.UnavailableError as error:
         if stays or os.environ.get("CI") == "true" or os.environ.get("BEDPLATE_TOOLS") == "required":
             raise
         pytest.skip(f"NOT TESTED: Slurm {version}: {error}")

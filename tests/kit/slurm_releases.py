@@ -1,4 +1,4 @@
-"""Releases of Slurm from Debian's archive, each in a root file system of its own, asked whether they take a configuration.
+"""Releases of Slurm from Debian's archive, each in a root file system of its own: its daemons run there, and judge configurations.
 
 Run as a program, inside such a root, it reads candidates (name -> files) from stdin and prints what slurmctld says of each.
 """
@@ -17,18 +17,20 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
 
-REPOSITORY = Path(__file__).parents[4]
+REPOSITORY = Path(__file__).parents[2]
 ROOTS = REPOSITORY / ".cache/slurm"
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MIRROR = "http://deb.debian.org/debian"
 # In mount and process namespaces of their own, so that nothing of them is left.
 INSIDE = """set -e
-mount --bind "$2" "$1/mnt"
-mount -t proc proc "$1/proc"
-mount --rbind /dev "$1/dev"
-PATH=/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$1" env PYTHONPATH=/mnt:/mnt/collections PYTHONDONTWRITEBYTECODE=1 \\
-    python3 /mnt/tests/unit/fabric/topology/releases.py
+root=$1; repository=$2; shift 2
+mount --bind "$repository" "$root/mnt"
+mount -t proc proc "$root/proc"
+mount --rbind /dev "$root/dev"
+PATH=/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$root" \\
+    env --chdir=/mnt PYTHONPATH=/mnt:/mnt/collections PYTHONDONTWRITEBYTECODE=1 python3 "$@"
 """
+PACKAGES = "python3,python3-pytest,python3-yaml,slurmctld,slurmd,slurm-client"
 
 Files = Mapping[str, str]
 
@@ -40,7 +42,7 @@ class UnavailableError(RuntimeError):
 def root_of(suite: str) -> Path:
     """Return the root file system of a suite of Debian with its Slurm; made once, which takes half a minute."""
     root = ROOTS / suite
-    if (root / "usr/sbin/slurmctld").exists():
+    if (root / "usr/bin/py.test-3").exists():
         return root
     if os.geteuid() or not shutil.which("mmdebstrap"):
         raise UnavailableError(
@@ -54,7 +56,7 @@ def root_of(suite: str) -> Path:
     done = subprocess.run(
         [
             "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", f"--keyring={KEYRING}",
-            "--include=python3,slurmctld,slurm-client", "--dpkgopt=force-unsafe-io",
+            f"--include={PACKAGES}", "--dpkgopt=force-unsafe-io",
             *(f"--aptopt={option}" for option in options), suite, str(made),
             os.environ.get("BEDPLATE_DEBIAN_MIRROR", MIRROR),
         ],
@@ -67,14 +69,19 @@ def root_of(suite: str) -> Path:
     return root
 
 
+def inside(suite: str, *arguments: str, stdin: str = "", timeout: float = 600) -> subprocess.CompletedProcess[str]:
+    """Run Python in the root of a suite, with the repository as working directory; processes that it leaves end with it."""
+    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE, "sh"]
+    return subprocess.run(
+        [*command, str(root_of(suite)), str(REPOSITORY), *arguments],
+        input=stdin, capture_output=True, text=True, check=False, timeout=timeout,
+    )  # fmt: skip
+
+
 def ask(suite: str, candidates: Mapping[str, Files]) -> dict[str, config_trial.Result]:
     """Return what the slurmctld of a suite says of each candidate, a slurm.conf with the files beside it."""
-    command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c", INSIDE, "sh"]
-    done = subprocess.run(
-        [*command, str(root_of(suite)), str(REPOSITORY)],
-        input=json.dumps({name: dict(files) for name, files in candidates.items()}),
-        capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
+    texts = json.dumps({name: dict(files) for name, files in candidates.items()})
+    done = inside(suite, "/mnt/tests/kit/slurm_releases.py", stdin=texts)
     assert done.returncode == 0, done.stderr
     found: dict[str, dict[str, Any]] = json.loads(done.stdout)
     return {name: config_trial.Result(**result) for name, result in found.items()}
