@@ -77,7 +77,7 @@ def machine(config: Any, name: str) -> Any:
 
 
 def recap(output: str) -> dict[str, dict[str, int]]:
-    """Return host -> counter -> number of the recap of a run; the report's lines follow it and are no hosts.
+    """Return host -> counter -> number of the recap of a run. Lines of the report follow it.
 
     >>> recap("PLAY RECAP ***\\ngpu01 : ok=2 changed=1 unreachable=0 failed=0\\nsite.yml: done")
     {'gpu01': {'ok': 2, 'changed': 1, 'unreachable': 0, 'failed': 0}}

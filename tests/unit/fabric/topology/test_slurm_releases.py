@@ -20,9 +20,9 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.topology.s
     tree,
     yaml,
 )
+from tests.kit import slurm_releases
 from tests.unit.fabric import cases
 from tests.unit.fabric.cases import CASES, discovered
-from tests.kit import slurm_releases
 
 pytestmark = pytest.mark.full
 
