@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The faults of test_real_faults.py on the newest Slurm in Debian's archive: `make full-daytwo`. This machine's own Slurm is in `make test`."""
+"""The faults of test_real_faults.py on the newest Slurm in Debian's archive: `make full-daytwo`. `make test` has them on this machine's."""
 
 from __future__ import annotations
 
