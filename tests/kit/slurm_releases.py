@@ -27,6 +27,7 @@ root=$1; repository=$2; shift 2
 mount --bind "$repository" "$root/mnt"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
+mount --rbind /sys "$root/sys"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin exec chroot "$root" \\
     env --chdir=/mnt PYTHONPATH=/mnt:/mnt/collections PYTHONDONTWRITEBYTECODE=1 python3 "$@"
 """

@@ -137,9 +137,14 @@ def test_the_same_in_an_execution_environment(example: ModuleType, contained: Pa
     last = report(contained)
     assert (last["outcome"], last["nodes"][NODE]["outcome"]) == ("done", "changed")
     assert scenario_run.ssh(SCENARIO, "root", NODE, f"test -e {NOTE}").returncode != 0
+    has_no_secret(contained)
 
 
 def test_no_artifact_has_a_secret(site: Path) -> None:
+    has_no_secret(site)
+
+
+def has_no_secret(site: Path) -> None:
     secrets = [path.read_bytes().strip() for path in (state_of(LAB) / "secrets").rglob("*") if path.is_file()]
     secrets = [*(one for one in secrets if len(one) >= 16), CANARY.encode()]
     assert len(secrets) > 1
