@@ -32,6 +32,12 @@ CANARY = "canary-4f1b0a77c2d94e55"
 pytestmark = pytest.mark.full_in("daytwo")
 
 
+@pytest.fixture(autouse=True)
+def among_artifacts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reports are beside the other artifacts, as in a pipeline, and not where the scenario has its own."""
+    monkeypatch.delenv("BEDPLATE_REPORT", raising=False)
+
+
 @pytest.fixture(scope="module")
 def example() -> ModuleType:
     spec = importlib.util.spec_from_file_location("roll_of_ci", ROOT / "examples/ci/roll.py")

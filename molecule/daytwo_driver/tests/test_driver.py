@@ -36,7 +36,8 @@ def states() -> dict[str, str]:
 
 
 def roll(file: Path, *arguments: str) -> Roll:
-    choices = ("-e", "roll_percent=37.5", "-e", "roll_patience=10")
+    # Longer than any of the jobs, so that a batch has all its nodes.
+    choices = ("-e", "roll_percent=37.5", "-e", "roll_patience=70")
     return Roll(SCENARIO, file, (*choices, *arguments))
 
 

@@ -89,8 +89,8 @@ class RealSlurm:
         )
         (self.folder / "reboots").mkdir()
         program = self.folder / "reboot"
-        # Its environment is that of slurmd.
-        program.write_text(f'#!/bin/sh\ntouch "{self.folder}/reboots/$BEDPLATE_NODE"\n')
+        # Its environment is that of slurmd; since 26.05 it is empty but for the name of the node.
+        program.write_text(f'#!/bin/sh\ntouch "{self.folder}/reboots/${{SLURM_NODE_NAME:-$BEDPLATE_NODE}}"\n')
         program.chmod(0o755)
         (self.folder / "state").mkdir()
         self.start_controller()

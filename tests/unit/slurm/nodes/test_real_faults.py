@@ -184,9 +184,9 @@ def test_a_suspended_job_forbids_the_reboot(slurm: RealSlurm):
 def test_a_node_that_is_off_after_its_drain(slurm: RealSlurm):
     verb(Drain, slurm)
     slurm.kill(NODE)
-    # slurmctld notices by a message that gets no answer.
+    # slurmctld notices by a message that gets no answer. 26.05 sends it within ten seconds.
     slurm.scontrol("reboot", NODE)
-    slurm.until(lambda nodes: not nodes[NODE].answers or nodes[NODE].reboots, 60)
+    slurm.until(lambda nodes: not nodes[NODE].answers or "REBOOT_ISSUED" in nodes[NODE].states, 60)
     assert verb(Resume, slurm, 1).outcome in ("held", "failed")
     slurm.start_node(NODE, booted=True)
     slurm.until(lambda nodes: nodes[NODE].answers and not nodes[NODE].reboots, 60)
