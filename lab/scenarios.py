@@ -20,6 +20,7 @@ ON_REQUEST = (
     "air_gap",
     "container_runtime",
     "daytwo_driver",
+    "daytwo_guest",
     "gpu_driver",
     "gpu_dnf",
     "gpu_ubuntu",

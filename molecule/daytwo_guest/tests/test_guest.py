@@ -16,10 +16,10 @@ from lab.guest.qemu import GuestNic
 from lab.paths import ROOT, ssh_config_of
 from tests.kit.rolls import Roll, disagreements
 
-SCENARIO = "daytwo"
+SCENARIO = "daytwo_guest"
 LAB = f"molecule-{SCENARIO}"
-NODE, ADDRESS = "vm01", "10.215.40.15"
-TAP, MAC = "bp-daytwo", "52:54:00:10:40:15"
+NODE, ADDRESS = "vm01", "10.215.42.12"
+TAP, MAC = "bp-roll", "52:54:00:10:42:12"
 _PAGES = "/sys/devices/system/node/node{}/hugepages/hugepages-2048kB/nr_hugepages"
 _PROFILE = """
   vm:
@@ -31,7 +31,6 @@ _PROFILE = """
       - {cores: 0-1, hugepages: {2M: 16}}
       - {cores: 2-3, hugepages: {2M: 8}}
 """
-pytestmark = pytest.mark.full_in("daytwo")
 
 
 @pytest.fixture(scope="module")
@@ -52,21 +51,18 @@ def guest() -> Iterator[Guest]:
 
 
 @pytest.fixture(scope="module")
-def cluster_file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The scenario's cluster file with the guest in a third rack; Slurm forgets the guest afterwards."""
-    own = ROOT / f"molecule/{SCENARIO}/{SCENARIO}.bedplate.yml"
-    text = own.read_text()
+def cluster_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The scenario's cluster file with the guest in a second rack."""
+    text = (ROOT / f"molecule/{SCENARIO}/{SCENARIO}.bedplate.yml").read_text()
     # The last rack: nodes have their addresses in the order of the racks.
     text = text.replace("\nracks:\n", f"{_PROFILE}\nracks:\n")
-    text = text.replace("\nhosts:\n", f"  r3: {{nodes: {NODE}, profile: vm}}\n\nhosts:\n")
+    text = text.replace("\nhosts:\n", f"  r2: {{nodes: {NODE}, profile: vm}}\n\nhosts:\n")
     path = tmp_path_factory.mktemp("guest") / f"{SCENARIO}.bedplate.yml"
     path.write_text(text)
     # Containers have the kernel of the machine that runs them, and a guest its own.
     (path.parent / "host_vars").mkdir()
     (path.parent / f"host_vars/{NODE}.yml").write_text("node_tuning_manage: true\n")
-    yield path
-    done = scenario_run.run(SCENARIO, ROOT / "playbooks/site.yml", own)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    return path
 
 
 def ssh(machine: str, command: str) -> str:
