@@ -62,7 +62,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import HostlistError, expand, fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import slurm_commands
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live import drain_reasons, slurm_commands
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes import reservation
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import SlurmSilentError
 
@@ -114,7 +114,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params, slurm_conf = module.params, Path(module.params["directory"]) / "slurm.conf"
-    name = reservation.name_of(params["kind"], params["run"])
+    name = drain_reasons.reservation_name(params["kind"], params["run"])
     change = partial(slurm_commands.change, slurm_conf=slurm_conf)
     try:
         found = reservation.read(slurm_conf)

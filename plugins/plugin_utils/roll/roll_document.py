@@ -11,8 +11,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes import reservation
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL, reservation_name
 
 from ..cluster import Cluster
 from . import roll_batches
@@ -67,7 +66,7 @@ class SlurmNodes:
 
     def reserved(self, run: str) -> dict[str, str]:
         """Return the nodes in active reservations of others, and in which."""
-        own = reservation.name_of(ROLL, run)
+        own = reservation_name(ROLL, run)
         found = {
             name: [other for other in one.get("reservations") or () if other != own] for name, one in self.nodes.items()
         }
@@ -139,7 +138,7 @@ def document(
         "failures": choices.failures,
         "until": choices.until,
         # The run may have one from an earlier call, also if this call needs none.
-        "reservation": reservation.name_of(ROLL, run),
+        "reservation": reservation_name(ROLL, run),
     }
 
 

@@ -49,6 +49,15 @@ class DrainReason:
         return (self.kind, self.run) == (kind, run)
 
 
+def reservation_name(kind: str, run: str) -> str:
+    """Return the name of a run's reservation.
+
+    >>> reservation_name("roll", "3f2a9c1b")
+    'bedplate_roll_3f2a9c1b'
+    """
+    return f"bedplate_{kind}_{run}"
+
+
 def written(kind: str, run: str, text: str) -> str:
     """Return the reason of a run.
 

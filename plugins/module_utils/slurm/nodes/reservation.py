@@ -16,7 +16,6 @@ from ..live.slurmctld_report import names_in, pairs_of
 from .node_states import SlurmSilentError
 
 _DEADLINE = 30.0  # seconds
-_PREFIX = "bedplate_"
 _REPEATING = frozenset({"HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT"})
 
 
@@ -34,15 +33,6 @@ class Reservation:
 
 class ReservationError(Exception):
     """Slurm did not accept a reservation, or it must not stay."""
-
-
-def name_of(kind: str, run_name: str) -> str:
-    """Return the name of a run's reservation.
-
-    >>> name_of("roll", "3f2a9c1b")
-    'bedplate_roll_3f2a9c1b'
-    """
-    return f"{_PREFIX}{kind}_{run_name}"
 
 
 def read(slurm_conf: Path) -> dict[str, Reservation]:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import reservation_name
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes import reservation
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reservation import (
     Reservation,
     ReservationError,
     create,
-    name_of,
     overlapping,
     parse,
     remove,
@@ -32,7 +32,7 @@ SHOWN = (
 
 
 def test_a_reservation_is_read_by_its_name():
-    found = parse(SHOWN)[name_of("roll", "r1")]
+    found = parse(SHOWN)[reservation_name("roll", "r1")]
     assert (found.nodes, found.start, found.end, found.active) == (
         ("n1", "n2"),
         "2026-11-27T22:00:00",
