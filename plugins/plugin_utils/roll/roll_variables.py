@@ -26,8 +26,6 @@ class RollVariable:
 
 def _number(low: float, high: float, whole: bool = True) -> Callable[[object], bool]:
     def takes(value: object) -> bool:
-        if isinstance(value, bool):
-            return False
         try:
             number = float(str(value))
         except ValueError:

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import (
+    ALWAYS,
     DRAINS,
     NOTES,
+    PROBLEM,
     PendingNode,
     needs,
     pending,
@@ -51,6 +53,25 @@ def test_a_changed_file_of_node_tuning_needs_no_drain_and_a_changed_command_line
     assert found.drain
 
 
+@pytest.mark.parametrize("name", needs())
+def test_a_change_of_a_part_drains_as_its_row_has_it(name: str):
+    need = needs()[name]
+    found = of(**{need.registered[-1]: {"changed": True, "changed_files": ["/etc/a"]}})
+    assert (found.parts, found.reboot, found.drain) == ({need.part: "write /etc/a"}, {}, need.drain == ALWAYS)
+
+
+@pytest.mark.parametrize(
+    ("result", "reboot"),
+    [
+        ({"changed": True, "reboot_wanted": True}, {"packages": "a new kernel"}),
+        ({"changed": True, "reboot_wanted": False}, {}),
+        ({"changed": False, "reboot_wanted": True}, {}),
+    ],
+)
+def test_a_kernel_that_is_installed_is_a_reboot(result: dict[str, Any], reboot: dict[str, str]):
+    assert of(__roll_packages={"installed": ["linux-image-amd64 6.1.140-1"], **result}).reboot == reboot
+
+
 @pytest.mark.parametrize("key", ["waiting", "findings"])
 def test_what_waits_for_jobs_needs_a_drain(key: str):
     step = {"changed": False, key: ["GPU 0000:1b:00.0 must get --power-limit=600, and is in use"]}
@@ -87,6 +108,7 @@ def test_a_note_of_an_earlier_run_is_a_reboot_though_no_role_changes_anything():
             "CUDA: no package cuda-toolkit-13-0",
         ),
         ({"__cuda_done": {"unreachable": True, "msg": "timed out"}}, "CUDA: no answer by SSH"),
+        ({PROBLEM: "Deploy CUDA: no such variable"}, "Deploy CUDA: no such variable"),
         ({NOTES: {"unreachable": True}}, "no answer by SSH"),
         ({NOTES: {"failed": True, "msg": "no space left"}}, "no space left"),
         ({NOTES: None}, "no answer by SSH"),

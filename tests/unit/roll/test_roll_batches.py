@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,37 @@ def test_racks_without_a_fabric_adapter_are_the_lowest_switches(cluster: Cluster
         ("switch leaf-r1", "n[1-12]"),
         ("switch leaf-r2", "m[1-3]"),
     ]
+
+
+def test_nodes_of_no_partition_have_a_limit_together(tmp_path: Path):
+    data: dict[str, Any] = yaml.safe_load(cluster_file({"b": {}}, {"b": "n[1-6]"}))
+    data["partitions"] = {"few": {"nodes": ["n[1-2]"]}}
+    (tmp_path / "c.bedplate.yml").write_text(yaml.safe_dump(data, sort_keys=False))
+    loose = load(tmp_path / "c.bedplate.yml")
+    groups = {one.where: (one.nodes, one.most) for one in limits(loose, 50)}
+    assert groups["nodes of no partition"] == (("n3", "n4", "n5", "n6"), 2)
+    assert plan(loose, ["n3", "n4", "n5", "n6"], SlurmSide(), 50).batches == (("n3",), ("n4", "n5"), ("n6",))
+
+
+SWITCHES = "SwitchName=s1 Nodes=n[1-12]\nSwitchName=s2 Nodes=m[1-3]\nSwitchName=top Switches=s[1-2]\n"
+
+
+@pytest.mark.parametrize(
+    ("topology_conf", "groups"),
+    [
+        (SWITCHES, [("switch s1", "n[1-12]"), ("switch s2", "m[1-3]")]),
+        (
+            "BlockName=b1 Nodes=n[1-12]\nBlockName=b2 Nodes=m[1-3]\nBlockSizes=4\n",
+            [("block b1", "n[1-12]"), ("block b2", "m[1-3]")],
+        ),
+    ],
+    ids=["switches", "blocks"],
+)
+def test_switches_and_blocks_of_the_sites_own_topology_are_groups(
+    cluster: Cluster, topology_conf: str, groups: list[tuple[str, str]]
+):
+    assert [(one.where, one.argument()["nodes"]) for one in apart(cluster, topology_conf)] == groups
+    assert plan(cluster, [], SlurmSide(), own_topology=topology_conf).apart == apart(cluster, topology_conf)
 
 
 def test_canaries_of_each_profile_are_first(cluster: Cluster):

@@ -53,14 +53,25 @@ HAS = {**NONE, "exists": True, "nodes": "n[1-2],gone1"}
             "run r1: its reservation was not removed: no answer",
         ),
         ({READ: {"failed": True, "msg": "x"}}, [(READ, None), (RELEASE, False)], "run r1: its reservation was not"),
+        ({READ: {"unreachable": True}}, [(READ, None), (RELEASE, False)], "run r1: its reservation was not removed"),
         (
             {READ: {**HAS, "nodes": "n[1-3]"}},
             [(READ, None), (RELEASE, False)],
             "run r1: the reservation bedplate_roll_r1 stays, because it is for other nodes too: n3",
         ),
         ({READ: NONE, RELEASE: {"failed": True, "msg": "x"}}, [(READ, None), (RELEASE, True)], "run r1: the record"),
+        ({READ: NONE, RELEASE: {"unreachable": True}}, [(READ, None), (RELEASE, True)], "run r1: the record"),
     ],
-    ids=["none", "removed", "not removed", "not read", "of other nodes", "record not released"],
+    ids=[
+        "none",
+        "removed",
+        "not removed",
+        "not read",
+        "unreachable",
+        "of other nodes",
+        "record not released",
+        "record unreachable",
+    ],
 )
 def test_a_finished_run_has_no_reservation_and_else_it_keeps_its_name(
     answers: dict[str, dict[str, Any]], calls: list[tuple[str, Any]], warning: str | None

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cl
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import PendingNode
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_document import (
     NOBODY,
+    UNKNOWN,
     RollChoices,
     SlurmNodes,
     document,
@@ -24,6 +26,7 @@ from tests.unit.stand_ins import cluster_file
 IDLE: dict[str, Any] = {"outcome": "resumed", "state": "IDLE", "jobs": [], "free_in": 0, "kind": "", "run": ""}
 DRIVER = PendingNode({"GPU driver": "install nvidia-driver"}, {"GPU driver": "the driver is new"}, drain=True)
 NAMES = PendingNode({"names and time": "write /etc/hosts"})
+OWN: dict[str, Any] = {"outcome": "drained", "state": "DRAIN+IDLE", "kind": "roll", "run": "r1"}
 WINDOW = {"name": "bedplate_roll_r1", "active": True, "nodes": "n[1-2]", "start": "2026-11-27T22:00:00", "end": ""}
 
 
@@ -82,15 +85,16 @@ def test_a_node_that_slurm_does_not_know_is_left_with_what_to_do(cluster: Cluste
 
 
 def test_own_nodes_of_an_earlier_call_come_first_though_nothing_is_pending_on_them(cluster: Cluster):
-    own = {"outcome": "drained", "state": "DRAIN+IDLE", "kind": "roll", "run": "r1"}
-    found, _ = plan(cluster, {"n1": DRIVER, "n2": DRIVER, "n3": PendingNode()}, n3=own)
+    found, _ = plan(cluster, {"n1": DRIVER, "n2": DRIVER, "n3": PendingNode()}, n3=OWN)
     assert found["hosts"] == ["n3", "n1", "n2"]
     assert found["parts"]["n3"] == "drained before"
 
 
-def test_nodes_of_another_run_are_left(cluster: Cluster):
-    other = {"outcome": "drained", "state": "DRAIN+IDLE", "kind": "roll", "run": "r0"}
+@pytest.mark.parametrize(("kind", "run"), [("roll", "r0"), ("upgrade", "r1")])
+def test_nodes_of_another_run_are_left(cluster: Cluster, kind: str, run: str):
+    other = {"outcome": "drained", "state": "DRAIN+IDLE", "kind": kind, "run": run}
     found, _ = plan(cluster, {"n1": DRIVER}, n1=other)
+    assert found["hosts"] == NOBODY
     assert found["left"] == {"n1": "out of service: DRAIN+IDLE"}
 
 
@@ -110,11 +114,40 @@ def test_an_own_node_that_does_not_answer_counts_as_out(cluster: Cluster):
     assert found["problems"] == {"n1": "no answer by SSH"}
 
 
-def test_an_own_node_that_failed_is_no_canary(cluster: Cluster):
+@pytest.mark.parametrize("outcome", ["failed", "unreachable"])
+def test_an_own_node_that_failed_is_no_canary(cluster: Cluster, outcome: str):
     own = {"outcome": "drained", "kind": "roll", "run": "r1"}
-    own["state"] = "DRAIN+IDLE (bedplate:roll:r1: GPU driver: failed: no headers [0000]; set by root)"
+    own["state"] = f"DRAIN+IDLE (bedplate:roll:r1: GPU driver: {outcome}: no headers [0000]; set by root)"
     found, _ = plan(cluster, {"n1": DRIVER, "n2": DRIVER}, n1=own)
     assert (found["hosts"], found["canaries"]) == (["n1", "n2"], ["n2"])
+
+
+@pytest.mark.parametrize("pending", [DRIVER, NAMES])
+def test_a_node_that_was_not_compared_is_not_changed(cluster: Cluster, pending: PendingNode):
+    found, _ = plan(cluster, {"n1": replace(pending, problem="CUDA: no such package"), "n2": DRIVER})
+    assert (found["hosts"], found["open"], found["problems"]) == (["n2"], NOBODY, {"n1": "CUDA: no such package"})
+
+
+def test_an_own_node_is_changed_in_its_batch_alone(cluster: Cluster):
+    found, _ = plan(cluster, {"n1": NAMES}, n1=OWN)
+    assert (found["hosts"], found["open"]) == (["n1"], NOBODY)
+
+
+@pytest.mark.parametrize(
+    ("node", "left"),
+    [
+        (OWN, None),
+        ({"outcome": "held", "state": "DRAIN+IDLE (fan; set by ann)"}, "out of service: DRAIN+IDLE (fan; set by ann)"),
+        ({"outcome": "failed", "why": "unknown to Slurm"}, UNKNOWN),
+    ],
+    ids=["of this run", "of others", "unknown"],
+)
+def test_a_reservation_of_others_is_no_reason_for_what_has_another_one(
+    cluster: Cluster, node: dict[str, Any], left: str | None
+):
+    found, _ = plan(cluster, {"n1": DRIVER}, n1={**node, "reservations": ["course"]})
+    assert found["left"].get("n1") == left
+    assert found["hosts"] == (NOBODY if left else ["n1"])
 
 
 @pytest.mark.parametrize("reserved", [False, True])
@@ -149,6 +182,13 @@ def test_in_the_reservation_its_nodes_alone_are_drained(cluster: Cluster):
     assert (inside["hosts"], inside["serial"], inside["canaries"]) == (["n1", "n2"], [1, 1], ["n1"])
     assert inside["left"] == {"n3": "is not in the reservation bedplate_roll_r1"}
     assert inside["reservation"] == "bedplate_roll_r1"
+
+
+def test_a_canary_that_is_not_in_the_reservation_is_no_canary(cluster: Cluster):
+    found, slurm = plan(cluster, {"n1": DRIVER, "n2": DRIVER}, percent=100)
+    inside = in_window(found, {**WINDOW, "nodes": "n2"}, "")
+    assert (inside["hosts"], inside["canaries"]) == (["n2"], [])
+    assert preview(inside, slurm).startswith("batch 1: n2:")
 
 
 class Name(str):

@@ -78,6 +78,22 @@ def test_outcome_of_a_drained_node(variables: dict[str, Any], now: dict[str, Any
     assert found[1] or outcome == "done"
 
 
+def test_a_node_of_another_kind_of_run_is_not_this_runs():
+    assert of({**VERIFIED, **RESUMED}, {**OWN, "kind": "upgrade"}) == ("done", "", False)
+
+
+def test_a_node_of_a_batch_that_the_controller_did_not_answer_has_failed():
+    lost = {"__roll_renewed": {"failed": True, "msg": "slurmctld does not answer"}}
+    assert of(lost) == ("failed", "the controller: slurmctld does not answer", False)
+
+
+@pytest.mark.parametrize("name", ["__roll_wanted", "__roll_direct", "__roll_after", "__cuda_done"])
+def test_a_node_that_did_not_answer_a_task_of_its_batch_is_unreachable(name: str):
+    variables = {**DRAINED, "__roll_failure": "x", name: {"unreachable": True}}
+    assert of(variables, OWN) == ("unreachable", "no answer by SSH", True)
+    assert not on(variables, "applied")
+
+
 def test_outcome_of_a_node_that_no_batch_has():
     assert of({}, hosts=["!all"], left={"n1": "out of service: DRAIN (fan)"})[0] == "left"
     assert of({}, hosts=["!all"], left={"n1": "in the active reservation course"})[0] == "left"
@@ -152,8 +168,12 @@ def test_a_node_that_others_took_over_while_packages_were_installed_keeps_its_dr
         return {"__roll_drained": drained, "__roll_own": {"nodes": {"n1": {"outcome": outcome, "run": run}}}}
 
     assert on(now("drained", "r1"), "own")
-    for variables in (now("resumed", ""), now("held", ""), now("drained", "r2"), {"__roll_own": {"failed": True}}, {}):
+    # Between a resume and another drain it may get a job.
+    running = now("draining", "r1")
+    taken_over = [now("resumed", ""), now("held", ""), now("drained", "r2"), running]
+    for variables in (*taken_over, {"__roll_own": {"failed": True}}, {}):
         assert not on(variables, "own")
+    assert of(running, OWN)[0] == "waiting"
     assert of(now("resumed", ""), {"outcome": "resumed"})[0] == "waiting"
     assert of(now("held", ""), {"outcome": "held"})[0] == "left"
     taken = {"n1": now("held", ""), "n2": {}}
@@ -173,6 +193,8 @@ def test_a_node_without_slurmd_is_rebooted_by_ssh_if_nothing_runs_on_it():
         waits("silent", __roll_wanted={"reasons": {"gpu_driver": "x"}, "in_use": ["GPUs are in use"]}), "silent"
     )
     assert not on(waits("silent", __roll_wanted={"reasons": {"gpu_driver": "x"}}), "silent")
+    assert not on(waits("silent", __roll_wanted={"reasons": {}, "in_use": []}), "silent")
+    assert not on(waits("silent", __roll_wanted={"unreachable": True}), "silent")
     assert not on(waits("silent"), "changed")
     assert on(waits("silent", __roll_direct={"rebooted": True}), "changed")
     assert not on(waits("silent", __roll_direct={"skipped": True}), "changed")
@@ -210,6 +232,8 @@ HOSTS: dict[str, Any] = {"hosts": ["n1", "n2", "n3"], "serial": [1, 2], "canarie
             "the controller: slurmctld",
         ),
         ({"n2": {"__roll_renewed": {"unreachable": True}}}, {"failures": 5}, "the controller: no answer"),
+        ({"n2": {"__roll_rebooted": {"failed": True, "msg": "x"}}}, {"failures": 5}, "the controller: x"),
+        ({"n2": {"__roll_resumed": {"failed": True, "msg": "x"}}}, {"failures": 5}, "the controller: x"),
         ({}, {"until": 10.0}, "its time is over"),
     ],
 )

@@ -33,6 +33,9 @@ from lab.paths import ROOT
         ({"roll_start": "now+2hours"}, "roll_start without roll_when=reservation"),
         ({"roll_plan_digest": "0" * 64}, "roll_plan_digest without roll_plan_file"),
         ({"roll_plan_file": "p.json", "roll_plan_digest": "abc"}, "roll_plan_digest: 'abc'"),
+        ({"roll_ended": "3F2A9C1B"}, "roll_ended: '3F2A9C1B'; allowed: the 8 digits and letters a-f of a run"),
+        ({"roll_ended": "3f2a"}, "roll_ended: '3f2a'"),
+        ({"roll_failures": False}, "roll_failures: False"),
         ({"roll_hours": None}, "roll_hours: empty; allowed: hours from 0.1 to 720"),
     ],
 )

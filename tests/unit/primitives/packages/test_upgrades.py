@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,24 @@ def test_dnf_upgrades_what_is_not_locked_and_not_slurms():
     upgrades.install("dnf", found, manager)
     assert manager.commands[-1][-3:] == ["upgrade", "bash", "kernel-core"]
     assert "--exclude=slurm*" in manager.commands[-1]
+
+
+@pytest.mark.parametrize("name", ["slurmd", "slurm-slurmd", "libslurm42", "libpam-slurm", "libpam-slurm-adopt"])
+def test_no_package_of_slurm_is_an_upgrade(name: str):
+    apt, dnf = Manager(f"Inst {name} [24.11.1] (24.11.5 site [amd64])\n"), Manager(f"{name}.x86_64  24.11.5  site\n")
+    assert upgrades.offered("apt", apt) == upgrades.offered("dnf", dnf) == []
+    with pytest.raises(upgrades.UpgradeError, match=name):
+        upgrades.refuse_own_upgrades("apt", [Upgrade("libfoo1", "1", "2")], apt)
+    upgrades.install("dnf", [Upgrade("bash", "1", "2")], dnf)
+    for command in dnf.commands:
+        patterns = [word.removeprefix("--exclude=") for word in command if word.startswith("--exclude=")]
+        assert any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def test_an_installation_has_no_questions_and_restarts_no_daemon(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("NEEDRESTART_MODE", "a")
+    found = upgrades.patient(["env"]).stdout.splitlines()
+    assert {"DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_MODE=l", "NEEDRESTART_SUSPEND=1"} <= set(found)
 
 
 @pytest.mark.parametrize(
