@@ -7,13 +7,14 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import (
@@ -66,6 +67,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 # The name of the run stays while nodes are drained by it.
                 self._release(record["run"], finished=not slurm.own(record["run"]))
                 return window
+            if window["active"]:
+                # It may be for other nodes than are pending now, and its nodes need a canary of their own.
+                inside = replace(choices, within=frozenset(expand(window["nodes"])))
+                plan = roll_document.document(cluster, found, slurm, record["run"], inside)
             plan = roll_document.in_window(plan, window, self._chosen["start"])
         text = "\n".join([roll_document.preview(plan, slurm), *saved])
         # The rest of the result is for the playbook.

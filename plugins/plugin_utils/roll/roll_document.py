@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL, reservation_name
 
@@ -30,7 +30,7 @@ class RollChoices:
     """Hold the choices of the operator: the percentage of each partition that may be out at once, and the site's own topology.conf.
 
     More than `failures` nodes that fail stop the roll, and no batch begins after `until`, in seconds since 1970. `reserved`: nodes in the
-    active reservations of others are drained, too.
+    active reservations of others are drained, too. `within`: the nodes of the run's own reservation, once it has begun; None without one.
     """
 
     percent: float = roll_batches.PERCENT
@@ -38,6 +38,7 @@ class RollChoices:
     failures: int = 0
     until: float = 0.0
     reserved: bool = False
+    within: Collection[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -100,11 +101,16 @@ def document(
     drained = dict.fromkeys(name for name, one in pending.items() if one.is_pending and one.drain and name not in lost)
     unknown = set(slurm.unknown) & set(drained)
     reserved = {} if choices.reserved else _reserved(slurm.reserved(run), set(drained) - {*own, *out, *unknown})
+    outside = {
+        name: f"is not in the reservation {reservation_name(ROLL, run)}"
+        for name in dict.fromkeys([*own, *drained])
+        if choices.within is not None and name not in choices.within and name not in {*out, *unknown, *reserved}
+    }
     # What the run has drained and does not work on now, such as a node that does not answer, is out as well.
-    idle = {name: str(slurm.nodes[name].get("state")) for name in slurm.own(run) if name not in own}
+    idle = {name: str(slurm.nodes[name].get("state")) for name in slurm.own(run) if name not in own or name in outside}
     plan = roll_batches.plan(
         cluster,
-        dict.fromkeys(name for name in [*own, *drained] if name not in unknown and name not in reserved),
+        dict.fromkeys(name for name in [*own, *drained] if name not in {*unknown, *reserved, *outside}),
         roll_batches.SlurmSide({**out, **idle}, own, slurm.busy, slurm.failed(run)),
         choices.percent,
         choices.topology_conf,
@@ -123,6 +129,7 @@ def document(
             **{name: f"{roll_batches.OUT}: {out[name]}" for name in lost if name in out},
             **dict.fromkeys(sorted(unknown), UNKNOWN),
             **reserved,
+            **outside,
         },
         "problems": problems,
         "parts": {**dict.fromkeys(own, _BEFORE), **{name: one.text for name, one in pending.items() if one.is_pending}},
@@ -147,9 +154,10 @@ def _reserved(reserved: Mapping[str, str], names: Collection[str]) -> dict[str, 
 
 
 def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) -> dict[str, Any]:
-    """Return the plan for a maintenance reservation: before it begins no node is drained, and then its nodes alone.
+    """Return the plan for a maintenance reservation: before it begins no node is drained, and after its end no batch begins.
 
-    `window` is the result of bedplate.cluster.slurm_reservation, `start` its start if it is not made yet.
+    `window` is the result of bedplate.cluster.slurm_reservation, `start` its start if it is not made yet. The plan of one that has begun
+    is `within` its nodes.
     """
     name = str(window["name"])
     if not window["active"]:
@@ -163,23 +171,7 @@ def in_window(plan: Mapping[str, Any], window: Mapping[str, Any], start: str) ->
             "left": {**plan["left"], **waits},
             "work": plan["open"] != NOBODY,
         }
-    plan = {**plan, "until": min(plan["until"], _seconds(str(window["end"])) or plan["until"])}
-    reserved = set(expand(window["nodes"]))
-    outside = [host for host in plan["hosts"] if host not in reserved]
-    hosts, sizes, rest = [], [], list(plan["hosts"])
-    for size in plan["serial"]:
-        batch, rest = [host for host in rest[:size] if host in reserved], rest[size:]
-        hosts += batch
-        sizes += [len(batch)] if batch else []
-    return {
-        **plan,
-        "reservation": name,
-        "hosts": hosts or list(NOBODY),
-        "serial": sizes or [1],
-        "canaries": [host for host in plan["canaries"] if host in reserved],
-        "left": {**plan["left"], **dict.fromkeys(outside, f"is not in the reservation {name}")},
-        "work": bool(hosts) or plan["open"] != NOBODY,
-    }
+    return {**plan, "reservation": name, "until": min(plan["until"], _seconds(str(window["end"])) or plan["until"])}
 
 
 def _seconds(time: str) -> float:

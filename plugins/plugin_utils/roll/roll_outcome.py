@@ -201,7 +201,8 @@ def _of_node(
         users = (variables.get(WANTED) or {}).get("in_use") if rebooted.get("outcome") == "silent" else None
         return outcome(FAILED, "; ".join([why, *(users or ())]))
     if variables.get(STEP) != "verified":
-        return outcome(UNREACHABLE, "did not answer, or the run ended, before it was verified")
+        why = "did not answer, or the run ended, before it was verified"
+        return outcome(FAILED, lost) if lost else outcome(UNREACHABLE, why)
     resumed = ((variables.get(RESUMED) or {}).get("nodes") or {}).get(host, {})
     if resumed.get("outcome") == "held" and not is_own:
         return taken(resumed.get("why"))
@@ -211,7 +212,7 @@ def _of_node(
 
 
 def _lost(variables: Mapping[str, Any]) -> str:
-    calls = (variables.get(name) for name in (RENEWED, DRAINED, REBOOTED, RESUMED))
+    calls = (variables.get(name) for name in (RENEWED, DRAINED, OWN, REBOOTED, RESUMED))
     return next((why for one in calls if (why := _lost_call(one))), "")
 
 

@@ -47,15 +47,20 @@ def _bool(value: object) -> bool:
     return value if isinstance(value, bool) else _WORDS[str(value).lower()]
 
 
+def _whole(value: object) -> int:
+    """Return a whole number; Ansible has the texts 1e3 and 3.0 as they are."""
+    return int(float(str(value)))
+
+
 def _seconds(default: int) -> RollVariable:
-    return RollVariable(default, "whole seconds, such as 3600; at most 604800", _number(0, 604_800), int)
+    return RollVariable(default, "whole seconds, such as 3600; at most 604800", _number(0, 604_800), _whole)
 
 
 _TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?|now(\+\d+(minutes|hours|days))?"
 _SWITCH = RollVariable(False, "true or false", _is_bool, _bool)
 VARIABLES: dict[str, RollVariable] = {
     "roll_percent": RollVariable(5.0, "a percentage above 0, at most 100", _number(0.001, 100, whole=False), float),
-    "roll_failures": RollVariable(0, "a number of nodes from 0", _number(0, 1_000_000), int),
+    "roll_failures": RollVariable(0, "a number of nodes from 0", _number(0, 1_000_000), _whole),
     "roll_deadline": _seconds(14_400),
     "roll_patience": _seconds(120),
     "roll_reboot_deadline": _seconds(2400),

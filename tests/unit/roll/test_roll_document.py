@@ -39,10 +39,14 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Cluster:
 
 
 def plan(
-    cluster: Cluster, pending: dict[str, PendingNode], percent: float = 50, **nodes: dict[str, Any]
+    cluster: Cluster,
+    pending: dict[str, PendingNode],
+    percent: float = 50,
+    within: list[str] | None = None,
+    **nodes: dict[str, Any],
 ) -> tuple[dict[str, Any], SlurmNodes]:
     slurm = SlurmNodes({node.name: {**IDLE, **nodes.get(node.name, {})} for node in cluster.nodes})
-    return document(cluster, pending, slurm, "r1", RollChoices(percent, until=100.0)), slurm
+    return document(cluster, pending, slurm, "r1", RollChoices(percent, until=100.0, within=within)), slurm
 
 
 def test_what_needs_no_drain_is_in_no_batch(cluster: Cluster):
@@ -177,18 +181,26 @@ def test_nobody_is_drained_before_the_reservation_begins(cluster: Cluster):
 
 
 def test_in_the_reservation_its_nodes_alone_are_drained(cluster: Cluster):
-    found, _ = plan(cluster, {"n1": DRIVER, "n2": DRIVER, "n3": DRIVER}, percent=100)
+    found, _ = plan(cluster, {"n1": DRIVER, "n2": DRIVER, "n3": DRIVER}, percent=100, within=["n1", "n2"])
     inside = in_window(found, WINDOW, "")
     assert (inside["hosts"], inside["serial"], inside["canaries"]) == (["n1", "n2"], [1, 1], ["n1"])
     assert inside["left"] == {"n3": "is not in the reservation bedplate_roll_r1"}
     assert inside["reservation"] == "bedplate_roll_r1"
 
 
-def test_a_canary_that_is_not_in_the_reservation_is_no_canary(cluster: Cluster):
-    found, slurm = plan(cluster, {"n1": DRIVER, "n2": DRIVER}, percent=100)
+def test_a_reservation_without_the_node_that_would_be_the_canary_has_another(cluster: Cluster):
+    found, slurm = plan(cluster, {"n1": DRIVER, "n2": DRIVER, "n3": NAMES}, percent=100, within=["n2"])
     inside = in_window(found, {**WINDOW, "nodes": "n2"}, "")
-    assert (inside["hosts"], inside["canaries"]) == (["n2"], [])
-    assert preview(inside, slurm).startswith("batch 1: n2:")
+    assert (inside["hosts"], inside["canaries"], inside["open"]) == (["n2"], ["n2"], ["n3"])
+    assert preview(inside, slurm).startswith("batch 1, canaries: n2:")
+
+
+def test_a_drained_node_outside_of_the_reservation_counts_for_the_limits(cluster: Cluster):
+    drained = {"n1": {"outcome": "drained", "kind": "roll", "run": "r1"}}
+    found, _ = plan(cluster, dict.fromkeys(["n1", "n2"], DRIVER), percent=25, within=["n2"], **drained)
+    assert found["hosts"] == NOBODY
+    assert found["left"]["n1"] == "is not in the reservation bedplate_roll_r1"
+    assert "1 of at most 1 nodes are out: n1" in found["left"]["n2"]
 
 
 class Name(str):

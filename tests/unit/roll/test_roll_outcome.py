@@ -85,6 +85,8 @@ def test_a_node_of_another_kind_of_run_is_not_this_runs():
 def test_a_node_of_a_batch_that_the_controller_did_not_answer_has_failed():
     lost = {"__roll_renewed": {"failed": True, "msg": "slurmctld does not answer"}}
     assert of(lost) == ("failed", "the controller: slurmctld does not answer", False)
+    silent = {**DRAINED, "__roll_own": {"unreachable": True, "msg": "no route"}}
+    assert of(silent, OWN) == ("failed", "the controller: no route", True)
 
 
 @pytest.mark.parametrize("name", ["__roll_wanted", "__roll_direct", "__roll_after", "__cuda_done"])
@@ -232,6 +234,7 @@ HOSTS: dict[str, Any] = {"hosts": ["n1", "n2", "n3"], "serial": [1, 2], "canarie
             "the controller: slurmctld",
         ),
         ({"n2": {"__roll_renewed": {"unreachable": True}}}, {"failures": 5}, "the controller: no answer"),
+        ({"n2": {"__roll_own": {"unreachable": True}}}, {"failures": 5}, "the controller: no answer"),
         ({"n2": {"__roll_rebooted": {"failed": True, "msg": "x"}}}, {"failures": 5}, "the controller: x"),
         ({"n2": {"__roll_resumed": {"failed": True, "msg": "x"}}}, {"failures": 5}, "the controller: x"),
         ({}, {"until": 10.0}, "its time is over"),

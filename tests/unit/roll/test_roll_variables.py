@@ -59,6 +59,13 @@ def test_values_of_the_command_line_are_text():
     assert (found["percent"], found["failures"], found["waiting_fails"], found["when"]) == (12.5, 3, True, "now")
 
 
+@pytest.mark.parametrize(("text", "number"), [("3.0", 3), ("1e3", 1000), (7, 7)])
+def test_what_is_taken_for_a_whole_number_is_one(text: object, number: int):
+    given = {"roll_failures": text, "roll_deadline": text}
+    assert not mistakes(given)
+    assert (choices(given)["failures"], choices(given)["deadline"]) == (number, number)
+
+
 def test_the_pages_have_these_defaults():
     pages = yaml.safe_load((ROOT / "tools/playbooks.yml").read_text())["playbooks"]["roll"]["variables"]
     assert {name: one["default"] for name, one in pages.items()} == {
