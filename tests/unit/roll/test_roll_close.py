@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.action import roll_close, roll_plan
 
 PLAN: dict[str, Any] = {"run": "r1", "holder": "here:1:1", "nodes": "n[1-4]", "reservation": ""}
+NOTHING: dict[str, Any] = {"hosts": ["!all"], "open": ["!all"], "left": {}, "problems": {}, "canaries": [], "parts": {}}
 NONE = {"name": "bedplate_roll_r1", "exists": False, "nodes": ""}
 
 
@@ -79,8 +80,7 @@ def test_an_unfinished_run_keeps_its_reservation():
 
 
 def test_a_window_that_an_earlier_call_booked_is_removed_by_the_call_that_finishes():
-    nothing = {"hosts": ["!all"], "open": ["!all"], "left": {}, "problems": {}, "canaries": [], "parts": {}}
-    plan = {**PLAN, **nothing, "failures": 0, "until": 9e9, "choices": {"waiting_fails": False}}
+    plan = {**PLAN, **NOTHING, "failures": 0, "until": 9e9, "choices": {"waiting_fails": False}}
     variables = {
         "ansible_play_hosts_all": ["n1", "n2"],
         "hostvars": SimpleNamespace(raw_get=lambda _host: {"__roll": plan}),
@@ -99,10 +99,8 @@ def test_a_plan_that_fails_leaves_the_reservation_of_an_earlier_call(found: dict
     assert action.calls == [(READ, None), (RELEASE, finished)]
 
 
-READING = "slurm_node"
-HAS_IT: dict[str, Any] = {"outcome": "drained", "state": "DRAIN+IDLE", "why": "", "jobs": [], "kind": "roll", "run": "r1"}
-IDLE = {"outcome": "resumed", "state": "IDLE", "why": "", "jobs": [], "kind": "", "run": ""}
-NOTHING: dict[str, Any] = {"hosts": ["!all"], "open": ["!all"], "left": {}, "problems": {}, "canaries": [], "parts": {}}
+IDLE: dict[str, Any] = {"outcome": "resumed", "state": "IDLE", "why": "", "jobs": [], "kind": "", "run": ""}
+HAS_IT = {**IDLE, "outcome": "drained", "state": "DRAIN+IDLE", "kind": "roll", "run": "r1"}
 
 
 class Noted(Close):
@@ -184,4 +182,4 @@ def test_a_close_in_check_mode_releases_nothing():
     action = Noted({}, {"n1": IDLE})
     action._task.check_mode = True
     assert not action.close()["failed"]
-    assert action.calls == [(READING, None)]
+    assert action.calls == [("slurm_node", None)]

@@ -37,9 +37,7 @@ class Plan(roll_plan.ActionModule):
         self, cluster: Path, variables: dict[str, Any], answers: dict[str, dict[str, Any]], check: bool = False
     ) -> None:
         manager = SimpleNamespace(extra_vars=variables)
-        task = SimpleNamespace(
-            action="x", args={}, check_mode=check, async_val=0, get_variable_manager=lambda: manager
-        )
+        task = SimpleNamespace(action="x", args={}, check_mode=check, async_val=0, get_variable_manager=lambda: manager)
         connection = SimpleNamespace(_shell=SimpleNamespace(tmpdir=None))
         templar = SimpleNamespace(template=lambda value: value)
         super().__init__(task, connection, SimpleNamespace(check_mode=check), None, templar, None)
