@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.action import roll_close, roll_plan
 
 PLAN: dict[str, Any] = {"run": "r1", "holder": "here:1:1", "nodes": "n[1-4]", "reservation": ""}
+NOTHING: dict[str, Any] = {"hosts": ["!all"], "open": ["!all"], "left": {}, "problems": {}, "canaries": [], "parts": {}}
 NONE = {"name": "bedplate_roll_r1", "exists": False, "nodes": ""}
 
 
@@ -90,8 +91,7 @@ def test_an_unfinished_run_keeps_its_reservation():
 
 
 def test_a_window_that_an_earlier_call_booked_is_removed_by_the_call_that_finishes():
-    nothing = {"hosts": ["!all"], "open": ["!all"], "left": {}, "problems": {}, "canaries": [], "parts": {}}
-    plan = {**PLAN, **nothing, "failures": 0, "until": 9e9, "choices": {"waiting_fails": False}}
+    plan = {**PLAN, **NOTHING, "failures": 0, "until": 9e9, "choices": {"waiting_fails": False}}
     variables = {
         "ansible_play_hosts_all": ["n1", "n2"],
         "hostvars": SimpleNamespace(raw_get=lambda _host: {"__roll": plan}),
@@ -108,3 +108,89 @@ def test_a_plan_that_fails_leaves_the_reservation_of_an_earlier_call(found: dict
     action._holder = PLAN["holder"]
     action._release("r1", finished=True)
     assert action.calls == [(READ, None), (RELEASE, finished)]
+
+
+IDLE: dict[str, Any] = {"outcome": "resumed", "state": "IDLE", "why": "", "jobs": [], "kind": "", "run": ""}
+HAS_IT = {**IDLE, "outcome": "drained", "state": "DRAIN+IDLE", "kind": "roll", "run": "r1"}
+
+
+class Noted(Close):
+    """The close on a fake controller, which also keeps what it writes into reasons: nodes and text."""
+
+    def __init__(self, plan: dict[str, Any], nodes: dict[str, Any], waiting_fails: bool = False) -> None:
+        super().__init__(slurm_node={"nodes": nodes, "now": ""}, slurm_reservation=NONE)
+        choices = {"choices": {"waiting_fails": waiting_fails}}
+        found = {"__roll": {**PLAN, **NOTHING, "failures": 9, "until": 9e9, **choices, **plan}}
+        self._task_vars["hostvars"] = SimpleNamespace(raw_get=lambda _host: found)
+        self._display = SimpleNamespace(display=lambda _text: None)
+        self.notes: list[tuple[str, str]] = []
+
+    def close(self) -> dict[str, Any]:
+        return self.run(task_vars=self._task_vars)
+
+    def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
+        if arguments.get("state") == "noted":
+            self.notes.append((arguments["nodes"], arguments["why"]))
+        return super()._module(name, **arguments)
+
+
+def test_a_run_without_a_plan_fails_without_a_call():
+    action = Close()
+    nothing = {"ansible_play_hosts_all": ["n1"], "hostvars": SimpleNamespace(raw_get=lambda _host: {})}
+    found = action.run(task_vars=nothing)
+    assert (found["failed"], found["msg"]) == (True, "This run has no plan: nothing was rolled.")
+    assert action.calls == []
+
+
+def test_reasons_are_written_on_nodes_that_the_run_has_drained_alone():
+    problems = {"n1": "no answer by SSH", "n2": "no answer by SSH", "n3": "disk full", "n4": "disk full"}
+    action = Noted({"problems": problems}, {"n1": HAS_IT, "n2": IDLE, "n3": HAS_IT, "n4": IDLE})
+    found = action.close()
+    assert action.notes == [
+        ("n1", "verify: unreachable: no answer by SSH"),
+        ("n3", "verify: failed: disk full"),
+    ]
+    assert found["outcomes"] == {"unreachable": "n[1-2]", "failed": "n[3-4]"}
+
+
+@pytest.mark.parametrize(
+    ("plan", "waiting_fails", "fails"),
+    [
+        ({"problems": {"n1": "no answer by SSH"}}, False, True),
+        ({"problems": {"n1": "disk full"}}, False, True),
+        ({"left": {"n1": "for a later call"}}, False, False),
+        ({"left": {"n1": "for a later call"}}, True, True),
+        ({"left": {"n1": "out of service: DRAIN"}}, True, False),
+        ({}, True, False),
+    ],
+    ids=["unreachable", "failed", "waiting", "waiting fails", "of others", "nothing"],
+)
+def test_a_node_that_failed_or_did_not_answer_fails_the_run_and_one_that_waits_on_request_alone(
+    plan: dict[str, Any], waiting_fails: bool, fails: bool
+):
+    assert Noted(plan, {"n1": IDLE}, waiting_fails).close()["failed"] is fails
+
+
+@pytest.mark.parametrize("state", [HAS_IT, IDLE], ids=["drained", "in service"])
+def test_a_run_is_finished_without_nodes_that_it_has_drained_or_that_wait(state: dict[str, Any]):
+    for plan in ({}, {"left": {"n1": "for a later call"}}):
+        action = Noted(plan, {"n1": state})
+        action.close()
+        assert action.calls[-1] == (RELEASE, state is IDLE and plan == {})
+
+
+@pytest.mark.parametrize(("begun", "stop"), [(True, ""), (False, "its time is over (roll_deadline)")])
+def test_a_roll_whose_batches_had_all_begun_was_not_stopped(begun: bool, stop: str):
+    failed = {"nodes": {"n1": {"outcome": "failed", "why": "x"}}}
+    plan = {**PLAN, **NOTHING, "hosts": ["n1"], "failures": 9, "until": 0.0, "choices": {"waiting_fails": False}}
+    action = Noted({}, {"n1": IDLE})
+    found = {"__roll": plan, **({"__roll_drained": failed} if begun else {})}
+    action._task_vars["hostvars"] = SimpleNamespace(raw_get=lambda _host: found)
+    assert action.close()["stopped"] == stop
+
+
+def test_a_close_in_check_mode_releases_nothing():
+    action = Noted({}, {"n1": IDLE})
+    action._task.check_mode = True
+    assert not action.close()["failed"]
+    assert action.calls == [("slurm_node", None)]
