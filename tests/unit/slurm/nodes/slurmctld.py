@@ -64,6 +64,10 @@ class Slurmctld:
         """Answer the queries."""
         if int(self.now) in self.silent:
             raise SlurmSilentError("scontrol: no answer")
+        return parse(*self.texts())
+
+    def texts(self) -> tuple[str, str, str]:
+        """Return nodes, jobs and reservations as scontrol and squeue print them."""
         lines = []
         for name, states in self.states.items():
             reason = f"  Reason={self.reasons[name]} [root@{LONG_AGO}]" if name in self.reasons else ""
@@ -77,7 +81,7 @@ class Slurmctld:
             f"ReservationName={name} Nodes={nodes} State={'INACTIVE' if name in self.inactive else 'ACTIVE'}"
             for name, nodes in self.reservations.items()
         )
-        return parse("\n".join(lines), jobs, held)
+        return "\n".join(lines), jobs, held
 
     def change(self, argv: Sequence[str]) -> str:
         """Run a command of scontrol. A node that refuses it does not keep the others from it, and takes the reason all the same."""
