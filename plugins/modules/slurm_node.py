@@ -153,7 +153,7 @@ def order(params: dict[str, Any]) -> Order:
     if params["state"]:
         written(params["kind"], params["run"] or "", params["why"])
     return Order(
-        nodes=tuple(dict.fromkeys(expand(params["nodes"]))),
+        nodes=tuple(expand(params["nodes"])),
         kind=params["kind"],
         run=params["run"] or "",
         text=params["why"],

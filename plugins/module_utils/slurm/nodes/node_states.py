@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from ...common.command import run
 from ..live import slurm_commands
 from ..live.drain_reasons import TAKEN_OUT, DrainReason, read
-from ..live.slurmctld_report import NOTHING, names_in, node_pairs, pairs_of
+from ..live.slurmctld_report import names_in, node_pairs, pairs_of
 
 _DEADLINE = 30.0  # seconds
 _COMMANDS = (
@@ -28,7 +27,7 @@ class SlurmSilentError(Exception):
 
 @dataclass(frozen=True)
 class NodeView:
-    """A node as slurmctld reports it; `states` as in IDLE+DRAIN, `boot` the start of its kernel in UTC as text, "" if it never registered.
+    """A node as slurmctld reports it; `states` as in IDLE+DRAIN, `boot` the start of its kernel in UTC as text, or "None".
 
     `jobs`: ids of the jobs that hold it, also suspended and completing ones; `suspended`: those of them that are suspended.
     `free_in`: seconds until the time limits of its jobs end, None if one has no limit. `since`: when its reason was set, in UTC as text.
@@ -42,8 +41,6 @@ class NodeView:
     who: str = ""
     since: str = ""
     boot: str = ""
-    version: str = ""
-    partitions: tuple[str, ...] = ()
     jobs: tuple[str, ...] = ()
     suspended: tuple[str, ...] = ()
     free_in: int | None = 0
@@ -72,7 +69,7 @@ class NodeView:
     @property
     def reboots(self) -> bool:
         """Return whether Slurm has a reboot of it in hand."""
-        return bool(self.states & {"REBOOT_REQUESTED", "REBOOT_ISSUED", "REBOOT"})
+        return bool(self.states & {"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 
     @property
     def shown(self) -> str:
@@ -104,10 +101,10 @@ def snapshot(slurm_conf: Path) -> Snapshot:
 def parse(nodes: str, jobs: str, reservations: str) -> Snapshot:
     """Parse the output of the three queries.
 
-    >>> line = "NodeName=n1 State=IDLE+DRAIN* Partitions=a,b BootTime=T Reason=fan is = loud [root@2026-01-01T00:00:00] Comment=x"
+    >>> line = "NodeName=n1 State=IDLE+DRAIN+NOT_RESPONDING BootTime=T Reason=fan is = loud [root@2026-01-01T00:00:00] Comment=x"
     >>> node = parse(line, "7|SUSPENDED|n[1-2]|2:00:00", "").nodes["n1"]
     >>> node.reason, sorted(node.states), node.answers, node.suspended, node.free_in
-    ('fan is = loud', ['DRAIN', 'IDLE'], False, ('7',), 7200)
+    ('fan is = loud', ['DRAIN', 'IDLE', 'NOT_RESPONDING'], False, ('7',), 7200)
     """
     holding: dict[str, dict[str, tuple[str, int | None]]] = {}
     for job, state, place, left in (line.split("|") for line in jobs.splitlines() if line.count("|") == 3):
@@ -126,28 +123,22 @@ def _node(
     line: str, holding: Mapping[str, Mapping[str, tuple[str, int | None]]], reserved: Mapping[str, list[str]]
 ) -> NodeView:
     pairs = node_pairs(line)
-    name, state = pairs["NodeName"], pairs.get("State", "")
+    name, states = pairs["NodeName"], frozenset(pairs.get("State", "").split("+"))
     held = holding.get(name, {})
     ends = [found[1] for found in held.values()]
     return NodeView(
         name=name,
-        states=frozenset(re.sub(r"[*~#!%$@^-]", "", state).split("+")),
-        answers="*" not in state and "NOT_RESPONDING" not in state,
+        states=states,
+        answers="NOT_RESPONDING" not in states,
         reason=pairs.get("Reason", ""),
         who=pairs.get("ReasonUser", ""),
         since=pairs.get("ReasonTime", ""),
-        boot=_known(pairs.get("BootTime", "")),
-        version=_known(pairs.get("Version", "")),
-        partitions=tuple(filter(None, pairs.get("Partitions", "").split(","))),
+        boot=pairs.get("BootTime", ""),
         jobs=tuple(held),
         suspended=tuple(job for job, found in held.items() if found[0] == "SUSPENDED"),
         free_in=None if None in ends else max((end for end in ends if end is not None), default=0),
         reservations=tuple(reserved.get(name, ())),
     )
-
-
-def _known(text: str) -> str:
-    return "" if text in (*NOTHING, "None", "Unknown") else text
 
 
 def _seconds(left: str) -> int | None:

@@ -18,8 +18,14 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.jobs.fence 
     lift_commands,
     raise_commands,
     reason,
+    targets,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmctld_report import Live
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import EDIT, KINDS, written
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmctld_report import (
+    Live,
+    node_pairs,
+    parse_jobs,
+)
 from tests.kit import sentences
 from tests.unit.slurm.jobs.controller import (
     FENCED,
@@ -184,6 +190,30 @@ def test_a_reason_that_slurm_left_behind_is_no_fence(node: Node):
     node.answers["nodes"] = node.answers["nodes"].replace("IDLE+DRAIN", "IDLE+POWERED_DOWN")
     assert node.answer()[0].facts()["fence"] == {"nodes": "", "partitions": []}
     assert node.updates == []
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != EDIT])
+def test_a_node_that_a_run_of_another_kind_has_drained_is_no_fence(node: Node, kind: str):
+    """It would get jobs in the middle of a roll."""
+    words = f"Reason={written(kind, 'killed', '2026-01-01T00:00:00Z driver 580')} [root@2026-01-01T00:00:00]"
+    drained(node, words)
+    assert node.answer()[0].facts()["fence"] == {"nodes": "", "partitions": []}
+    live = Live(nodes={"n1": node_pairs(f"NodeName=n1 State=IDLE+DRAIN {words}")})
+    assert lift_commands(live, Conf(), Fence(["n1"])) == []
+
+
+def test_what_a_run_of_an_earlier_bedplate_has_drained_is_given_back(node: Node):
+    drained(node, "Reason=bedplate:edit:killed:2026-01-01T00:00:00Z the line of it changes [root@2026-01-01T00:00:00]")
+    assert node.answer()[0].facts()["fence"] == {"nodes": "n1", "partitions": []}
+
+
+def test_a_node_or_a_partition_with_a_job_is_not_taken_from_it():
+    live = Live(
+        nodes={name: {"State": "IDLE"} for name in ("n1", "n2", "n3")},
+        partitions={name: {"State": "UP"} for name in ("gpu", "old")},
+        jobs=parse_jobs("7|gpu|n[1-2]|"),
+    )
+    assert targets(live, live.nodes, live.partitions) == Fence(["n3"], ["old"])
 
 
 def test_every_release_can_read_the_names_of_fenced_nodes():

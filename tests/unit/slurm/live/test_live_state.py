@@ -167,6 +167,13 @@ def test_what_a_run_of_bedplate_took_out_of_service_is_a_notice(added: str, who:
     assert notice.found == "drain, by roll 3f2a9c1b since 2026-11-21T09:00:00: GPU driver, reboot"
 
 
+@pytest.mark.parametrize("state", ["idle*", "mix*", "inval", "unk*"])
+def test_a_reason_of_bedplate_that_slurm_left_behind_is_no_notice(state: str):
+    """Without accounting storage a node keeps its reason when it is resumed."""
+    (finding,), notices = out(state, OWN, SLURM)
+    assert (finding.found, notices) == (f"{state} ({OWN}; set by {SLURM})", [])
+
+
 @pytest.mark.parametrize("added", ["reboot timed out", "ResumeTimeout reached"])
 def test_a_node_that_does_not_return_from_its_reboot_is_an_error(added: str):
     (finding,), notices = out("down", f"{OWN} : reboot issued : {added}", SLURM)

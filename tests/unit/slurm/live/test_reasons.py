@@ -62,6 +62,32 @@ def test_a_text_has_nothing_that_looks_like_the_end_of_a_reason():
     assert read(reason_of(f"Reason={reason} {SET}")) is not None
 
 
+@pytest.mark.parametrize(
+    ("kind", "run"), [("roll", ""), ("roll", "R1"), ("roll", "a b"), ("roll", "a:b"), ("roll", "r1\n"), ("fan", "r1")]
+)
+def test_a_run_that_could_not_be_read_back_has_no_reason(kind: str, run: str):
+    with pytest.raises(ValueError, match=r"allowed: "):
+        written(kind, run, "driver 580")
+
+
+@pytest.mark.parametrize(
+    "added", ["reboot issued", "reboot timed out", "reboot complete", "ResumeTimeout reached", "Not responding"]
+)
+def test_what_slurm_appends_keeps_a_reason(added: str):
+    found = read(f"{OWN} : {added}")
+    assert found is not None
+    assert (found.is_of("roll", "r1"), found.added) == (True, (added,))
+
+
+def test_the_reason_of_an_edit_before_reasons_had_sums_is_bedplates_own():
+    """An update of bedplate may follow a run that was killed."""
+    found = read("bedplate:edit:killed:2026-01-01T00:00:00Z the line of this node is about to change : Not responding")
+    assert found is not None
+    assert (found.kind, found.run, found.added) == ("edit", "killed", ("Not responding",))
+    assert found.text == "2026-01-01T00:00:00Z the line of this node is about to change"
+    assert read("bedplate:roll:killed:2026-01-01T00:00:00Z driver 580") is None
+
+
 def test_what_slurm_appends_when_a_node_does_not_return_in_time_keeps_the_reason():
     found = read(f"{OWN} : reboot issued : ResumeTimeout reached : Not responding")
     assert found is not None

@@ -9,15 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import (
     SlurmSilentError,
     Snapshot,
     parse,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import (
+    NodeResult,
+    NodeVerb,
+    Order,
+)
 
 LONG_AGO = "2026-01-01T00:00:00"
+OWN = written("roll", "r1", "driver 580")
+"""The reason of the run r1."""
 
 
 @dataclass
@@ -29,6 +38,8 @@ class Slurmctld:
     jobs: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Job -> its state and its nodes."""
     reservations: dict[str, str] = field(default_factory=dict)
+    inactive: set[str] = field(default_factory=set)
+    """Reservations that begin later."""
     boots: dict[str, str] = field(default_factory=dict)
     at: dict[int, Callable[[Slurmctld], None]] = field(default_factory=dict)
     refuses: set[str] = field(default_factory=set)
@@ -53,6 +64,10 @@ class Slurmctld:
         """Answer the queries."""
         if int(self.now) in self.silent:
             raise SlurmSilentError("scontrol: no answer")
+        return parse(*self.texts())
+
+    def texts(self) -> tuple[str, str, str]:
+        """Return nodes, jobs and reservations as scontrol and squeue print them."""
         lines = []
         for name, states in self.states.items():
             reason = f"  Reason={self.reasons[name]} [root@{LONG_AGO}]" if name in self.reasons else ""
@@ -63,9 +78,10 @@ class Slurmctld:
             )
         jobs = "\n".join(f"{job}|{state}|{nodes}|1:00:00" for job, (state, nodes) in self.jobs.items())
         held = "\n".join(
-            f"ReservationName={name} Nodes={nodes} State=ACTIVE" for name, nodes in self.reservations.items()
+            f"ReservationName={name} Nodes={nodes} State={'INACTIVE' if name in self.inactive else 'ACTIVE'}"
+            for name, nodes in self.reservations.items()
         )
-        return parse("\n".join(lines), jobs, held)
+        return "\n".join(lines), jobs, held
 
     def change(self, argv: Sequence[str]) -> str:
         """Run a command of scontrol. A node that refuses it does not keep the others from it, and takes the reason all the same."""
@@ -76,7 +92,7 @@ class Slurmctld:
             if name in self.refuses:
                 self.reasons.update({name: pairs["Reason"]} if {"State", "Reason"} <= set(pairs) else {})
             elif argv[1] == "reboot":
-                self._issue(name)
+                self.issue(name)
             else:
                 self._update(name, pairs)
         return "slurm_update error: Invalid node state specified" if self.refuses & set(names) else ""
@@ -86,6 +102,12 @@ class Slurmctld:
         for name in expand(self.jobs.pop(job)[1]):
             self.states[name] -= {"ALLOCATED", "MIXED"}
             self.states[name].add("IDLE")
+
+    def issue(self, name: str) -> None:
+        """Slurm starts the RebootProgram of a node."""
+        self.states[name] -= {"IDLE", "REBOOT_REQUESTED"}
+        self.states[name] |= {"DOWN", "REBOOT_ISSUED"}
+        self._append(name, "reboot issued")
 
     def back(self, name: str) -> None:
         """A node registers after its boot."""
@@ -109,11 +131,6 @@ class Slurmctld:
         self.reasons[name] = reason
         self.states[name] |= set(states)
 
-    def _issue(self, name: str) -> None:
-        self.states[name] -= {"IDLE"}
-        self.states[name] |= {"DOWN", "REBOOT_ISSUED"}
-        self._append(name, "reboot issued")
-
     def _append(self, name: str, text: str) -> None:
         # It appends the words once; a reason that has them already is replaced by them.
         there = self.reasons.get(name, text)
@@ -131,3 +148,21 @@ class Slurmctld:
             self.reasons.pop(name, None)
             if not self.states[name] & {"ALLOCATED", "MIXED"}:
                 self.states[name].add("IDLE")
+
+
+def run(verb: type[NodeVerb], slurm: Slurmctld, nodes: str, check: bool = False, **order: Any) -> dict[str, NodeResult]:
+    """Run a verb for the run r1."""
+    wanted = Order(tuple(expand(nodes)), "roll", "r1", "driver 580", **order)
+    return verb(wanted, slurm.read, slurm.change, check, slurm.sleep, lambda: slurm.now).run()
+
+
+def outcomes(results: dict[str, NodeResult]) -> dict[str, str]:
+    """Return the outcome of each node."""
+    return {name: one.outcome for name, one in results.items()}
+
+
+def ours(slurm: Slurmctld, nodes: str) -> None:
+    """Have the run r1 drain nodes."""
+    for name in expand(nodes):
+        slurm.states[name].add("DRAIN")
+        slurm.reasons[name] = OWN

@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import written
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.drain_nodes import Drain
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import SlurmSilentError
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_states import SlurmSilentError, Snapshot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import (
-    NodeResult,
     NodeVerb,
     Order,
     report,
@@ -22,26 +20,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.out_limits import Apart, Limit
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
-from tests.unit.slurm.nodes.slurmctld import LONG_AGO, Slurmctld
+from tests.unit.slurm.nodes.slurmctld import LONG_AGO, OWN, Slurmctld, ours, outcomes, run
 
-OWN = written("roll", "r1", "driver 580")
 OTHER = written("roll", "r2", "driver 580")
-
-
-def run(verb: type[NodeVerb], slurm: Slurmctld, nodes: str, check: bool = False, **order: Any) -> dict[str, NodeResult]:
-    """Run a verb for the run r1."""
-    wanted = Order(tuple(expand(nodes)), "roll", "r1", "driver 580", **order)
-    return verb(wanted, slurm.read, slurm.change, check, slurm.sleep, lambda: slurm.now).run()
-
-
-def outcomes(results: dict[str, NodeResult]) -> dict[str, str]:
-    return {name: one.outcome for name, one in results.items()}
-
-
-def ours(slurm: Slurmctld, nodes: str) -> None:
-    for name in expand(nodes):
-        slurm.states[name].add("DRAIN")
-        slurm.reasons[name] = OWN
 
 
 def test_a_thousand_nodes_are_one_command():
@@ -93,7 +74,7 @@ def test_a_node_that_gets_free_in_time_waits_for_the_others():
         ("POWERED_DOWN", ""),
     ],
 )
-@pytest.mark.parametrize("verb", [Drain, Reboot, Resume])
+@pytest.mark.parametrize("verb", [Drain, Reboot, Resume, Note])
 def test_a_node_that_others_have_out_of_service_stays_as_it_is(verb: type[NodeVerb], state: str, reason: str):
     slurm = Slurmctld.of("n1")
     slurm.states["n1"].add(state)
@@ -126,6 +107,11 @@ def test_a_node_in_the_runs_own_reservation_is_drained():
     assert results["n2"].why == "in the active reservation course"
 
 
+def test_a_node_whose_reservation_begins_later_is_drained():
+    slurm = Slurmctld.of("n1", reservations={"course": "n1"}, inactive={"course"})
+    assert outcomes(run(Drain, slurm, "n1")) == {"n1": "drained"}
+
+
 def test_nodes_that_are_out_anyway_count():
     slurm = Slurmctld.of("n[1-8]")
     slurm.person("n8", "fan", "DRAIN")
@@ -141,6 +127,21 @@ def test_a_node_that_waits_for_the_limit_is_drained_when_another_is_back():
     slurm.at = {10: lambda one: one.person("n2", "")}
     limit = Limit("partition gpu", frozenset(slurm.states), 1)
     assert outcomes(run(Drain, slurm, "n1", limits=(limit,), deadline=60)) == {"n1": "drained"}
+
+
+def test_a_node_that_is_out_already_needs_no_room_below_a_limit_for_its_drain():
+    """It is down since its late reboot, and is drained again."""
+    slurm = Slurmctld.of("n[1-2]", reasons={"n1": f"{OWN} : reboot issued : ResumeTimeout reached"})
+    slurm.states["n1"] = {"DOWN"}
+    limit = Limit("partition gpu", frozenset(slurm.states), 1)
+    assert outcomes(run(Drain, slurm, "n[1-2]", limits=(limit,))) == {"n1": "drained", "n2": "limited"}
+
+
+def test_below_one_switch_nodes_of_one_batch_are_drained_one_after_the_other():
+    slurm = Slurmctld.of("n[1-2]")
+    ours(slurm, "n1")
+    apart = (Apart("switch leaf1", frozenset({"n1", "n2"})),)
+    assert outcomes(run(Drain, slurm, "n[1-2]", apart=apart)) == {"n1": "drained", "n2": "drained"}
 
 
 def test_below_one_switch_no_node_is_drained_beside_one_of_another_batch():
@@ -211,6 +212,7 @@ def test_a_report_and_a_note_call_a_node_drained_only_when_it_stays_up(state: st
     expected = "draining" if state else "drained"
     assert outcomes(report(["n1"], slurm.read().nodes)) == {"n1": expected}
     assert outcomes(run(Note, slurm, "n1")) == {"n1": expected}
+    assert not slurm.commands
 
 
 def test_a_second_call_drains_nobody():
@@ -255,6 +257,38 @@ def test_a_node_that_a_person_takes_over_after_a_refusal_is_left_alone():
     assert slurm.reasons["n3"] == "fan"
 
 
+def test_a_node_that_a_person_takes_and_gives_back_between_two_commands_is_held():
+    slurm = Slurmctld.of("n[1-2]", refuses={"n1", "n2"})
+    read, taken = slurm.read, ["", "", "", "fan", ""]
+
+    def by_then() -> Snapshot:
+        slurm.person("n2", taken.pop(0), "DRAIN")
+        return read()
+
+    slurm.read = by_then  # type: ignore[method-assign]
+    results = run(Drain, slurm, "n[1-2]")
+    assert (results["n2"].outcome, results["n2"].why) == ("held", "changed by others")
+    assert [argv[2] for argv in slurm.commands] == ["NodeName=n[1-2]", "NodeName=n1"]
+
+
+@pytest.mark.parametrize(("reason", "why"), [("", "resumed by others"), ("fan", "fan"), (OTHER, "roll r2")])
+def test_a_node_that_a_person_takes_over_while_its_reason_is_written_is_held(reason: str, why: str):
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    slurm.reasons["n1"] = written("roll", "r1", "before")
+    change = slurm.change
+
+    def just_after(argv: Any) -> str:
+        said = change(argv)
+        slurm.person("n1", reason, "DRAIN")
+        return said
+
+    slurm.change = just_after  # type: ignore[method-assign]
+    results = run(Note, slurm, "n1")
+    assert results["n1"].outcome == "held"
+    assert why in results["n1"].why
+
+
 @pytest.mark.parametrize("verb", [Drain, Reboot, Resume])
 def test_every_release_can_read_the_names_in_a_command(verb: type[NodeVerb]):
     """Slurm before 23.11 refuses text after the last bracket."""
@@ -264,6 +298,22 @@ def test_every_release_can_read_the_names_in_a_command(verb: type[NodeVerb]):
         slurm.reasons.update(dict.fromkeys(slurm.states, f"{OWN} : reboot issued"))
     run(verb, slurm, "n[1-2]-ib")
     assert {argv[2].partition("=")[2] or argv[2] for argv in slurm.commands} == {"n1-ib,n2-ib"}
+
+
+def test_check_mode_waits_for_nothing():
+    slurm = Slurmctld.of("n1", jobs={"7": ("RUNNING", "n1")})
+    assert outcomes(run(Drain, slurm, "n1", check=True, deadline=60)) == {"n1": "draining"}
+    assert not slurm.now
+
+
+def test_a_call_whose_playbook_has_ended_drains_no_further_node():
+    slurm = Slurmctld.of("n[1-3]", jobs={"7": ("RUNNING", "n1")})
+    slurm.person("n3", "fan", "DRAIN")
+    slurm.at = {10: lambda one: one.person("n3", "")}
+    order = Order(("n1", "n2"), "roll", "r1", "driver 580", 60, limits=(Limit("gpu", frozenset(slurm.states), 2),))
+    found = Drain(order, slurm.read, slurm.change, False, slurm.sleep, lambda: slurm.now, lambda: True).run()
+    assert outcomes(found) == {"n1": "draining", "n2": "limited"}
+    assert (slurm.now, len(slurm.commands)) == (0, 1)
 
 
 def test_check_mode_predicts_and_changes_nothing():
@@ -280,87 +330,6 @@ def test_check_mode_predicts_and_changes_nothing():
     assert not slurm.commands
 
 
-def test_a_reboot_keeps_drain_and_reason():
-    slurm = Slurmctld.of("n[1-2]")
-    ours(slurm, "n[1-2]")
-    slurm.at = {10: lambda one: one.back("n1"), 20: lambda one: one.back("n2")}
-    assert outcomes(run(Reboot, slurm, "n[1-2]", deadline=60)) == {"n1": "rebooted", "n2": "rebooted"}
-    assert slurm.commands == [["scontrol", "reboot", "n[1-2]"]]
-    found = read(slurm.reasons["n1"])
-    assert "DRAIN" in slurm.states["n1"]
-    assert found is not None
-    assert found.added == ("reboot issued",)
-
-
-@pytest.mark.parametrize("state", ["RUNNING", "SUSPENDED", "COMPLETING"])
-def test_a_node_with_any_job_is_not_rebooted(state: str):
-    slurm = Slurmctld.of("n1", jobs={"7": (state, "n1")})
-    ours(slurm, "n1")
-    results = run(Reboot, slurm, "n1", deadline=10)
-    assert outcomes(results) == {"n1": "held"}
-    assert "7" in results["n1"].why
-    assert not slurm.commands
-
-
-def test_a_node_that_does_not_return_has_failed():
-    slurm = Slurmctld.of("n1")
-    ours(slurm, "n1")
-    assert outcomes(run(Reboot, slurm, "n1", deadline=30)) == {"n1": "failed"}
-
-
-def test_a_node_that_returns_after_resume_timeout_is_taken_up():
-    slurm = Slurmctld.of("n1")
-    ours(slurm, "n1")
-    slurm.at = {10: lambda one: one.time_out("n1"), 20: lambda one: one.back("n1")}
-    results = run(Reboot, slurm, "n1", deadline=60)
-    assert outcomes(results) == {"n1": "rebooted"}
-    assert "ResumeTimeout" in results["n1"].why
-    assert "DOWN" in slurm.states["n1"]
-    assert outcomes(run(Resume, slurm, "n1", deadline=60)) == {"n1": "resumed"}
-
-
-def test_a_reboot_that_a_person_cancels_is_no_reboot():
-    slurm = Slurmctld.of("n1")
-    ours(slurm, "n1")
-
-    def cancel(one: Slurmctld) -> None:
-        one.states["n1"] = {"IDLE", "DRAIN"}
-
-    slurm.at = {5: cancel}
-    results = run(Reboot, slurm, "n1", deadline=60)
-    assert outcomes(results) == {"n1": "held"}
-    assert "cancelled" in results["n1"].why
-
-
-def test_a_second_reboot_keeps_the_reason():
-    slurm = Slurmctld.of("n[1-2]")
-    ours(slurm, "n[1-2]")
-    for _ in range(2):
-        slurm.at = {int(slurm.now) + 5: lambda one: [one.back(name) for name in ("n1", "n2")]}  # type: ignore[dict-item,return-value]
-        assert set(outcomes(run(Reboot, slurm, "n[1-2]", deadline=60)).values()) == {"rebooted"}
-        assert slurm.reasons == dict.fromkeys(["n1", "n2"], f"{OWN} : reboot issued")
-    assert [argv[1] for argv in slurm.commands] == ["reboot", "update", "reboot"]
-
-
-def test_a_reason_that_cannot_be_written_forbids_the_reboot():
-    slurm = Slurmctld.of("n[1-2]", refuses={"n1"})
-    ours(slurm, "n[1-2]")
-    slurm.reasons["n1"] += " : reboot issued"
-    results = run(Reboot, slurm, "n[1-2]")
-    assert results["n1"].outcome == "failed"
-    assert [argv for argv in slurm.commands if argv[1] == "reboot"] == [["scontrol", "reboot", "n2"]]
-
-
-def test_slurm_cannot_reboot_a_node_whose_slurmd_does_not_answer():
-    slurm = Slurmctld.of("n[1-2]")
-    ours(slurm, "n[1-2]")
-    slurm.states["n1"] |= {"NOT_RESPONDING"}
-    assert outcomes(run(Reboot, slurm, "n1")) == {"n1": "silent"}
-    assert not slurm.commands
-    slurm.reasons["n1"] = "fan"
-    assert outcomes(run(Reboot, slurm, "n1")) == {"n1": "held"}
-
-
 @pytest.mark.parametrize("reason", [OWN, "gres/gpu count reported lower than configured (1 < 2)"])
 @pytest.mark.parametrize("verb", [Reboot, Resume])
 def test_a_node_with_other_hardware_has_failed_and_stays_out(verb: type[NodeVerb], reason: str):
@@ -370,21 +339,6 @@ def test_a_node_with_other_hardware_has_failed_and_stays_out(verb: type[NodeVerb
     assert outcomes(results) == {"n1": "failed"}
     assert results["n1"].why == f"registered with other hardware than slurm.conf has: {results['n1'].state}"
     assert not slurm.commands
-
-
-def test_a_node_that_returns_from_its_reboot_with_other_hardware_has_failed():
-    slurm = Slurmctld.of("n1")
-    ours(slurm, "n1")
-
-    def with_less(one: Slurmctld) -> None:
-        one.states["n1"] |= {"INVALID_REG"}
-        one.reasons["n1"] = "gres/gpu count reported lower than configured (1 < 2)"
-
-    slurm.at = {10: with_less}
-    results = run(Reboot, slurm, "n1", deadline=60)
-    assert outcomes(results) == {"n1": "failed"}
-    assert "gres/gpu count" in results["n1"].why
-    assert slurm.now < 30
 
 
 def test_a_node_that_does_not_answer_is_resumed_only_when_it_does():

@@ -64,31 +64,36 @@ def test_it_begins_at_a_time_and_lets_running_jobs_go_on():
 def test_what_slurm_refuses_is_an_error():
     with pytest.raises(ReservationError, match=r"reservation b of n1 from 2020-01-01T00:00:00: Invalid time"):
         create("b", "n1", "2020-01-01T00:00:00", 60, lambda argv: "Invalid time")
+    with pytest.raises(ReservationError, match=r"reservation b: access denied"):
+        remove("b", lambda argv: "access denied")
 
 
 OWN = Reservation("own", ("n1", "n2"), "2026-11-27T22:00:00", "2026-11-28T02:00:00")
 
 
 @pytest.mark.parametrize(
-    ("nodes", "start", "end", "repeats", "shared"),
+    ("nodes", "start", "end", "flag", "shared"),
     [
-        ("n[2-3]", "2026-11-28T01:00:00", "2026-11-28T09:00:00", False, ("n2",)),
-        ("n[2-3]", "2026-11-20T01:00:00", "2026-12-28T09:00:00", False, ("n2",)),
-        ("n3", "2026-11-28T01:00:00", "2026-11-28T09:00:00", False, None),
-        ("n2", "2026-11-28T02:00:00", "2026-11-28T09:00:00", False, None),
-        ("n2", "2026-11-27T20:00:00", "2026-11-27T22:00:00", False, None),
+        ("n[2-3]", "2026-11-28T01:00:00", "2026-11-28T09:00:00", "", ("n2",)),
+        ("n[2-3]", "2026-11-20T01:00:00", "2026-12-28T09:00:00", "", ("n2",)),
+        ("n3", "2026-11-28T01:00:00", "2026-11-28T09:00:00", "", None),
+        ("n2", "2026-11-28T02:00:00", "2026-11-28T09:00:00", "", None),
+        ("n2", "2026-11-27T20:00:00", "2026-11-27T22:00:00", "", None),
         # Licenses only.
-        ("(null)", "2026-11-27T20:00:00", "2026-11-28T22:00:00", False, None),
+        ("(null)", "2026-11-27T20:00:00", "2026-11-28T22:00:00", "", None),
         # Its next time is over before, and a later one may not be.
-        ("n2", "2026-11-26T23:00:00", "2026-11-27T00:00:00", True, ("n2",)),
-        ("n2", "2026-11-29T23:00:00", "2026-11-30T00:00:00", True, None),
+        *(
+            ("n2", "2026-11-26T23:00:00", "2026-11-27T00:00:00", flag, ("n2",))
+            for flag in ("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT")
+        ),
+        ("n2", "2026-11-29T23:00:00", "2026-11-30T00:00:00", "DAILY", None),
     ],
 )
 def test_reservations_that_have_its_nodes_at_its_time_overlap(
-    nodes: str, start: str, end: str, repeats: bool, shared: tuple[str, ...] | None
+    nodes: str, start: str, end: str, flag: str, shared: tuple[str, ...] | None
 ):
-    flags = "DAILY,SPEC_NODES" if repeats else "SPEC_NODES"
-    others = parse(f"ReservationName=course StartTime={start} EndTime={end} Nodes={nodes} Flags={flags} State=INACTIVE")
+    line = f"ReservationName=course StartTime={start} EndTime={end} Nodes={nodes} Flags=MAINT,{flag},SPEC_NODES"
+    others = parse(f"{line} State=INACTIVE")
     assert overlapping(OWN, {"own": OWN, **others}) == ({"course": shared} if shared else {})
 
 
@@ -100,17 +105,25 @@ class Controller:
             "course": "ReservationName=course StartTime=2026-11-28T01:00:00 EndTime=2026-11-28T09:00:00 Nodes=n2-ib State=INACTIVE"
         }
         self.commands: list[list[str]] = []
+        self.silent = False
+        self.refuses = ""
         self.monkeypatch = monkeypatch
         monkeypatch.setattr(reservation, "run", lambda _argv, _seconds, environment: self.show(environment))
         monkeypatch.setattr(slurm_reservation.slurm_commands, "change", self.change)
 
-    def show(self, _environment: Mapping[str, str]) -> Outcome:
+    def show(self, environment: Mapping[str, str]) -> Outcome:
+        """Print the reservations; a clock of another zone than UTC is nine hours ahead."""
         assert not [name for name in os.environ if name.startswith("SLURM_")]
-        return Outcome(0, "\n".join(self.lines.values()), "")
+        if self.silent:
+            return Outcome(1, "", "Unable to contact slurm controller")
+        text = "\n".join(self.lines.values())
+        return Outcome(0, text if environment.get("TZ") == "UTC0" else text.replace("27T22:", "28T07:"), "")
 
     def change(self, argv: Sequence[str], slurm_conf: object) -> str:
         del slurm_conf
         self.commands.append(list(argv))
+        if argv[1] == self.refuses:
+            return "access denied"
         if argv[1] == "delete":
             del self.lines[argv[2].partition("=")[2]]
             return ""
@@ -168,6 +181,26 @@ def test_nodes_of_other_reservations_are_taken_on_request(controller: Controller
 def test_check_mode_makes_no_reservation(controller: Controller):
     result = controller.reserve(check=True)
     assert (result["changed"], result["exists"], controller.commands) == (True, False, [])
+
+
+@pytest.mark.parametrize("state", [None, "present", "absent"])
+def test_a_slurmctld_that_does_not_answer_is_a_failure_before_any_change(controller: Controller, state: str | None):
+    """Without the other reservations it would take nodes out of them."""
+    controller.silent = True
+    result = controller.reserve("n1-ib", state=state)
+    assert result["failed"]
+    assert "Unable to contact slurm controller" in result["msg"]
+    assert controller.commands == []
+
+
+def test_a_reservation_that_slurm_does_not_remove_is_a_failure(controller: Controller):
+    controller.reserve("n1-ib")
+    controller.refuses = "delete"
+    result = controller.reserve("n1-ib", state="absent")
+    assert (result["failed"], result["msg"]) == (True, "reservation bedplate_roll_r1: access denied")
+    controller.refuses = ""
+    result = controller.reserve("n1-ib", state="absent")
+    assert (result["changed"], result["exists"]) == (True, False)
 
 
 def test_a_reservation_of_no_valid_nodes_is_an_error(controller: Controller):

@@ -68,11 +68,33 @@ def test_a_damaged_record_lets_nobody_in(file: RunFile, text: str):
     assert file.path.read_text() == text
 
 
+def of_module(monkeypatch: pytest.MonkeyPatch, file: RunFile, check: bool = False, **params: object) -> dict[str, Any]:
+    """Return the result of the module."""
+    given = {"run": "r2", "holder": "desk:2", "dead": "", "seconds": HOUR, "finished": False}
+    module = Module({"kind": "roll", "state_directory": str(file.path.parent), **given, **params}, check)
+    return result_of(monkeypatch, run_record, module)
+
+
 def in_check_mode(monkeypatch: pytest.MonkeyPatch, file: RunFile, **params: object) -> dict[str, Any]:
     """Return the result of the module in check mode."""
-    given = {"run": "r2", "holder": "desk:2", "dead": "", "seconds": HOUR, "finished": False}
-    module = Module({"kind": "roll", "state_directory": str(file.path.parent), **given, **params}, check_mode=True)
-    return result_of(monkeypatch, run_record, module)
+    return of_module(monkeypatch, file, check=True, **params)
+
+
+@pytest.mark.parametrize(("finished", "left"), [(False, "r2"), (True, "")])
+def test_only_a_finished_run_leaves_no_record(
+    monkeypatch: pytest.MonkeyPatch, file: RunFile, finished: bool, left: str
+):
+    """The nodes of an unfinished one would belong to no run."""
+    assert of_module(monkeypatch, file, state="taken")["held"]
+    result = of_module(monkeypatch, file, state="released", finished=finished)
+    assert (result["changed"], result["run"], result["holder"], result["held"]) == (True, left, "", False)
+    assert file.path.exists() != finished
+
+
+def test_a_record_that_cannot_be_locked_is_a_failure(monkeypatch: pytest.MonkeyPatch):
+    result = of_module(monkeypatch, RunFile(Path("/proc/nothing"), "roll"), state="taken")
+    assert result["failed"]
+    assert "/proc/nothing/.roll.lock" in result["msg"]
 
 
 def test_check_mode_refuses_a_second_run_too(monkeypatch: pytest.MonkeyPatch, file: RunFile):
