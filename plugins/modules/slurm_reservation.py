@@ -84,7 +84,10 @@ def refuse_overlap(name: str, found: Mapping[str, reservation.Reservation]) -> N
 
 
 def make(name: str, params: Mapping[str, Any], slurm_conf: Path, change: Callable[[Sequence[str]], str]) -> None:
-    """Make the reservation, and remove it again if it has nodes of others. Raises ReservationError or HostlistError."""
+    """Make the reservation, and remove it again if it has nodes of others, or if that cannot be read.
+
+    Raises ReservationError, SlurmSilentError or HostlistError.
+    """
     # Slurm before 23.11 cannot read text after the last bracket.
     nodes = fold(expand(params["nodes"]), suffixes=False)
     reservation.create(name, nodes, params["start"], params["minutes"], change)
@@ -92,8 +95,13 @@ def make(name: str, params: Mapping[str, Any], slurm_conf: Path, change: Callabl
         return
     try:
         refuse_overlap(name, reservation.read(slurm_conf))
-    except reservation.ReservationError:
-        reservation.remove(name, change)
+    except (reservation.ReservationError, SlurmSilentError) as why:
+        try:
+            reservation.remove(name, change)
+        except reservation.ReservationError as error:
+            raise reservation.ReservationError(
+                f"{why}. It was not removed: {error}. Remove it: scontrol delete ReservationName={name}"
+            ) from error
         raise
 
 

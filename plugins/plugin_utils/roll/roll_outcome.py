@@ -201,8 +201,9 @@ def _of_node(
         users = (variables.get(WANTED) or {}).get("in_use") if rebooted.get("outcome") == "silent" else None
         return outcome(FAILED, "; ".join([why, *(users or ())]))
     if variables.get(STEP) != "verified":
-        why = "did not answer, or the run ended, before it was verified"
-        return outcome(FAILED, lost) if lost else outcome(UNREACHABLE, why)
+        if silent := _lost_call(variables.get(OWN)):
+            return outcome(FAILED, silent)
+        return outcome(UNREACHABLE, "did not answer, or the run ended, before it was verified")
     resumed = ((variables.get(RESUMED) or {}).get("nodes") or {}).get(host, {})
     if resumed.get("outcome") == "held" and not is_own:
         return taken(resumed.get("why"))

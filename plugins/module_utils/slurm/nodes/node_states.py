@@ -18,7 +18,8 @@ _COMMANDS = (
     ("squeue", "--local", "--noheader", "--all", "--format=%i|%T|%N|%L"),
     ("scontrol", "--oneliner", "--all", "show", "reservations"),
 )
-_OUT = ("DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP", "FUTURE", "UNKNOWN")
+_OFF = ("POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP")
+_OUT = ("DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED", *_OFF, "FUTURE", "UNKNOWN")
 
 
 class SlurmSilentError(Exception):

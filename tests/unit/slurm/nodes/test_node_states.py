@@ -21,6 +21,7 @@ from tests.unit.slurm.nodes.slurmctld import OWN, Slurmctld, outcomes, run
         "DOWN",
         "IDLE+FAIL",
         "IDLE+REBOOT_ISSUED",
+        "IDLE+POWER_DOWN",
         "IDLE+POWERED_DOWN",
         "IDLE+POWERING_DOWN",
         "IDLE+POWERING_UP",

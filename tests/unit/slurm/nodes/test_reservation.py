@@ -105,7 +105,7 @@ class Controller:
             "course": "ReservationName=course StartTime=2026-11-28T01:00:00 EndTime=2026-11-28T09:00:00 Nodes=n2-ib State=INACTIVE"
         }
         self.commands: list[list[str]] = []
-        self.silent = False
+        self.silent = self.silent_after_create = False
         self.refuses = ""
         self.monkeypatch = monkeypatch
         monkeypatch.setattr(reservation, "run", lambda _argv, _seconds, environment: self.show(environment))
@@ -130,6 +130,7 @@ class Controller:
         pairs = dict(word.split("=", 1) for word in argv[3:])
         times = "StartTime=2026-11-27T22:00:00 EndTime=2026-11-28T02:00:00"
         name = pairs["ReservationName"]
+        self.silent = self.silent_after_create
         self.lines[name] = f"ReservationName={name} {times} Nodes={pairs['Nodes']} State=INACTIVE"
         return ""
 
@@ -158,6 +159,19 @@ def test_a_reservation_that_takes_nodes_of_another_one_is_removed_at_once(contro
     assert result["failed"]
     assert "course (n2-ib)" in result["msg"]
     assert list(controller.lines) == ["course"]
+
+
+def test_a_reservation_that_cannot_be_compared_with_others_is_removed(controller: Controller):
+    controller.silent_after_create = True
+    assert "Unable to contact" in controller.reserve()["msg"]
+    assert list(controller.lines) == ["course"]
+
+
+def test_an_overlapping_reservation_that_stays_is_named_with_what_to_do(controller: Controller):
+    controller.refuses = "delete"
+    message = controller.reserve()["msg"]
+    assert "course (n2-ib)" in message
+    assert "access denied. Remove it: scontrol delete ReservationName=bedplate_roll_r1" in message
 
 
 def test_a_reservation_beside_others_stays(controller: Controller):
