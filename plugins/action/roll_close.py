@@ -8,9 +8,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
-
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
@@ -18,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import contr
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.roll_outcome import NodeOutcome
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
+class ActionModule(controller_call.ControllerAction):
     """Read Slurm, write why a node stays drained into its reason, and give the record of the run back."""
 
     _VALID_ARGS: frozenset[str] = frozenset()
@@ -113,12 +110,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             "hours": round(hours, 2),
             "msg": "\n".join(lines),
         }
-
-    def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = self._execute_module(
-                module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
-            )
-        except AnsibleConnectionFailure as error:
-            return controller_call.no_answer(self._task_vars, error)
-        return found

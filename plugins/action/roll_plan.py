@@ -11,8 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
+from ansible.errors import AnsibleActionFail
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import expand, fold
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import ROLL
@@ -29,7 +28,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_part
 _MARGIN = 7200  # seconds for what a step takes beyond its deadline
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
+class ActionModule(controller_call.ControllerAction):
     """Query Slurm on a controller, plan, and hold the record of the run."""
 
     _VALID_ARGS = frozenset(("topology_conf",))
@@ -46,10 +45,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         found = pending({host: raw(host) for host in hosts}, hosts)
         saved = self._approved(cluster, found)
         record = self._begun()
-        if _lost(record):
+        if controller_call.is_lost(record):
             return record
         nodes = self._module("slurm_node", nodes=fold(node.name for node in cluster.nodes))
-        if _lost(nodes):
+        if controller_call.is_lost(nodes):
             self._release(record["run"], finished=False)
             return nodes
         slurm = roll_document.SlurmNodes(nodes["nodes"])
@@ -63,7 +62,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         plan = roll_document.document(cluster, found, slurm, record["run"], choices)
         if self._chosen["when"] == "reservation" and plan["hosts"] != roll_document.NOBODY:
             window = self._reserved(plan)
-            if _lost(window):
+            if controller_call.is_lost(window):
                 # The name of the run stays while nodes are drained by it.
                 self._release(record["run"], finished=not slurm.own(record["run"]))
                 return window
@@ -120,7 +119,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
     def _begun(self) -> dict[str, Any]:
         """Take the record of the run, before Slurm is read; another run that holds it is an error, in check mode too."""
         record = self._module("run_record", kind=ROLL)
-        if _lost(record):
+        if controller_call.is_lost(record):
             return record
         self._holder = run_holder.holder()
         has_ended = run_holder.is_gone(str(record["holder"])) or self._chosen["ended"] == record["run"]
@@ -146,7 +145,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return
         if finished:
             found = self._module("slurm_reservation", kind=ROLL, run=run)
-            finished = not _lost(found) and not found["exists"]
+            finished = not controller_call.is_lost(found) and not found["exists"]
         self._module("run_record", kind=ROLL, state="released", holder=self._holder, finished=finished)
 
     def _reserved(self, plan: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +157,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 "failed": True,
                 "msg": f"reservation {found['name']} overlaps {found['overlaps']}: scontrol delete ReservationName={found['name']}",
             }
-        if _lost(found) or found["exists"]:
+        if controller_call.is_lost(found) or found["exists"]:
             return found
         if not self._chosen["start"]:
             return {
@@ -184,16 +183,3 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return load(str(self._task_vars["bedplate_cluster_file"]))
         except (KeyError, ClusterFileError) as error:
             raise AnsibleActionFail(f"roll_plan needs a cluster file: {error}") from None
-
-    def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
-        try:
-            found: dict[str, Any] = self._execute_module(
-                module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
-            )
-        except AnsibleConnectionFailure as error:
-            return controller_call.no_answer(self._task_vars, error)
-        return found
-
-
-def _lost(result: Mapping[str, Any]) -> bool:
-    return bool(result.get("failed") or result.get("unreachable"))

@@ -71,6 +71,19 @@ class Roll:
         return json.loads(path.read_text(encoding="utf-8"))  # type: ignore[no-any-return]
 
 
+def ssh(scenario: str, machine: str, command: str) -> str:
+    """Run a command as root on a machine of a scenario; return what it prints."""
+    done = scenario_run.ssh(scenario, "root", machine, command)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def states_of(scenario: str) -> dict[str, str]:
+    """Return node -> its state and its reason, as Slurm prints them."""
+    lines = ssh(scenario, "ctl1", "sinfo --noheader --Node --format='%N %t %E'").splitlines()
+    return dict(line.split(" ", 1) for line in lines)
+
+
 def disagreements(report: Mapping[str, Any], slurm: Mapping[str, str], nodes: list[str]) -> list[str]:
     """Return where a report and Slurm differ; `slurm` is node -> state and reason, as `sinfo --format=%t %E` prints them."""
     found = []

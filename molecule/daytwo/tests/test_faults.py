@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,10 +22,12 @@ from lab.host import inspect
 from lab.nodes import container_name
 from lab.paths import ROOT
 from lab.podman import Podman
+from tests.kit import rolls
 from tests.kit.reboots import SwitchOn
 from tests.kit.rolls import Roll, disagreements
 
 SCENARIO = "daytwo"
+ssh, states = partial(rolls.ssh, SCENARIO), partial(rolls.states_of, SCENARIO)
 CLUSTER_PATH = ROOT / "molecule/daytwo/daytwo.bedplate.yml"
 NODES = ["gpu01", "gpu02", "gpu03", "gpu04"]
 ROLLED = ["gpu03", "gpu04"]
@@ -32,17 +35,6 @@ NODE = "gpu03"
 NOTE = "/run/bedplate/reboot-wanted/node_tuning"
 FAULTS: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "tests/kit/roll_faults.yml").read_text())["faults"]
 pytestmark = pytest.mark.full_in("daytwo")
-
-
-def ssh(machine: str, command: str) -> str:
-    done = scenario_run.ssh(SCENARIO, "root", machine, command)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def states() -> dict[str, str]:
-    lines = ssh("ctl1", "sinfo --noheader --Node --format='%N %t %E'").splitlines()
-    return dict(line.split(" ", 1) for line in lines)
 
 
 def update(words: str) -> None:

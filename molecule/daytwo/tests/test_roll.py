@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import re
 import time
+from functools import partial
 
-from lab import scenario_run
 from lab.paths import ROOT, ssh_config_of
+from tests.kit import rolls
 from tests.kit.reboots import SwitchOn, Watch
 from tests.kit.rolls import Roll, disagreements
 
 SCENARIO = "daytwo"
+ssh, states = partial(rolls.ssh, SCENARIO), partial(rolls.states_of, SCENARIO)
 CLUSTER_PATH = ROOT / "molecule/daytwo/daytwo.bedplate.yml"
 NODES = ["gpu01", "gpu02", "gpu03", "gpu04"]
 NOTE = "/run/bedplate/reboot-wanted/node_tuning"
@@ -20,20 +22,9 @@ REBOOTED: list[str] = []
 """By the first roll; the second one reboots the others."""
 
 
-def ssh(machine: str, command: str) -> str:
-    done = scenario_run.ssh(SCENARIO, "root", machine, command)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
 def roll(*arguments: str) -> Roll:
     """Return a roll of two nodes at once, which waits for jobs a short time only."""
     return Roll(SCENARIO, CLUSTER_PATH, ("-e", "roll_percent=50", "-e", "roll_patience=10", *arguments))
-
-
-def states() -> dict[str, str]:
-    """Return node -> its state and its reason."""
-    return dict(line.split(" ", 1) for line in ssh("ctl1", "sinfo --noheader --Node --format='%N %t %E'").splitlines())
 
 
 def submit(count: int) -> dict[str, str]:

@@ -6,33 +6,25 @@ from __future__ import annotations
 import re
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lab import scenario_run
 from lab.paths import ROOT, ssh_config_of, state_of
+from tests.kit import rolls
 from tests.kit.reboots import SwitchOn, Watch
 from tests.kit.rolls import Roll, disagreements
 
 SCENARIO = "daytwo_driver"
+ssh, states = partial(rolls.ssh, SCENARIO), partial(rolls.states_of, SCENARIO)
 HERE = ROOT / "molecule" / SCENARIO
 NODES = [f"gpu{number:02d}" for number in range(1, 9)]
 NOTE = "/run/bedplate/reboot-wanted/node_tuning"
 JOBS = 500
 OLD, NEW, BROKEN = "580.65.06", "590.48.01", "595.71.05"
 KEYS = state_of(f"molecule-{SCENARIO}") / "vendor/public/keys"
-
-
-def ssh(machine: str, command: str) -> str:
-    done = scenario_run.ssh(SCENARIO, "root", machine, command)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def states() -> dict[str, str]:
-    lines = ssh("ctl1", "sinfo --noheader --Node --format='%N %t %E'").splitlines()
-    return dict(line.split(" ", 1) for line in lines)
 
 
 def roll(file: Path, *arguments: str) -> Roll:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,11 @@ from lab.guest import bridge, commands
 from lab.guest.machine import Guest
 from lab.guest.qemu import GuestNic
 from lab.paths import ROOT, ssh_config_of
+from tests.kit import rolls
 from tests.kit.rolls import Roll, disagreements
 
 SCENARIO = "daytwo_guest"
+ssh, states = partial(rolls.ssh, SCENARIO), partial(rolls.states_of, SCENARIO)
 LAB = f"molecule-{SCENARIO}"
 NODE, ADDRESS = "vm01", "10.215.42.12"
 TAP, MAC = "bp-roll", "52:54:00:10:42:12"
@@ -63,17 +66,6 @@ def cluster_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (path.parent / "host_vars").mkdir()
     (path.parent / f"host_vars/{NODE}.yml").write_text("node_tuning_manage: true\n")
     return path
-
-
-def ssh(machine: str, command: str) -> str:
-    done = scenario_run.ssh(SCENARIO, "root", machine, command)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-def states() -> dict[str, str]:
-    lines = ssh("ctl1", "sinfo --noheader --Node --format='%N %t %E'").splitlines()
-    return dict(line.split(" ", 1) for line in lines)
 
 
 def pages(guest: Guest) -> tuple[int, int]:

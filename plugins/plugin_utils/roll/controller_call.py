@@ -6,6 +6,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
+from ansible.plugins.action import ActionBase
+
+
+class ControllerAction(ActionBase):  # type: ignore[misc]
+    """An action that calls modules on the controller to which its task is delegated; `_task_vars` are the variables of the task."""
+
+    _task_vars: dict[str, Any]
+
+    def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """Return the result of a module of this collection; a controller that SSH does not reach is a result, too."""
+        try:
+            found: dict[str, Any] = self._execute_module(
+                module_name=f"bedplate.cluster.{name}", module_args=arguments, task_vars=self._task_vars
+            )
+        except AnsibleConnectionFailure as error:
+            return no_answer(self._task_vars, error)
+        return found
+
 
 def is_lost(result: Mapping[str, Any]) -> bool:
     """Return whether a call failed or the controller did not answer."""
