@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -56,3 +57,29 @@ def test_verbose_runs_print_everything(tmp_path: Path) -> None:
     assert lines.count("PLAY [Batches]") == 2
     assert {"skipping: [a]", "skipping: [b]", "TASK [Each left out]"} <= set(lines)
     assert [line for line in lines if line.endswith("[b]") and "skipping" not in line] == ["ok: [b]", "fatal: [b]"]
+
+
+MANY = """\
+- name: Many
+  hosts: all
+  gather_facts: false
+  tasks:
+    - {name: Quiet, ansible.builtin.assert: {that: true, quiet: true}}
+    - {name: Text, ansible.builtin.debug: {msg: read me}, when: inventory_hostname == 'h3'}
+    - {name: Change, ansible.builtin.command: "true", when: inventory_hostname == 'h1'}
+    - {name: Rescued, block: [{name: Fail, ansible.builtin.fail: {msg: no}, when: inventory_hostname == 'h2'}], rescue: [{meta: noop}]}
+"""
+
+
+def test_of_many_hosts_those_with_news_are_printed_alone(tmp_path: Path) -> None:
+    (tmp_path / "many.yml").write_text(MANY)
+    hosts = ",".join(f"h{number}" for number in range(1, 22))
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", f"{hosts},", "-c", "local", "many.yml"]
+    environment = {**os.environ, "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    text, _, recap = done.stdout.partition("PLAY RECAP")
+    lines = re.findall(r"^(ok|changed|fatal): \[(\w+)\]", text, re.MULTILINE)
+    assert lines == [("ok", "h3"), ("changed", "h1"), ("fatal", "h2")]
+    assert re.findall(r"^(h\d+) +:", recap, re.MULTILINE) == ["h1", "h2"]
+    assert "19 other hosts: nothing changed, nothing failed" in recap

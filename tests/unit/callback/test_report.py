@@ -24,7 +24,7 @@ class Report(CallbackModule):
         self._folder, self._run = folder, RunRecord("roll.yml", check)
 
     def get_option(self, name: str, *_arguments: Any) -> str:
-        return {"directory": str(self._folder)}[name]
+        return {"directory": str(self._folder), "progress": "off"}[name]
 
     def written(self, **rescued: int) -> dict[str, Any]:
         self.v2_playbook_on_stats(SimpleNamespace(rescued=rescued))
@@ -95,3 +95,42 @@ def test_a_host_without_an_answer_counts_where_ansible_ends_the_run(
 ):
     report.v2_runner_on_unreachable(result("n1", "setup", {"msg": "timed out"}, **task))
     assert report.written()["outcome"] == outcome
+
+
+def test_a_run_that_is_killed_leaves_no_report_of_the_run_before(report: Report, tmp_path: Path):
+    report.written()
+    assert (tmp_path / "report.html").exists()
+    play = SimpleNamespace(get_name=lambda: "Drain nodes", get_variable_manager=lambda: None)
+    report.v2_playbook_on_play_start(play)
+    found = json.loads((tmp_path / "report.json").read_text())
+    assert (found["outcome"], found["stopped"]) == ("stopped", "the run did not reach its end")
+    assert not (tmp_path / "report.html").exists()
+    assert report.written()["outcome"] == "done"
+
+
+@pytest.mark.parametrize(("check", "outcome"), [(False, "failed"), (True, "done")])
+def test_differences_fail_their_machine_and_not_who_reports_them(tmp_path: Path, check: bool, outcome: str):
+    row = {"severity": "error", "where": "sysctl vm.swappiness", "expected": "10", "found": "60", "machine": "n2"}
+    report = Report(tmp_path, check)
+    verify = "bedplate.cluster.verify_report"
+    # A preview has differences by design: its own task fails where it must.
+    kind = report.v2_runner_on_ok if check else report.v2_runner_on_failed
+    kind(result("n1", verify, {"findings": [row]}))
+    found = report.written()
+    assert found["outcome"] == outcome
+    assert outcomes(found) == ({"n1": "ok"} if check else {"n1": "ok", "n2": "failed"})
+
+
+def test_a_report_that_cannot_be_written_does_not_fail_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").write_text("")
+    report = Report(tmp_path / "file")
+    shown: list[str] = []
+    monkeypatch.setattr(report, "_display", SimpleNamespace(display=shown.append, warning=shown.append))
+    report.v2_playbook_on_stats(SimpleNamespace(rescued={}))
+    assert shown[0].startswith("no report: ")
+
+
+def test_a_node_without_an_answer_keeps_its_reason_when_a_failure_is_rescued(report: Report):
+    report.v2_runner_on_unreachable(result("n1", "setup", {"msg": "timed out"}, ignore_unreachable=False))
+    report.v2_runner_on_failed(result("n1", "deploy", {"msg": "disk full"}))
+    assert report.written(n1=1)["nodes"]["n1"]["failed"] == {"task": "setup", "reason": "timed out"}

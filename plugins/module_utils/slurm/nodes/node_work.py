@@ -131,10 +131,12 @@ class NodeVerb(ABC):
         while True:
             results = self._step()
             left = end - self.clock()
-            # Without its playbook it would drain further nodes, beside the next run.
-            if self.check or left <= 0 or not self.waits(results) or self.abandoned():
+            if self.check or left <= 0 or not self.waits(results):
                 return results
             self.sleep(min(pause, left))
+            # Without its playbook it would drain further nodes, beside the next run.
+            if self.abandoned():
+                return results
             pause = min(pause * _GROWTH, _PAUSES[1])
 
     def owns(self, node: NodeView) -> bool:

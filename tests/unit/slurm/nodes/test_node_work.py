@@ -313,7 +313,7 @@ def test_a_call_whose_playbook_has_ended_drains_no_further_node():
     order = Order(("n1", "n2"), "roll", "r1", "driver 580", 60, limits=(Limit("gpu", frozenset(slurm.states), 2),))
     found = Drain(order, slurm.read, slurm.change, False, slurm.sleep, lambda: slurm.now, lambda: True).run()
     assert outcomes(found) == {"n1": "draining", "n2": "limited"}
-    assert (slurm.now, len(slurm.commands)) == (0, 1)
+    assert (slurm.now, len(slurm.commands)) == (1, 1)
 
 
 def test_check_mode_predicts_and_changes_nothing():
@@ -407,3 +407,18 @@ def test_a_slurmctld_that_restarts_is_waited_for_and_one_that_is_gone_is_an_erro
 
 def test_a_node_that_slurm_does_not_know_has_failed():
     assert outcomes(run(Drain, Slurmctld.of("n1"), "n[1-2]")) == {"n1": "drained", "n2": "failed"}
+
+
+def test_a_call_whose_playbook_ends_while_it_waits_drains_no_further_node():
+    slurm = Slurmctld.of("n[1-2]", jobs={"7": ("RUNNING", "n2")})
+    slurm.states["n1"].add("DRAIN")
+    slurm.reasons["n1"] = "fan is loud"
+    # The limit gets free while the call sleeps, in the same second in which the playbook ends.
+    slurm.at = {5: lambda one: (one.states["n1"].discard("DRAIN"), one.reasons.pop("n1"))}
+    limit = Limit("partition gpu", frozenset(slurm.states), 1)
+    order = Order(("n2",), "roll", "r1", "driver 580", deadline=600, limits=(limit,))
+    verb = Drain(order, slurm.read, slurm.change, False, slurm.sleep, lambda: slurm.now)
+    verb.abandoned = lambda: slurm.now >= 5
+    assert outcomes(verb.run()) == {"n2": "limited"}
+    assert not slurm.commands
+    assert slurm.now < 30
