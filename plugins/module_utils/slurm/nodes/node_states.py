@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ _COMMANDS = (
     ("squeue", "--local", "--noheader", "--all", "--format=%i|%T|%N|%L"),
     ("scontrol", "--oneliner", "--all", "show", "reservations"),
 )
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\Z")
 _OFF = ("POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP")
 _OUT = ("DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED", *_OFF, "FUTURE", "UNKNOWN")
 
@@ -69,7 +71,13 @@ class NodeView:
 
     @property
     def reboots(self) -> bool:
-        """Return whether Slurm has a reboot of it in hand."""
+        """Return whether Slurm has a reboot of it in hand.
+
+        If an answer of the node is on its way while Slurm issues the reboot, REBOOT_ISSUED stays after the boot, until a RESUME (seen with
+        22.05.8 and 26.05.5). Slurm sets the time of the reason when it issues a reboot, so the boot after that is the end of it.
+        """
+        if "REBOOT_ISSUED" in self.states and self.answers and _TIME.match(self.boot) and _TIME.match(self.since):
+            return "REBOOT_REQUESTED" in self.states or self.boot <= self.since
         return bool(self.states & {"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 
     @property

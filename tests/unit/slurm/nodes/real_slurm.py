@@ -74,6 +74,8 @@ class RealSlurm:
         self.late = 2.0
         self.boots: list[str] = []
         """Nodes that were rebooted, each time."""
+        self.booting: set[str] = set()
+        """Nodes whose slurmd a reboot has stopped; slurmctld may not know it yet."""
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._firmware, daemon=True)
 
@@ -181,6 +183,7 @@ class RealSlurm:
         """Switch off what reboots, and on again after a while."""
         while not self._over.wait(0.2):
             for path in sorted((self.folder / "reboots").iterdir()):
+                self.booting.add(path.name)
                 path.unlink()
                 self.boots.append(path.name)
                 self.kill(path.name)
@@ -193,6 +196,7 @@ class RealSlurm:
                 return
         if not self._over.is_set():
             self.start_node(name, booted=True)
+            self.booting.discard(name)
 
 
 def is_there() -> bool:

@@ -97,7 +97,7 @@ def closed(slurm: RealSlurm, variables: dict[str, Any]) -> tuple[str, bool]:
 
 def converges(slurm: RealSlurm) -> None:
     """A rerun ends with the node in service."""
-    slurm.until(lambda nodes: nodes[NODE].answers and not nodes[NODE].reboots, 60)
+    slurm.until(lambda nodes: NODE not in slurm.booting and nodes[NODE].answers and not nodes[NODE].reboots, 60)
     variables = rolled(slurm)
     assert closed(slurm, variables) == ("done", False), variables
     assert slurm.read().nodes[NODE].states == {"IDLE"}

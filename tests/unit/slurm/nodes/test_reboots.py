@@ -185,3 +185,29 @@ def test_a_node_that_is_silent_again_after_its_boot_is_not_back():
     slurm.states["n1"].discard("NOT_RESPONDING")
     assert outcomes(run(Reboot, slurm, "n1", deadline=60)) == {"n1": "rebooted"}
     assert slurm.now >= 50
+
+
+def test_a_node_whose_reboot_slurm_does_not_end_is_back_after_its_boot():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    # An answer of the node was on its way when Slurm issued the reboot.
+    slurm.at = {10: lambda one: (one.back("n1"), one.states["n1"].add("REBOOT_ISSUED"))}
+    assert outcomes(run(Reboot, slurm, "n1", deadline=60)) == {"n1": "rebooted"}
+    assert outcomes(report(["n1"], slurm.read().nodes)) == {"n1": "drained"}
+    assert outcomes(run(Resume, slurm, "n1", deadline=60)) == {"n1": "resumed"}
+
+
+@pytest.mark.parametrize(
+    ("boot", "more"),
+    [
+        (LONG_AGO, ""),
+        ("None", ""),
+        ("Unknown", ""),
+        ("2099-01-01T00:00:01", "NOT_RESPONDING"),
+        ("2099-01-01T00:00:01", "REBOOT_REQUESTED"),
+    ],
+)
+def test_a_reboot_that_is_issued_is_in_hand_until_the_node_has_booted(boot: str, more: str):
+    slurm = Slurmctld({"n1": {"IDLE", "DRAIN", "REBOOT_ISSUED", more} - {""}}, {"n1": OWN}, boots={"n1": boot})
+    assert slurm.read().nodes["n1"].reboots
+    assert outcomes(run(Resume, slurm, "n1")) == {"n1": "held"}
