@@ -69,29 +69,29 @@ def nodes_of(*topologies: Topology) -> list[str]:
 
 @cache
 def answers(suite: str) -> dict[str, config_trial.Result]:
-    """Return what the release of a suite says of everything, asked at once."""
+    """Return what the release of a suite says of each candidate, all in one call."""
     version, stays = SUITES[suite]
-    asked: dict[str, slurm_releases.Files] = {}
+    candidates: dict[str, slurm_releases.Files] = {}
     made = {**{name: tree_of(name) for name in TREES}, **{name: make(version) for name, make in BLOCKS.items()}}
     for name, one in made.items():
-        asked[name] = {"slurm.conf": slurm_conf(nodes_of(one), one.options), "topology.conf": conf(one, version)}
+        candidates[name] = {"slurm.conf": slurm_conf(nodes_of(one), one.options), "topology.conf": conf(one, version)}
         if version >= "25.05":
             param = {"TopologyParam": one.param} if one.param else {}
-            asked[f"{name}, yaml"] = {
+            candidates[f"{name}, yaml"] = {
                 "slurm.conf": slurm_conf(nodes_of(one), param),
                 "topology.yaml": yaml({"default": one}, version),
             }
     if version >= "25.05":
         both = (tree_of("rail_full"), BLOCKS["NVLink domains"](version))
-        asked["both, yaml"] = {
+        candidates["both, yaml"] = {
             "slurm.conf": slurm_conf(nodes_of(*both), {}) + "PartitionName=nvl Nodes=ALL Topology=nvl\n",
             "topology.yaml": yaml({"default": both[0], "nvl": both[1]}, version),
         }
     for name, text in REFUSED.items():
         options = {"TopologyPlugin": "topology/tree"}
-        asked[name] = {"slurm.conf": slurm_conf(["gpu0", "gpu1"], options), "topology.conf": text}
+        candidates[name] = {"slurm.conf": slurm_conf(["gpu0", "gpu1"], options), "topology.conf": text}
     try:
-        return slurm_releases.ask(suite, asked)
+        return slurm_releases.ask(suite, candidates)
     except slurm_releases.UnavailableError as error:
         if stays or os.environ.get("CI") == "true" or os.environ.get("BEDPLATE_TOOLS") == "required":
             raise
