@@ -31,6 +31,13 @@ _FORM = re.compile(rf"{_START}({'|'.join(KINDS)}):({_RUN}): (.*) \[([0-9a-f]{{4}
 _EARLIER_EDIT = re.compile(rf"{_START}(edit):({_RUN}):(\d{{4}}-\S+Z .*)\Z")
 # Slurm appends these in its own name, since 22.05: power_save.c, node_mgr.c and ping_nodes.c.
 _ADDITION = re.compile(r" : (reboot issued|reboot timed out|reboot complete|ResumeTimeout reached|Not responding)\Z")
+# Reasons from Slurm's sources. slurmd and slurmstepd set theirs as root, so the user alone does not identify them.
+_SLURMS_REASONS = re.compile(
+    r"Not responding|Low (socket|CPUs|RealMemory|TmpDisk)|CoreSpec differ|\w+(/\w+)?(:\S+)? (count|type) |Invalid GRES|"
+    r"Could not unpack|Reported active features|RestrictedCores|Node unexpectedly|NO NETWORK|Bad core count|Duplicate jobid|"
+    r"Prolog|Epilog|batch job complete failure|Job env setup error|Job step not running|Kill task failed|"
+    r"SlurmdSpoolDir|switch_g_job_postfini|Cannot collect energy|Failed to set|ResumeTimeout|reboot timed out"
+)
 # In a text, a bracket could look like the sum or like the user that scontrol prints; a bar separates columns of sinfo.
 _PLAIN = str.maketrans("[]|", "()/")
 
@@ -103,6 +110,15 @@ def without_additions(reason: str) -> tuple[str, tuple[str, ...]]:
         added.insert(0, found[1])
         reason = reason[: found.start()]
     return reason, tuple(added)
+
+
+def is_slurms(reason: str) -> bool:
+    """Return whether a reason is one with which Slurm itself takes a node out of service.
+
+    >>> is_slurms("Node unexpectedly rebooted"), is_slurms("fan is loud")
+    (True, False)
+    """
+    return _SLURMS_REASONS.match(reason) is not None
 
 
 def _sum(kind: str, run: str, text: str) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from ...common.finding import ERROR, NOTICE, WARNING, Finding
 from ...common.hostlist import HostlistError, expand, fold
-from .drain_reasons import DrainReason, read, without_additions
+from .drain_reasons import DrainReason, is_slurms, read, without_additions
 from .release_window import release_of, works_under
 from .slurmctld_report import pairs_of
 
@@ -28,13 +28,6 @@ _OUT = {"drain", "drng", "down", "fail", "failg"}
 # States allowed besides healthy ones, by planned state. `inval`: a node that is out for broken hardware may register with less of it.
 _PLANNED = {"drain": {"drain", "drng", "inval"}, "down": {"drain", "drng", "inval", "down"}}
 _UNKNOWN = ("", "N/A", "(null)", "Unknown", "none")
-# Reasons from Slurm's sources. slurmd and slurmstepd set theirs as root, so the user alone does not identify them.
-_SLURMS_REASONS = re.compile(
-    r"Not responding|Low (socket|CPUs|RealMemory|TmpDisk)|CoreSpec differ|\w+(/\w+)?(:\S+)? (count|type) |Invalid GRES|"
-    r"Could not unpack|Reported active features|RestrictedCores|Node unexpectedly|NO NETWORK|Bad core count|Duplicate jobid|"
-    r"Prolog|Epilog|batch job complete failure|Job env setup error|Job step not running|Kill task failed|"
-    r"SlurmdSpoolDir|switch_g_job_postfini|Cannot collect energy|Failed to set|ResumeTimeout|reboot timed out"
-)
 
 
 @dataclass(frozen=True)
@@ -245,11 +238,7 @@ def _compare_state(
     else:
         wanted = "able to run jobs"
         fix = "`journalctl -u slurmd` on NODE; then `scontrol update nodename=NODE state=resume`"
-        if (
-            live.base in _OUT
-            and not _SLURMS_REASONS.match(live.reason)
-            and _uid(live.who) == _uid(config.get("SlurmUser", ""))
-        ):
+        if live.base in _OUT and not is_slurms(live.reason) and _uid(live.who) == _uid(config.get("SlurmUser", "")):
             fix += f". A reason set by {live.who} counts as Slurm's own: drain nodes as root or as yourself, and it is a notice"
     differences.add(name, "node-state", wanted, f"{live.state}{reason}", fix)
 
@@ -271,7 +260,7 @@ def _operator(live: LiveNode, slurm_user: str) -> str:
         return ""
     # Slurm appends to an operator's reason in its own name, such as when the drained node is switched off or rebooted.
     before, _added = without_additions(live.reason)
-    if _SLURMS_REASONS.match(before) and who in (own, "0"):
+    if is_slurms(before) and who in (own, "0"):
         return ""
     if who != own:
         return live.who

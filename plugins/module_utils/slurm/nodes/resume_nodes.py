@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ..live.drain_reasons import is_slurms
 from .node_states import NodeView
 from .node_work import FAILED, HELD, RESUMED, NodeResult, NodeVerb, foreign, other_hardware, result
 
@@ -40,7 +41,9 @@ class Resume(NodeVerb):
         if not node.is_out:
             return replace(result(node, RESUMED), since=self.since.get(node.name, ""))
         if node.reason and not self.owns(node):
-            return result(node, HELD, f"out of service again: {node.shown}")
+            # Slurm's own reason is no decision of a person: a change that makes nodes fall must stop the roll.
+            outcome = FAILED if is_slurms(node.reason) else HELD
+            return result(node, outcome, f"out of service again: {node.shown}")
         return result(node, FAILED, _SILENT)
 
     def command(self, nodes: str) -> list[str]:

@@ -379,20 +379,31 @@ def test_a_node_under_reboot_is_not_resumed():
     assert len(slurm.commands) == 1
 
 
-def test_a_node_that_slurm_takes_out_again_is_held():
+@pytest.mark.parametrize(
+    ("reason", "state", "outcome"),
+    [
+        ("Low RealMemory (reported:1 < 100.00% of configured:2)", "DRAIN", "failed"),
+        ("Node unexpectedly rebooted", "DOWN", "failed"),
+        ("Prolog error", "DRAIN", "failed"),
+        ("fan is loud", "DRAIN", "held"),
+    ],
+)
+def test_a_node_that_slurm_takes_out_again_has_failed_and_one_that_a_person_takes_is_left(
+    reason: str, state: str, outcome: str
+):
     slurm = Slurmctld.of("n1")
     ours(slurm, "n1")
     change = slurm.change
 
     def broken(argv: Any) -> str:
         said = change(argv)
-        slurm.person("n1", "Low RealMemory (reported:1 < 100.00% of configured:2)", "DRAIN")
+        slurm.person("n1", reason, state)
         return said
 
     slurm.change = broken  # type: ignore[method-assign]
     results = run(Resume, slurm, "n1", deadline=10)
-    assert outcomes(results) == {"n1": "held"}
-    assert "Low RealMemory" in results["n1"].why
+    assert outcomes(results) == {"n1": outcome}
+    assert reason in results["n1"].why
 
 
 def test_a_slurmctld_that_restarts_is_waited_for_and_one_that_is_gone_is_an_error():
