@@ -51,7 +51,7 @@ lint-ansible: venv
 	ansible-lint --strict
 
 .PHONY: sanity
-sanity: venv  ## ansible-test sanity on the built collection, with each Python of this machine (three minutes)
+sanity: venv  ## ansible-test sanity on the built collection, with the oldest and the newest Python of nodes (three minutes)
 	$(BIN)/python -m tools.sanity
 
 .PHONY: lint
@@ -125,7 +125,8 @@ full-slurm-packages: venv  ## Slurm from packages with SchedMD's names: the whol
 
 .PHONY: full-roles
 full-roles: venv  ## Every mutant of roles/ and playbooks/ on recorded nodes (20 minutes)
-	$(BIN)/python -m tools.full_results roles --minutes 20 -- $(BIN)/python -m tools.mutate_roles
+	$(BIN)/python -m tools.full_results roles --minutes 20 -- bash -c \
+	  'pytest -m full_roles tests/unit/recorded_roles/test_named_mutants.py && $(BIN)/python -m tools.mutate_roles'
 
 .PHONY: full-guest
 full-guest: venv  ## make guest, and its row in docs/testing.md
