@@ -45,7 +45,11 @@ def run(site: Path, *options: str, **variables: Any) -> int:
     )
     config.prepare()
     runner = Runner(config=config, event_handler=is_kept)
-    runner.run()
+    try:
+        runner.run()
+    finally:
+        # It has the whole environment of the pipeline, with its secrets.
+        (Path(config.artifact_dir) / "command").unlink(missing_ok=True)
     return int(runner.rc)
 
 

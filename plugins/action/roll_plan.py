@@ -20,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import (
     approved_plan,
     controller_call,
     roll_document,
+    roll_outcome,
     roll_variables,
     run_holder,
 )
@@ -84,6 +85,7 @@ class ActionModule(controller_call.ControllerAction):
             "holder": self._holder,
             # By Slurm, and then by SSH.
             "record_seconds": self._chosen["deadline"] + 2 * self._chosen["reboot_deadline"] + _MARGIN,
+            "not_compared": {name: one.facts() for name, one in roll_outcome.not_compared(plan).items()},
             "msg": text,
         }
 

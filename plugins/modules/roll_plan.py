@@ -42,6 +42,7 @@ canaries: {description: Nodes that prove the change for their profiles., type: l
 open: {description: Nodes whose changes need no drain., type: list, elements: str, returned: success}
 left: {description: "Nodes that are in no batch, and why.", type: dict, returned: success}
 problems: {description: "Nodes that could not be compared, and why.", type: dict, returned: success}
+not_compared: {description: "The same nodes with their outcomes, for the report of a preview.", type: dict, returned: success}
 pending: {description: "What is pending, by node.", type: dict, returned: success}
 limits: {description: For O(bedplate.cluster.slurm_node#module:limits)., type: list, elements: dict, returned: success}
 reservation: {description: "The name of its reservation, or empty.", type: str, returned: success}

@@ -27,8 +27,8 @@ SCENARIO = "daytwo"
 LAB = f"molecule-{SCENARIO}"
 NOTE = "/run/bedplate/reboot-wanted/node_tuning"
 NODE = "gpu02"
-# Stands for a secret of the pipeline, in env/extravars.
-CANARY = "canary-4f1b0a77c2d94e55"
+# Stand for secrets of the pipeline, in env/extravars and in the environment of its job.
+CANARY, EXPORTED = "canary-4f1b0a77c2d94e55", "canary-9d2e61c0b7a84f13"
 pytestmark = pytest.mark.full_in("daytwo")
 
 
@@ -36,6 +36,7 @@ pytestmark = pytest.mark.full_in("daytwo")
 def among_artifacts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports are beside the other artifacts, as in a pipeline, and not where the scenario has its own."""
     monkeypatch.delenv("BEDPLATE_REPORT", raising=False)
+    monkeypatch.setenv("PIPELINE_TOKEN", EXPORTED)
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +153,7 @@ def test_no_artifact_has_a_secret(site: Path) -> None:
 
 def has_no_secret(site: Path) -> None:
     secrets = [path.read_bytes().strip() for path in (state_of(LAB) / "secrets").rglob("*") if path.is_file()]
-    secrets = [*(one for one in secrets if len(one) >= 16), CANARY.encode()]
+    secrets = [*(one for one in secrets if len(one) >= 16), CANARY.encode(), EXPORTED.encode()]
     assert len(secrets) > 1
     files = [site / "roll-plan.json", *(path for path in (site / "artifacts").rglob("*") if path.is_file())]
     assert len(files) > 1

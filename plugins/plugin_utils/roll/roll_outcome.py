@@ -71,6 +71,8 @@ def stopped(plan: Mapping[str, Any], raw: Raw, now: float) -> str:
         if _is_taken(raw(host), host) or _outcome_in(raw(host).get(DRAINED), host) in ("draining", "limited")
     ]:
         return f"canary {few(found)} is not free, so nothing is proved"
+    # Nodes whose changes needed no drain: they were changed first.
+    failed += [host for host in plan.get("open", ()) if host not in NOBODY and FAILURE in raw(host)]
     if len(failed) > plan["failures"]:
         return f"{len(failed)} nodes failed, of at most {plan['failures']} (roll_failures): {few(failed)}"
     return "its time is over (roll_deadline)" if now >= plan["until"] else ""
@@ -158,6 +160,14 @@ def outcomes(plan: Mapping[str, Any], raw: Raw, slurm: Mapping[str, Any], stop: 
     return found
 
 
+def not_compared(plan: Mapping[str, Any]) -> dict[str, NodeOutcome]:
+    """Return the outcome of each node that was not compared: what it needs is in no plan."""
+    return {
+        host: NodeOutcome(UNREACHABLE if "no answer" in why else FAILED, why)
+        for host, why in plan.get("problems", {}).items()
+    }
+
+
 def _of_node(
     host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], now: Mapping[str, Any], stop: str
 ) -> NodeOutcome:
@@ -172,8 +182,7 @@ def _of_node(
         return outcome(LEFT if now.get("outcome") == "held" else WAITING, why)
 
     if host in plan.get("problems", {}):
-        why = plan["problems"][host]
-        return outcome(UNREACHABLE if "no answer" in why else FAILED, why)
+        return replace(not_compared(plan)[host], parts=parts, drained=is_own)
     if host in plan.get("left", {}):
         return outcome(WAITING if not _is_out(plan, host) else LEFT, plan["left"][host])
     if failure := variables.get(FAILURE):

@@ -81,6 +81,19 @@ def test_a_preview_has_no_close(tmp_path: Path):
     assert report.written(n2=1)["outcome"] == "done"
 
 
+def test_a_preview_reports_nodes_that_were_not_compared(tmp_path: Path):
+    report = Report(tmp_path, check=True)
+    report.v2_runner_on_ok(result("n2", "deploy", {}))
+    report.v2_runner_on_ok(
+        result(
+            "n1", PLAN, {"serial": [1], "not_compared": {"n2": {"outcome": "unreachable", "why": "no answer by SSH"}}}
+        )
+    )
+    found = report.written()
+    assert (found["outcome"], found["stopped"]) == ("unreachable", "")
+    assert found["nodes"]["n2"]["failed"]["reason"] == "no answer by SSH"
+
+
 @pytest.mark.parametrize(
     ("task", "outcome"),
     [

@@ -226,6 +226,10 @@ HOSTS: dict[str, Any] = {"hosts": ["n1", "n2", "n3"], "serial": [1, 2], "canarie
         ({"n2": {"__roll_drained": {"nodes": {"n2": {"outcome": "failed"}}}}}, {}, "1 nodes failed, of at most 0"),
         ({"n2": {"__roll_failure": "no"}}, {}, "1 nodes failed, of at most 0"),
         ({"n2": {"__roll_failure": "no"}}, {"failures": 1}, ""),
+        # Of the nodes that need no drain.
+        ({"n4": {"__roll_failure": "no"}}, {"open": ["n4"]}, "1 nodes failed, of at most 0"),
+        ({"n4": {"__roll_failure": "no"}}, {"open": ["n4"], "failures": 1}, ""),
+        ({"n4": {"__roll_step": "verified"}}, {"open": ["n4"]}, ""),
         ({"n2": {**VERIFIED, "__roll_resumed": {"nodes": {"n2": {"outcome": "held"}}}}}, {}, ""),
         ({"n1": {**VERIFIED, "__roll_resumed": {"nodes": {"n1": {"outcome": "held"}}}}}, {}, "canary n1 is not free"),
         (
