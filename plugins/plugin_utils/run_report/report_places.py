@@ -11,8 +11,6 @@ from .report_document import Place
 
 def site_of(variables: Any) -> tuple[str, dict[str, Place]]:
     """Return the name of the cluster and host -> its place, of Ansible's variable manager; empty without a cluster file."""
-    found = variables.get_vars().get("groups", {}) if variables is not None else {}
-    del found
     path = _path(variables)
     if not path:
         return "", {}

@@ -147,3 +147,115 @@ def test_a_node_without_an_answer_keeps_its_reason_when_a_failure_is_rescued(rep
     report.v2_runner_on_unreachable(result("n1", "setup", {"msg": "timed out"}, ignore_unreachable=False))
     report.v2_runner_on_failed(result("n1", "deploy", {"msg": "disk full"}))
     assert report.written(n1=1)["nodes"]["n1"]["failed"] == {"task": "setup", "reason": "timed out"}
+
+
+def closed(report: Report, nodes: dict[str, Any], **more: str) -> None:
+    report.v2_runner_on_ok(result("n1", CLOSE, {"nodes": nodes, **more}))
+
+
+def test_a_roll_that_a_canary_stopped_is_stopped_whatever_waits(report: Report):
+    report.v2_runner_on_ok(result("n1", PLAN, {"serial": [1]}))
+    closed(
+        report, {"n2": {"outcome": "waiting", "why": "for a later batch"}}, run="r1", stopped="canary n1 is not free"
+    )
+    found = report.written()
+    assert (found["outcome"], found["stopped"], found["run"]) == ("stopped", "canary n1 is not free", "r1")
+
+
+def test_a_call_on_slurms_nodes_is_no_close(report: Report):
+    report.v2_runner_on_ok(result("n1", PLAN, {"serial": [1]}))
+    report.v2_runner_on_ok(result("n1", "bedplate.cluster.slurm_node", {"nodes": {"n2": {"outcome": "failed"}}}))
+    found = report.written()
+    assert (found["outcome"], list(found["nodes"])) == ("stopped", ["n1"])
+
+
+def test_a_failure_that_the_playbook_ignores_is_none(report: Report):
+    report.v2_runner_on_failed(result("n1", "setup", {"msg": "no"}), ignore_errors=True)
+    found = report.written()
+    assert (found["outcome"], outcomes(found), found["nodes"]["n1"]["failed"]) == ("done", {"n1": "ok"}, None)
+
+
+def test_each_rescued_failure_is_taken_off_and_no_other(report: Report):
+    for name in ("n1", "n2"):
+        report.v2_runner_on_failed(result(name, "first", {"msg": "one"}))
+        report.v2_runner_on_failed(result(name, "second", {"msg": "two"}))
+    found = report.written(n1=2, n2=1)
+    assert outcomes(found) == {"n1": "ok", "n2": "failed"}
+    assert found["nodes"]["n2"]["failed"] == {"task": "first", "reason": "one"}
+
+
+VERIFY, STATE = "bedplate.cluster.verify_report", "bedplate.cluster.node_state"
+ROW = {"severity": "error", "where": "sysctl vm.swappiness", "expected": "10", "found": "60"}
+
+
+def test_a_verification_that_fails_without_a_difference_fails_its_host(report: Report):
+    report.v2_runner_on_failed(result("n1", VERIFY, {"msg": "slurmctld does not answer"}))
+    found = report.written()
+    assert found["nodes"]["n1"]["failed"] == {"task": VERIFY, "reason": "slurmctld does not answer"}
+
+
+@pytest.mark.parametrize(("severity", "failed"), [("error", True), ("warning", False)])
+def test_differences_of_a_node_are_its_own(report: Report, severity: str, failed: bool):
+    report.v2_runner_on_ok(result("n1", STATE, {"findings": [{**ROW, "severity": severity}]}))
+    found = report.written()
+    assert [one["where"] for one in found["nodes"]["n1"]["findings"]] == [ROW["where"]]
+    assert outcomes(found) == {"n1": "failed" if failed else "ok"}
+
+
+def test_a_node_whose_comparison_fails_has_failed_whatever_it_found(report: Report):
+    row = {**ROW, "severity": "warning"}
+    report.v2_runner_on_failed(result("n1", STATE, {"findings": [row], "msg": "no rpm"}))
+    assert outcomes(report.written()) == {"n1": "failed"}
+
+
+def test_a_run_knows_its_playbook_and_whether_it_predicts(report: Report, monkeypatch: pytest.MonkeyPatch):
+    for check in (True, False):
+        monkeypatch.setattr("ansible.context.CLIARGS", {"check": check})
+        report.v2_playbook_on_start(SimpleNamespace(_file_name="/site/playbooks/roll.yml"))
+        report.v2_runner_on_ok(result("n1", PLAN, {"serial": [1]}))
+        found = report.written()
+        assert (found["playbook"], found["check"]) == ("roll.yml", check)
+        assert found["outcome"] == ("done" if check else "stopped")
+        assert found["started"]
+        assert found["ended"]
+        assert found["seconds"] >= 0
+
+
+def test_a_later_play_keeps_why_the_roll_stopped(report: Report):
+    play = SimpleNamespace(get_name=lambda: "Drain nodes", get_variable_manager=lambda: None)
+    report.v2_playbook_on_play_start(play)
+    closed(report, {}, stopped="its time is over")
+    report.v2_playbook_on_play_start(play)
+    assert report.written()["stopped"] == "its time is over"
+
+
+def test_under_ansible_runner_the_report_is_among_its_artifacts(report: Report, tmp_path: Path, monkeypatch: Any):
+    monkeypatch.setattr(report, "get_option", lambda _name, *_more: "")
+    monkeypatch.setenv("AWX_ISOLATED_DATA_DIR", str(tmp_path / "artifacts"))
+    report.v2_playbook_on_stats(SimpleNamespace(rescued={}))
+    assert (tmp_path / "artifacts/report.html").exists()
+    monkeypatch.delenv("AWX_ISOLATED_DATA_DIR")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    report.v2_playbook_on_stats(SimpleNamespace(rescued={}))
+    assert (tmp_path / ".local/state/bedplate-reports/none/report.json").exists()
+
+
+def test_a_report_that_was_not_written_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "file").write_text("")
+    report = Report(tmp_path / "file")
+    shown: list[str] = []
+    monkeypatch.setattr(report, "_display", SimpleNamespace(display=shown.append, warning=shown.append))
+    report.v2_playbook_on_stats(SimpleNamespace(rescued={}))
+    assert [line.partition(":")[0] for line in shown] == ["no report", "roll.yml"]
+
+
+def test_skipped_tasks_and_seconds_are_counted(report: Report, monkeypatch: pytest.MonkeyPatch):
+    now = iter([10.0, 12.0, 12.0, 20.0, 23.0, 23.0])
+    monkeypatch.setattr("time.monotonic", lambda: next(now))
+    for kind in (report.v2_runner_on_ok, report.v2_runner_on_skipped):
+        one = result("n1", "setup", {})
+        report.v2_runner_on_start(one.host, one.task)
+        kind(one)
+    monkeypatch.undo()
+    found = report.written()["nodes"]["n1"]
+    assert (found["ok"], found["skipped"], found["seconds"]) == (1, 1, 5.0)

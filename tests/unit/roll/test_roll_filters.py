@@ -34,6 +34,42 @@ def test_jobs_are_waited_for_until_the_deadline(seconds: int, least: int, most: 
     assert bool(roll.roll_stopped(hostvars(time.time() + seconds), ["n1"])) == (seconds < 0)
 
 
+def test_each_play_has_the_nodes_of_the_plan_and_without_a_plan_none():
+    plan = {"hosts": ["n1", "n2"], "serial": [1, 1], "open": ["n3"], "canaries": [], "failures": 0, "until": 0.0}
+    hosts = HostVars(
+        n1={"__roll": plan, "__roll_drained": {"nodes": {"n1": {"outcome": "draining"}, "n2": {"outcome": "drained"}}}},
+        n2={"__roll_drained": {"nodes": {"n2": {"outcome": "drained"}}}},
+    )
+    found = {
+        key: roll.roll_hosts(hosts, ["n1", "n2"], key) for key in ("hosts", "serial", "open", "late", "late_serial")
+    }
+    assert found == {"hosts": ["n1", "n2"], "serial": [1, 1], "open": ["n3"], "late": ["n1"], "late_serial": [1]}
+    none = HostVars(n1={})
+    assert [roll.roll_hosts(none, ["n1"], key) for key in ("hosts", "open", "late")] == [["!all"]] * 3
+    assert [roll.roll_hosts(none, ["n1"], key) for key in ("serial", "late_serial")] == [[1], [1]]
+
+
+def test_of_a_batch_only_what_wants_it_is_rebooted_and_what_is_verified_resumed():
+    wants = {"__roll_wanted": {"reasons": {"gpu_driver": "x"}}}
+    hosts = HostVars(
+        n1={"__roll_step": "changed", **wants},
+        n2={"__roll_step": "changed", "__roll_wanted": {"reasons": {}}},
+        n3={"__roll_step": "verified", **wants},
+        n4={},
+    )
+    batch = ["n1", "n2", "n3", "n4"]
+    assert (roll.roll_reboots(hosts, batch), roll.roll_verified(hosts, batch)) == ("n1", "n3")
+
+
+def test_a_node_goes_on_after_an_answer_alone():
+    hosts = HostVars(
+        n1={"__roll_drained": {"nodes": {"n1": {"outcome": "drained"}}}},
+        n2={"__roll_drained": {"nodes": {"n2": {"outcome": "draining"}}}},
+        n3={},
+    )
+    assert [roll.roll_goes_on(hosts, name, "drained") for name in hosts] == [True, False, False]
+
+
 def test_each_result_that_decides_what_is_pending_is_one_of_a_role():
     registered = set()
     for path in [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/phases/*.yml")]:

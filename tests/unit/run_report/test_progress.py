@@ -13,6 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.progre
     Lines,
     Nothing,
     progress_of,
+    time_left,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.progress_bars import Bars
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report_document import Place
@@ -81,6 +82,34 @@ def test_ansible_runner_and_ci_have_lines_on_a_terminal_too(monkeypatch: pytest.
     assert isinstance(progress_of("auto", PLACES, Screen()), Bars)
     monkeypatch.setenv(variable, "1")
     assert isinstance(progress_of("auto", PLACES, Screen()), Lines)
+
+
+def test_a_wish_goes_before_the_terminal(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("CI", "1")
+    assert isinstance(progress_of("bars", PLACES, Screen()), Bars)
+    monkeypatch.delenv("CI")
+    assert isinstance(progress_of("lines", PLACES, Screen()), Lines)
+    monkeypatch.setattr(
+        "ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.progress_bars.HAS_RICH", False
+    )
+    assert isinstance(progress_of("bars", PLACES, Screen()), Lines)
+
+
+def test_a_node_that_slurm_cannot_reboot_counts_as_drained_and_an_unchanged_one_not_as_rolled():
+    lines = Lines(Screen())
+    lines.slurm({"n1": {"outcome": "silent"}, "n2": {"outcome": "resumed", "changed": False}})
+    assert (lines.hosts.word("n1"), lines.rolled) == ("drained", 0)
+
+
+def test_a_roll_that_has_not_begun_or_is_over_has_no_time_left():
+    assert [time_left(*one, 60.0) for one in ((0, 4), (4, 4), (5, 4))] == ["", "", ""]
+
+
+def test_few_hosts_have_no_slowest():
+    screen = Screen()
+    Lines(screen).end({"nodes": {"n1": {"seconds": 1}}})
+    assert screen.lines == []
 
 
 @pytest.mark.parametrize(("wish", "kind"), [("off", Nothing), ("lines", Lines), ("auto", Lines)])

@@ -62,6 +62,52 @@ def test_the_first_failure_of_a_host_is_that_of_the_report(run: RunRecord, kind:
     assert report["nodes"]["n1"]["failed"] == {"task": "Deploy the driver", "reason": "no such package"}
 
 
+def test_a_node_that_was_not_reached_and_stays_drained_is_unreachable(run: RunRecord):
+    why = "no answer by SSH"
+    rolled = {"outcome": "unreachable", "why": why, "parts": "GPU driver", "drained": True, "hours": 1.5}
+    run.add_roll({**ROLLED, "n1": rolled}, "r1")
+    report = document(run)
+    one = report["nodes"]["n1"]
+    assert (report["outcome"], one["outcome"], one["unreachable"]) == ("unreachable", "unreachable", True)
+    assert one["failed"] == {"task": "", "reason": why}
+    assert (one["parts"], one["drained"], one["hours_out"]) == ("GPU driver", True, 1.5)
+    assert not report["nodes"]["n2"]["unreachable"]
+
+
+def test_the_reason_of_the_roll_goes_before_that_of_a_task_and_that_before_differences(run: RunRecord):
+    run.add("n1", "failed", "Deploy the driver", {"msg": "no such package"})
+    run.add_findings([{"severity": "error", "where": "x", "found": "y"}], "n1")
+    assert document(run)["nodes"]["n1"]["failed"]["reason"] == "no such package"
+    run.add_roll({"n1": {"outcome": "failed", "why": "Deploy the driver: disk full"}}, "r1")
+    assert document(run)["nodes"]["n1"]["failed"]["reason"] == "Deploy the driver: disk full"
+
+
+def test_a_failure_outranks_silence_and_a_stop_what_waits(run: RunRecord):
+    run.stopped = "its time is over"
+    assert document(run)["outcome"] == "stopped"
+    run.add("n4", "unreachable", "x", {})
+    assert document(run)["outcome"] == "unreachable"
+    run.add("n5", "failed", "x", {})
+    assert document(run)["outcome"] == "failed"
+
+
+def test_a_rescued_failure_leaves_its_place_to_the_next_one(run: RunRecord):
+    run.add("n1", "failed", "First", {"msg": "one"})
+    run.rescue("n1")
+    run.rescue("n1")
+    assert document(run)["nodes"]["n1"]["failed"] is None
+    run.add("n1", "failed", "Second", {"stderr": "two"})
+    assert document(run)["nodes"]["n1"]["failed"] == {"task": "Second", "reason": "two"}
+
+
+def test_times_and_racks_are_in_the_report(run: RunRecord):
+    report = document(run, "lab", PLACES)
+    assert (report["started"], report["ended"]) == ("1970-01-12T13:46:40Z", "1970-01-12T13:46:52Z")
+    assert (report["nodes"]["n1"]["rack"], report["nodes"]["ctl1"]["rack"]) == ("r2", "")
+    assert (report["check"], document(RunRecord("x.yml", check=True))["check"]) == (False, True)
+    assert document(RunRecord("x.yml"))["started"] == ""
+
+
 def test_a_rescued_failure_is_none(run: RunRecord):
     run.add("n1", "failed", "Deploy the driver", {"msg": "no such package"})
     run.rescue("n1")
@@ -84,6 +130,11 @@ def test_the_table_names_what_needs_a_look(run: RunRecord):
     lines = table(document(run, "lab"))
     assert lines[0] == "roll.yml: waiting: 1 ok, 1 changed, 1 waiting, 1 left (4 hosts in 12.5 s)"
     assert [line.split()[:2] for line in lines[1:]] == [["n2", "waiting"], ["n3", "left"]]
+    assert lines[1].endswith("waits for job 7")
+    run.add("n1", "failed", "Deploy", {"msg": "no\n  " + "x" * 500})
+    failed = table(document(run, "lab"))[1]
+    assert "Deploy: no xxx" in failed
+    assert len(failed) < 200
     many = RunRecord("site.yml")
     for number in range(100):
         many.add(f"n{number}", "failed", "x", {"msg": "no"})

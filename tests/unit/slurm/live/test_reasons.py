@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import (
+    is_slurms,
+    read,
+    written,
+)
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.slurmctld_report import node_pairs
 
 OWN = written("roll", "r1", "driver 580")
@@ -92,3 +96,46 @@ def test_what_slurm_appends_when_a_node_does_not_return_in_time_keeps_the_reason
     found = read(f"{OWN} : reboot issued : ResumeTimeout reached : Not responding")
     assert found is not None
     assert found.added == ("reboot issued", "ResumeTimeout reached", "Not responding")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "Not responding",
+        "Low socket*core*thread count, Low CPUs",
+        "Low CPUs",
+        "Low RealMemory (reported:1 < 100.00% of configured:2)",
+        "Low TmpDisk",
+        "CoreSpec differ",
+        "gres/gpu count reported lower than configured (7 < 8)",
+        "gres/gpu:h100 count too low (7 < 8)",
+        "Invalid GRES core specification",
+        "Could not unpack gres data",
+        "Reported active features (a) are not a superset of currently active changeable features (b)",
+        "RestrictedCoresPerGPU do not match slurmctld configuration",
+        "Node unexpectedly rebooted",
+        "NO NETWORK ADDRESS FOUND",
+        "Bad core count",
+        "Duplicate jobid",
+        "Prolog error",
+        "Prolog/Epilog failure",
+        "Epilog error",
+        "batch job complete failure",
+        "Job env setup error",
+        "Job step not running",
+        "Kill task failed",
+        "SlurmdSpoolDir is full",
+        "switch_g_job_postfini failure",
+        "Cannot collect energy data.",
+        "Failed to set GPU frequency",
+        "ResumeTimeout reached",
+        "reboot timed out",
+    ],
+)
+def test_slurms_own_reasons_are_known(reason: str):
+    assert is_slurms(reason)
+
+
+@pytest.mark.parametrize("reason", ["fan is loud", "ask Ann: Prolog error", "", OWN])
+def test_a_persons_reason_is_not_slurms(reason: str):
+    assert not is_slurms(reason)

@@ -406,6 +406,48 @@ def test_a_node_that_slurm_takes_out_again_has_failed_and_one_that_a_person_take
     assert reason in results["n1"].why
 
 
+def silent_after(
+    slurm: Slurmctld, *names: str, states: tuple[str, ...] = ("NOT_RESPONDING",), reason: str = ""
+) -> None:
+    """Have nodes go silent right after their resume."""
+    change = slurm.change
+
+    def broken(argv: Any) -> str:
+        said = change(argv)
+        for name in names:
+            slurm.states[name] |= set(states)
+            if reason:
+                slurm.reasons[name] = reason
+        return said
+
+    slurm.change = broken  # type: ignore[method-assign]
+
+
+def test_a_node_that_is_silent_after_its_resume_is_waited_for_and_has_failed_if_it_stays_so():
+    slurm = Slurmctld.of("n[1-2]")
+    ours(slurm, "n[1-2]")
+    silent_after(slurm, "n1")
+    results = run(Resume, slurm, "n[1-2]", deadline=30)
+    assert outcomes(results) == {"n1": "failed", "n2": "resumed"}
+    assert results["n1"].why == "resumed, and its slurmd does not answer"
+    assert slurm.now >= 30
+
+
+def test_a_node_that_answers_again_after_its_resume_is_in_service():
+    slurm = Slurmctld.of("n[1-2]", at={20: lambda one: one.states["n1"].discard("NOT_RESPONDING")})
+    ours(slurm, "n[1-2]")
+    silent_after(slurm, "n1")
+    assert outcomes(run(Resume, slurm, "n[1-2]", deadline=60)) == {"n1": "resumed", "n2": "resumed"}
+    assert 20 <= slurm.now < 40
+
+
+def test_a_node_that_keeps_the_runs_own_reason_after_its_resume_has_failed():
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    silent_after(slurm, "n1", states=("DOWN",), reason=OWN)
+    assert outcomes(run(Resume, slurm, "n1", deadline=5)) == {"n1": "failed"}
+
+
 def test_a_slurmctld_that_restarts_is_waited_for_and_one_that_is_gone_is_an_error():
     slurm = Slurmctld.of("n1")
     slurm.silent = range(20)
