@@ -11,6 +11,7 @@ shows a pipeline.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,11 +36,13 @@ def run(site: Path, *options: str, **variables: Any) -> int:
     Not by `ansible_runner.run`: that writes the options of its first call into SITE/env/cmdline, and each later call would have them, too.
     """
     is_clone = (site / "project/playbooks/roll.yml").exists()
+    # Relative, since a container has SITE elsewhere. The working directory of a linked project is the one that the link names.
+    plan_file = os.path.relpath(site / PLAN, (site / "project").resolve())
     config = RunnerConfig(
         private_data_dir=str(site),
         playbook="playbooks/roll.yml" if is_clone else "bedplate.cluster.roll",
         cmdline=" ".join(options),
-        extravars={"roll_plan_file": f"../{PLAN}", **variables},
+        extravars={"roll_plan_file": plan_file, **variables},
         # Paths are relative to SITE/project, which is the working directory here and in a container.
         envvars={"ANSIBLE_CONFIG": "ansible.cfg", "ANSIBLE_CALLBACKS_ENABLED": "bedplate.cluster.report", "CI": "true"},
     )
