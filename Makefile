@@ -140,7 +140,7 @@ full-gpu: venv tools  ## NVIDIA's set replaced on all nodes; containers, dnf, a 
 .PHONY: full-daytwo
 full-daytwo: venv  ## Rolls under jobs; every fault of tests/kit/roll_faults.yml during a roll
 	$(BIN)/python -m tools.full_results daytwo -- env BEDPLATE_FULL=daytwo bash -c \
-	  'pytest -m full -rs tests/unit/slurm/nodes & faults=$$!; $(BIN)/python -m lab molecule -v --jobs 2 daytwo daytwo_driver daytwo_guest; \
+	  'pytest -m full -rs tests/unit/slurm/nodes & faults=$$!; $(BIN)/python -m lab molecule -v --jobs 3 daytwo daytwo_driver daytwo_guest; \
 	  result=$$?; wait $$faults && exit $$result'
 
 .PHONY: full-driver

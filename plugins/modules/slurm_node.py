@@ -138,6 +138,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
     NodeVerb,
     Order,
     by_outcome,
+    heard,
     report,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
@@ -171,7 +172,7 @@ def work(module: AnsibleModule, wanted: Order) -> dict[str, NodeResult]:
     """Run the verb of the task, or report."""
     slurm_conf = Path(module.params["directory"]) / "slurm.conf"
     if not module.params["state"]:
-        return report(wanted.nodes, snapshot(slurm_conf).nodes)
+        return report(wanted.nodes, heard(lambda: snapshot(slurm_conf), wanted.nodes))
     verb = VERBS[module.params["state"]](
         wanted,
         lambda: snapshot(slurm_conf),

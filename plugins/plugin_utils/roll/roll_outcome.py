@@ -235,11 +235,18 @@ def _lost_call(result: object) -> str:
 
 def _hours(variables: Mapping[str, Any], host: str, now: Mapping[str, Any], time: str) -> float:
     """Return the hours that a node was or is out of service by this run: until it was resumed, or until now."""
+    # Slurm sets the time of a reason anew when it reboots the node.
+    start = _node_in(variables.get(DRAINED), host).get("since")
     resumed = variables.get(RESUMED)
     back = ((resumed.get("nodes") or {}).get(host) or {}) if isinstance(resumed, Mapping) else {}
     if back.get("outcome") == "resumed" and isinstance(resumed, Mapping):
-        return _between(str(back.get("since", "")), str(resumed.get("now", "")))
-    return _between(str(now.get("since", "")), time)
+        return _between(_first(start, back.get("since")), str(resumed.get("now", "")))
+    return _between(_first(start, now.get("since")), time) if now.get("since") else 0.0
+
+
+def _first(*times: object) -> str:
+    """Return the earliest of times as text, leaving out absent ones."""
+    return min(map(str, filter(None, times)), default="")
 
 
 def _between(start: str, end: str) -> float:

@@ -258,4 +258,9 @@ def test_node_hours_out_of_service():
     back = {"nodes": {"n1": {"outcome": "resumed", "since": "2026-11-26T10:00:00"}}, "now": "2026-11-26T10:30:00"}
     assert hours({**VERIFIED, "__roll_resumed": back}, {}) == 0.5
     assert hours(DRAINED, {**OWN, "since": "2026-11-26T10:00:00"}) == 2.0
+    # Slurm sets the time anew at a reboot.
+    earlier = {"__roll_drained": {"nodes": {"n1": {"outcome": "drained", "since": "2026-11-26T09:00:00"}}}}
+    assert hours({**VERIFIED, **earlier, "__roll_resumed": back}, {}) == 1.5
+    assert hours({**DRAINED, **earlier}, {**OWN, "since": "2026-11-26T10:00:00"}) == 3.0
+    assert hours(earlier, {}) == 0.0
     assert hours({}, {}) == 0.0

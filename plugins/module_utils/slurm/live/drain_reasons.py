@@ -30,7 +30,8 @@ _FORM = re.compile(rf"{_START}({'|'.join(KINDS)}):({_RUN}): (.*) \[([0-9a-f]{{4}
 # Of releases before this form, which had no sum. A run that was killed during an update may have left one.
 _EARLIER_EDIT = re.compile(rf"{_START}(edit):({_RUN}):(\d{{4}}-\S+Z .*)\Z")
 # Slurm appends these in its own name, since 22.05: power_save.c, node_mgr.c and ping_nodes.c.
-_ADDITION = re.compile(r" : (reboot issued|reboot timed out|reboot complete|ResumeTimeout reached|Not responding)\Z")
+_WORDS = "reboot issued|reboot timed out|reboot complete|ResumeTimeout reached|Not responding"
+_ADDITION = re.compile(rf" : ({_WORDS})\Z")
 # Reasons from Slurm's sources. slurmd and slurmstepd set theirs as root, so the user alone does not identify them.
 _SLURMS_REASONS = re.compile(
     r"Not responding|Low (socket|CPUs|RealMemory|TmpDisk)|CoreSpec differ|\w+(/\w+)?(:\S+)? (count|type) |Invalid GRES|"
@@ -68,17 +69,21 @@ def reservation_name(kind: str, run: str) -> str:
 def written(kind: str, run: str, text: str) -> str:
     """Return the reason of a run.
 
-    A text of more lines becomes one line, without square brackets and bars. Raises ValueError for a kind or a run that could not be read
-    back.
+    A text of more lines becomes one line, without square brackets and bars. In the words of Slurm's additions blanks become hyphens: Slurm
+    replaces a whole reason that has the words which it appends (seen with 22.05.8), and the node would belong to no run.
+
+    Raises ValueError for a kind or a run that could not be read back.
 
     >>> written("roll", "3f2a9c1b", "driver 580.95.05, reboot")
     'bedplate:roll:3f2a9c1b: driver 580.95.05, reboot [750a]'
+    >>> written("roll", "r1", "failed: DOWN (x : reboot issued)")[:48]
+    'bedplate:roll:r1: failed: DOWN (x : reboot-issue'
     """
     if kind not in KINDS:
         raise ValueError(f"kind {kind!r}; allowed: {', '.join(KINDS)}")
     if not re.fullmatch(_RUN, run):
         raise ValueError(f"run {run!r}; allowed: lower-case letters, digits, _ and -")
-    line = " ".join(text.translate(_PLAIN).split())
+    line = re.sub(_WORDS, lambda found: found[0].replace(" ", "-"), " ".join(text.translate(_PLAIN).split()))
     return f"{_START}{kind}:{run}: {line} [{_sum(kind, run, line)}]"
 
 

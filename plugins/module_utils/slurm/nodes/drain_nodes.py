@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from .node_states import NodeView
-from .node_work import DRAINED, DRAINING, HELD, NodeResult, NodeVerb, drained, foreign, result
+from .node_work import DRAINED, DRAINING, HELD, NodeResult, NodeVerb, drained, foreign, result, switched_off
 from .out_limits import admit
 
 
@@ -30,6 +30,8 @@ class Drain(NodeVerb):
         """Return what holds a node back, or that the run has drained it already."""
         if self.owns(node):
             self._seen.add(node.name)
+            if node.is_off:
+                return result(node, HELD, switched_off(node))
             # Slurm 22.05 and 23.02 take the drain off a node that is not back from its reboot in time.
             return drained(node) if "DRAIN" in node.states else None
         if why := foreign(node):

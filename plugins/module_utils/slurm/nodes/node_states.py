@@ -22,6 +22,7 @@ _COMMANDS = (
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\Z")
 _OFF = ("POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN", "POWERING_UP")
 _OUT = ("DRAIN", "DOWN", "FAIL", "REBOOT_ISSUED", *_OFF, "FUTURE", "UNKNOWN")
+_SWITCHED_OFF = frozenset({"POWER_DOWN", "POWERED_DOWN", "POWERING_DOWN"})
 
 
 class SlurmSilentError(Exception):
@@ -81,10 +82,24 @@ class NodeView:
         return bool(self.states & {"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 
     @property
+    def shows_old_reboot(self) -> bool:
+        """Return whether REBOOT_ISSUED has stayed after the boot; Slurm takes no other reboot of the node then."""
+        return "REBOOT_ISSUED" in self.states and not self.reboots
+
+    @property
+    def is_off(self) -> bool:
+        """Return whether Slurm has switched the node off, or is about to."""
+        return bool(self.states & _SWITCHED_OFF)
+
+    @property
+    def shown_states(self) -> str:
+        """Return the states for an operator."""
+        return "+".join(sorted(self.states)) + ("" if self.answers else "*")
+
+    @property
     def shown(self) -> str:
-        """Return state and reason for an operator."""
-        state = "+".join(sorted(self.states)) + ("" if self.answers else "*")
-        return f"{state} ({self.reason}; set by {self.who})" if self.reason else state
+        """Return states and reason for an operator."""
+        return f"{self.shown_states} ({self.reason}; set by {self.who})" if self.reason else self.shown_states
 
 
 @dataclass(frozen=True)

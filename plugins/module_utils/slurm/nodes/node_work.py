@@ -7,6 +7,7 @@ over meanwhile.
 
 from __future__ import annotations
 
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,6 +35,7 @@ DRAINED, DRAINING, LIMITED, REBOOTED, SILENT, RESUMED, HELD, FAILED = OUTCOMES =
 not answer. `held`: left alone, and why. `failed`: the verb did not have its effect in time."""
 _PAUSES, _GROWTH = (1.0, 15.0), 1.5  # seconds
 _SILENCE = 60.0  # seconds for which slurmctld may not answer, as while it restarts
+_UNREACHED = re.compile(r"Unable to contact slurm controller|timed out")
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,9 @@ class NodeVerb(ABC):
     abandoned: Callable[[], bool] = nobody_reads
     changed: set[str] = field(default_factory=set)
     failures: dict[str, str] = field(default_factory=dict)
+    _again: set[str] = field(init=False, default_factory=set)
+    """Nodes whose command slurmctld did not take, and that get it once more."""
+    _heard_until: float | None = field(init=False, default=None)
 
     @abstractmethod
     def before(self, node: NodeView) -> NodeResult | None:
@@ -173,15 +178,18 @@ class NodeVerb(ABC):
         return replace(self.after(node), changed=True) if name in self.changed else self.before(node)
 
     def _nodes(self) -> Mapping[str, NodeView]:
-        """Return all nodes; a slurmctld that restarts has a minute."""
+        """Return all nodes; a slurmctld that restarts has a minute, and so have nodes until it hears of them, once in a call."""
         end = self.clock() + _SILENCE
+        self._heard_until = end if self._heard_until is None else self._heard_until
         while True:
             try:
-                return self.read().nodes
+                nodes = self.read().nodes
+                if self.check or self.clock() >= self._heard_until or not unheard(self.order.nodes, nodes):
+                    return nodes
             except SlurmSilentError:
                 if self.clock() >= end:
                     raise
-                self.sleep(_PAUSES[0])
+            self.sleep(_PAUSES[0])
 
     def _verb(self, names: list[str]) -> None:
         """Run one command for all these nodes. Slurm can refuse it for one node, and change others all the same: then halve the rest."""
@@ -189,6 +197,13 @@ class NodeVerb(ABC):
         error = self.change(self.command(fold(names, suffixes=False)))
         if not error:
             self.changed.update(names)
+        elif len(names) == 1 and _UNREACHED.search(error) and names[0] not in self._again:
+            # scontrol gives up after nine seconds, and a slurmctld that restarts may need more.
+            self._again.add(names[0])
+            if self._unchanged(names):
+                self._verb(names)
+            else:
+                self.changed.update(names)
         elif len(names) == 1:
             self.failures[names[0]] = error
         else:
@@ -213,6 +228,24 @@ def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -
     return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run, since, node.free_in, node.reservations)
 
 
+def unheard(names: Iterable[str], nodes: Mapping[str, NodeView]) -> bool:
+    """Return whether slurmctld has not heard of one of the nodes since its start; it may be in service."""
+    return any("UNKNOWN" in nodes[name].states for name in names if name in nodes)
+
+
+def heard(
+    read: Callable[[], Snapshot],
+    names: Sequence[str],
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Mapping[str, NodeView]:
+    """Return all nodes; nodes unheard since the start of slurmctld have a minute. Raises SlurmSilentError."""
+    end = clock() + _SILENCE
+    while unheard(names, nodes := read().nodes) and clock() < end:
+        sleep(_PAUSES[0])
+    return nodes
+
+
 def other_hardware(node: NodeView) -> NodeResult:
     """Return the result of a node that has registered with less than slurm.conf has."""
     return result(node, FAILED, f"registered with other hardware than slurm.conf has: {node.shown}")
@@ -224,6 +257,11 @@ def foreign(node: NodeView) -> str:
     if own is not None:
         return f"drained by another run of bedplate: {own.kind} {own.run}, {own.text}"
     return node.shown if node.is_out or node.reboots else ""
+
+
+def switched_off(node: NodeView) -> str:
+    """Return that Slurm has switched a node off, for an operator."""
+    return f"switched off by Slurm: {node.shown_states}. Keep drained nodes on: SuspendExcStates=DRAIN"
 
 
 def drained(node: NodeView) -> NodeResult:

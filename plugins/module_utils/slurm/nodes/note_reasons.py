@@ -19,6 +19,9 @@ class Note(NodeVerb):
         """Return that the text is there already, or whose the node is."""
         if not self.owns(node):
             return result(node, HELD, foreign(node) or "not drained by this run")
+        # The time of the reason shows that the node has booted since: a new reason would have a later one.
+        if node.shows_old_reboot:
+            return drained(node)
         return drained(node) if without_additions(node.reason)[0] == self.reason else None
 
     def after(self, node: NodeView) -> NodeResult:

@@ -29,9 +29,11 @@ from .node_work import (
     jobs_of,
     other_hardware,
     result,
+    switched_off,
 )
 
 _AWAY = "not back from its reboot"
+_OLD = "Slurm still shows the reboot before, and takes no other one. If the node is as it should be:"
 _LATE = "back after ResumeTimeout of slurm.conf, so Slurm has it down until it is resumed"
 
 
@@ -55,16 +57,20 @@ class Reboot(NodeVerb):
             return other_hardware(node)
         if not self.owns(node):
             return result(node, HELD, foreign(node) or "not drained by this run")
+        if node.is_off:
+            return result(node, HELD, switched_off(node))
         if node.suspended:
             return result(node, HELD, f"suspended on it: job {few(node.suspended)}")
         if not node.is_drained:
             return result(node, HELD, jobs_of(node))
         if node.reboots:
             return result(node, HELD, "a reboot of it is under way")
+        if node.shows_old_reboot:
+            return result(node, HELD, f"{_OLD} scontrol update NodeName={node.name} State=RESUME; then run again")
         if not node.answers:
             return result(node, SILENT, "its slurmd does not answer, so Slurm cannot reboot it")
         self.boots[node.name] = node.boot
-        if node.own is not None and node.own.added:
+        if node.own is not None and (node.own.added or "reboot issued" in node.own.text):
             self.texts[node.name] = node.own.text
         return None
 
@@ -75,6 +81,8 @@ class Reboot(NodeVerb):
             return other_hardware(node)
         if not self.owns(node):
             return result(node, HELD, foreign(node) or "resumed by others during its reboot")
+        if node.is_off:
+            return result(node, FAILED, switched_off(node))
         if node.reboots or not node.answers:
             return result(node, FAILED, _AWAY)
         if self._booted(node):

@@ -34,7 +34,8 @@ class Resume(NodeVerb):
         self.since[node.name] = node.since
         if node.reboots:
             return result(node, HELD, "a reboot of it is under way")
-        return None if node.answers else result(node, FAILED, _ABSENT)
+        # Slurm refuses to resume a node of which it has not heard since its start, and takes the drain off all the same.
+        return None if node.answers and "UNKNOWN" not in node.states else result(node, FAILED, _ABSENT)
 
     def after(self, node: NodeView) -> NodeResult:
         """Return whether the node is in service, and since when it was not."""

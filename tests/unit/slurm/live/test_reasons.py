@@ -139,3 +139,14 @@ def test_slurms_own_reasons_are_known(reason: str):
 @pytest.mark.parametrize("reason", ["fan is loud", "ask Ann: Prolog error", "", OWN])
 def test_a_persons_reason_is_not_slurms(reason: str):
     assert not is_slurms(reason)
+
+
+@pytest.mark.parametrize(
+    "words", ["reboot issued", "reboot timed out", "reboot complete", "ResumeTimeout reached", "Not responding"]
+)
+def test_a_text_has_no_words_that_slurm_would_take_for_its_own(words: str):
+    reason = written("roll", "r1", f"failed: DOWN (x : {words})")
+    assert words not in reason
+    found = read(f"{reason} : reboot issued")
+    assert found is not None
+    assert found.added == ("reboot issued",)

@@ -14,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import (
     NodeVerb,
     Order,
+    heard,
     report,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
@@ -446,6 +447,83 @@ def test_a_node_that_keeps_the_runs_own_reason_after_its_resume_has_failed():
     ours(slurm, "n1")
     silent_after(slurm, "n1", states=("DOWN",), reason=OWN)
     assert outcomes(run(Resume, slurm, "n1", deadline=5)) == {"n1": "failed"}
+
+
+@pytest.mark.parametrize("verb", [Drain, Resume])
+def test_a_node_that_slurmctld_has_not_heard_of_since_its_start_is_waited_for(verb: type[NodeVerb]):
+    slurm = Slurmctld.of("n1", at={5: lambda one: one.states["n1"].discard("UNKNOWN")})
+    if verb is Resume:
+        ours(slurm, "n1")
+    slurm.states["n1"].add("UNKNOWN")
+    assert outcomes(run(verb, slurm, "n1", deadline=60)) == {"n1": "drained" if verb is Drain else "resumed"}
+    assert 5 <= slurm.now < 10
+    assert len(slurm.commands) == 1
+
+
+@pytest.mark.parametrize(("verb", "outcome"), [(Drain, "held"), (Resume, "failed")])
+def test_a_node_that_slurmctld_never_hears_of_gets_no_command(verb: type[NodeVerb], outcome: str):
+    slurm = Slurmctld.of("n1")
+    if verb is Resume:
+        ours(slurm, "n1")
+    slurm.states["n1"].add("UNKNOWN")
+    assert outcomes(run(verb, slurm, "n1")) == {"n1": outcome}
+    assert 60 <= slurm.now < 65
+    assert not slurm.commands
+
+
+def test_a_report_waits_until_slurmctld_has_heard_of_the_nodes():
+    slurm = Slurmctld.of("n[1-2]", at={5: lambda one: one.states["n1"].discard("UNKNOWN")})
+    slurm.states["n1"].add("UNKNOWN")
+    nodes = heard(slurm.read, ["n1", "n2"], slurm.sleep, lambda: slurm.now)
+    assert outcomes(report(["n1"], nodes)) == {"n1": "resumed"}
+    slurm.states["n2"].add("UNKNOWN")
+    assert outcomes(report(["n2"], heard(slurm.read, ["n2"], slurm.sleep, lambda: slurm.now))) == {"n2": "held"}
+    assert slurm.now < 70
+
+
+AWAY = "slurm_update error: Unable to contact slurm controller (connect failure)"
+
+
+@pytest.mark.parametrize(
+    ("error", "failures", "outcome"), [(AWAY, 1, "drained"), (AWAY, 2, "failed"), ("denied", 1, "failed")]
+)
+def test_a_command_that_slurmctld_did_not_take_is_run_once_more(error: str, failures: int, outcome: str):
+    slurm = Slurmctld.of("n1")
+    change, left = slurm.change, [failures]
+
+    def away(argv: Any) -> str:
+        if left[0]:
+            left[0] -= 1
+            return error
+        return change(argv)
+
+    slurm.change = away  # type: ignore[method-assign]
+    assert outcomes(run(Drain, slurm, "n1")) == {"n1": outcome}
+
+
+def test_a_command_that_was_taken_without_an_answer_is_not_repeated():
+    slurm = Slurmctld.of("n1")
+    change = slurm.change
+
+    def mute(argv: Any) -> str:
+        change(argv)
+        return "slurm_update error: Socket timed out on send/recv operation"
+
+    slurm.change = mute  # type: ignore[method-assign]
+    results = run(Drain, slurm, "n1")
+    assert (outcomes(results), results["n1"].changed, len(slurm.commands)) == ({"n1": "drained"}, True, 1)
+
+
+@pytest.mark.parametrize("state", ["POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN"])
+@pytest.mark.parametrize("verb", [Drain, Reboot])
+def test_a_node_that_slurm_has_switched_off_is_named_so(verb: type[NodeVerb], state: str):
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    slurm.states["n1"].add(state)
+    results = run(verb, slurm, "n1", deadline=60)
+    assert outcomes(results) == {"n1": "held"}
+    assert results["n1"].why.startswith(f"switched off by Slurm: IDLE+{state}") or f"+{state}" in results["n1"].why
+    assert not slurm.commands
 
 
 def test_a_slurmctld_that_restarts_is_waited_for_and_one_that_is_gone_is_an_error():

@@ -9,6 +9,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_
     Order,
     report,
 )
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_outcome
@@ -224,6 +226,31 @@ def test_slurmctld_is_killed_while_a_node_drains(slurm: RealSlurm):
     later(5, restart)
     variables = rolled(slurm)
     assert closed(slurm, variables) == ("done", False), variables
+
+
+def restart(slurm: RealSlurm) -> None:
+    """Restart slurmctld: until its nodes register it has them as unknown."""
+    process = int((slurm.folder / "slurmctld.pid").read_text())
+    slurm.scontrol("shutdown", "slurmctld")
+    end = time.monotonic() + 20
+    while Path(f"/proc/{process}").exists() and time.monotonic() < end:
+        time.sleep(0.1)
+    slurm.start_controller()
+
+
+def test_slurmctld_restarts_right_before_a_verb(slurm: RealSlurm):
+    restart(slurm)
+    assert verb(Drain, slurm).outcome == "drained"
+    restart(slurm)
+    assert verb(Resume, slurm).outcome == "resumed"
+    converges(slurm)
+
+
+def test_a_reason_with_the_words_of_slurm_stays_the_runs_own_over_a_reboot(slurm: RealSlurm):
+    verb(Drain, slurm)
+    order = Order((NODE,), "roll", "r1", "failed: DOWN (driver : reboot issued; set by root)", 30)
+    assert Note(order, slurm.read, slurm.change).run()[NODE].outcome == "drained"
+    converges(slurm)
 
 
 @pytest.mark.parametrize(

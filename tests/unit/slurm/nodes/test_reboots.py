@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.drain_reasons import read, written
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.node_work import report
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.note_reasons import Note
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.reboot_nodes import Reboot
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.nodes.resume_nodes import Resume
 from tests.unit.slurm.nodes.slurmctld import LONG_AGO, OWN, Slurmctld, ours, outcomes, run
@@ -195,6 +197,43 @@ def test_a_node_whose_reboot_slurm_does_not_end_is_back_after_its_boot():
     assert outcomes(run(Reboot, slurm, "n1", deadline=60)) == {"n1": "rebooted"}
     assert outcomes(report(["n1"], slurm.read().nodes)) == {"n1": "drained"}
     assert outcomes(run(Resume, slurm, "n1", deadline=60)) == {"n1": "resumed"}
+
+
+def with_an_old_reboot() -> Slurmctld:
+    """A node that has booted, and of which Slurm still shows the reboot."""
+    slurm = Slurmctld.of("n1")
+    ours(slurm, "n1")
+    slurm.states["n1"].add("REBOOT_ISSUED")
+    slurm.boots["n1"] = "2099-01-01T00:00:01"
+    return slurm
+
+
+def test_a_second_reboot_that_slurm_would_ignore_is_not_requested():
+    slurm = with_an_old_reboot()
+    results = run(Reboot, slurm, "n1", deadline=60)
+    assert outcomes(results) == {"n1": "held"}
+    assert "scontrol update NodeName=n1 State=RESUME" in results["n1"].why
+    assert not slurm.commands
+    assert slurm.now == 0
+
+
+def test_a_reason_whose_time_shows_the_boot_is_not_written_anew():
+    slurm = with_an_old_reboot()
+    assert outcomes(run(Note, slurm, "n1")) == {"n1": "drained"}
+    assert not slurm.commands
+
+
+def test_a_reason_of_an_earlier_call_with_slurms_words_is_written_anew_before_the_reboot():
+    text = "failed: DOWN (x : reboot issued)"
+    earlier = written("roll", "r1", text.replace("issued", "ISSUED")).replace("ISSUED", "issued")
+    sum_of = sha256(f"roll:r1: {text}".encode()).hexdigest()[:4]
+    slurm = Slurmctld.of("n1", reasons={"n1": f"{earlier.rpartition(' [')[0]} [{sum_of}]"})
+    slurm.states["n1"].add("DRAIN")
+    assert read(slurm.reasons["n1"]) is not None
+    slurm.at = {10: lambda one: one.back("n1")}
+    assert outcomes(run(Reboot, slurm, "n1", deadline=60)) == {"n1": "rebooted"}
+    assert [argv[1] for argv in slurm.commands] == ["update", "reboot"]
+    assert "reboot issued" not in slurm.commands[0][3]
 
 
 @pytest.mark.parametrize(
