@@ -50,7 +50,11 @@ def main(arguments: Sequence[str]) -> int:
         environment = {key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")}
         environment |= {
             "HOME": str(HOME),
-            "PATH": f"{Path(sys.executable).parent}:{pythons}:{environment['PATH']}",
+            # Not pyenv's shims: one of a Python that pyenv has not chosen fails.
+            "PATH": os.pathsep.join(
+                [str(Path(sys.executable).parent), str(pythons)]
+                + [one for one in environment["PATH"].split(os.pathsep) if Path(one).name != "shims"]
+            ),
             "LC_ALL": "C.UTF-8",
         }
         command = [str(Path(sys.executable).with_name("ansible-test")), "sanity", "--local", *arguments]
@@ -91,7 +95,7 @@ def write_pip_settings(path: Path) -> None:
 
 
 def link_pythons(folder: Path) -> None:
-    """Link the oldest and the newest Python; PATH lacks the Pythons of pyenv. In CI a missing one is an error."""
+    """Link the oldest and the newest Python, which may be pyenv's. In CI a missing one is an error."""
     folder.mkdir()
     for versions in (OLDEST, NEWEST):
         found = next(filter(None, map(python, versions)), None)
