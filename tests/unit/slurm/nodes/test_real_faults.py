@@ -215,15 +215,15 @@ def test_a_node_that_does_not_return(slurm: RealSlurm):
 
 
 def test_slurmctld_is_killed_while_a_node_drains(slurm: RealSlurm):
-    slurm.submit(NODE, 9)
+    slurm.submit(NODE, 14)
 
-    def restart() -> None:
+    def killed() -> None:
         slurm.kill("slurmctld")
         time.sleep(3)
         slurm.start_controller()
 
-    # Before it has saved its state, it would forget the drain; then nobody would work on the node.
-    later(5, restart)
+    # Before it has saved its state, which takes it five seconds and more, it would forget the drain; then nobody would work on the node.
+    later(9, killed)
     variables = rolled(slurm)
     assert closed(slurm, variables) == ("done", False), variables
 
