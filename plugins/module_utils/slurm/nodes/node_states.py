@@ -82,6 +82,11 @@ class NodeView:
         return bool(self.states & {"REBOOT_REQUESTED", "REBOOT_ISSUED"})
 
     @property
+    def is_unheard(self) -> bool:
+        """Return whether slurmctld has not heard of it since its start."""
+        return "UNKNOWN" in self.states
+
+    @property
     def shows_old_reboot(self) -> bool:
         """Return whether REBOOT_ISSUED has stayed after the boot; Slurm takes no other reboot of the node then."""
         return "REBOOT_ISSUED" in self.states and not self.reboots

@@ -230,7 +230,7 @@ def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -
 
 def unheard(names: Iterable[str], nodes: Mapping[str, NodeView]) -> bool:
     """Return whether slurmctld has not heard of one of the nodes since its start; it may be in service."""
-    return any("UNKNOWN" in nodes[name].states for name in names if name in nodes)
+    return any(nodes[name].is_unheard for name in names if name in nodes)
 
 
 def heard(

@@ -35,7 +35,7 @@ class Resume(NodeVerb):
         if node.reboots:
             return result(node, HELD, "a reboot of it is under way")
         # Slurm refuses to resume a node of which it has not heard since its start, and takes the drain off all the same.
-        return None if node.answers and "UNKNOWN" not in node.states else result(node, FAILED, _ABSENT)
+        return result(node, FAILED, _ABSENT) if node.is_unheard or not node.answers else None
 
     def after(self, node: NodeView) -> NodeResult:
         """Return whether the node is in service, and since when it was not."""
