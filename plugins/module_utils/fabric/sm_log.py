@@ -132,8 +132,13 @@ class _LogReader:
 
 
 def _poll(line: str, after: str) -> bool:
-    """Return whether this is only an SM's poll of another SM that was restarting or has stopped; the other SM is read elsewhere."""
-    return "(SMInfo)" in line or ("ERR 5411" in line and "Attr 0x20" in after)
+    """Return whether only another SM did not answer, because it was restarting or has stopped; that SM is read elsewhere.
+
+    An SM polls the master (SMInfo), and one of a higher priority tells it so by a trap.
+    """
+    if "(SMInfo)" in line or "SubnTrap(Notice)" in line:
+        return True
+    return ("ERR 5411" in line and "Attr 0x20" in after) or ("ERR 5410" in line and "Method 0x5, Attr 0x2," in after)
 
 
 def _recent(line: str, now: datetime, within: timedelta) -> bool:
