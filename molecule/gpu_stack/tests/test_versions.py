@@ -146,6 +146,7 @@ def test_a_node_that_is_installed_weeks_later_gets_the_same_set(site: Site, node
     assert site.deploy() == 0
 
 
+@pytest.mark.full_in("gpu")
 def test_an_update_prints_the_difference_and_the_next_run_installs_it(site: Site, node: Node):
     text = site.lock.read_bytes()
     check = site.resolve(*UPDATE, "--check")
