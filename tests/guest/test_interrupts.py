@@ -7,6 +7,7 @@ as mlx5 does when a vector is used: no event reports it.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 
@@ -99,7 +100,8 @@ def test_interrupts_that_no_event_reports_are_placed_by_the_timer(node: TunedNod
     assert {nic: _places(node, nic) for nic in ("eth1", "eth2")} == before
     run = node.play("verify")
     assert run.code == 0, run.told
-    assert "interrupt" not in run.text, run.told
+    # Beside the path of the report, which has the name of the guest.
+    assert "interrupt" not in re.sub(r"^report: .*", "", run.text, flags=re.MULTILINE), run.told
 
 
 def test_a_nic_that_appears_later_is_placed_by_udev(node: TunedNode) -> None:
