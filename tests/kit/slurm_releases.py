@@ -66,6 +66,8 @@ def root_of(suite: str) -> Path:
     if done.returncode:
         said = " / ".join(line for line in done.stderr.splitlines() if line.startswith("E: "))
         raise UnavailableError(f"Debian {suite} cannot be had from the archive: {said}")
+    # One that an earlier list of packages made.
+    shutil.rmtree(root, ignore_errors=True)
     made.rename(root)
     return root
 
