@@ -133,9 +133,9 @@ full-guest: venv  ## make guest, and its row in docs/testing.md
 	$(BIN)/python -m tools.full_results guest -- make --no-print-directory guest
 
 .PHONY: full-gpu
-full-gpu: venv tools  ## NVIDIA's set replaced on all nodes; containers, dnf, a site without a network; Slurm's releases
+full-gpu: venv tools  ## NVIDIA's set replaced on all nodes; containers, dnf, sites without a network, without a cluster file; Slurm's releases
 	$(BIN)/python -m tools.full_results gpu -- env BEDPLATE_FULL=gpu bash -c \
-	  'pytest -m full -rs tests/unit && $(BIN)/python -m lab molecule -v --jobs 2 gpu_stack gpu_ubuntu gpu_dnf container_runtime air_gap'
+	  'pytest -m full -rs tests/unit && $(BIN)/python -m lab molecule -v --jobs 2 gpu_stack gpu_ubuntu gpu_dnf plain container_runtime air_gap'
 
 .PHONY: full-daytwo
 full-daytwo: venv  ## Rolls under jobs; every fault of tests/kit/roll_faults.yml during a roll

@@ -24,13 +24,15 @@ ON_REQUEST = (
     "gpu_driver",
     "gpu_dnf",
     "gpu_ubuntu",
+    "plain",
     "slurm_dnf",
     "slurm_keys",
     "slurm_schedmd",
     "slurm_two",
 )
-"""Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive or install every engine."""
-_LONGEST = ("slurm", "gpu_stack", "plain", "daytwo", "opensm", "node_settings", "primitives")
+"""Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive, install every engine, or
+install by another way what other scenarios install."""
+_LONGEST = ("slurm", "gpu_stack", "daytwo", "node_settings", "opensm", "primitives")
 """Begun first, so that three at a time end at about the same time. opensm is not among the first three: while they boot, a simulated fabric
 is too slow for OpenSM, which says so in its log."""
 
