@@ -67,7 +67,7 @@ simulation: venv tools  ## Fabrics of up to 1,024 HCAs through the real OpenSM, 
 
 .PHONY: playbook-tests
 playbook-tests: venv  ## Tests that run whole playbooks and inventories on this machine
-	pytest -n 2 --dist loadfile -m playbooks tests/unit
+	pytest -n 2 --dist loadfile --durations=25 -m playbooks tests/unit
 
 .PHONY: test-fast
 test-fast: venv tools  ## Lint, types and unit tests: about two minutes on two cores
