@@ -56,7 +56,8 @@ def root_of(suite: str) -> Path:
     options = ['Acquire::Check-Valid-Until "false"', 'Acquire::Languages "none"']
     done = subprocess.run(
         [
-            "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", f"--keyring={KEYRING}",
+            # Its mounts end with it, also when it is killed: what removes a root must find none below it.
+            "unshare", "--mount", "mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", f"--keyring={KEYRING}",
             f"--include={PACKAGES}", "--dpkgopt=force-unsafe-io",
             *(f"--aptopt={option}" for option in options), suite, str(made),
             os.environ.get("BEDPLATE_DEBIAN_MIRROR", MIRROR),

@@ -136,9 +136,10 @@ def _poll(line: str, after: str) -> bool:
 
     An SM polls the master (SMInfo), and one of a higher priority tells it so by a trap.
     """
-    if "(SMInfo)" in line or "SubnTrap(Notice)" in line:
+    if "(SMInfo)" in line or ("ERR 5411" in line and "Attr 0x20" in after):
         return True
-    return ("ERR 5411" in line and "Attr 0x20" in after) or ("ERR 5410" in line and "Method 0x5, Attr 0x2," in after)
+    is_trap = "SubnTrap(Notice)" in line or ("ERR 5410" in line and "Method 0x5, Attr 0x2," in after)
+    return is_trap and "(IB_TIMEOUT)" in line
 
 
 def _recent(line: str, now: datetime, within: timedelta) -> bool:

@@ -32,11 +32,12 @@ Nov 21 15:14:36 978335 [4A7EC6C0] 0x01 -> sm_mad_ctrl_send_err_cb: ERR 3113: MAD
 
 POLL = TIMEOUT.replace("0x11", "0x20").replace("NodeInfo", "SMInfo")
 
-# The first line of an OpenSM of higher priority whose master did not take its trap, as its source prints it; the last as it was logged.
+# Of an OpenSM of higher priority whose master did not take its trap: first lines as its source prints them, and the last as it was logged.
 TRAP = """\
 Nov 21 15:14:36 978306 [4A7EC6C0] 0x01 -> log_send_error: ERR 5410: Send completed with error (IB_TIMEOUT) -- dropping
 \t\t\tClass 0x1, Method 0x5, Attr 0x2, TID 0x136a, LID 2
-Nov 21 15:14:36 978335 [4A7EC6C0] 0x01 -> sm_mad_ctrl_send_err_cb: ERR 3113: MAD completed in error (IB_TIMEOUT): SubnTrap(Notice)
+Nov 21 15:14:36 978335 [4A7EC6C0] 0x01 -> sm_mad_ctrl_send_err_cb: ERR 3113: MAD completed in error (IB_TIMEOUT): SubnTrap(Notice), \
+attr_mod 0x0, TID 0x136a
 """
 
 MASTER = """\
@@ -89,6 +90,8 @@ def test_a_poll_that_the_master_missed_while_it_was_restarted_is_no_error():
     assert read(START + POLL).errors == {}
     assert read(START + POLL + TIMEOUT + POLL).errors == {"ERR 5411": 1, "ERR 3113": 1}
     assert read(START + TRAP).errors == {}
+    # A trap that could not be sent at all.
+    assert read(START + TRAP.replace("IB_TIMEOUT", "IB_ERROR")).errors == {"ERR 5410": 1, "ERR 3113": 1}
     # A client's answer that was lost, of the same number.
     assert read(START + TRAP.replace("Attr 0x2,", "Attr 0x35,")).errors == {"ERR 5410": 1}
 
