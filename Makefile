@@ -10,6 +10,11 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 export BEDPLATE_TOOLS := required
 export MOLECULE_GLOB := molecule/*/molecule.yml
 
+# Ansible's loader compiles the collection in each process; what tests start keeps the compiled code. Not for benchmarks, nor for sanity.
+TESTS := lint-ansible unit simulation playbook-tests test-core-min test-core-max molecule guest test-full $(addprefix full-,slurm slurm-refused \
+  slurm-packages roles guest gpu daytwo driver update)
+$(TESTS): export PYTHONPATH := $(CURDIR)/tests/kit/compiled
+
 .PHONY: help
 help:  ## This list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
