@@ -67,8 +67,12 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _just_booted() -> list[str]:
-    """Return the start of a command that sees a kernel of one second ago."""
-    seconds = int(float(Path("/proc/uptime").read_text().split()[0])) - 1
+    """Return the start of a command that sees a kernel of less than a second ago.
+
+    slurmctld waits for a boot after its request, in whole seconds of which the daemon rounds its own up: a second earlier is at times too
+    early, and the node would not be back.
+    """
+    seconds = int(float(Path("/proc/uptime").read_text().split()[0]))
     alone = [] if os.geteuid() == 0 else ["--user", "--map-current-user"]
     return ["unshare", *alone, "--time", f"--boottime=-{seconds}", "--fork"]
 
