@@ -217,21 +217,28 @@ def test_a_slip_on_the_command_line_fails():
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        ('{"slurm_database_lock_wait": "soon"}', "this run: slurm_database_lock_wait: "),
-        ('{"slurm_compute_packages": {"slurmd": "24.11"}}', "this run: slurm_compute_packages: "),
-        ('{"slurm_compute_restrict_ssh": "perhaps"}', "this run: slurm_compute_restrict_ssh: "),
         (
-            "slurm_compute_restrict_ssh=false",
-            "this run: slurm_compute_restrict_ssh: 'false' ",
+            '{"slurm_database_lock_wait": "soon", "slurm_compute_packages": {"slurmd": "24.11"}, '
+            '"slurm_compute_restrict_ssh": "perhaps", "slurm_controller_test_config": "{{ \'nope\' }}"}',
+            [
+                "this run: slurm_database_lock_wait: ",
+                "this run: slurm_compute_packages: ",
+                "this run: slurm_compute_restrict_ssh: ",
+                "this run: slurm_controller_test_config: 'nope' ",
+            ],
         ),
-        ("slurm_compute_ssh_users=alice", "this run: slurm_compute_ssh_users: 'alice' "),
-        ('{"slurm_compute_restrict_ssh": "{{ \'nope\' }}"}', "this run: slurm_compute_restrict_ssh: 'nope' "),
+        (
+            "slurm_compute_restrict_ssh=false slurm_compute_ssh_users=alice",
+            ["this run: slurm_compute_restrict_ssh: 'false' ", "this run: slurm_compute_ssh_users: 'alice' "],
+        ),
     ],
+    ids=["data", "words"],
 )
-def test_a_value_of_another_type_fails(value: str, said: str):
+def test_values_of_another_type_fail(value: str, said: list[str]):
     code, output = play("playbooks/validate.yml", "-e", value)
     assert code == 2, output
-    assert said in output
+    for text in said:
+        assert text in output
 
 
 @pytest.mark.playbooks
@@ -271,12 +278,11 @@ def test_the_command_line_is_looked_at_where_the_inventory_has_the_name_too(tmp_
 @pytest.mark.parametrize(
     "value",
     [
-        '{"slurm_database_lock_wait": "900"}',
-        '{"slurm_database_lock_wait": "{{ x }}"}',
-        '{"slurm_compute_restrict_ssh": "{{ y is undefined }}"}',
-        # Only a host can say.
-        '{"slurm_compute_restrict_ssh": "{{ fact_of_a_host }}"}',
+        '{"slurm_database_lock_wait": "900", "slurm_compute_restrict_ssh": "{{ y is undefined }}"}',
+        # Only a host can say the second one.
+        '{"slurm_database_lock_wait": "{{ x }}", "slurm_compute_restrict_ssh": "{{ fact_of_a_host }}"}',
     ],
+    ids=["known", "of a host"],
 )
 def test_a_value_that_the_role_takes_passes_and_a_template_is_left_to_it(value: str):
     assert play("playbooks/validate.yml", "-e", value, "-e", "x=1")[0] == 0
@@ -311,7 +317,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.playbooks
-@pytest.mark.parametrize("limit", ["", "gpu01", "gpu01,gpu02", "rack_r2"])
+@pytest.mark.parametrize("limit", ["", "gpu01"])
 def test_a_slip_anywhere_stops_the_run_before_any_machine_is_touched(site: Path, limit: str):
     sources = [*("-i", site / "lab.bedplate.yml"), *("-i", site / "hosts.yml")]
     code, output = play(*sources, site / "play/site.yml", *(["--limit", limit] if limit else []))
