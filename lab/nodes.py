@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lab import archives, host, image, ssh
 from lab.machines import DEFAULT_RELEASE, Machine, Plan
-from lab.paths import ROOT, STATE, ssh_config_of, state_of
+from lab.paths import ROOT, STATE, one_at_a_time, ssh_config_of, state_of
 from lab.podman import LABEL, Container, Podman
 from lab.shell import LabError, say
 
@@ -72,11 +72,12 @@ def create(podman: Podman, lab: str, plan: Plan) -> bool:
         machine.name for machine in plan.machines if machine.name in existing and not existing[machine.name].running
     ]
     if new:
-        images = {release: image.ensure(podman, release) for release in sorted({one.release for one in new})}
-        # One after the other, before several nodes want the same.
-        for release in sorted({one.release for one in new if one.compiles}):
-            archives.ensure(podman, release)
-        ready = {one.release: archives.installed(podman, one.release) for one in new if one.compiler}
+        # Before several nodes want the same. Another process may want it, too.
+        with one_at_a_time():
+            images = {release: image.ensure(podman, release) for release in sorted({one.release for one in new})}
+            for release in sorted({one.release for one in new if one.compiles}):
+                archives.ensure(podman, release)
+            ready = {one.release: archives.installed(podman, one.release) for one in new if one.compiler}
         with ThreadPoolExecutor(AT_ONCE) as pool:
             list(
                 pool.map(

@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,3 +36,13 @@ def image_cache() -> Path:
     if xdg := os.environ.get("XDG_CACHE_HOME"):
         return Path(xdg) / "bedplate"
     return Path("/var/cache/bedplate")
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Hold the folder of built images: another process of any checkout waits, and finds them made."""
+    folder = image_cache()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

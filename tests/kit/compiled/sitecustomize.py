@@ -17,15 +17,17 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).resolve().parents[3] / ".cache" / "compiled"
+_LOADERS = {"flags": 0, "dont_inherit": True}
+"""Ansible's loader compiles with these options, and nothing else does: others want a tree, for example."""
 _compile = builtins.compile
 
 
 def kept_compile(source: Any, filename: Any, mode: str, *more: Any, **options: Any) -> Any:
     """Compile as the builtin does; a module of a collection is compiled once."""
-    if mode != "exec" or not isinstance(source, str | bytes) or "/ansible_collections/" not in str(filename):
+    if more or options != _LOADERS or mode != "exec" or "/ansible_collections/" not in str(filename):
         return _compile(source, filename, mode, *more, **options)
     text = source if isinstance(source, bytes) else source.encode()
-    about = repr((str(filename), more, sorted(options.items()), sys.flags.optimize)).encode()
+    about = f"{filename} {sys.flags.optimize}".encode()
     file = FOLDER / hashlib.sha256(b"\0".join((MAGIC_NUMBER, about, text))).hexdigest()
     try:
         return marshal.loads(file.read_bytes())

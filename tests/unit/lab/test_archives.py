@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 
 import pytest
 
-from lab import archives, image
+from lab import archives, image, paths
 from lab.host import choose
 from lab.podman import Podman
 from lab.shell import LabError
@@ -65,3 +66,12 @@ def test_the_oldest_of_a_release_go_and_those_of_others_stay(podman: Fetching, t
     left = {path.name for path in tmp_path.iterdir()}
     assert len(left) == image.KEPT + 1
     assert {"archives-bookworm-a", f"archives-{image.tag('trixie')}"} <= left
+
+
+def test_another_process_waits_for_an_image_that_is_being_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = tmp_path / "bedplate/lock"
+    with paths.one_at_a_time(), file.open("w") as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    with file.open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
