@@ -15,6 +15,7 @@ description:
     ends the primary's slurmctld. The standby's slurmctld is started first if it does not run.
   - Waits until the controller answers, is in charge and writes the heartbeat. If that does not happen in time, the task fails with what
     C(scontrol ping) reports.
+  - With the primary, waits until the standby that was in charge answers again. If it does not, that is a warning.
   - Refuses, before any change, if another controller does not answer here and writes its heartbeat into C(StateSaveLocation). It is in
     charge and cut off, and two controllers would write one state.
 options:
@@ -75,6 +76,8 @@ def main() -> None:
     except (TakeoverError, OSError) as error:
         module.fail_json(msg=str(error))
     facts = after.facts()
+    if takeover.lost_standby:
+        module.warn(f"{takeover.lost_standby} does not answer as a standby: see `journalctl -u slurmctld` there")
     module.exit_json(
         changed=bool(takeover.actions),
         actions=takeover.actions,

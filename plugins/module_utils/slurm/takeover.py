@@ -42,6 +42,7 @@ class Takeover:
     """Put the controller `name`, this machine, in charge within `deadline` seconds.
 
     `run` runs a command of this machine. `check` changes nothing. `actions` lists what was done, or in check mode would be.
+    `lost_standby` is the controller that was in charge, if it does not answer as a standby of the primary.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Takeover:
     sleep: Callable[[float], object] = time.sleep
     clock: Callable[[], float] = time.monotonic
     actions: list[str] = field(default_factory=list)
+    lost_standby: str = ""
 
     def take(self) -> tuple[View, View]:
         """Return the views before and after. TakeoverError: the controller is not in charge, or must not be."""
@@ -75,7 +77,7 @@ class Takeover:
         if self.check:
             return before, before
         after = self._until(lambda view: self._is_in_charge(view, index), end, "it is not in charge")
-        return before, after
+        return before, after if index else self._with_standby(before.acting, after, end)
 
     def _is_in_charge(self, view: View, index: int) -> bool:
         """Return whether this controller answers, is in charge, and is the one that writes the state."""
@@ -114,6 +116,14 @@ class Takeover:
             if self.clock() >= end:
                 raise TakeoverError(f"{self.name}: {why} after {self.deadline:.0f} s. {self._seen(view)}")
             self.sleep(_PAUSE)
+
+    def _with_standby(self, former: str, view: View, end: float) -> View:
+        """Return the view once the controller that was in charge answers as a standby, or at the deadline as it is then."""
+        while former and not view.is_up(former) and self.clock() < end:
+            self.sleep(_PAUSE)
+            view = self.controllers.look()
+        self.lost_standby = former if former and not view.is_up(former) else ""
+        return view
 
     def _seen(self, view: View) -> str:
         writer = f"; {view.writer_name} has written the heartbeat last" if view.writer_name else ""

@@ -42,7 +42,7 @@ def expected(
         deployed.append((ROLE, _without_configuration(decided.arguments("client") or {})))
     if stopped_primary(cluster, host, kept):
         deployed = [(role, _without_daemon(one)) for role, one in deployed]
-    return _parts(cluster, names, files, topology, kept) | _once(cluster, host, names), deployed
+    return _parts(cluster, names, files, topology, kept) | _once(cluster, names), deployed
 
 
 def stopped_primary(cluster: Cluster, host: str, kept: Mapping[str, Any]) -> Finding | None:
@@ -74,7 +74,7 @@ def _without_configuration(client: Mapping[str, Any]) -> dict[str, Any]:
     return {**client, "files": [entry for entry in client.get("files", ()) if entry["path"] not in own]}
 
 
-def _once(cluster: Cluster, host: str, names: list[str]) -> dict[str, dict[str, Any]]:
+def _once(cluster: Cluster, names: list[str]) -> dict[str, dict[str, Any]]:
     """Return the checks that need one machine: MariaDB on its host, accounts on each controller, of which one may be off."""
     found: dict[str, dict[str, Any]] = {}
     if "database" in names:

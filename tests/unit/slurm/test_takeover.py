@@ -123,7 +123,8 @@ def test_check_mode_predicts_the_commands_and_runs_none(pair: Pair, me: int, act
 
 
 @pytest.mark.parametrize(
-    ("pair", "me", "other"), [(Pair(1, running=(False, True), cut_off=True), 0, "ctl2"), (Pair(0, cut_off=True), 1, "ctl1")]
+    ("pair", "me", "other"),
+    [(Pair(1, running=(False, True), cut_off=True), 0, "ctl2"), (Pair(0, cut_off=True), 1, "ctl1")],
 )
 @pytest.mark.parametrize("check", [True, False])
 def test_a_controller_that_works_and_is_cut_off_is_never_joined_by_a_second_writer(
@@ -140,7 +141,9 @@ def test_a_primary_that_does_not_come_up_is_an_error_with_what_was_seen():
     pair.dead = True
     with pytest.raises(TakeoverError) as error:
         pair.on(0).take()
-    assert str(error.value).startswith("ctl1: it is not in charge after 60 s. `scontrol ping` on ctl1: ctl1 is DOWN, ctl2 is UP; ctl2 has")
+    assert str(error.value).startswith(
+        "ctl1: it is not in charge after 60 s. `scontrol ping` on ctl1: ctl1 is DOWN, ctl2 is UP; ctl2 has"
+    )
     assert pair.now >= 60
 
 
@@ -161,7 +164,7 @@ def test_a_command_that_fails_is_an_error_at_once(pair: Pair, me: int, line: str
 
 def test_a_controller_that_slurm_conf_does_not_name_is_an_error():
     takeover = replace(Pair(0).on(0), name="ctl9")
-    with pytest.raises(TakeoverError, match="ctl9: slurm.conf there names ctl1, ctl2"):
+    with pytest.raises(TakeoverError, match=r"ctl9: slurm.conf there names ctl1, ctl2"):
         takeover.take()
 
 
@@ -190,7 +193,12 @@ def test_the_module_reports_a_controller_that_is_in_charge(
     (tmp_path / "slurm.conf").write_text("SlurmctldTimeout=20\n")
     monkeypatch.setattr(Controllers, "look", lambda _self: Pair(0).look_from(0))
     result = result_of(monkeypatch, slurm_takeover, Module(params(tmp_path, deadline=0), check))
-    assert (result["changed"], result["acting"], result["before"], result["up"]) == (False, "ctl1", "ctl1", ["ctl1", "ctl2"])
+    assert (result["changed"], result["acting"], result["before"], result["up"]) == (
+        False,
+        "ctl1",
+        "ctl1",
+        ["ctl1", "ctl2"],
+    )
 
 
 @pytest.mark.parametrize(
@@ -203,7 +211,11 @@ def test_the_module_reports_a_controller_that_is_in_charge(
         ({"takeover_by": None}, True, ["takeover_by is not set; allowed: ctl1, ctl2"]),
         ({"takeover_by": "gpu01"}, True, ["takeover_by: 'gpu01' is not a controller; allowed: ctl1, ctl2"]),
         ({"takeover_by": ["ctl1"]}, True, ["takeover_by: ['ctl1'] is not a controller; allowed: ctl1, ctl2"]),
-        ({"takeover_bye": "ctl1"}, False, ["takeover_bye is not a variable of playbooks/takeover.yml; did you mean takeover_by?"]),
+        (
+            {"takeover_bye": "ctl1"},
+            False,
+            ["takeover_bye is not a variable of playbooks/takeover.yml; did you mean takeover_by?"],
+        ),
         (
             {"takeover_of": "ctl1"},
             True,

@@ -43,7 +43,9 @@ def compare(cluster: str, wanted: DesiredAccounts, state: ListedAccounts, squeue
     for call in calls(cluster, wanted, state):
         what = f"{call[1]} {call[2]}"
         text = "not in Slurm's database" if call[0] == "add" else f"needs: sacctmgr {' '.join(call)}"
-        yield Finding("slurm-account", what, "as in the cluster file", text, "run playbooks/scheduler.yml", machine=SLURM)
+        yield Finding(
+            "slurm-account", what, "as in the cluster file", text, "run playbooks/scheduler.yml", machine=SLURM
+        )
     for one in unlisted(wanted, state, jobs(squeue)):
         yield Finding(
             "slurm-account-unlisted",

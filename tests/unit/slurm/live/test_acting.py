@@ -77,7 +77,9 @@ class Machine:
     def run(self, argv: Sequence[str], _seconds: float) -> Outcome:
         if argv[1] == "ping":
             roles = ("primary", "backup")
-            lines = [f"Slurmctld({roles[n]}) at ctl{n + 1} is {'UP' if up else 'DOWN'}\n" for n, up in enumerate(self.up)]
+            lines = [
+                f"Slurmctld({roles[n]}) at ctl{n + 1} is {'UP' if up else 'DOWN'}\n" for n, up in enumerate(self.up)
+            ]
             return Outcome(0 if any(self.up) else 1, "".join(lines), "")
         return Outcome(0 if self.serves else 1, "", "")
 

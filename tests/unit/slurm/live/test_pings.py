@@ -38,7 +38,11 @@ def test_a_standby_beside_a_primary_that_is_down():
 
 
 def test_three_controllers_are_in_their_order():
-    assert [(one.host, one.up) for one in parse_pings(THREE)] == [("ctl-1", True), ("ctl-2.cluster", False), ("ctl-3", True)]
+    assert [(one.host, one.up) for one in parse_pings(THREE)] == [
+        ("ctl-1", True),
+        ("ctl-2.cluster", False),
+        ("ctl-3", True),
+    ]
 
 
 def test_the_end_of_the_configuration_has_the_same_lines():
@@ -46,7 +50,8 @@ def test_the_end_of_the_configuration_has_the_same_lines():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "scontrol: error: resolve_ctls_from_dns_srv: no servers\n", "Slurmctld(primary) at ctl1 is", "x is UP\n"]
+    "text",
+    ["", "scontrol: error: resolve_ctls_from_dns_srv: no servers\n", "Slurmctld(primary) at ctl1 is", "x is UP\n"],
 )
 def test_other_text_names_no_controller(text: str):
     assert parse_pings(text) == ()
