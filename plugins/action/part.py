@@ -119,7 +119,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if predicts:
             predicted_changes.add(host, self._role, result)
         waiting = list(phases.waiting_units(step.arguments, result.get("changed_files") or ()))
-        if waiting and phases.SERVICES not in self._phases:
+        if waiting and "only" not in self._task.args:
             text = f"{', '.join(waiting)}: files changed, and this run has no tag of services. The next run with services restarts it."
             result["warnings"] = [*result.get("warnings", []), text]
         return result

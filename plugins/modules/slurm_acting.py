@@ -33,7 +33,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-acting: {description: "The controller in charge as this host sees it, empty if none is.", type: str, returned: success, sample: ctl2}
+acting: {description: "The controller in charge as this host sees it, empty without one.", type: str, returned: success, sample: ctl2}
 controllers: {description: "The controllers of slurm.conf, the primary first.", type: list, elements: str, returned: success}
 up: {description: "Controllers whose slurmctld answers this host. A standby answers, too.", type: list, elements: str, returned: success}
 writer: {description: "The controller that has written the heartbeat file last, empty if it cannot be read.", type: str, returned: success}

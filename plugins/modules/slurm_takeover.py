@@ -10,7 +10,7 @@ module: slurm_takeover
 short_description: Put a Slurm controller in charge
 version_added: 0.2.0
 description:
-  - Runs on the controller that is to be in charge. Jobs continue to run.
+  - Runs on the controller that takes the control. Jobs continue to run.
   - The primary's slurmctld is started, which takes the control back from a standby. A standby takes it by C(scontrol takeover), which
     ends the primary's slurmctld. The standby's slurmctld is started first if it does not run.
   - Waits until the controller answers, is in charge and writes the heartbeat. If that does not happen in time, the task fails with what
@@ -39,7 +39,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 actions: {description: "Commands that were run, or in check mode would be.", type: list, elements: str, returned: success}
-acting: {description: "The controller in charge now, empty if none is.", type: str, returned: success, sample: ctl1}
+acting: {description: "The controller in charge now, empty without one.", type: str, returned: success, sample: ctl1}
 before: {description: "The controller in charge before, empty if none was.", type: str, returned: success, sample: ctl2}
 up: {description: "Controllers whose slurmctld answers.", type: list, elements: str, returned: success, sample: [ctl1, ctl2]}
 """
@@ -49,7 +49,7 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.acting import Controllers
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.takeover import Takeover, TakeoverError
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.takeover import Takeover, TakeoverError
 
 _MARGIN = 90  # seconds
 

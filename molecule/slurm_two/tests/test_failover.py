@@ -138,5 +138,5 @@ def test_a_wrong_call_touches_no_machine(tmp_path: Path, arguments: list[str]):
     result = run(tmp_path, "", "", *arguments, playbook="takeover")
     assert result.returncode != 0
     assert "takeover_by" in result.stdout
-    assert "Take the control" not in result.stdout
+    assert "Start munge with its key" not in result.stdout
     assert [ping(name) for name in ("ctl1", "ctl2")] == [BOTH_UP, BOTH_UP]

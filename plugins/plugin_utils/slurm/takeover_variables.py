@@ -33,9 +33,7 @@ def _of_controllers(value: object, controllers: Sequence[str]) -> list[str]:
         ]
     allowed = f"allowed: {', '.join(controllers)}"
     if value is None:
-        return [
-            f"{VARIABLE} is not set; {allowed}. Add -e {VARIABLE}={controllers[0]}, or another controller that is to be in charge"
-        ]
+        return [f"{VARIABLE} is not set; {allowed}. Add -e {VARIABLE}={controllers[0]}, or name another controller"]
     if value not in controllers:
         return [f"{VARIABLE}: {value!r} is not a controller; {allowed}"]
     return []

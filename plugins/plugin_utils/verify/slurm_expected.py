@@ -75,7 +75,7 @@ def _without_configuration(client: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _once(cluster: Cluster, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the checks that need one machine: MariaDB on its host, accounts on each controller, of which one may be off."""
+    """Return the checks that need one machine: MariaDB on its host, accounts on each controller, since one may be off."""
     found: dict[str, dict[str, Any]] = {}
     if "database" in names:
         # MariaDB's own name for what slurmdbd does not recover from.

@@ -31,7 +31,7 @@ _LATE = 5
 
 @dataclass(frozen=True)
 class View:
-    """What one machine sees of the controllers.
+    """Hold what one machine sees of the controllers.
 
     `serves`: a controller answered a query. `writer`: index of the last writer of the heartbeat file, None if it cannot be read. `beats`:
     the file changed while it was watched; it is watched only where the pings do not show who is in charge.
@@ -44,7 +44,7 @@ class View:
 
     @property
     def acting(self) -> str:
-        """Return the controller in charge, "" if none is or it cannot be known."""
+        """Return the controller in charge, "" without one, or if it cannot be known."""
         if not self.pings:
             return ""
         if self.pings[0].up:
@@ -115,7 +115,7 @@ class Controllers:
         return View(pings, serves, heartbeat.index if heartbeat else None)
 
     def watched(self, view: View) -> View:
-        """Return the view with `beats`: whether a controller writes the heartbeat file, also one that does not answer here.
+        """Return the view with `beats`: whether a controller writes the heartbeat file, also if it does not answer here.
 
         No clock is compared: the file changes while it is watched, or not.
         """

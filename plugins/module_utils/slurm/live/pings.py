@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Parse `scontrol ping` and the heartbeat file, which show the controllers of a cluster and the one that writes its state."""
+"""Parse `scontrol ping` and the heartbeat file, which show the controllers of a cluster and the writer of its state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..shared_state import AsUser, uid_of
+from ...common.as_user import AsUser, uid_of
 
 # Slurm 22.05 to 26.05: `Slurmctld(backup1) at ctl2 is UP`. Root also gets an advertisement of three lines when a controller is down.
 _PING = re.compile(r"^Slurmctld\((primary|backup\d*)\) at (\S+) is (UP|DOWN)\s*$", re.MULTILINE)

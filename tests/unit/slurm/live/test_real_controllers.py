@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.takeover import TakeoverError
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.takeover import TakeoverError
 from tests.unit.slurm.live.two_controllers import TIMEOUT, TwoControllers, is_there
 
 pytestmark = pytest.mark.skipif(not is_there(), reason="needs slurmctld, and root for its host names")

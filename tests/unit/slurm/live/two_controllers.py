@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.acting import Controllers
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.takeover import UNIT, Takeover
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.takeover import UNIT, Takeover
 from tests.unit.slurm.nodes.real_slurm import free_ports
 
 NAMES = ("ctl1", "ctl2")

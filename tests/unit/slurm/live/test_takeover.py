@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.acting import Controllers, View
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.pings import Ping
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.takeover import Takeover, TakeoverError
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.takeover import Takeover, TakeoverError
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_takeover
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.takeover_variables import mistakes
 from tests.kit.module import Module, result_of

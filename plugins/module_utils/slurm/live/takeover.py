@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ..common import command
-from .live.acting import View
-from .live.pings import shown
+from ...common import command
+from .acting import View
+from .pings import shown
 
 UNIT = "slurmctld.service"
 _START_SECONDS = 120.0
@@ -28,7 +28,7 @@ class TakeoverError(Exception):
 
 
 class Watcher(Protocol):
-    """What is used of live.acting.Controllers."""
+    """Read the controllers of a cluster, as acting.Controllers does."""
 
     def look(self) -> View:
         """Return what this machine sees now."""
@@ -80,7 +80,7 @@ class Takeover:
         return before, after if index else self._with_standby(before.acting, after, end)
 
     def _is_in_charge(self, view: View, index: int) -> bool:
-        """Return whether this controller answers, is in charge, and is the one that writes the state."""
+        """Return whether this controller answers, is in charge, and is its heartbeat is the last."""
         return view.is_up(self.name) and view.acting == self.name and view.serves and view.writer in (index, None)
 
     def _refuse_two_writers(self, view: View) -> None:
