@@ -80,7 +80,7 @@ def _once(cluster: Cluster, names: list[str]) -> dict[str, dict[str, Any]]:
     if "database" in names:
         # MariaDB's own name for what slurmdbd does not recover from.
         found["slurm_database"] = {"variables": {"innodb_snapshot_isolation": "OFF"}}
-    if "controller" in names and cluster.services.database:
+    if "controller" in names and cluster.has_slurmdbd:
         found["slurm_accounts"] = dict(render.accounts(cluster))
     return found
 
