@@ -26,7 +26,7 @@ _OWN = ("name", "role", "before", "after", "reported")
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Decide, render, then run the steps before, the part, and the steps after."""
 
-    _VALID_ARGS = frozenset((*_OWN, "touched", "unchanged", "take_back", "keep_below", "prune", "repositories"))
+    _VALID_ARGS = frozenset((*_OWN, "only", "touched", "unchanged", "take_back", "keep_below", "prune", "repositories"))
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -118,7 +118,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         result: dict[str, Any] = action.run(task_vars=self._task_vars)
         if predicts:
             predicted_changes.add(host, self._role, result)
-        if waiting := list(phases.waiting_units(step.arguments, result.get("changed_files") or ())):
+        waiting = list(phases.waiting_units(step.arguments, result.get("changed_files") or ()))
+        if waiting and "only" not in self._task.args:
             text = f"{', '.join(waiting)}: files changed, and this run has no tag of services. The next run with services restarts it."
             result["warnings"] = [*result.get("warnings", []), text]
         return result

@@ -74,6 +74,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_templa
     template_mistakes,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import takeover_variables
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -171,8 +172,11 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         warnings += [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
         mistakes += roll_variables.mistakes({**variables, **extra})
+        controllers = variables.get("groups", {}).get(SERVICES["controllers"], ())
         if boolean(self._task.args.get("roll", False)):
-            mistakes += roll_variables.controller_mistakes(variables.get("groups", {}).get(SERVICES["controllers"], ()))
+            mistakes += roll_variables.controller_mistakes(controllers)
+        takes_over = boolean(self._task.args.get("takeover", False))
+        mistakes += takeover_variables.mistakes({**variables, **extra}, controllers, takes_over)
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:

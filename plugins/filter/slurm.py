@@ -14,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of, role_result
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import (
+    acting_controller,
     controller_files,
     job_guard,
     refused_lines,
@@ -66,6 +67,12 @@ def slurm_state_refusal(hostvars: Mapping[str, Mapping[str, Any]], controllers: 
     names = list(controllers)
     left, seen = (answers(hostvars, names, f"__slurm_state_{step}") for step in ("left", "seen"))
     return state_guard.refuse(names, left, seen)
+
+
+def slurm_acting_controller(hostvars: Mapping[str, Mapping[str, Any]], controllers: Iterable[str]) -> dict[str, Any]:
+    """Return which controller is in charge, and whether the primary stays stopped."""
+    names = list(controllers)
+    return acting_controller.decide(names, answers(hostvars, names, "__slurm_seen")).facts()
 
 
 def slurm_parts(path: object, host: str) -> list[str]:
@@ -178,6 +185,7 @@ class FilterModule:
             "slurm_node_hardware": slurm_node_hardware,
             "slurm_counted": job_guard.counted,
             "slurm_refusal": job_guard.refusal,
+            "slurm_acting_controller": slurm_acting_controller,
             "slurm_state_marks": slurm_state_marks,
             "slurm_state_refusal": slurm_state_refusal,
             "slurm_changed_files": job_guard.changed_files,

@@ -51,6 +51,10 @@ options:
     description: Whether an inventory without Slurm controllers is a mistake, too.
     type: bool
     default: false
+  takeover:
+    description: Whether a missing or wrong C(takeover_by) is a mistake, too, as playbooks/takeover.yml needs it.
+    type: bool
+    default: false
 author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}

@@ -68,11 +68,12 @@ from pathlib import Path
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common import finding
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.as_user import uid_of
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm import shared_state
 
 
 def _leave(path: Path, name: str, user: str, in_force: bool, check: bool) -> dict[str, object]:
-    if check and shared_state.uid_of(user) is None:
+    if check and uid_of(user) is None:
         return {"findings": [], "mark": "", "in_force": False}  # a package brings it
     mark, found = "", shared_state.check(path, user)
     if found is None and not check:

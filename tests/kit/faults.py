@@ -99,6 +99,22 @@ def cut_off(machine: Machine) -> Iterator[None]:
 
 
 @contextmanager
+def parted(machine: Machine, address: str) -> Iterator[None]:
+    """Drop every packet between a machine and one address; both reach all others."""
+    rules = [
+        f"iptables --wait {{}} {chain} {way} {address} --jump DROP"
+        for chain, way in (("INPUT", "-s"), ("OUTPUT", "-d"))
+    ]
+    try:
+        for rule in rules:
+            machine.on_host(rule.format("--insert"))
+        yield
+    finally:
+        for rule in rules:
+            machine.on_host(rule.format("--delete"))
+
+
+@contextmanager
 def unreachable(machine: Machine, port: int = 22) -> Iterator[None]:
     """Let nobody connect to a port, by default to SSH; connections that are open end, too."""
     rule = f"iptables --wait {{}} INPUT ! -i lo --protocol tcp --dport {port} --jump REJECT --reject-with tcp-reset"

@@ -6,12 +6,11 @@ Each machine writes a mark file as the user of slurmctld (on NFS, root may not b
 
 from __future__ import annotations
 
-import os
-import pwd
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from ..common.as_user import AsUser, uid_of
 from ..common.finding import Finding
 
 KIND = "shared-state"
@@ -81,14 +80,6 @@ def holds_state(path: Path, user: str) -> bool:
             return False
 
 
-def uid_of(user: str) -> int | None:
-    """Return the number of a user, None if the user does not exist."""
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        return None
-
-
 def _mark(path: Path, name: str, token: str) -> Path:
     return path / f"{_MARK}{name}@{token}"
 
@@ -100,17 +91,3 @@ def _missing(path: Path) -> str:
 
 def _finding(path: Path, expected: str, found: str, remedy: str) -> Finding:
     return Finding(KIND, f"{path} (StateSaveLocation)", expected, found, remedy)
-
-
-class AsUser:
-    """Work as another user; if that is not allowed, as the present user."""
-
-    def __init__(self, uid: int | None) -> None:
-        self.uid, self.before = uid, os.geteuid()
-
-    def __enter__(self) -> None:
-        if self.before == 0 and self.uid is not None:
-            os.seteuid(self.uid)
-
-    def __exit__(self, *_error: object) -> None:
-        os.seteuid(self.before)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from .addresses import networks_of
-from .cluster_model import Cluster
+from .cluster_model import Cluster, names_slurmdbd
 from .fabric_checks import fabric_of
 from .gpu_stack_checks import with_gpu_stacks, with_settings
 from .mig_split import with_mig
@@ -34,8 +34,9 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
     floor.build(data["hosts"], data["racks"])
     networks = with_rails(networks, data["networks"], profiles, floor.nodes, mistakes)
     services = services_of(data["services"], floor, mistakes)
+    of_site = names_slurmdbd((data["slurm"] or {}).get("options") or {})
     # Without services at all, that is the mistake.
-    slurm = slurm_of(data["slurm"], bool(services.database) or not data["services"], mistakes, path)
+    slurm = slurm_of(data["slurm"], bool(services.database) or of_site or not data["services"], mistakes, path)
     slurm = with_packaging(slurm, data["slurm"], services, profiles, path, mistakes)
     check_options(slurm, data["partitions"], profiles, bool(services.database), mistakes)
     partitions = partitions_of(data["partitions"], floor, profiles, mistakes)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -241,6 +242,13 @@ class Host:
     nics: tuple[HostNic, ...] = ()
 
 
+def names_slurmdbd(options: Mapping[Any, Any]) -> bool:
+    """Return whether options of slurm.conf name the host of a slurmdbd that bedplate does not manage."""
+    return any(
+        str(key).lower() == "accountingstoragehost" and value not in (None, "") for key, value in options.items()
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Services:
     """Names of the hosts of each service, in order."""
@@ -404,6 +412,11 @@ class Cluster:
         clients = dict.fromkeys([*self.services.login, *self.services.rest])
         served = {*self.services.controllers, *(name for name in clients if isinstance(self.machines.get(name), Node))}
         return tuple(name for name in clients if name not in served)
+
+    @property
+    def has_slurmdbd(self) -> bool:
+        """Return whether Slurm has a slurmdbd: of services.database, or of the site, named by AccountingStorageHost."""
+        return bool(self.services.database) or names_slurmdbd(self.slurm.options)
 
     @property
     def has_sackd(self) -> bool:

@@ -41,6 +41,7 @@ def check_needed(cluster: Cluster, mistakes: Mistakes) -> None:
         "tree": cluster.fabric is not None and not cluster.has_blocks,
         "blocks": cluster.has_blocks,
         "database": bool(cluster.services.database),
+        "slurmdbd": cluster.has_slurmdbd,
     }
     # An option that is wrong in itself is one mistake, not two.
     told = {mistake.where for mistake in mistakes.found}

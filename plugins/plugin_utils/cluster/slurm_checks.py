@@ -56,7 +56,7 @@ def _stated(account: Mapping[str, Any]) -> dict[str, Any]:
 def check_options(
     slurm: Slurm, partitions: Mapping[str, Any], profiles: Mapping[str, Profile], database: bool, mistakes: Mistakes
 ) -> None:
-    """Note every option that this release of Slurm would refuse or ignore; `database`: whether the cluster has slurmdbd."""
+    """Note every option that this release of Slurm would refuse or ignore; `database`: whether it is of services.database."""
     places: list[tuple[Path, str, Mapping[str, Any]]] = [
         (("slurm", "options"), "slurm", slurm.options),
         (("slurm", "cgroup"), "cgroup", slurm.cgroup),
@@ -72,8 +72,8 @@ def check_options(
         _check_kind(slurm.version, kind, given, path, mistakes)
     for name, part in partitions.items():
         _check_partition_qos(slurm, part["options"], ("partitions", name, "options"), mistakes)
-    _check_ports(slurm, mistakes)
     if database:
+        _check_ports(slurm, mistakes)
         _check_hash(slurm, mistakes)
     for profile in profiles.values():
         if profile.gpus and profile.gpus.detect != "explicit":
@@ -198,7 +198,11 @@ def _check_accounts(
     for section, objects in (("accounts", accounts), ("qos", qos)):
         if objects and not database:
             name = {"qos": "QOS"}.get(section, section)
-            mistakes.add(("slurm", section), f"{name} need a database. Name its host in services.database.")
+            mistakes.add(
+                ("slurm", section),
+                f"{name} need a database. Name its host in services.database, or a slurmdbd of the site in "
+                "slurm.options.AccountingStorageHost.",
+            )
 
 
 def _circle(name: str, accounts: Mapping[str, Mapping[str, Any]]) -> list[str]:

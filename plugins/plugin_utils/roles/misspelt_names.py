@@ -10,6 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 from ..common.role_interfaces import options
 from ..plain.requested_stack import STACK, VARIABLES
+from ..slurm import takeover_variables
 from . import phases
 from .plain_mistakes import PLAIN
 from .role_mistakes import RUNS_ON
@@ -19,6 +20,7 @@ PREFIX = "bedplate_"
 OWN = (
     *PLAIN,
     *SECRETS,
+    takeover_variables.VARIABLE,
     *(f"{PREFIX}{name}" for name in ("cluster", "cluster_file", "reboot", "reboot_batch", "serial", "site")),
 )
 """Variables that belong to no role."""
@@ -54,7 +56,9 @@ def tags(names: Collection[str], own: Collection[str] = ()) -> list[str]:
 def variables(names: Iterable[str]) -> dict[str, str]:
     """Return variable -> mistake, for variables that no role and no playbook reads and that are nearly one of theirs."""
     known = {*OWN, STACK, *VARIABLES, *(name for found in options().values() for name in found)}
-    found = {name: nearest(name, known, cutoff=_SLIP) for name in names if name not in known}
+    # The variables of a playbook are checked with their values.
+    odd = [name for name in names if name not in known and not name.startswith(takeover_variables.PREFIX)]
+    found = {name: nearest(name, known, cutoff=_SLIP) for name in odd}
     return {name: f"{name}: nothing reads this variable. Did you mean {near}?" for name, near in found.items() if near}
 
 

@@ -34,9 +34,9 @@ def narrowed(arguments: Mapping[str, Any], undivided: bool, phases: frozenset[st
     """Return the arguments of bedplate.cluster.deploy for some phases; None if the part has nothing to deploy in them.
 
     An undivided part is deployed whole. Files and services of a part that restores files on failure are one change, and so is the removal
-    of a part.
+    of a part. A task that states `only` decides itself, whatever the tags of the run.
     """
-    if undivided or phases == ALL:
+    if undivided or phases == ALL or "only" in arguments:
         return dict(arguments)
     if arguments.get("state") == "absent":
         return dict(arguments) if phases & {FILES, SERVICES} else None

@@ -109,8 +109,9 @@ def controllers_outside(hostvars: Variables, controllers: Iterable[str]) -> list
 def controllers_written(hostvars: Variables, controllers: Iterable[str]) -> bool:
     """Return whether this run has written the files of every controller, so that none has an older slurm.conf."""
     names = list(controllers)
+    stopped = answers(hostvars, names[:1], "__slurm_primary_files")
     given = {
-        **answers(hostvars, names[:1], "__slurm_primary_written"),
+        **(stopped if any(stopped.values()) else answers(hostvars, names[:1], "__slurm_primary_written")),
         **answers(hostvars, names[1:], "__slurm_standby_written"),
     }
     written = [given.get(name) for name in names]

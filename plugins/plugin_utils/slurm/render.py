@@ -39,15 +39,16 @@ def slurm_options(cluster: Cluster, slurm_extra: Sequence[str] = (), topology_co
     if "gpu" in kept or any(profile.gpus for profile in cluster.profiles.values()):
         implied["GresTypes"] = "gpu"
     # Without a database slurmctld ends at its start: "slurmdbd is required to run with TRES gres/gpu".
-    if "GresTypes" in implied and cluster.services.database:
+    if "GresTypes" in implied and cluster.has_slurmdbd:
         # Instances have limits and weights of their own; whole GPUs are counted as before.
         split = [kind for one in cluster.profiles.values() if one.gpus for kind in mig_split.types(one.gpus)]
         kinds = dict.fromkeys([*split, *_kept_instances(slurm_extra)])
         implied["AccountingStorageTRES"] = ",".join(["gres/gpu", *(f"gres/gpu:{kind}" for kind in kinds)])
-    if cluster.services.database:
+    if cluster.has_slurmdbd:
         implied["AccountingStorageType"] = "accounting_storage/slurmdbd"
+    if cluster.services.database:
         implied["AccountingStorageHost"] = cluster.machine(cluster.services.database[0]).address
-    if cluster.services.database and cluster.slurm.accounts:
+    if cluster.has_slurmdbd and cluster.slurm.accounts:
         implied["AccountingStorageEnforce"] = "associations,limits,qos,safe"
     implied |= cluster_topology.options(cluster, topology_conf)
     options = merge({**implied, **_defaults(cluster)}, merge(cluster.slurm.options, scripts.options(cluster)))

@@ -139,6 +139,8 @@ def _slurm(host: ExpectedHost, found: Expected) -> None:
     parts, deployments = slurm_expected.expected(host.cluster, host.name, host.variables, host.kept)
     found.parts.update(parts)
     found.deployments += deployments
+    if one := slurm_expected.stopped_primary(host.cluster, host.name, host.kept):
+        found.findings.append(one)
 
 
 _PARTS: dict[str, Callable[[ExpectedHost, Expected], None]] = {

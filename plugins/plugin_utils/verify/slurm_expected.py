@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.finding import WARNING, Finding
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_reader import line_of
 
 from ..cluster import Cluster
@@ -20,6 +21,7 @@ ROLE = "slurm"
 CONFIGURATION = "/etc/slurm"
 # Seconds that nodes may take to register after a restart.
 WAIT = 30
+_DAEMON = "slurmctld.service"
 
 
 def expected(
@@ -38,7 +40,32 @@ def expected(
     ]
     if "login" in names and not cluster.has_sackd:
         deployed.append((ROLE, _without_configuration(decided.arguments("client") or {})))
-    return _parts(cluster, names, files, topology, kept) | _once(cluster, host, names), deployed
+    if stopped_primary(cluster, host, kept):
+        deployed = [(role, _without_daemon(one)) for role, one in deployed]
+    return _parts(cluster, names, files, topology, kept) | _once(cluster, names), deployed
+
+
+def stopped_primary(cluster: Cluster, host: str, kept: Mapping[str, Any]) -> Finding | None:
+    """Return the finding of a primary that does not run while a standby is in charge; no run starts it, so it is a warning.
+
+    `kept` has the controllers that slurmctld of the one in charge reports as up; it is empty if none is in charge.
+    """
+    controllers = list(cluster.services.controllers)
+    up = [name for name in controllers if name in (kept.get("up") or ())]
+    if not up or host != controllers[0] or host in up:
+        return None
+    found = f"it does not run; up: {', '.join(up)}"
+    remedy = f"see `journalctl -u slurmctld` there; `playbooks/takeover.yml -e takeover_by={host}` starts it and hands the control back"
+    return Finding("primary-down", "slurmctld of the primary controller", "in charge of Slurm", found, remedy, WARNING)
+
+
+def _without_daemon(deployed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a deployment whose slurmctld may be stopped."""
+    units = [
+        {key: value for key, value in unit.items() if key != "state"} if unit["name"] == _DAEMON else unit
+        for unit in deployed.get("units", ())
+    ]
+    return {**deployed, "units": units}
 
 
 def _without_configuration(client: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,13 +74,13 @@ def _without_configuration(client: Mapping[str, Any]) -> dict[str, Any]:
     return {**client, "files": [entry for entry in client.get("files", ()) if entry["path"] not in own]}
 
 
-def _once(cluster: Cluster, host: str, names: list[str]) -> dict[str, dict[str, Any]]:
-    """Return the checks that one machine makes for all: accounts on the first controller, MariaDB on its host."""
+def _once(cluster: Cluster, names: list[str]) -> dict[str, dict[str, Any]]:
+    """Return the checks that need one machine: MariaDB on its host, accounts on each controller, since one may be off."""
     found: dict[str, dict[str, Any]] = {}
     if "database" in names:
         # MariaDB's own name for what slurmdbd does not recover from.
         found["slurm_database"] = {"variables": {"innodb_snapshot_isolation": "OFF"}}
-    if host == cluster.services.controllers[0] and cluster.services.database:
+    if "controller" in names and cluster.has_slurmdbd:
         found["slurm_accounts"] = dict(render.accounts(cluster))
     return found
 

@@ -26,6 +26,7 @@ LAB = ROOT / "inventories/lab/lab.bedplate.yml"
 POD = ROOT / "inventories/examples/pod-32/pod-32.bedplate.yml"
 FILTERS = [
     "slurm_accounts",
+    "slurm_acting_controller",
     "slurm_changed_files",
     "slurm_controllers_outside",
     "slurm_controllers_written",
@@ -52,6 +53,7 @@ FILTERS = [
     "slurmdbd_conf",
 ]
 OF_HOSTVARS = (
+    "slurm_acting_controller",
     "slurm_controllers_outside",
     "slurm_controllers_written",
     "slurm_counted",
@@ -207,7 +209,7 @@ def test_the_release_is_looked_at_before_anything_changes():
 def test_jobs_are_asked_for_before_anything_changes():
     first = yaml.safe_load((ROOT / SCHEDULER).read_text())[0]
     assert (first["hosts"], first["max_fail_percentage"]) == ("slurm_controllers", 0)
-    assert [task["vars"] for task in first["tasks"]] == [{"__role": "slurm", "__entry": "in_use"}]
+    assert [task["vars"]["__entry"] for task in first["tasks"]] == ["acting", "in_use"]
 
 
 LACKS = {"kind": "node-hardware", "where": "profiles.sim.gpus.devices", "expected": "a", "found": "b", "remedy": "c"}
@@ -382,6 +384,17 @@ def test_controllers_are_written_when_each_of_them_is(primary, standby, written)
     expression = "hostvars | bedplate.cluster.slurm_controllers_written(['ctl1', 'ctl2'])"
     assert template(expression, hostvars=hostvars) is written
     assert template("hostvars | bedplate.cluster.slurm_controllers_written([])", hostvars=hostvars) is False
+
+
+@pytest.mark.parametrize("files", [DONE, {"failed": True, "changed": False}])
+def test_a_stopped_primary_is_written_when_its_files_are(files):
+    skipped = {"skipped": True, "changed": False}
+    hostvars = {
+        "ctl1": {"__slurm_primary_written": skipped, "__slurm_primary_files": files},
+        "ctl2": {"__slurm_standby_written": DONE},
+    }
+    expression = "hostvars | bedplate.cluster.slurm_controllers_written(['ctl1', 'ctl2'])"
+    assert template(expression, hostvars=hostvars) is ("failed" not in files)
 
 
 def test_without_a_group_of_controllers_a_host_has_its_own_answer():

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import config_trial
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import cluster_topology, render
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables import conf_text
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.tables.options import check
@@ -378,3 +378,34 @@ def test_addresses_of_two_networks_share_no_line(lab: Variant):
         ["NodeName=gpu02", "NodeAddr=10.213.0.200"],
         ["NodeName=gpu03", "NodeAddr=10.213.9.201"],
     ]
+
+
+def without_database(data: dict[str, Any]) -> None:
+    del data["services"]["database"]
+    data["slurm"].pop("slurmdbd", None)
+
+
+@pytest.mark.parametrize("name", ["AccountingStorageHost", "accountingstoragehost"])
+def test_a_slurmdbd_of_the_site_is_used_for_all_that_one_of_bedplate_is(lab: Variant, name: str):
+    """The port is that of the site's slurmdbd.conf, which no file here has."""
+    given = {name: "dbd.example.org", "AccountingStoragePort": 7000}
+    cluster, own = lab(without_database, options(**given)), lab()
+    assert cluster.has_slurmdbd
+    assert "database" not in render.parts(cluster, "ctl1")
+    found, before = ({k.lower(): v for k, v in render.slurm_options(one).items()} for one in (cluster, own))
+    assert found.pop("accountingstorageport") == 7000
+    assert found.pop("accountingstoragehost") == "dbd.example.org"
+    del before["accountingstoragehost"]
+    assert found == before
+    assert found["accountingstoragetype"] == "accounting_storage/slurmdbd"
+
+
+def test_accounts_without_any_slurmdbd_name_both_ways_to_have_one(lab: Variant):
+    def accounts(data: dict[str, Any]) -> None:
+        data["slurm"]["accounts"] = {"research": {"users": ["root"]}}
+
+    with pytest.raises(ClusterFileError, match=r"services\.database.*slurm\.options\.AccountingStorageHost"):
+        lab(without_database, accounts)
+    assert lab(without_database, accounts, options(AccountingStorageHost="dbd")).has_slurmdbd
+    with pytest.raises(ClusterFileError, match="AccountingStorageType is 'accounting_storage/none'"):
+        lab(without_database, options(AccountingStorageHost="dbd", AccountingStorageType="accounting_storage/none"))

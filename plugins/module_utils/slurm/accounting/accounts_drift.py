@@ -8,7 +8,7 @@ from typing import Any
 
 from ...common.command import Outcome
 from ...common.finding import WARNING, Finding
-from ..live.live_drift import query
+from ..live.live_drift import SLURM, query
 from .accounts_plan import DesiredAccounts, ListedAccounts, calls, found
 from .unlisted_accounts import SQUEUE, jobs, unlisted
 
@@ -32,7 +32,7 @@ def findings(
     for question, outcome in zip(questions, outcomes):
         if outcome.code != 0:
             remedy = "`systemctl status slurmdbd` and `journalctl -u slurmdbd` on the database host"
-            yield Finding("slurmdbd-silent", question[0], "an answer", outcome.error_line, remedy)
+            yield Finding("slurmdbd-silent", question[0], "an answer", outcome.error_line, remedy, machine=SLURM)
             return
     state = found(outcomes[0].stdout, outcomes[1].stdout, options)
     yield from compare(str(expected["cluster"]), wanted, state, outcomes[2].stdout)
@@ -43,7 +43,9 @@ def compare(cluster: str, wanted: DesiredAccounts, state: ListedAccounts, squeue
     for call in calls(cluster, wanted, state):
         what = f"{call[1]} {call[2]}"
         text = "not in Slurm's database" if call[0] == "add" else f"needs: sacctmgr {' '.join(call)}"
-        yield Finding("slurm-account", what, "as in the cluster file", text, "run playbooks/scheduler.yml")
+        yield Finding(
+            "slurm-account", what, "as in the cluster file", text, "run playbooks/scheduler.yml", machine=SLURM
+        )
     for one in unlisted(wanted, state, jobs(squeue)):
         yield Finding(
             "slurm-account-unlisted",
@@ -52,4 +54,5 @@ def compare(cluster: str, wanted: DesiredAccounts, state: ListedAccounts, squeue
             "only in Slurm, with access to the cluster",
             "add it to slurm.accounts, or run playbooks/scheduler.yml with -e slurm_accounts_remove=true, which keeps accounts with jobs",
             WARNING,
+            SLURM,
         )

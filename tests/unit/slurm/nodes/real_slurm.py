@@ -55,7 +55,8 @@ PartitionName=gpu Nodes=ALL Default=YES
 """
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Return ports of this machine that no program uses now."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for one in sockets:
@@ -93,7 +94,7 @@ class RealSlurm:
         self._thread = threading.Thread(target=self._firmware, daemon=True)
 
     def __enter__(self) -> RealSlurm:
-        ports = _free_ports(1 + len(NODES))
+        ports = free_ports(1 + len(NODES))
         lines = [
             f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=2 Sockets=1 CoresPerSocket=2 RealMemory=100"
             for name, port in zip(NODES, ports[1:], strict=True)
