@@ -19,7 +19,7 @@ _DECIDED = ("look", "fetch")
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """Decide what the host is to have, and run the module."""
+    """Decide the packages and data of the host, and run the module."""
 
     _requires_connection = True
 

@@ -37,7 +37,8 @@ class ActionModule(controller_call.ControllerAction):
         cluster = self._cluster()
         site = self._site(cluster)
         found = plan(site, chosen, self._task.check_mode)
-        if found["pending"] and (wrong := refusals(site, chosen["without_return"])):
+        is_whole = all(host in site.looks for host in site.core)
+        if (found["pending"] or not is_whole) and (wrong := refusals(site, chosen["without_return"])):
             raise AnsibleActionFail("\n".join(["the upgrade is refused, and nothing was touched:", *wrong]))
         record: dict[str, Any] = {"run": "", "holder": ""}
         if found["pending"]:

@@ -15,7 +15,7 @@ description:
 options:
   step:
     description:
-      - V(look) reads what is installed, what apt would change, space, and how far an earlier call came. It changes nothing, except that
+      - V(look) reads what is installed, what apt would change, space, and the marks of an earlier call. It changes nothing, except that
         apt reads its lists again if they lack the release, outside of check mode.
       - V(begin) makes the folder of the upgrade, and sets aside an older one unless O(resume).
       - V(fetch) downloads the new packages, and with C(is_core) of O(requested) keeps the old ones in the folder.
@@ -29,11 +29,11 @@ options:
     type: str
     choices: [look, begin, fetch, mark, stop, serve, registered, back, aside]
     required: true
-  requested: {description: What the host is to have. The action plugin sets it., type: dict, default: {}}
+  requested: {description: The packages and data of the host. The action plugin sets it., type: dict, default: {}}
   folder: {description: Where the folders of upgrades are., type: path, default: /var/lib/bedplate/slurm-upgrade}
   old: {description: "The release before, such as 24.11.", type: str, default: ''}
   new: {description: "The release after, such as 26.05.", type: str, default: ''}
-  resume: {description: Whether the upgrade of an earlier call goes on., type: bool, default: false}
+  resume: {description: Whether the upgrade of an earlier call is continued., type: bool, default: false}
   mark: {description: The mark., type: str, choices: [installing, started, served, finished]}
   units: {description: Units of systemd., type: list, elements: str, default: []}
   unit: {description: The unit to start., type: str, choices: [slurmdbd.service, slurmctld.service]}
@@ -139,7 +139,7 @@ def _fetch(module: AnsibleModule) -> Result:
 
 
 def _to_be_had(look: Result) -> dict[str, str]:
-    """Return the old packages without those that the operator accepts to lose."""
+    """Return the old packages that can be had: the operator accepts to lose the others."""
     missing = {one.partition("=")[0] for one in look["old_missing"]}
     return {name: one for name, one in look["old"].items() if name not in missing}
 

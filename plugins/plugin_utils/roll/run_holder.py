@@ -33,7 +33,7 @@ def is_gone(other: str, proc: Path = Path("/proc")) -> bool:
 
 
 def busy(who: str, record: Mapping[str, Any], remedy: str) -> str:
-    """Return why a run is refused while another one holds its record; `remedy` is for one whose process has ended."""
+    """Return why a run is refused while another one holds its record; `remedy` is for a process that has ended."""
     return (
         f"{who} works on the nodes: run {record['run']} of {record['holder']}, until {record['until']} at the latest. "
         f"Nothing was changed. Wait for it, or stop it and try again; if its process has ended, {remedy}"

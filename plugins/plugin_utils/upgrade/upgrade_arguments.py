@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host is to have after an upgrade, for the steps `look` and `fetch` of bedplate.cluster.slurm_upgrade."""
+"""Collect packages, pins and data of a host for the steps `look` and `fetch` of bedplate.cluster.slurm_upgrade."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def state_path(cluster: Cluster) -> str:
 
 
 def slurmdbd_client_conf(cluster: Cluster) -> str:
-    """Return a slurm.conf with which sacctmgr of any release finds slurmdbd: a database host has none."""
+    """Return a slurm.conf with which sacctmgr of any release finds slurmdbd: a database host lacks its own."""
     conf = conf_reader.parse(render.slurm_files(cluster)["slurm.conf"])
     found = ((name, conf.option(name)) for name in _CLIENT)
     return "".join(f"{name}={value}\n" for name, value in found if value is not None)

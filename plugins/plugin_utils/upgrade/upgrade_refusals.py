@@ -73,7 +73,7 @@ def _step(release: str) -> str:
 
 
 def _order(site: Site) -> Iterator[tuple[str, str]]:
-    """Yield hosts with a release that is wrong beside those of the others: database, controllers, then nodes and clients."""
+    """Yield hosts with a release that is wrong beside the other hosts: database, controllers, then nodes and clients."""
     core = {host: site.releases(host) for host in site.core if host in site.looks}
     found = {one for releases in core.values() for one in releases}
     if len(found) > 1 and not site.unfinished():
@@ -81,7 +81,9 @@ def _order(site: Site) -> Iterator[tuple[str, str]]:
         yield from (
             (host, f"{text}, and no record of an upgrade says why. Make them one release first") for host in core
         )
-    limit = min((order(one) for one in found), default=0)
+    if not found:
+        return
+    limit = min(map(order, found))
     if site.unfinished():
         limit = order(site.new)
     for host in site.looks:

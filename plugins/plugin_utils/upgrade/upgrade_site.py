@@ -58,7 +58,7 @@ class Site:
         return ""
 
     def has_served(self) -> bool:
-        """Return whether slurmctld of the unfinished upgrade has served, so that there is no way back."""
+        """Return whether slurmctld of the unfinished upgrade has served, so there is no way back."""
         return any(name == self.unfinished() and SERVED in marks for name, marks in self._folders())
 
     def _folders(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -74,7 +74,7 @@ class Site:
         return min(found, key=order, default="")
 
     def needs_core(self) -> bool:
-        """Return whether database and controllers are to be upgraded, or their upgrade goes on."""
+        """Return whether database and controllers need the release, or their upgrade is unfinished."""
         return bool(self.unfinished()) or any(self.is_pending(host) for host in self.core)
 
 

@@ -38,7 +38,7 @@ class FetchError(Exception):
 
 @dataclass(frozen=True)
 class Change:
-    """What an installation would change: package -> (old version or "", new version), removed packages, bytes to download."""
+    """Hold what an installation would change: package -> (old version or "", new version), removed packages, bytes to download."""
 
     installed: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     removed: Sequence[str] = ()

@@ -47,7 +47,7 @@ def keep(archive: Path, root: Path = Path("/")) -> int:
 
 
 def restore(archive: Path, root: Path = Path("/")) -> int:
-    """Restore the files, and remove what came after them; return their number. Raises KeptError before anything is removed."""
+    """Restore the files, and remove newer ones; return their number. Raises KeptError before anything is removed."""
     try:
         with tarfile.open(archive, mode="r:") as tar:
             members = tar.getmembers()

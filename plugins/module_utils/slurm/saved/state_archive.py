@@ -96,7 +96,7 @@ def trust(tar: tarfile.TarFile) -> None:
 
 
 def contents(archive: Path) -> dict[str, int]:
-    """Return the relative path of each file in an archive -> its bytes. Raises ArchiveError for one that is cut short."""
+    """Return the relative path of each file in an archive -> its bytes. Raises ArchiveError if it is cut short."""
     try:
         # A tar file that is cut between two members has no end mark, which tarfile accepts.
         if not _has_end(archive):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The folder of one upgrade on a host: copies for the way back, and marks that say how far the upgrade came.
+"""The folder of one upgrade on a host: copies for the way back, and marks of the steps that are done.
 
 Only root can read it: a dump has the names of all users and their jobs, and kept files have secrets.
 """

@@ -30,7 +30,7 @@ Run = Callable[..., Outcome]
 
 @dataclass(frozen=True)
 class Served:
-    """Whether a daemon answers, after how many seconds, and if not why, with the end of its log."""
+    """Hold whether a daemon answers, after how many seconds, and if not why, with the end of its log."""
 
     up: bool
     seconds: float

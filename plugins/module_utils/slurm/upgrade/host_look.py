@@ -29,7 +29,7 @@ Run = Callable[..., Outcome]
 
 @dataclass(frozen=True)
 class Requested:
-    """What a host is to have, from the control node.
+    """Hold what the control node requests for a host.
 
     `packages`: entries of apt. `release`: patterns of packages with Slurm's version. `version`: such as 26.05.*. `preferences`: name and
     text of the file of pins. `daemons`: units of the database and of controllers on this host. `database` and `state`: name of the

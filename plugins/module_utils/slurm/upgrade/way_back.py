@@ -25,7 +25,7 @@ class BackError(Exception):
 
 @dataclass(frozen=True)
 class WayBack:
-    """What leads back on a host."""
+    """Keep and restore the old release on a host."""
 
     folder: UpgradeFolder
     run: Run = command.run
