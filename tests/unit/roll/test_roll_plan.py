@@ -43,7 +43,14 @@ class Plan(roll_plan.ActionModule):
         templar = SimpleNamespace(template=lambda value: value)
         super().__init__(task, connection, SimpleNamespace(check_mode=check), None, templar, None)
         self._display = SimpleNamespace(display=lambda _text: None)
-        self._answers = {"run_record": FREE, UPGRADE: FREE, TAKE: TAKEN, "slurm_node": SLURM, READ: NO_WINDOW, **answers}
+        self._answers = {
+            "run_record": FREE,
+            UPGRADE: FREE,
+            TAKE: TAKEN,
+            "slurm_node": SLURM,
+            READ: NO_WINDOW,
+            **answers,
+        }
         self.calls: list[tuple[str, dict[str, Any]]] = []
         notes = {"__roll_reboot_notes": {"reasons": {"node_tuning": "lacks iommu=pt"}}}
         self.variables = {
@@ -181,7 +188,9 @@ def test_the_record_of_a_process_elsewhere_is_taken_only_if_the_operator_names_t
 
 def test_a_roll_beside_an_upgrade_of_slurm_is_refused_and_gives_its_record_back(cluster: Path):
     action = Plan(cluster, {}, {UPGRADE: BUSY})
-    with pytest.raises(AnsibleActionFail, match=r"an upgrade of Slurm works on the nodes: run 0123abcd of elsewhere:1:1"):
+    with pytest.raises(
+        AnsibleActionFail, match=r"an upgrade of Slurm works on the nodes: run 0123abcd of elsewhere:1:1"
+    ):
         action.plan()
     assert action.names == ["run_record", TAKE, UPGRADE, READ, RELEASE]
     assert action.arguments(RELEASE)["finished"]

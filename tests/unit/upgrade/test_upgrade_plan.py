@@ -28,7 +28,9 @@ def look(release: str, folders: dict[str, Any] | None = None) -> dict[str, Any]:
 
 def site(core: str, nodes: str, folders: dict[str, Any] | None = None) -> Site:
     looks = {"ctl1": look(core, folders), "n1": look(nodes), "n2": look(nodes), "login1": look(nodes)}
-    return Site("c.yml", "26.05", ("ctl1",), ("ctl1",), ("n1", "n2", "n3"), ("login1",), looks, {"n3": "no answer by SSH"})
+    return Site(
+        "c.yml", "26.05", ("ctl1",), ("ctl1",), ("n1", "n2", "n3"), ("login1",), looks, {"n3": "no answer by SSH"}
+    )
 
 
 def test_a_whole_upgrade():
@@ -50,7 +52,9 @@ def test_a_whole_upgrade():
 
 
 def test_a_second_call_has_nothing_to_do():
-    found = plan(site("26.05", "26.05", {"24.11-26.05": {"installing": {}, "served": {}, "finished": {}}}), CHOICES, False)
+    found = plan(
+        site("26.05", "26.05", {"24.11-26.05": {"installing": {}, "served": {}, "finished": {}}}), CHOICES, False
+    )
     assert found["pending"] == []
     assert "Nothing is pending" in preview(found)
     assert "left: n3" in preview(found)

@@ -91,7 +91,11 @@ def test_the_next_step_is_named_where_a_release_is_too_old():
         ({"n1": look(removed=["site-tool"])}, "n1", "apt would remove site-tool"),
         ({"n1": look(problems=["apt-get install: no version"])}, "n1", "apt-get install: no version"),
         ({"n1": look(plugins=["/usr/local/lib/slurm/spank_pyxis.so"])}, "n1", "plugstack.conf requires"),
-        ({"ctl1": look(**{**CORE, "old_missing": ["slurmctld=24.11.5-4"]})}, "ctl1", "no way back: slurmctld=24.11.5-4"),
+        (
+            {"ctl1": look(**{**CORE, "old_missing": ["slurmctld=24.11.5-4"]})},
+            "ctl1",
+            "no way back: slurmctld=24.11.5-4",
+        ),
     ],
 )
 def test_each_reason_names_its_hosts(changed: dict[str, Any], hosts: str, text: str):

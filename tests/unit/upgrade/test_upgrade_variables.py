@@ -20,7 +20,10 @@ from lab.paths import ROOT
 @pytest.mark.parametrize(
     ("variables", "mistake"),
     [
-        ({"upgrade_seral": 5}, "upgrade_seral is not a variable of playbooks/upgrade_slurm.yml; did you mean upgrade_serial?"),
+        (
+            {"upgrade_seral": 5},
+            "upgrade_seral is not a variable of playbooks/upgrade_slurm.yml; did you mean upgrade_serial?",
+        ),
         ({"upgrade_serial": 0}, "upgrade_serial: 0; allowed: a number of nodes from 1"),
         ({"upgrade_serial": []}, "upgrade_serial: []"),
         ({"upgrade_serial": [1, "many"]}, "upgrade_serial: [1, 'many']"),

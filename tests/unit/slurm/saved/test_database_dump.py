@@ -17,7 +17,11 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.datab
     DumpError,
     same_rows,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.private_file import input_from, last_line, output_to
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.private_file import (
+    input_from,
+    last_line,
+    output_to,
+)
 
 LIVE = {"job_table": 12, "step_table": 40}
 WHOLE = "CREATE TABLE job_table (x int);\n-- Dump completed on 2026-11-26 20:00:00\n"
@@ -43,7 +47,9 @@ class MariaDb:
         return Outcome(0, self._answer(argv[-1]), "")
 
     def _answer(self, statement: str) -> str:
-        name = next(iter(re.findall(r"table_schema = '(\w+)'|DATABASE (?:IF EXISTS )?`(\w+)`|FROM `(\w+)`", statement)), ())
+        name = next(
+            iter(re.findall(r"table_schema = '(\w+)'|DATABASE (?:IF EXISTS )?`(\w+)`|FROM `(\w+)`", statement)), ()
+        )
         database = next(filter(None, name), "")
         if statement.startswith("DROP"):
             self.databases.pop(database, None)

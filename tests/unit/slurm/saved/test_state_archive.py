@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved import kept_files, state_archive
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.state_archive import ArchiveError, StateArchive
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.state_archive import (
+    ArchiveError,
+    StateArchive,
+)
 
 
 @pytest.fixture

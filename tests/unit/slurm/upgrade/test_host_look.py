@@ -37,15 +37,26 @@ class Machine:
         if argv[0] == "dpkg-query" and "--search" in argv:
             return Outcome(1, "", "no path found")
         if argv[0] == "dpkg-query":
-            there = {"slurmd": self._version, "slurm-client": self._version, "slurm-wlm-plugins": self._version, "munge": "0.5"}
+            there = {
+                "slurmd": self._version,
+                "slurm-client": self._version,
+                "slurm-wlm-plugins": self._version,
+                "munge": "0.5",
+            }
             names = argv[argv.index("--") + 1 :]
-            shown = [one for one in there if any(one == name or (name.endswith("*") and one.startswith(name[:-1])) for name in names)]
+            shown = [
+                one
+                for one in there
+                if any(one == name or (name.endswith("*") and one.startswith(name[:-1])) for name in names)
+            ]
             return Outcome(0, "".join(f"{name}\tamd64\tinstalled\t{there[name]}\n" for name in shown), "")
         if "--simulate" in argv:
             self.simulated += 1
             if self.simulated < self._finds_at:
                 return Outcome(100, "", "E: Version '26.05.*' for 'slurmd' was not found")
-            return Outcome(0, "Inst slurmd [24.11.5-4] (26.05.5-1 sid [amd64])\nInst libc6 [2.41] (2.42 sid [amd64])\n", "")
+            return Outcome(
+                0, "Inst slurmd [24.11.5-4] (26.05.5-1 sid [amd64])\nInst libc6 [2.41] (2.42 sid [amd64])\n", ""
+            )
         return Outcome(0, "", "")
 
     def verbs(self) -> set[str]:
@@ -60,7 +71,7 @@ def _no_plugstack(monkeypatch: pytest.MonkeyPatch):
 def test_a_look_at_the_old_release(tmp_path: Path):
     machine = Machine()
     found = HostLook(WANTED, tmp_path, run=machine).facts()
-    assert found["installed"] == {name: "24.11.5-4" for name in ("slurmd", "slurm-client", "slurm-wlm-plugins")}
+    assert found["installed"] == dict.fromkeys(("slurmd", "slurm-client", "slurm-wlm-plugins"), "24.11.5-4")
     assert found["changes"] == {"slurmd": ["24.11.5-4", "26.05.5-1"], "libc6": ["2.41", "2.42"]}
     # Slurm's packages alone go back.
     assert found["old"] == {"slurmd": "24.11.5-4"}
@@ -68,7 +79,11 @@ def test_a_look_at_the_old_release(tmp_path: Path):
     assert found["daemons"] == {"slurmctld.service": True}
     assert found["problems"] == []
     simulated = next(call for call in machine.calls if "--simulate" in call)
-    assert simulated[simulated.index("install") + 1 :] == ["slurmd=26.05.*", "slurm-client=26.05.*", "slurm-wlm-plugins=26.05.*"]
+    assert simulated[simulated.index("install") + 1 :] == [
+        "slurmd=26.05.*",
+        "slurm-client=26.05.*",
+        "slurm-wlm-plugins=26.05.*",
+    ]
     assert machine.verbs() == set()
 
 
