@@ -40,7 +40,8 @@ _REGISTERED = (
     ),
     *(STANDBY, "__upgrade_finished", "__upgrade_stopped", GAP),
 )
-NOBODY = ["none,"]
+NOBODY = ["!all"]
+"""Hosts of a play without work: a pattern that fits no host."""
 Raw = Callable[[str], Mapping[str, Any]]
 
 

@@ -96,6 +96,6 @@ def test_a_unit_that_does_not_stop_is_an_error():
     def stubborn(argv: Sequence[str], *_seconds: float) -> Outcome:
         return Outcome(0, "", "")
 
-    with pytest.raises(OSError, match="slurmdbd.service still runs"):
+    with pytest.raises(OSError, match=r"slurmdbd\.service still runs"):
         daemon_start.stop(["slurmdbd.service"], stubborn)
     assert daemon_start.stop(["slurmdbd.service"], lambda *_: Outcome(3, "", "")) == []
