@@ -23,6 +23,8 @@ POLICY = Path("/usr/sbin/policy-rc.d")
 _PREFERENCES = Path("/etc/apt/preferences.d")
 _LOCK = ("-o", "DPkg::Lock::Timeout=300")
 _OPTIONS = ("--quiet", "--yes", "--no-install-recommends", "--allow-downgrades", "--allow-change-held-packages", *_LOCK)
+# As ansible.builtin.apt does: a changed file of a package stays, and nothing waits for an answer.
+_KEEP_FILES = ("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold")
 _QUICK, _SLOW = 120.0, 3600.0  # seconds
 # Inst slurmd [24.11.5-4] (26.05.5-1 Debian:unstable [amd64]) []
 _INST = re.compile(r"^Inst (?P<name>\S+) (?:\[(?P<old>[^]]*)\] )?\((?P<new>\S+)")
@@ -149,7 +151,8 @@ def install_kept(packages: Mapping[str, str], folder: Path, run: Run = command.r
     if missing := sorted(name for name, path in files.items() if path is None):
         raise FetchError(f"{folder}: no package of {', '.join(missing)}")
     with no_starts():
-        done = run(["apt-get", *_OPTIONS, "install", *map(str, sorted(filter(None, files.values())))], _SLOW)
+        argv = ["apt-get", *_OPTIONS, *_KEEP_FILES, "install", *map(str, sorted(filter(None, files.values())))]
+        done = run(argv, _SLOW, environment={"DEBIAN_FRONTEND": "noninteractive"})
     if done.code != 0:
         raise FetchError(f"apt-get install of the old packages: {done.text[-1500:]}")
 

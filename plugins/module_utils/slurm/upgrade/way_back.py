@@ -17,6 +17,7 @@ from ..saved.upgrade_folder import FILES, INSTALLING, PACKAGES, SERVED, UpgradeF
 
 Run = Callable[..., Outcome]
 _LIST = "packages.json"
+_HOLDS = "var/lib/bedplate/holds.json"
 
 
 class BackError(Exception):
@@ -79,6 +80,16 @@ class WayBack:
         packages = self.packages()
         held = set(self.run(["apt-mark", "showhold"], 120.0).stdout.split())
         kept_files.restore(self.folder.path / FILES, self.root)
+        # apt releases the hold of a package that it changes.
+        held |= self._recorded_holds()
         fetched.install_kept(packages, self.folder.path / PACKAGES, self.run)
         if again := sorted(held & set(packages)):
             self.run(["apt-mark", "hold", *again], 120.0)
+
+    def _recorded_holds(self) -> set[str]:
+        """Return the packages that bedplate holds, by its own record."""
+        try:
+            found = json.loads((self.root / _HOLDS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return set()
+        return {str(name) for names in found.values() for name in names}

@@ -37,6 +37,8 @@ def way(tmp_path: Path) -> WayBack:
     root = tmp_path / "root"
     (root / "etc/slurm").mkdir(parents=True)
     (root / "etc/slurm/slurm.conf").write_text("old")
+    (root / "var/lib/bedplate").mkdir(parents=True)
+    (root / "var/lib/bedplate/holds.json").write_text('{"slurm_packages": ["slurm-client", "gone"]}')
     return WayBack(UpgradeFolder(tmp_path, "24.11", "26.05"), Machine(), root)
 
 
@@ -56,8 +58,8 @@ def test_what_is_kept_leads_back(way: WayBack, monkeypatch: pytest.MonkeyPatch, 
     machine = way.run
     assert isinstance(machine, Machine)
     assert ["apt-get", "install", *sorted(PACKAGES)] in machine.calls
-    # What was held is held again, and nothing else.
-    assert machine.calls[-1] == ["apt-mark", "hold", "slurmctld"]
+    # What was held is held again, by apt's record or by bedplate's, and nothing else.
+    assert machine.calls[-1] == ["apt-mark", "hold", "slurm-client", "slurmctld"]
 
 
 def test_a_call_that_continues_keeps_the_list_of_the_first(way: WayBack):
