@@ -147,13 +147,13 @@ class Run:
         if self.goes_back():
             done, waiting = [], [host for host in self.plan["pending"] if host not in bad]
             lines += self._way_back()
-        elif core and not self.has_begun():
-            lines.append("Nothing was stopped: packages could not be downloaded, or the folder could not be made.")
-        elif core:
+        elif core and self.is_served():
             lines.append(
                 f"slurmctld of {self.plan['new']} has served, so there is no way back. Correct the failure, and run "
                 "playbooks/upgrade_slurm.yml again: it continues."
             )
+        elif core:
+            lines.append("Nothing was stopped: packages could not be downloaded, or the folder could not be made.")
         lines += [f"{host}: {why}" for host, why in bad.items()]
         stop = self.stopped()
         if waiting and stop and not core:
