@@ -15,7 +15,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.host_decisi
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade.upgrade_arguments import requested
 
 _ROLE = "slurm"
-_DECIDED = ("look", "fetch")
+_DECIDED = ("look", "fetch", "installed")
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]

@@ -11,7 +11,7 @@ short_description: Steps of an upgrade of Slurm on one host
 version_added: 0.2.0
 description:
   - Used by C(playbooks/upgrade_slurm.yml), which orders the steps over all hosts.
-  - The action plugin of this name adds O(requested) to V(look) and V(fetch), from the cluster file and the variables of the role slurm.
+  - The action plugin of this name adds O(requested) to V(look), V(fetch) and V(installed), from the cluster file and the variables of the role slurm.
 options:
   step:
     description:
@@ -19,6 +19,7 @@ options:
         apt reads its lists again if they lack the release, outside of check mode.
       - V(begin) makes the folder of the upgrade, and sets aside an older one unless O(resume).
       - V(fetch) downloads the new packages, and with C(is_core) of O(requested) keeps the old ones in the folder.
+      - V(installed) fails if a package of Slurm has another release than that of the cluster file.
       - V(mark) keeps the files of the old release once, and records O(mark).
       - V(stop) stops the O(units) that run.
       - V(serve) starts O(unit) and waits until it answers; fails with the end of its log if it does not.
@@ -27,7 +28,7 @@ options:
       - V(back) stops the daemons and restores the packages and files of the old release, if the mark C(installing) is set.
       - V(aside) renames the folder after the way back.
     type: str
-    choices: [look, begin, fetch, mark, stop, serve, registered, back, aside]
+    choices: [look, begin, fetch, installed, mark, stop, serve, registered, back, aside]
     required: true
   requested: {description: The packages and data of the host. The action plugin sets it., type: dict, default: {}}
   folder: {description: Where the folders of upgrades are., type: path, default: /var/lib/bedplate/slurm-upgrade}
@@ -72,6 +73,9 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.versions import matches, without_epoch
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import dpkg
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.fetched import (
     Fetch,
     FetchError,
@@ -144,6 +148,17 @@ def _to_be_had(look: Result) -> dict[str, str]:
     return {name: one for name, one in look["old"].items() if name not in missing}
 
 
+def _installed(module: AnsibleModule) -> Result:
+    wanted = _requested(module)
+    versions = dpkg.installed_versions(wanted.release)
+    wrong = [
+        f"{name} {one}" for name, one in sorted(versions.items()) if not matches(without_epoch(one), wanted.version)
+    ]
+    if wrong or not versions:
+        raise ValueError(f"packages of another release than {wanted.version}: {few(wrong) or 'no Slurm is installed'}")
+    return {"changed": False}
+
+
 def _mark(module: AnsibleModule) -> Result:
     folder = _folder(module)
     folder.make()
@@ -203,6 +218,7 @@ _STEPS: dict[str, Callable[[AnsibleModule], Result]] = {
     "look": _look,
     "begin": _begin,
     "fetch": _fetch,
+    "installed": _installed,
     "mark": _mark,
     "stop": _stop,
     "serve": _serve,

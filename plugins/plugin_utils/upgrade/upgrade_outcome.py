@@ -16,30 +16,32 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 PLAN, FAILURE, DONE = "__upgrade", "__upgrade_failure", "__upgrade_done"
 """Variables of the playbook: the plan, why a task failed on a host, and that a node or client has finished."""
-BACK_FAILURE, BACK_DONE = "__upgrade_back_failure", "__upgrade_back_done"
+BACK_FAILURE = "__upgrade_back_failure"
 DUMPED, ARCHIVED, PRIMARY = "__upgrade_dumped", "__upgrade_archived", "__upgrade_primary"
 FETCHED, GAP, STANDBY = "__upgrade_fetched", "__upgrade_gap", "__upgrade_standby"
+MARKED, INSTALLED = "__upgrade_marked", "__upgrade_installed"
+BACK_DBD, BACK_PRIMARY = "__upgrade_back_dbd", "__upgrade_back_primary"
 """Results of tasks."""
 _REGISTERED = (
-    *(
-        "__upgrade_begun",
-        FETCHED,
-        "__upgrade_stopped_dbd",
-        DUMPED,
-        "__upgrade_stopped_ctld",
-        ARCHIVED,
-        "__upgrade_marked",
-    ),
-    *(
-        "__upgrade_installed",
-        "__upgrade_started_dbd",
-        "__upgrade_dbd",
-        "__upgrade_started_ctld",
-        PRIMARY,
-        "__upgrade_served",
-    ),
-    *(STANDBY, "__upgrade_finished", "__upgrade_stopped", GAP),
+    "__upgrade_begun",
+    FETCHED,
+    "__upgrade_stopped_dbd",
+    DUMPED,
+    "__upgrade_stopped_ctld",
+    ARCHIVED,
+    MARKED,
+    INSTALLED,
+    "__upgrade_started_dbd",
+    "__upgrade_dbd",
+    "__upgrade_started_ctld",
+    PRIMARY,
+    "__upgrade_served",
+    STANDBY,
+    "__upgrade_finished",
+    "__upgrade_stopped",
+    GAP,
 )
+_BACK = ("__upgrade_back_", "__upgrade_restored", "__upgrade_aside")
 NOBODY = ["!all"]
 """Hosts of a play without work: a pattern that fits no host."""
 Raw = Callable[[str], Mapping[str, Any]]
@@ -77,7 +79,6 @@ class Run:
     def _back(self, key: str) -> list[str]:
         if not self.goes_back():
             return []
-        failed = any(BACK_FAILURE in self.raw(host) for host in self.plan["core"])
         found = {
             "back": self.plan["core"],
             "back_database": self.plan["database"],
@@ -85,17 +86,19 @@ class Run:
             "back_standbys": self.plan["controllers"][1:],
             "back_core": self.plan["core"],
         }[key]
-        return [] if failed else list(found)
+        return [] if self._back_failures() else list(found)
 
     def failure(self, host: str) -> str:
         """Return why a host failed or did not answer, "" if it did not."""
         variables = self.raw(host)
         if text := variables.get(FAILURE):
             return str(text)
-        lost = any(
-            isinstance(variables.get(name), Mapping) and variables[name].get("unreachable") for name in _REGISTERED
-        )
-        return "no answer by SSH" if lost else ""
+        if _is_lost(variables, _REGISTERED):
+            return "no answer by SSH"
+        # A task of a role that SSH did not reach leaves no result here.
+        if isinstance(variables.get(MARKED), Mapping) and not isinstance(variables.get(INSTALLED), Mapping):
+            return "no answer by SSH while packages were installed"
+        return ""
 
     def core_failures(self) -> dict[str, str]:
         """Return host of the core -> why it failed."""
@@ -113,9 +116,7 @@ class Run:
         """Return whether the primary of the new release has served."""
         if self.plan["served"]:
             return True
-        primary = self.plan["controllers"][:1]
-        result = self.raw(primary[0]).get(PRIMARY) if primary else None
-        return isinstance(result, Mapping) and result.get("up") is True
+        return any(self._is_up(host, PRIMARY) for host in self.plan["controllers"][:1])
 
     def goes_back(self) -> bool:
         """Return whether database and controllers go back to the old release."""
@@ -173,6 +174,21 @@ class Run:
         lines.append(", ".join(f"{name}: {hosts}" for name, hosts in outcomes.items()))
         return {"failed": bool(bad) or bool(waiting), "msg": "\n".join(lines), "outcomes": outcomes}
 
+    def _back_failures(self) -> dict[str, str]:
+        """Return host of the core -> why the way back failed there."""
+        found = {}
+        for host in self.plan["core"]:
+            variables = self.raw(host)
+            if BACK_FAILURE in variables:
+                found[host] = str(variables[BACK_FAILURE])
+            elif _is_lost(variables, [name for name in variables if name.startswith(_BACK)]):
+                found[host] = "no answer by SSH"
+        return found
+
+    def _is_up(self, host: str, name: str) -> bool:
+        result = self.raw(host).get(name)
+        return isinstance(result, Mapping) and result.get("up") is True
+
     def _is_done(self, host: str) -> bool:
         if host in self.plan["core"] and host not in self.plan["others"]:
             return isinstance(self.raw(host).get("__upgrade_finished"), Mapping)
@@ -181,9 +197,14 @@ class Run:
     def _way_back(self) -> list[str]:
         """Return what was restored and which time is lost."""
         old = self.plan["old"]
-        broken = {
-            host: str(self.raw(host)[BACK_FAILURE]) for host in self.plan["core"] if BACK_FAILURE in self.raw(host)
-        }
+        broken = self._back_failures()
+        started = ((self.plan["database"][0], BACK_DBD), (self.plan["controllers"][0], BACK_PRIMARY))
+        if not broken:
+            broken = {
+                host: "the daemon of the old release was not started"
+                for host, name in started
+                if not self._is_up(host, name)
+            }
         if broken:
             return [
                 f"The way back to Slurm {old} failed too. The copies are in /var/lib/bedplate/slurm-upgrade/{old}-{self.plan['new']}; "
@@ -209,6 +230,11 @@ def plan_of(raw: Raw, hosts: Iterable[str]) -> Mapping[str, Any]:
         if isinstance(found, Mapping) and "pending" in found and not found.get("failed"):
             return found
     return {}
+
+
+def _is_lost(variables: Mapping[str, Any], names: Iterable[str]) -> bool:
+    """Return whether a host did not answer one of these tasks."""
+    return any(isinstance(variables.get(name), Mapping) and variables[name].get("unreachable") for name in names)
 
 
 def _at(result: object) -> float:

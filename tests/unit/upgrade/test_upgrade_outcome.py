@@ -25,6 +25,7 @@ PLAN: dict[str, Any] = {
 }
 STOPPED = {"__upgrade_stopped_dbd": {"changed": True}, "__upgrade_dumped": {"saved": {"at": 1764187200}}}
 UP = {"__upgrade_primary": {"up": True}}
+BACK_DBD, BACK_CTLD = {"__upgrade_back_dbd": {"up": True}}, {"__upgrade_back_primary": {"up": True}}
 
 
 def run(plan: dict[str, Any] | None = None, **variables: dict[str, Any]) -> Run:
@@ -67,10 +68,13 @@ def test_a_failed_download_stops_everything_before_a_daemon_stops():
         {"db1": STOPPED, "ctl1": {"__upgrade_installed": {}, **failed()}},
         {"db1": STOPPED, "ctl1": {"__upgrade_primary": {"failed": True, "up": False}, **failed()}},
         {"db1": STOPPED, "ctl1": {"__upgrade_marked": {"unreachable": True}}},
+        # The role did not reach it.
+        {"db1": STOPPED, "ctl1": {"__upgrade_marked": {"changed": True}}},
     ],
 )
 def test_a_failure_before_slurmctld_has_served_goes_back(variables: dict[str, dict[str, Any]]):
-    found = run(**variables)
+    variables = {"ctl1": {}, **variables}
+    found = run(**{**variables, "db1": {**variables["db1"], **BACK_DBD}, "ctl1": {**variables["ctl1"], **BACK_CTLD}})
     assert found.hosts("back") == PLAN["core"]
     assert (found.hosts("back_database"), found.hosts("back_primary")) == (["db1"], ["ctl1"])
     assert found.hosts("nodes") == found.hosts("others") == []
@@ -100,6 +104,16 @@ def test_a_failure_on_the_way_back_ends_it_and_names_the_copies():
     message = found.verdict()["msg"]
     assert "/var/lib/bedplate/slurm-upgrade/24.11-26.05" in message
     assert "ctl1: on the way back: Restore: disk full" in message
+
+
+@pytest.mark.parametrize(
+    "back",
+    [{}, {"__upgrade_restored": {"unreachable": True}}, {**BACK_CTLD, "__upgrade_aside": {"unreachable": True}}],
+)
+def test_a_way_back_without_an_answer_is_not_reported_as_done(back: dict[str, Any]):
+    found = run(db1={**STOPPED, **failed(), **BACK_DBD}, ctl1=back).verdict()
+    assert "The way back to Slurm 24.11 failed too" in found["msg"]
+    assert "is back" not in found["msg"]
 
 
 def test_nodes_stop_after_the_failures_that_the_operator_allows():
