@@ -11,7 +11,8 @@ short_description: Steps of an upgrade of Slurm on one host
 version_added: 0.2.0
 description:
   - Used by C(playbooks/upgrade_slurm.yml), which orders the steps over all hosts.
-  - The action plugin of this name adds O(requested) to V(look), V(fetch) and V(installed), from the cluster file and the variables of the role slurm.
+  - The action plugin of this name adds O(requested) to V(look), V(fetch) and V(installed), from the cluster file and the variables of the
+    role slurm.
 options:
   step:
     description:
