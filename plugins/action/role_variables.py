@@ -75,6 +75,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_templa
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import takeover_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade import upgrade_variables
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -172,11 +173,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         warnings += [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
         mistakes += roll_variables.mistakes({**variables, **extra})
-        controllers = variables.get("groups", {}).get(SERVICES["controllers"], ())
-        if boolean(self._task.args.get("roll", False)):
-            mistakes += roll_variables.controller_mistakes(controllers)
-        takes_over = boolean(self._task.args.get("takeover", False))
-        mistakes += takeover_variables.mistakes({**variables, **extra}, controllers, takes_over)
+        mistakes += self._of_runs(variables, extra)
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:
@@ -209,6 +206,21 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             + "".join(f"; key of repository {text}: as expected" for text in keys.compared)
         )
         return result
+
+    def _of_runs(self, variables: Mapping[str, Any], extra: Mapping[str, Any]) -> list[str]:
+        """Return mistakes of the runs that work through Slurm: variables, and a machine that they need."""
+        values, groups = {**variables, **extra}, variables.get("groups", {})
+        controllers = groups.get(SERVICES["controllers"], ())
+        found = takeover_variables.mistakes(values, controllers, self._is_run("takeover"))
+        if self._is_run("roll"):
+            found += roll_variables.controller_mistakes(controllers)
+        if self._is_run("upgrade"):
+            found += upgrade_variables.mistakes(values)
+            found += upgrade_variables.service_mistakes(controllers, groups.get(SERVICES["database"], ()))
+        return found
+
+    def _is_run(self, name: str) -> bool:
+        return bool(boolean(self._task.args.get(name, False)))
 
     def _of_cluster(self, cluster: Cluster, variables: Mapping[str, Any]) -> list[str]:
         """Return mistakes of the fabric and of certificates."""

@@ -90,4 +90,12 @@ def test_the_release_of_what_is_installed_is_fixed(cluster: Cluster) -> None:
     fixed = values(cluster, ["slurmd"])["fixed"]
     assert fixed["version"] == "24.11.*"
     assert fixed["packages"] == list(packaging().release)
-    assert "docs/slurm.md" in fixed["advice"]
+    assert "docs/upgrade-slurm.md" in fixed["advice"]
+
+
+def test_an_upgrade_changes_every_installed_package_of_slurm_and_keeps_libraries(cluster: Cluster) -> None:
+    found = values(cluster, ["slurmd"], upgrade=True)
+    assert found["fixed"]["packages"] == []
+    release = packaging()
+    assert found["follow"] == [*(f"{name}=24.11.*" for name in release.release), *release.libraries]
+    assert values(cluster, ["slurmd"])["follow"] == [*release.release, *release.libraries]
