@@ -58,6 +58,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluste
     run_cluster,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import NODES, SERVICES
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import (
     misspelt_names,
@@ -171,8 +172,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         warnings += [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
         mistakes += roll_variables.mistakes({**variables, **extra})
-        if boolean(self._task.args.get("roll", False)):
-            mistakes += roll_variables.controller_mistakes(variables.get("groups", {}).get(SERVICES["controllers"], ()))
+        mistakes += recover_variables.mistakes({**variables, **extra})
+        mistakes += self._of_runs(variables, extra)
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:
@@ -205,6 +206,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             + "".join(f"; key of repository {text}: as expected" for text in keys.compared)
         )
         return result
+
+    def _of_runs(self, variables: Mapping[str, Any], extra: Mapping[str, Any]) -> list[str]:
+        """Return mistakes of a run of roll or recover: without a controller, or with a limit that recover refuses."""
+        groups = variables.get("groups", {})
+        found = []
+        for playbook in ("roll", "recover"):
+            if boolean(self._task.args.get(playbook, False)):
+                found += roll_variables.controller_mistakes(groups.get(SERVICES["controllers"], ()), playbook)
+        if boolean(self._task.args.get("recover", False)):
+            hosts, nodes = variables.get("ansible_play_hosts_all", ()), groups.get(NODES, ())
+            found += recover_variables.run_mistakes(
+                {**variables, **extra}, variables.get("ansible_limit"), hosts, nodes
+            )
+        return found
 
     def _of_cluster(self, cluster: Cluster, variables: Mapping[str, Any]) -> list[str]:
         """Return mistakes of the fabric and of certificates."""

@@ -57,7 +57,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord
 
 _PLAN = "bedplate.cluster.roll_plan"
-_CLOSE = "bedplate.cluster.roll_close"
+_CLOSE = tuple(f"bedplate.cluster.{name}" for name in ("roll_close", "recover_close"))
 _NODE = "bedplate.cluster.slurm_node"
 _VERIFY = tuple(f"bedplate.cluster.{name}" for name in ("verify_report", "node_state"))
 _KILLED = "the run did not reach its end"
@@ -137,7 +137,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def _news(self, name: str, action: str, data: Mapping[str, Any]) -> bool:
         """Take what a task reports of other hosts; return whether a failure of it is theirs."""
         nodes = data.get("nodes")
-        if action == _CLOSE and isinstance(nodes, dict):
+        if action in _CLOSE and isinstance(nodes, dict):
             self._run.add_roll(nodes, str(data.get("run", "")), str(data.get("stopped", "")))
             return True
         if action == _PLAN:

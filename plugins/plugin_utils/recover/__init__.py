@@ -1,1 +1,1 @@
-"""Recover nodes with a new machine: prove host keys, compare GUIDs, and judge the result."""
+"""Prove host keys of new machines, and plan how nodes rejoin."""

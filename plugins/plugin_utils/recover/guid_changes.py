@@ -36,7 +36,9 @@ class GuidChange:
     def text(self) -> str:
         """Return the change, for people."""
         sorts = [sort for sort in ("node", "port") if self.old.get(sort) != self.new.get(sort)]
-        return "; ".join(f"{self.name}: {sort} GUID {_shown(self.old, sort)} -> {_shown(self.new, sort)}" for sort in sorts)
+        return "; ".join(
+            f"{self.name}: {sort} GUID {_shown(self.old, sort)} -> {_shown(self.new, sort)}" for sort in sorts
+        )
 
 
 def is_recorded(cluster: Cluster, host: str) -> bool:

@@ -50,7 +50,7 @@ class HostKey:
 
 @dataclass(frozen=True)
 class KnownLine:
-    """A line of a known_hosts file; `key` is None for a comment or a line that ssh ignores."""
+    """A line of a known_hosts file; a comment, and a line that ssh ignores, has no `key`."""
 
     text: str
     marker: str = ""
@@ -97,7 +97,9 @@ def public_key(text: str) -> HostKey:
     """Return the key of the text of a .pub file: type, base64 and perhaps a comment. Raises HostKeyError."""
     words = text.split()
     if len(words) < 2:
-        raise HostKeyError(f"{text[:40]!r} is not a public key; allowed: a type and base64, such as ssh-ed25519 AAAA...")
+        raise HostKeyError(
+            f"{text[:40]!r} is not a public key; allowed: a type and base64, such as ssh-ed25519 AAAA..."
+        )
     return key_of(words[0], words[1])
 
 
@@ -141,8 +143,8 @@ def hashed(name: str, salt: bytes | None = None) -> str:
 class Replacement:
     """The keys of one machine: ssh looks them up under `name`; `aliases` are other names of the same machine.
 
-    `keys` are the right ones, `kept` other keys of the machine that may stay, `authority` the CA that signs its key. `hashes` writes names as
-    HashKnownHosts does.
+    `keys` are the right ones, `kept` other keys of the machine that may stay, `authority` the CA that signs its key. `hashes` writes names
+    as HashKnownHosts does.
     """
 
     name: str

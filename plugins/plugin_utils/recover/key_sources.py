@@ -16,7 +16,7 @@ FILE, AUTHORITY, CONFIRM = SOURCES = ("host_key_file", "host_key_ca", "host_key_
 
 @dataclass(frozen=True)
 class StatedKey:
-    """What is stated about a machine's key: `keys` of a file, `authority` that signs it, or `fingerprints`; `where` names the source."""
+    """Hold the stated key of a machine: `keys` of a file, `authority` that signs it, or `fingerprints`; `where` names the source."""
 
     keys: tuple[HostKey, ...] = ()
     authority: HostKey | None = None
@@ -103,7 +103,9 @@ def _from_file(path: Path, node: str, names: Sequence[str]) -> StatedKey:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise HostKeyError(f"{where}: cannot be read: {error}. Write a known_hosts file or the public key there") from error
+        raise HostKeyError(
+            f"{where}: cannot be read: {error}. Write a known_hosts file or the public key there"
+        ) from error
     lines = lines_of(text)
     keys = list(dict.fromkeys(key for name in names for key in keys_for(lines, name)))
     if not keys and not any(line.key for line in lines):

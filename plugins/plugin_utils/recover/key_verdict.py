@@ -61,7 +61,9 @@ class Judge:
             return self._signed(self.source.authority, found, recorded)
         right = self._right(found)
         if not right:
-            return KeyVerdict(REFUSED, f"offers another key than {self.source.where} states: {self.source.shown}", *keys)
+            return KeyVerdict(
+                REFUSED, f"offers another key than {self.source.where} states: {self.source.shown}", *keys
+            )
         if set(right) & set(recorded) and set(recorded) <= set(found):
             return KeyVerdict(KNOWN, "", *keys)
         if why := self._refusal([f"{self.machine.name} {key.text}" for key in right]):
@@ -108,7 +110,9 @@ class Judge:
         revoked = host_keys.keys_for(self.lines, self.machine.name, REVOKED)
         return refusal(self.machine, [*lines, *(f"{REVOKED} {self.machine.name} {key.text}" for key in revoked)])
 
-    def _key(self, right: Sequence[HostKey], kept: Sequence[HostKey], authority: HostKey | None = None) -> dict[str, Any]:
+    def _key(
+        self, right: Sequence[HostKey], kept: Sequence[HostKey], authority: HostKey | None = None
+    ) -> dict[str, Any]:
         return {
             "name": self.machine.name,
             "aliases": list(self.aliases),

@@ -92,7 +92,9 @@ def offered(one: SshTarget, start: Run = run) -> tuple[list[HostKey], str]:
         return found, "" if found else _why(outcome) or f"no SSH daemon answers on {one.address} port {one.port}"
     # ssh-keyscan reaches only what this machine reaches itself.
     with _known_hosts("") as path:
-        options = _options(path, "StrictHostKeyChecking=accept-new", "HashKnownHosts=no", "PreferredAuthentications=none")
+        options = _options(
+            path, "StrictHostKeyChecking=accept-new", "HashKnownHosts=no", "PreferredAuthentications=none"
+        )
         outcome = start([one.argv[0], *options, *one.argv[1:], one.host, "true"], _DEADLINE)
         found = scanned(path.read_text(encoding="utf-8", errors="replace"))
     return found, "" if found else _why(outcome)
@@ -134,7 +136,11 @@ def _known_hosts(text: str) -> Iterator[Path]:
 
 def _why(outcome: Outcome) -> str:
     """Return the last line that says why, without comments of ssh-keyscan."""
-    lines = [line.strip() for line in outcome.stderr.splitlines() if line.strip() and not line.startswith(("#", "@", "Warning: Permanently"))]
+    lines = [
+        line.strip()
+        for line in outcome.stderr.splitlines()
+        if line.strip() and not line.startswith(("#", "@", "Warning: Permanently"))
+    ]
     if outcome.code is None:
         return "no answer in time"
     return lines[-1][:200] if lines else ""

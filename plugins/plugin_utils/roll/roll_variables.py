@@ -36,6 +36,7 @@ def _number(low: float, high: float, whole: bool = True) -> Callable[[object], b
 
 
 def matches(pattern: str) -> Callable[[object], bool]:
+    """Return a check that a text matches a regular expression as a whole."""
     return lambda value: re.fullmatch(pattern, str(value)) is not None
 
 
@@ -53,6 +54,7 @@ def _whole(value: object) -> int:
 
 
 def seconds(default: int) -> RunVariable:
+    """Return a variable for a duration."""
     return RunVariable(default, "whole seconds, such as 3600; at most 604800", _number(0, 604_800), _whole)
 
 
@@ -118,7 +120,7 @@ def controller_mistakes(controllers: Collection[str], playbook: str = "roll") ->
 def choices(
     variables: Mapping[str, object], known: Mapping[str, RunVariable] | None = None, prefix: str = PREFIX
 ) -> dict[str, Any]:
-    """Return the value of each variable, without its prefix; by default those of a roll. Raises ValueError for values that are mistakes.
+    """Return the value of each variable, without its prefix; by default of a roll's variables. Raises ValueError for mistakes.
 
     >>> choices({"roll_percent": "10"})["percent"]
     10.0

@@ -94,7 +94,12 @@ def test_a_machine_without_drivers_has_no_change(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("host", "technology", "expected"),
-    [("gpu1", "infiniband", True), ("gpu1", "ethernet", False), ("cpu1", "infiniband", False), ("ctl1", "infiniband", False)],
+    [
+        ("gpu1", "infiniband", True),
+        ("gpu1", "ethernet", False),
+        ("cpu1", "infiniband", False),
+        ("ctl1", "infiniband", False),
+    ],
 )
 def test_only_nodes_of_an_infiniband_fabric_have_recorded_guids(
     tmp_path: Path, host: str, technology: str, expected: bool

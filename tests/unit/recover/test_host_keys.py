@@ -38,7 +38,9 @@ def found_by_ssh_keygen(path: Path, name: str) -> list[str]:
 def test_a_fingerprint_is_that_of_ssh_keygen(tmp_path: Path):
     for kind in ("ed25519", "ecdsa", "rsa"):
         key = made(tmp_path, kind, kind)
-        done = subprocess.run(["ssh-keygen", "-lf", str(tmp_path / f"{kind}.pub")], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            ["ssh-keygen", "-lf", str(tmp_path / f"{kind}.pub")], capture_output=True, text=True, check=True
+        )
         assert key.fingerprint == done.stdout.split()[1]
 
 
@@ -90,7 +92,9 @@ def test_a_hashed_line_is_read_and_replaced(keys: tuple[HostKey, HostKey], tmp_p
 
 def test_other_lines_stay_to_the_byte(keys: tuple[HostKey, HostKey]):
     old, new = keys
-    others = f"# by hand\n\nn1  {old.text}  comment\n{AUTHORITY} *.site {old.text}\n{REVOKED} n2 {old.text}\nbroken line\n"
+    others = (
+        f"# by hand\n\nn1  {old.text}  comment\n{AUTHORITY} *.site {old.text}\n{REVOKED} n2 {old.text}\nbroken line\n"
+    )
     text = Replacement("n2", ("n2.site",), (new,)).applied(f"{others}n2,n2.site,n3 {old.text} root@n2\n")
     # n3 has the same key, as machines of one image may, and is another machine.
     assert text == f"{others}n3 {old.text} root@n2\nn2 {new.text}\nn2.site {new.text}\n"

@@ -108,9 +108,7 @@ def test_another_key_than_stated_is_refused_without_a_login(
 
 
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
-def test_the_stated_key_that_is_known_changes_nothing(
-    site: Site, source: Callable[[Site, HostKey], dict[str, object]]
-):
+def test_the_stated_key_that_is_known_changes_nothing(site: Site, source: Callable[[Site, HostKey], dict[str, object]]):
     site.known_hosts.write_text(f"n2 {site.new.text}\n")
     assert site.verdict(**source(site, site.new)).state == "known"
 

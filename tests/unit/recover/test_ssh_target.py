@@ -20,7 +20,9 @@ def reached(folder: Path, config: str, host: str = "n2", **more: object):
 
 
 def test_the_files_are_those_of_the_configuration(tmp_path: Path):
-    one = reached(tmp_path, f"Host n2\n HostName 10.0.0.2\nUserKnownHostsFile {tmp_path}/a {tmp_path}/b\nHashKnownHosts yes\n")
+    one = reached(
+        tmp_path, f"Host n2\n HostName 10.0.0.2\nUserKnownHostsFile {tmp_path}/a {tmp_path}/b\nHashKnownHosts yes\n"
+    )
     assert (one.name, one.address, one.port, one.hashes, one.proxied) == ("10.0.0.2", "10.0.0.2", 22, True, False)
     assert one.user_files == (tmp_path / "a", tmp_path / "b")
     assert one.argv[-2:] == ("-o", 'User="root"')
@@ -57,7 +59,10 @@ def test_a_site_that_keeps_no_keys_has_no_file(tmp_path: Path, value: str):
 
 
 def test_tokens(tmp_path: Path):
-    assert reached(tmp_path, "UserKnownHostsFile %d/keys/%h ~/x\n").user_files == (Path.home() / "keys/n2", Path.home() / "x")
+    assert reached(tmp_path, "UserKnownHostsFile %d/keys/%h ~/x\n").user_files == (
+        Path.home() / "keys/n2",
+        Path.home() / "x",
+    )
 
 
 def test_a_configuration_that_ssh_refuses_is_an_error(tmp_path: Path):

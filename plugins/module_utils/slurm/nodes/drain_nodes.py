@@ -13,7 +13,7 @@ from .out_limits import admit
 
 @dataclass
 class Drain(NodeVerb):
-    """Drain. A node that anybody else has out of service stays as it is, with its reason; of Slurm itself only if the order says so."""
+    """Drain. A node that anybody else has out of service stays as it is, with its reason, except a node of Slurm itself with `of_slurm`."""
 
     _free: int = 0
     _free_since: float = 0.0
