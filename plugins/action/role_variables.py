@@ -217,7 +217,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         if boolean(self._task.args.get("recover", False)):
             hosts, nodes = variables.get("ansible_play_hosts_all", ()), groups.get(NODES, ())
             found += recover_variables.run_mistakes(
-                {**variables, **extra}, variables.get("ansible_limit"), hosts, nodes
+                {**variables, **extra}, variables.get("ansible_limit"), hosts, nodes, groups.get("subnet_managers", ())
             )
         return found
 

@@ -45,9 +45,13 @@ def mistakes(variables: Mapping[str, object]) -> list[str]:
 
 
 def run_mistakes(
-    variables: Mapping[str, object], limit: str | None, hosts: Sequence[str], nodes: Collection[str]
+    variables: Mapping[str, object],
+    limit: str | None,
+    hosts: Sequence[str],
+    nodes: Collection[str],
+    managers: Collection[str] = (),
 ) -> list[str]:
-    """Return mistakes of a run: its limit names `hosts`, `nodes` are the compute nodes of the cluster."""
+    """Return mistakes of a run: its limit names `hosts`, `nodes` are the compute nodes of the cluster, `managers` its subnet managers."""
     if not limit:
         return [
             f"playbooks/recover.yml without --limit; allowed: names of compute nodes, such as --limit {next(iter(nodes), 'NODE')}. "
@@ -57,6 +61,9 @@ def run_mistakes(
     if others := [host for host in hosts if host not in nodes]:
         text = f"not a compute node: {few(others)}; allowed: compute nodes alone, such as {few(list(nodes), 3)}"
         found.append(f"--limit {limit}: {text}. Other machines get their software by playbooks/site.yml --limit")
+    if len(hosts) > 1 and (alone := [host for host in hosts if host in nodes and host in managers]):
+        # OpenSM's files are proved once for all hosts of a play, and standbys are replaced before their master.
+        found.append(f"--limit {limit}: subnet manager {few(alone)}; allowed: one subnet manager alone in a call")
     if chosen := [host for host in hosts if host in nodes]:
         value = variables.get("recover_host_key_confirm")
         found += confirm_mistakes(value, chosen) if _is_confirmation(value) else []

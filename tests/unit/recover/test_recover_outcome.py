@@ -40,7 +40,8 @@ def answered(name: str, **node: Any) -> dict[str, Any]:
 
 DRAINED = answered("__roll_drained", outcome="drained", run="r1")
 STILL = answered("__roll_own", **OWN)
-CHANGED = {**DRAINED, **STILL, "__roll_step": "changed", "__roll_wanted": {"reasons": {"rdma": "new kernel"}}}
+WANTS = {"__roll_step": "changed", "__roll_wanted": {"reasons": {"rdma": "new kernel"}}}
+CHANGED = {**DRAINED, **STILL, **WANTS}
 VERIFIED = {**DRAINED, **STILL, "__roll_step": "verified"}
 RESUMED = answered("__roll_resumed", outcome="resumed")
 
@@ -84,7 +85,7 @@ def test_outcome_of_a_node(variables: dict[str, Any], now: dict[str, Any], outco
     ("variables", "outcome", "why"),
     [
         ({**answered("__roll_own", **PERSON), "__roll_step": "verified"}, "left", "not resumed, because others"),
-        ({**answered("__roll_own", **PERSON), "__roll_step": "changed", "__roll_wanted": {"reasons": {"rdma": "new kernel"}}}, "failed", "needs a reboot (new kernel)"),
+        ({**answered("__roll_own", **PERSON), **WANTS}, "failed", "needs a reboot (new kernel)"),
         (answered("__roll_own", **IDLE), "failed", "by others while it was set up"),
         ({"__roll_failure": "Deploy DCGM: disk full"}, "failed", "disk full"),
     ],

@@ -58,6 +58,12 @@ def test_all_mistakes_are_returned_at_once():
     assert len(run_mistakes({"recover_host_key_confirm": "SHA256:x"}, "ctl1,gpu01", ["ctl1", "gpu01"], NODES)) == 2
 
 
+def test_a_subnet_manager_is_recovered_alone():
+    (found,) = run_mistakes({}, "gpu01,gpu02", NODES, NODES, ["gpu01"])
+    assert "subnet manager gpu01" in found
+    assert not run_mistakes({}, "gpu01", ["gpu01"], NODES, ["gpu01"])
+
+
 def test_compute_nodes_are_allowed():
     assert not run_mistakes({"recover_host_key_confirm": PRINT}, "gpu01", ["gpu01"], NODES)
     assert not run_mistakes({}, "compute_nodes", NODES, NODES)
