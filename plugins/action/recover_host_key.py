@@ -47,10 +47,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         host = str(option("host") or self._task_vars.get("ansible_host") or self._task_vars["inventory_hostname"])
         machine = ssh_target.target(ssh_target.command_of(option), host)
         node = str(self._task_vars["inventory_hostname"])
-        names = list(dict.fromkeys([machine.name, node, host, machine.address]))
+        aliases = machine.aliases(node)
+        names = list(dict.fromkeys([machine.name, *aliases, node]))
         source = key_sources.stated(self._choices(), node, names)
-        lines = key_verdict.lines_in(machine.user_files)
-        return key_verdict.Judge(machine, tuple(names[1:]), lines, source).verdict()
+        return key_verdict.Judge(machine, aliases, key_verdict.lines_for(machine), source).verdict()
 
     def _choices(self) -> dict[str, Any]:
         named = {name: self._task_vars[name] for name in recover_variables.VARIABLES if name in self._task_vars}

@@ -47,7 +47,8 @@ def new_machine() -> str:
     before = KNOWN_HOSTS.read_text()
     container = nodes.container_name(LAB, NODE)
     podman("rm", "--force", "--time", "0", container)
-    assert until(lambda: states()[NODE].startswith("down"), 120), states()
+    # As sinfo shows a node that does not answer, drained or not.
+    assert until(lambda: states()[NODE].startswith(("down", "drain*")), 120), states()
     nodes.create(Podman(inspect()), LAB, machines.read(CLUSTER_PATH.parent))
     KNOWN_HOSTS.write_text(before)
     key = podman("exec", container, "cat", "/etc/ssh/ssh_host_ed25519_key.pub")

@@ -124,8 +124,17 @@ class Judge:
         }
 
 
-def lines_in(files: Sequence[Path]) -> list[KnownLine]:
-    """Return the lines of known_hosts files. Raises HostKeyError."""
+def lines_for(machine: SshTarget) -> list[KnownLine]:
+    """Return the lines that decide about a machine. Raises HostKeyError.
+
+    Plain keys of the system's files count only if the user's files have none for it: a site's own file cannot be changed here.
+    """
+    own, others = (_lines_in(files) for files in (machine.user_files, machine.global_files))
+    has_own = bool(host_keys.keys_for(own, machine.name))
+    return [*own, *(line for line in others if line.marker or not has_own)]
+
+
+def _lines_in(files: Sequence[Path]) -> list[KnownLine]:
     return [line for path in files for line in host_keys.lines_of(host_keys.read(path))]
 
 

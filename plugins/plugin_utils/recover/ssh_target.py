@@ -17,6 +17,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.command im
 from .host_keys import HostKey, scanned
 
 Run = Callable[[list[str], float], Outcome]
+_PORT = 22
 _SECONDS = 10
 _DEADLINE = 45.0
 _TYPES = "ed25519,ecdsa,rsa"
@@ -36,6 +37,7 @@ class SshTarget:
 
     `argv` is the command without the host, `name` the name under which ssh looks its key up, `user_files` the known_hosts files of the
     user, the first of them the one that ssh writes; `hashes` whether ssh writes hashed names there. `proxied`: through another machine.
+    `alias`: its HostKeyAlias.
     """
 
     argv: tuple[str, ...]
@@ -44,8 +46,21 @@ class SshTarget:
     address: str
     port: int
     user_files: tuple[Path, ...]
+    global_files: tuple[Path, ...] = ()
     hashes: bool = False
     proxied: bool = False
+    alias: str = ""
+
+    def aliases(self, *others: str) -> tuple[str, ...]:
+        """Return further names of the machine in known_hosts files, made of its address and other names.
+
+        Behind a forwarded port or a HostKeyAlias the address alone is that of another machine.
+        """
+        if self.alias:
+            return ()
+        names = (self.host, self.address, *others)
+        found = [name.lower() if self.port == _PORT else f"[{name.lower()}]:{self.port}" for name in names]
+        return tuple(one for one in dict.fromkeys(found) if one != self.name)
 
 
 def command_of(option: Callable[[str], Any]) -> list[str]:
@@ -68,9 +83,9 @@ def target(argv: list[str], host: str, start: Run = run) -> SshTarget:
     if outcome.code != 0:
         raise SshError(f"`{shlex.join([*argv, '-G', host])}`: {outcome.error_line}")
     pairs = dict(line.split(" ", 1) for line in outcome.stdout.splitlines() if " " in line)
-    address, port = pairs.get("hostname", host), int(pairs.get("port", 22))
+    address, port = pairs.get("hostname", host), int(pairs.get("port", _PORT))
     alias = pairs.get("hostkeyalias", "")
-    name = alias or (address.lower() if port == 22 else f"[{address.lower()}]:{port}")
+    name = alias or (address.lower() if port == _PORT else f"[{address.lower()}]:{port}")
     return SshTarget(
         argv=tuple(argv),
         host=host,
@@ -78,6 +93,8 @@ def target(argv: list[str], host: str, start: Run = run) -> SshTarget:
         address=address,
         port=port,
         user_files=_paths(pairs.get("userknownhostsfile", "")),
+        global_files=_paths(pairs.get("globalknownhostsfile", "")),
+        alias=alias,
         hashes=pairs.get("hashknownhosts") == "yes",
         proxied=any(pairs.get(one, "none") != "none" for one in ("proxyjump", "proxycommand")),
     )

@@ -50,4 +50,4 @@ class Machine:
 
     def target(self, *files: Path, proxied: bool = False, hashes: bool = False) -> SshTarget:
         """Return how ssh reaches it."""
-        return SshTarget(("ssh",), "n2", "n2", "10.0.0.2", 22, files, hashes, proxied)
+        return SshTarget(("ssh",), "n2", "n2", "10.0.0.2", 22, files, (), hashes, proxied)

@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import key_verdict, ssh_target
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.host_keys import HostKey, HostKeyError, hashed
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.host_keys import (
+    REVOKED,
+    HostKey,
+    HostKeyError,
+    hashed,
+    keys_for,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.key_sources import confirm_mistakes, stated
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.key_verdict import Judge, KeyVerdict, lines_in
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.key_verdict import Judge, KeyVerdict, lines_for
 from tests.unit.recover.machine import Machine, made
 
 NAMES = ("n2", "n2.site")
@@ -34,7 +41,7 @@ class Site:
     def verdict(self, proxied: bool = False, **choices: object) -> KeyVerdict:
         """Judge with these variables, without `recover_`."""
         target = self.machine.target(self.known_hosts, proxied=proxied)
-        return Judge(target, NAMES[1:], lines_in(target.user_files), stated(choices, "n2", NAMES)).verdict()
+        return Judge(target, NAMES[1:], lines_for(target), stated(choices, "n2", NAMES)).verdict()
 
     def file(self, text: str) -> str:
         """Return the path of a file with a text."""
@@ -65,6 +72,16 @@ def test_without_a_source_and_without_a_known_key_the_machine_is_refused(site: S
 def test_a_known_key_needs_no_source_and_nothing_is_written(site: Site, line: str):
     site.known_hosts.write_text(line.format(site.new.text, hash=hashed("n2")) + "\n")
     assert (site.verdict().state, site.verdict().key) == ("known", None)
+
+
+def test_a_key_of_the_system_counts_where_the_user_has_none(site: Site):
+    system = site.folder / "ssh_known_hosts"
+    machine = replace(site.machine.target(site.known_hosts), global_files=(system,))
+    system.write_text(f"n2 {site.new.text}\n@revoked n2 {site.other.text}\n")
+    assert keys_for(lines_for(machine), "n2") == [site.old]
+    assert keys_for(lines_for(machine), "n2", REVOKED) == [site.other]
+    site.known_hosts.write_text("")
+    assert keys_for(lines_for(machine), "n2") == [site.new]
 
 
 def test_a_known_key_of_one_type_does_not_hide_a_changed_one(site: Site):

@@ -48,6 +48,19 @@ def test_the_name_of_the_key(tmp_path: Path, config: str, more: dict[str, object
     assert (one.name, one.port, one.proxied) == (name, port, proxied)
 
 
+@pytest.mark.parametrize(
+    ("config", "aliases"),
+    [
+        ("HostName 10.0.0.2\n", ("n2", "rack-n2")),
+        # The address is that of a gateway.
+        ("HostName gate\nPort 2202\n", ("[n2]:2202", "[rack-n2]:2202")),
+        ("HostName gate\nHostKeyAlias n2\nPort 2202\n", ()),
+    ],
+)
+def test_other_names_of_the_machine_are_not_those_of_a_gateway(tmp_path: Path, config: str, aliases: tuple[str, ...]):
+    assert reached(tmp_path, config).aliases("Rack-n2") == aliases
+
+
 def test_ansibles_own_options_count(tmp_path: Path):
     one = reached(tmp_path, "", ssh_extra_args=f"-o UserKnownHostsFile={tmp_path}/extra")
     assert one.user_files == (tmp_path / "extra",)
