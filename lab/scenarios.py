@@ -25,6 +25,7 @@ ON_REQUEST = (
     "gpu_dnf",
     "gpu_ubuntu",
     "plain",
+    "recover",
     "slurm_dnf",
     "slurm_keys",
     "slurm_schedmd",

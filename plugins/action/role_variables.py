@@ -58,6 +58,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.host_cluste
     run_cluster,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.plain.plain_inventory import NODES, SERVICES
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.releases.renamed_names import renamed_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles import (
     misspelt_names,
@@ -208,12 +209,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         return result
 
     def _of_runs(self, variables: Mapping[str, Any], extra: Mapping[str, Any]) -> list[str]:
-        """Return mistakes of the runs that work through Slurm: variables, and a machine that they need."""
+        """Return mistakes of the runs that work through Slurm: variables, a limit, and machines that they need."""
         values, groups = {**variables, **extra}, variables.get("groups", {})
         controllers = groups.get(SERVICES["controllers"], ())
         found = takeover_variables.mistakes(values, controllers, self._is_run("takeover"))
-        if self._is_run("roll"):
-            found += roll_variables.controller_mistakes(controllers)
+        found += recover_variables.mistakes(values)
+        for playbook in ("roll", "recover"):
+            if self._is_run(playbook):
+                found += roll_variables.controller_mistakes(controllers, playbook)
+        if self._is_run("recover"):
+            hosts, nodes = variables.get("ansible_play_hosts_all", ()), groups.get(NODES, ())
+            managers = groups.get("subnet_managers", ())
+            found += recover_variables.run_mistakes(values, variables.get("ansible_limit"), hosts, nodes, managers)
         if self._is_run("upgrade"):
             found += upgrade_variables.mistakes(values)
             found += upgrade_variables.service_mistakes(controllers, groups.get(SERVICES["database"], ()))

@@ -57,7 +57,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.report
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.run_report.run_record import RunRecord
 
 _PLAN = "bedplate.cluster.roll_plan"
-_CLOSE = "bedplate.cluster.roll_close"
+_RECOVERY = "bedplate.cluster.recover_plan"
+_CLOSE = tuple(f"bedplate.cluster.{name}" for name in ("roll_close", "recover_close"))
 _NODE = "bedplate.cluster.slurm_node"
 _VERIFY = tuple(f"bedplate.cluster.{name}" for name in ("verify_report", "node_state"))
 _KILLED = "the run did not reach its end"
@@ -137,7 +138,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def _news(self, name: str, action: str, data: Mapping[str, Any]) -> bool:
         """Take what a task reports of other hosts; return whether a failure of it is theirs."""
         nodes = data.get("nodes")
-        if action == _CLOSE and isinstance(nodes, dict):
+        if action in _CLOSE and isinstance(nodes, dict):
             self._run.add_roll(nodes, str(data.get("run", "")), str(data.get("stopped", "")))
             return True
         if action == _PLAN:
@@ -150,6 +151,8 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             return action == _VERIFY[0] and bool(data.get("findings"))
         if self._progress is not None and action == _NODE and isinstance(nodes, dict):
             self._progress.slurm(nodes)
+        if action == _RECOVERY and "to_drain" in data:
+            self._run.begin_roll()
         if self._progress is not None and action == _PLAN:
             self._progress.to_roll = sum(data.get("serial") or ())
         return False

@@ -61,6 +61,10 @@ options:
     description: Whether a missing or wrong C(takeover_by) is a mistake, too, as playbooks/takeover.yml needs it.
     type: bool
     default: false
+  recover:
+    description: Whether a missing C(--limit), or a limit with other hosts than compute nodes, is a mistake, too.
+    type: bool
+    default: false
 author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}

@@ -79,6 +79,11 @@ options:
     description: The name of the run's own reservation. Its nodes are drained.
     type: str
     default: ''
+  of_slurm:
+    description: >-
+      With O(state=drained), also drain nodes that Slurm itself has out of service, such as down because they did not answer.
+    type: bool
+    default: false
   directory:
     description: Where slurm.conf is.
     type: path
@@ -118,6 +123,7 @@ nodes:
     since: {description: "When it took the node out of service, in UTC, or empty.", type: str, sample: "2026-11-25T22:18:50"}
     free_in: {description: "Seconds until the time limits of its jobs end, null if a job has no limit.", type: int}
     reservations: {description: Names of the active reservations that have it., type: list, elements: str}
+    by_slurm: {description: "Whether Slurm itself has it out of service, without a decision of a person or a run.", type: bool}
 now: {description: "The time of the controller, in UTC.", type: str, returned: success, sample: "2026-11-25T22:18:50"}
 outcomes: {description: "The same, outcome to nodes as a hostlist.", type: dict, returned: success, sample: {drained: "gpu[01-02]"}}
 """
@@ -165,6 +171,7 @@ def order(params: dict[str, Any]) -> Order:
         apart=tuple(Apart(one["where"], frozenset(expand(one["nodes"]))) for one in params["apart"]),
         reserved=params["reserved"],
         reservation=params["reservation"],
+        of_slurm=params["of_slurm"],
     )
 
 
@@ -204,6 +211,7 @@ def main() -> None:
             "apart": {"type": "list", "elements": "dict", "default": [], "options": group},
             "reserved": {"type": "bool", "default": False},
             "reservation": {"type": "str", "default": ""},
+            "of_slurm": {"type": "bool", "default": False},
             "directory": {"type": "path", "default": "/etc/slurm"},
         },
         required_if=[("state", state, ["run"]) for state in VERBS]

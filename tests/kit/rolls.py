@@ -23,17 +23,20 @@ TIMEOUT = 2400
 
 @dataclass
 class Roll:
-    """A roll that runs; `at` has patterns of its output, one after another, and what happens at the first line that fits each."""
+    """A run of roll.yml, or of another playbook; `at` has patterns of its output, and what happens at the first line that fits each."""
 
     scenario: str
     cluster_file: Path
     arguments: tuple[str, ...] = ()
     at: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
     output: list[str] = field(default_factory=list)
+    playbook: str = "roll.yml"
 
     def run(self) -> int:
         """Run it to its end, and return its exit status."""
-        command = scenario_run.command(self.scenario, ROOT / "playbooks/roll.yml", self.cluster_file, *self.arguments)
+        command = scenario_run.command(
+            self.scenario, ROOT / "playbooks" / self.playbook, self.cluster_file, *self.arguments
+        )
         environment = scenario_run.environment(self.scenario)
         with subprocess.Popen(
             command,

@@ -35,7 +35,20 @@ TAGS = {
     "slurm": "scheduler",
 }
 """Role -> tag of everything that the playbooks do with it."""
-OTHER_TAGS = ("reboot", "roll", "upgrade", "verify", "fabric", "mirror", "always", "all", "never", "tagged", "untagged")
+OTHER_TAGS = (
+    "reboot",
+    "roll",
+    "recover",
+    "upgrade",
+    "verify",
+    "fabric",
+    "mirror",
+    "always",
+    "all",
+    "never",
+    "tagged",
+    "untagged",
+)
 _SLIP_OF_TAG = 0.8
 # So near to a known name that it must be a slip: slurm_controler, but not slurm_gateways.
 _SLIP = 0.9

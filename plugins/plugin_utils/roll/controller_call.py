@@ -37,5 +37,5 @@ def no_answer(variables: Mapping[str, Any], error: object) -> dict[str, Any]:
     It is `failed`: the plays of a roll ignore `unreachable`, and Ansible would still end the run for all hosts.
     """
     controller = next(iter(variables.get("ansible_delegated_vars") or ()), variables["inventory_hostname"])
-    remedy = f"Check the connection to {controller}, and run roll.yml again: it continues the run"
+    remedy = f"Check the connection to {controller}, and run the playbook again: it continues the run"
     return {"failed": True, "msg": f"{controller}: no answer by SSH: {error}. {remedy}"}

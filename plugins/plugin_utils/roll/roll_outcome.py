@@ -60,7 +60,7 @@ def stopped(plan: Mapping[str, Any], raw: Raw, now: float) -> str:
     """
     hosts = [host for host in plan.get("hosts", ()) if host not in NOBODY]
     for host in hosts:
-        if lost := _lost(raw(host)):
+        if lost := lost_in(raw(host)):
             return lost
     failed = [host for host in hosts if _has_failed(raw(host), host)]
     if found := [host for host in failed if host in plan["canaries"]]:
@@ -91,12 +91,12 @@ def _has_failed(variables: Mapping[str, Any], host: str) -> bool:
 def _is_taken(variables: Mapping[str, Any], host: str) -> bool:
     """Return whether a person drained or resumed the node while the roll worked on it."""
     held = "held" in (_outcome_in(variables.get(name), host) for name in (DRAINED, REBOOTED, RESUMED))
-    return held or _is_gone(variables, host)
+    return held or is_gone(variables, host)
 
 
-def _is_gone(variables: Mapping[str, Any], host: str) -> bool:
+def is_gone(variables: Mapping[str, Any], host: str) -> bool:
     """Return whether a drained node was not the run's own any more before its GPU software was changed."""
-    now, before = (_node_in(variables.get(name), host) for name in (OWN, DRAINED))
+    now, before = (node_in(variables.get(name), host) for name in (OWN, DRAINED))
     return bool(now) and (now.get("outcome"), now.get("run")) != ("drained", before.get("run"))
 
 
@@ -121,9 +121,9 @@ def goes_on(raw: Raw, host: str, after: str) -> bool:
     if after == "drained":
         return _outcome_in(variables.get(DRAINED), host) == "drained"
     if after == "own":
-        return bool(_node_in(variables.get(OWN), host)) and not _is_gone(variables, host)
+        return bool(node_in(variables.get(OWN), host)) and not is_gone(variables, host)
     if after == "applied":
-        return not _is_lost(variables)
+        return not is_lost(variables)
     if variables.get(STEP) != "changed":
         return False
     wants = bool(to_reboot(raw, [host]))
@@ -134,14 +134,15 @@ def goes_on(raw: Raw, host: str, after: str) -> bool:
     return not wants or outcome == "rebooted" or (isinstance(direct, Mapping) and direct.get("rebooted") is True)
 
 
-def _node_in(result: object, host: str) -> Mapping[str, Any]:
+def node_in(result: object, host: str) -> Mapping[str, Any]:
+    """Return what a call on the controller reports of a node, {} without a result."""
     nodes = result.get("nodes") if isinstance(result, Mapping) else None
     found: Mapping[str, Any] = (nodes or {}).get(host, {})
     return found
 
 
 def _outcome_in(result: object, host: str) -> str:
-    return str(_node_in(result, host).get("outcome", ""))
+    return str(node_in(result, host).get("outcome", ""))
 
 
 def verified(raw: Raw, batch: Iterable[str]) -> list[str]:
@@ -186,10 +187,10 @@ def _of_node(
     if host in plan.get("left", {}):
         return outcome(WAITING if not _is_out(plan, host) else LEFT, plan["left"][host])
     if failure := variables.get(FAILURE):
-        return outcome(UNREACHABLE, "no answer by SSH") if _is_lost(variables) else outcome(FAILED, failure)
+        return outcome(UNREACHABLE, "no answer by SSH") if is_lost(variables) else outcome(FAILED, failure)
     if host in plan.get("open", ()):
         return outcome(DONE) if variables.get(STEP) == "verified" else outcome(FAILED, "not finished")
-    lost = _lost(variables)
+    lost = lost_in(variables)
     drained = ((variables.get(DRAINED) or {}).get("nodes") or {}).get(host)
     if drained is None:
         return (
@@ -201,7 +202,7 @@ def _of_node(
         return outcome(WAITING, drained.get("why", ""))
     if drained.get("outcome") != "drained":
         return outcome(LEFT if drained.get("outcome") == "held" else FAILED, drained.get("why", ""))
-    if _is_gone(variables, host):
+    if is_gone(variables, host):
         return taken("resumed, or taken over, by others while it was changed")
     rebooted = ((variables.get(REBOOTED) or {}).get("nodes") or {}).get(host, {})
     if variables.get(STEP) == "changed" and (why := lost or rebooted.get("why")):
@@ -221,7 +222,8 @@ def _of_node(
     return outcome(DONE)
 
 
-def _lost(variables: Mapping[str, Any]) -> str:
+def lost_in(variables: Mapping[str, Any]) -> str:
+    """Return which call on the controller was lost, and why, or ""."""
     calls = (variables.get(name) for name in (RENEWED, DRAINED, OWN, REBOOTED, RESUMED))
     return next((why for one in calls if (why := _lost_call(one))), "")
 
@@ -236,7 +238,7 @@ def _lost_call(result: object) -> str:
 def _hours(variables: Mapping[str, Any], host: str, now: Mapping[str, Any], time: str) -> float:
     """Return the hours that a node was or is out of service by this run: until it was resumed, or until now."""
     # Slurm sets the time of a reason anew when it reboots the node.
-    start = _node_in(variables.get(DRAINED), host).get("since")
+    start = node_in(variables.get(DRAINED), host).get("since")
     resumed = variables.get(RESUMED)
     back = ((resumed.get("nodes") or {}).get(host) or {}) if isinstance(resumed, Mapping) else {}
     if back.get("outcome") == "resumed" and isinstance(resumed, Mapping):
@@ -257,7 +259,7 @@ def _between(start: str, end: str) -> float:
     return round(max(0.0, seconds) / 3600, 3)
 
 
-def _is_lost(variables: Mapping[str, Any]) -> bool:
+def is_lost(variables: Mapping[str, Any]) -> bool:
     """Return whether the node did not answer a task of the batch."""
     names = [WANTED, DIRECT, AFTER, *(name for need in needs().values() for name in need.registered)]
     return any(isinstance(variables.get(name), Mapping) and variables[name].get("unreachable") for name in names)

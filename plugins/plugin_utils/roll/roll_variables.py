@@ -41,12 +41,12 @@ def mistakes(variables: Mapping[str, object]) -> list[str]:
     return found
 
 
-def controller_mistakes(controllers: Collection[str]) -> list[str]:
-    """Return the mistake of a roll without a Slurm controller."""
+def controller_mistakes(controllers: Collection[str], playbook: str = "roll") -> list[str]:
+    """Return the mistake of a run of roll or recover without a Slurm controller."""
     if controllers:
         return []
     return [
-        "the group slurm_controllers has no machine, and playbooks/roll.yml drains and resumes nodes through Slurm. Without Slurm, "
+        f"the group slurm_controllers has no machine, and playbooks/{playbook}.yml drains and resumes nodes through Slurm. Without Slurm, "
         "run playbooks/site.yml, and then playbooks/reboot.yml"
     ]
 

@@ -21,7 +21,7 @@ OK, CHANGED, FAILED, UNREACHABLE, SKIPPED, WAITING, LEFT, STOPPED, DONE = (
 ERROR = "error"
 FINDING = ("severity", "where", "expected", "found", "remedy")
 """What the report has of a difference."""
-_OPEN = "the roll ended without a report of its nodes: run it again"
+_OPEN = "the run ended without a report of its nodes: run it again"
 _LONGEST = 2000  # characters of a reason
 _HIDDEN = "the output has secrets and is not shown"
 
@@ -95,13 +95,15 @@ class RunRecord:
             host.task = host.reason = ""
 
     def begin_roll(self) -> None:
-        """Note that a roll has begun; a preview has no closing play."""
+        """Note that a roll or a recovery has begun; a preview has no closing play. What differed before its first change is no finding."""
         self.is_open = not self.check
+        for host in self.hosts.values():
+            host.findings.clear()
 
     def end(self, rescued: Mapping[str, int], now: float) -> None:
         """End the run; `rescued` is host -> its failures that the playbook has rescued.
 
-        A roll rescues failures for its closing play. Without that they are failures, and the roll was stopped.
+        A roll rescues failures for its closing play. Without that they are failures, and the run was stopped.
         """
         self.ended = now
         if self.is_open:

@@ -70,8 +70,22 @@ def test_a_roll_that_ended_before_its_close_is_stopped(report: Report):
     found = report.written()
     assert (found["outcome"], found["stopped"].partition(":")[0]) == (
         "stopped",
-        "the roll ended without a report of its nodes",
+        "the run ended without a report of its nodes",
     )
+
+
+def test_what_differed_before_a_recovery_is_no_finding_after_it(report: Report):
+    finding = {"severity": "error", "where": "file /etc/hosts", "expected": "present", "found": "missing"}
+    compared = {"findings": [finding], "changed": False}
+    report.v2_runner_on_ok(result("n1", "bedplate.cluster.recover_plan", {"run": "r1"}))
+    for host in ("n1", "n2"):
+        report.v2_runner_on_ok(result(host, "bedplate.cluster.node_state", compared))
+    report.v2_runner_on_ok(result("n1", "bedplate.cluster.recover_plan", {"to_drain": "n[1-2]"}))
+    report.v2_runner_on_failed(result("n2", "bedplate.cluster.node_state", {**compared, "failed": True}))
+    closed = {"nodes": {"n2": {"outcome": "failed", "why": "file /etc/hosts"}}, "run": "r1"}
+    report.v2_runner_on_failed(result("n1", "bedplate.cluster.recover_close", closed))
+    found = report.written(n2=1)
+    assert (found["run"], found["stopped"], outcomes(found)) == ("r1", "", {"n1": "ok", "n2": "failed"})
 
 
 def test_a_preview_has_no_close(tmp_path: Path):

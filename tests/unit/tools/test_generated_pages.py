@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade import upgrade_variables
 from tools import reference, support
@@ -47,10 +48,11 @@ def test_every_variable_of_a_playbook_is_described_and_every_described_one_is_us
     for name, text in PLAYBOOKS.items():
         registered = set(re.findall(r"register: (\w+)", text))
         assert set(USED.findall(text)) - registered <= described[name] | set(DATA["common"]), name
-        # A filter reads the first; an action reads the others, and tests/unit/roll and tests/unit/upgrade compare them.
+        # A filter reads the first; an action reads the others, and tests/unit/roll, recover and upgrade compare them.
         for variable in described[name] - {
             "bedplate_reboot_batch",
             *roll_variables.VARIABLES,
+            *recover_variables.VARIABLES,
             *upgrade_variables.VARIABLES,
         }:
             shared = {"fabric_compare": "fabric_discover", "fabric_topology": "fabric_discover"}.get(name, name)

@@ -13,7 +13,7 @@ from .out_limits import admit
 
 @dataclass
 class Drain(NodeVerb):
-    """Drain. A node that anybody else has out of service stays as it is, with its reason."""
+    """Drain. A node that anybody else has out of service stays as it is, with its reason, except a node of Slurm itself with `of_slurm`."""
 
     _free: int = 0
     _free_since: float = 0.0
@@ -34,7 +34,7 @@ class Drain(NodeVerb):
                 return result(node, HELD, switched_off(node))
             # Slurm 22.05 and 23.02 take the drain off a node that is not back from its reboot in time.
             return drained(node) if "DRAIN" in node.states else None
-        if why := foreign(node):
+        if (why := foreign(node)) and not (self.order.of_slurm and node.is_out_by_slurm):
             return result(node, HELD, why)
         if node.name in self._seen:
             return result(node, HELD, "resumed by others")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...common.command import run
 from ..live import slurm_commands
-from ..live.drain_reasons import TAKEN_OUT, DrainReason, read
+from ..live.drain_reasons import TAKEN_OUT, DrainReason, is_slurms, read, without_additions
 from ..live.slurmctld_report import names_in, node_pairs, pairs_of
 
 _DEADLINE = 30.0  # seconds
@@ -59,6 +59,19 @@ class NodeView:
     def is_out(self) -> bool:
         """Return whether the node takes no new job: drained, down, off, or it does not answer."""
         return not self.answers or bool(self.states & set(_OUT))
+
+    @property
+    def is_out_by_slurm(self) -> bool:
+        """Return whether Slurm itself has it out of service: it does not answer, or the reason is one of Slurm's own.
+
+        A drain without a reason, a node that is switched off and a node under reboot count as decisions of others.
+        """
+        if not self.is_out or self.own is not None or self.reboots or self.states & {*_OFF, "FUTURE"}:
+            return False
+        reason = without_additions(self.reason)[0]
+        if not self.states & TAKEN_OUT:
+            return True
+        return is_slurms(reason) if reason else "DRAIN" not in self.states
 
     @property
     def has_other_hardware(self) -> bool:

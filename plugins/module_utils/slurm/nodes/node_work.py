@@ -44,7 +44,8 @@ class Order:
 
     `deadline`: seconds that the call may take; 0 waits for nothing. `patience`: seconds that drained nodes wait for the others of their
     batch, since the last of them became free. `idle_patience`: seconds that the call waits while none of its nodes is free; None: until the
-    deadline. `reserved`: also nodes in active reservations; `reservation`: the run's own one.
+    deadline. `reserved`: also nodes in active reservations; `reservation`: the run's own one. `of_slurm`: also nodes that Slurm itself has
+    out of service.
     """
 
     nodes: tuple[str, ...]
@@ -58,6 +59,7 @@ class Order:
     apart: tuple[Apart, ...] = ()
     reserved: bool = False
     reservation: str = ""
+    of_slurm: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class NodeResult:
 
     `kind` and `run` are those of the run of bedplate that has it out of service, "" if none has; `since` when it took it, in UTC as text.
     `free_in`: seconds until the time limits of its jobs end, None if one has no limit. `reservations`: the active ones that have it.
+    `by_slurm`: Slurm itself has it out of service.
     """
 
     outcome: str
@@ -78,6 +81,7 @@ class NodeResult:
     since: str = ""
     free_in: int | None = 0
     reservations: tuple[str, ...] = ()
+    by_slurm: bool = False
 
     def facts(self) -> dict[str, Any]:
         """Return the result as plain data."""
@@ -225,7 +229,19 @@ def result(node: NodeView, outcome: str, why: str = "", changed: bool = False) -
     """Return the result of a node, with what Slurm reports of it."""
     own = node.own
     kind, run, since = (own.kind, own.run, node.since) if own is not None else ("", "", "")
-    return NodeResult(outcome, node.shown, why, node.jobs, changed, kind, run, since, node.free_in, node.reservations)
+    return NodeResult(
+        outcome,
+        node.shown,
+        why,
+        node.jobs,
+        changed,
+        kind,
+        run,
+        since,
+        node.free_in,
+        node.reservations,
+        node.is_out_by_slurm,
+    )
 
 
 def unheard(names: Iterable[str], nodes: Mapping[str, NodeView]) -> bool:

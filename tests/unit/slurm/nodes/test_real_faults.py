@@ -292,3 +292,20 @@ def test_another_run_beside_this_one(slurm: RealSlurm):
     assert closed(slurm, variables) == ("left", False)
     assert slurm.read().nodes[NODE].reason == other
     assert verb(Resume, slurm).outcome == "held"
+
+
+def test_a_node_that_is_down_is_drained_before_its_new_machine_registers_and_resumed_after(slurm: RealSlurm):
+    slurm.kill(NODE)
+    # As slurmctld has it after SlurmdTimeout.
+    slurm.scontrol("update", f"nodename={NODE}", "state=down", "reason=Not responding")
+    order = Order((NODE,), "recover", "r1", "new host key", 30, of_slurm=True)
+    drained = Drain(order, slurm.read, slurm.change).run()[NODE]
+    assert (drained.outcome, drained.kind, drained.changed) == ("drained", "recover", True)
+
+    slurm.start_node(NODE)
+    # It registers, and is in service only when it is resumed.
+    now = slurm.until(lambda nodes: nodes[NODE].answers)[NODE]
+    assert (now.own is not None and now.own.is_of("recover", "r1"), now.is_out) == (True, True)
+    resumed = Resume(order, slurm.read, slurm.change).run()[NODE]
+    assert (resumed.outcome, resumed.changed) == ("resumed", True)
+    slurm.until(lambda nodes: nodes[NODE].states == {"IDLE"} and nodes[NODE].answers)

@@ -55,7 +55,8 @@ class Commands:
     def run(self, state: str | None, nodes: str = "n1", check: bool = False, **more: Any) -> dict[str, Any]:
         """Run the module for the run r1."""
         given = {"kind": "roll", "run": "r1", "why": "driver 580", "deadline": 0, "patience": 0, "idle_patience": None}
-        groups = {"limits": [], "apart": [], "reserved": False, "reservation": "", "directory": "/etc/slurm"}
+        groups = {"limits": [], "apart": [], "reserved": False, "reservation": "", "of_slurm": False}
+        given["directory"] = "/etc/slurm"
         module = Module({"nodes": nodes, "state": state, **given, **groups, **more}, check)
         return result_of(self.monkeypatch, slurm_node, module)
 

@@ -1,0 +1,1 @@
+"""Prove host keys of new machines, and plan how nodes rejoin."""

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare the GUIDs of a node's adapters with the record beside the cluster file, and write accepted ones."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
+
+from ..cluster import Cluster, Node
+from ..fabric.core import guid_record
+from ..fabric.core.guid_record import Record
+
+FOLLOW = (
+    "OpenSM's lists and partitions still have the old GUIDs: run playbooks/fabric.yml, and then playbooks/interconnect.yml where bedplate "
+    "deploys OpenSM"
+)
+_INFINIBAND = "infiniband"
+
+
+@dataclass(frozen=True)
+class GuidChange:
+    """An adapter with other GUIDs than the record has: `name` as on record, GUIDs in 16 hex digits, "" if unknown."""
+
+    name: str
+    old: Mapping[str, str]
+    new: Mapping[str, str]
+
+    @property
+    def text(self) -> str:
+        """Return the change, for people."""
+        sorts = [sort for sort in ("node", "port") if self.old.get(sort) != self.new.get(sort)]
+        return "; ".join(
+            f"{self.name}: {sort} GUID {_shown(self.old, sort)} -> {_shown(self.new, sort)}" for sort in sorts
+        )
+
+
+def is_recorded(cluster: Cluster, host: str) -> bool:
+    """Return whether the record may have adapters of a host: a node with NICs in an InfiniBand fabric."""
+    machine = cluster.machine(host)
+    technology = cluster.fabric.technology if cluster.fabric else ""
+    return technology == _INFINIBAND and isinstance(machine, Node) and bool(machine.profile.nics)
+
+
+def changes(cluster: Cluster, host: str, record: Record, hcas: Sequence[Mapping[str, Any]]) -> list[GuidChange]:
+    """Return the adapters of a node whose GUIDs are not as recorded; `hcas` is the result of bedplate.cluster.hca_facts.
+
+    A NIC is found by the PCI address of the cluster file, else by its recorded GUID, else by its name. A NIC without a device is no change:
+    its driver may be missing, and role rdma reports it. A NIC that is not on record is left to playbooks/fabric_compare.yml.
+    """
+    machine = cluster.machine(host)
+    nics = machine.profile.nics if isinstance(machine, Node) else ()
+    rows = {f"{host} {nic.name}": nic for nic in nics}
+    by_guid = {str(one["node"]): one for one in hcas}
+    claimed = {record[name]["node"] for name, nic in rows.items() if name in record and not nic.pci}
+    found = []
+    for name, nic in rows.items():
+        if name not in record:
+            continue
+        old = record[name]
+        if nic.pci:
+            device = next((one for one in hcas if one["pci"] == nic.pci), None)
+        else:
+            free = [one for one in hcas if one["node"] not in claimed]
+            device = by_guid.get(old["node"]) or next((one for one in free if one["name"] == nic.name), None)
+        if device is None:
+            continue
+        port = str(device["port"]) or (old.get("port", "") if device["node"] == old["node"] else "")
+        new = {"node": str(device["node"]), **({"port": port} if port else {})}
+        if new["node"] != old["node"] or (port and "port" in old and port != old["port"]):
+            found.append(GuidChange(name, old, new))
+    return found
+
+
+def taken(record: Record, found: Sequence[GuidChange]) -> list[str]:
+    """Return which of the new GUIDs another name has on record: the adapter is that of another machine."""
+    own = {one.name for one in found}
+    owner = {guid: name for name, guids in record.items() if name not in own for guid in guids.values()}
+    return [
+        f"{one.name}: {sort} GUID 0x{guid} is on record for {owner[guid]}"
+        for one in found
+        for sort, guid in one.new.items()
+        if guid in owner
+    ]
+
+
+def accept(path: Path, found: Sequence[GuidChange]) -> None:
+    """Write the new GUIDs of these adapters, and leave all other lines. Raises guid_record.RecordError or OSError."""
+    with _alone(path.parent):
+        record = guid_record.read(path)
+        if both := taken(record, found):
+            raise guid_record.RecordError("\n".join(both))
+        for one in found:
+            record[one.name] = dict(one.new)
+        atomic_write(path, guid_record.text_of(record))
+
+
+def proposal(path: Path, found: Sequence[GuidChange]) -> str:
+    """Return the changes and how to accept them."""
+    lines = [one.text for one in found]
+    return "\n".join(
+        [
+            f"the adapters have other GUIDs than {path} has:",
+            *lines,
+            "If the adapters are new, repeat the command with -e recover_guids=accept: it writes them there",
+        ]
+    )
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _shown(guids: Mapping[str, str], sort: str) -> str:
+    return f"0x{guids[sort]}" if sort in guids else "unknown"
