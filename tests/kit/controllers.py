@@ -79,7 +79,8 @@ def killwait(machine: str) -> str:
 
 def daemon(machine: str) -> str:
     """Return systemd's state of slurmctld on a machine, and the id of its process."""
-    return on(machine, "systemctl show --property=ActiveState,MainPID --value slurmctld").strip()
+    shown = (f"systemctl show --property={name} --value slurmctld" for name in ("ActiveState", "MainPID"))
+    return " ".join(on(machine, "; ".join(shown)).split())
 
 
 def writer(machine: str) -> int:

@@ -68,10 +68,10 @@ def test_from_a_crash_through_a_run_to_the_way_back(tmp_path: Path, jobs: list[s
     # A run changes what is in force, and leaves the control where it is.
     output = apply(tmp_path, *CHANGED)
     assert "ctl1 is the primary and does not run; ctl2 is in charge." in output
-    assert (killwait("ctl2"), daemon("ctl1"), ping("ctl1"), writer("ctl2")) == ("47 sec", "0\nfailed", ONLY_STANDBY, 1)
+    assert (killwait("ctl2"), daemon("ctl1"), ping("ctl1"), writer("ctl2")) == ("47 sec", "failed 0", ONLY_STANDBY, 1)
     assert [on(name, "grep KillWait /etc/slurm/slurm.conf") for name in ("ctl1", "ctl2")] == ["KillWait=47\n"] * 2
     again = apply(tmp_path, *CHANGED)
-    assert (changes(again), daemon("ctl1"), writer("ctl2")) == ({}, "0\nfailed", 1)
+    assert (changes(again), daemon("ctl1"), writer("ctl2")) == ({}, "failed 0", 1)
 
     # Verify is not silent about it.
     result = run(tmp_path, *CHANGED, playbook="verify")
@@ -83,7 +83,7 @@ def test_from_a_crash_through_a_run_to_the_way_back(tmp_path: Path, jobs: list[s
 
     # Back on purpose, then forth and back.
     predicted = take_over(tmp_path, "ctl1", "--check")
-    assert (changes(predicted), daemon("ctl1"), writer("ctl2")) == ({"ctl1": 1}, "0\nfailed", 1)
+    assert (changes(predicted), daemon("ctl1"), writer("ctl2")) == ({"ctl1": 1}, "failed 0", 1)
     assert changes(take_over(tmp_path, "ctl1")) == {"ctl1": 1}
     assert (ping("ctl1"), ping("ctl2"), writer("ctl2"), killwait("ctl1")) == (BOTH_UP, BOTH_UP, 0, "47 sec")
     assert changes(take_over(tmp_path, "ctl1")) == {}

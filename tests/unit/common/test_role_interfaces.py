@@ -57,7 +57,7 @@ def test_every_entry_point_has_a_specification(role: Path):
             "run",
             "qos",
             "script_guard",
-            "shared_state",
+            "stopped_primary",
             "fence",
         )
     }
