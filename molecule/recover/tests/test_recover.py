@@ -83,9 +83,14 @@ def runs_a_job() -> bool:
     return ssh("ctl1", f"timeout 60 srun --nodelist={NODE} hostname").strip() == NODE
 
 
+def journal() -> str:
+    """Return what slurmctld has written."""
+    return ssh("ctl1", "journalctl --no-pager --boot --unit=slurmctld --output=cat")
+
+
 def drains() -> int:
     """Return how often slurmctld has set a reason of a recovery."""
-    return int(ssh("ctl1", "grep -c 'bedplate:recover:' /var/log/slurm/slurmctld.log || true"))
+    return journal().count("reason set to: bedplate:recover:")
 
 
 def job_of(job: str) -> dict[str, str]:
@@ -173,10 +178,10 @@ def test_with_the_right_fingerprint_the_node_rejoins_and_runs_a_job(key: str):
     assert states()[NODE] == "idle none"
     assert runs_a_job()
     # It had no moment in which it could get a job before it was verified.
-    log = ssh(
-        "ctl1", f"grep -E 'node {NODE}.*bedplate:recover:|Node {NODE} now responding' /var/log/slurm/slurmctld.log"
-    )
-    assert "bedplate:recover:" in log[: log.rindex("now responding")], log
+    log = journal()
+    steps = ("setting DOWN", f"node {NODE} reason set to: bedplate:recover:", f"Node {NODE} now responding")
+    down, drained, back = (log.rindex(text) for text in steps)
+    assert down < drained < back, log[-3000:]
     assert ssh("ctl1", "ls /var/lib/bedplate/recover.json 2>/dev/null || true") == ""
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 AUTHORITY, REVOKED = "@cert-authority", "@revoked"
 _TYPE = re.compile(r"(ssh|ecdsa|sk-ssh|sk-ecdsa|rsa)-[a-z0-9@.-]+\Z")
+_PREFERRED = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}\Z")
 _HASHED = re.compile(r"\|1\|([A-Za-z0-9+/=]+)\|([A-Za-z0-9+/=]+)\Z")
 
@@ -124,8 +125,9 @@ def keys_for(lines: Iterable[KnownLine], name: str, marker: str = "") -> list[Ho
 
 
 def scanned(text: str) -> list[HostKey]:
-    """Return the different keys in the output of ssh-keyscan."""
-    return list(dict.fromkeys(line.key for line in lines_of(text) if line.key is not None and not line.marker))
+    """Return the different keys in the output of ssh-keyscan, in the order in which ssh prefers them: it prints them as they arrive."""
+    found = dict.fromkeys(line.key for line in lines_of(text) if line.key is not None and not line.marker)
+    return sorted(found, key=lambda key: (_PREFERRED.index(key.type) if key.type in _PREFERRED else -1, key))
 
 
 def hashed(name: str, salt: bytes | None = None) -> str:

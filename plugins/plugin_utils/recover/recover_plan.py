@@ -80,7 +80,7 @@ def refusals(
             unconfirmed[host] = str(verdict["offered"][0]).split()[-1]
     if unconfirmed:
         found += [
-            "Read the fingerprints on the consoles: ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub",
+            "Read the fingerprints on the consoles: cat /etc/ssh/ssh_host_*_key.pub | ssh-keygen -lf -",
             "If they are the same, repeat the command with them:",
             f"  {command.repeated(unconfirmed)}",
             "Without a console, state where the keys are: recover_host_key_file or recover_host_key_ca",

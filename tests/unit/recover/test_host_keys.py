@@ -20,6 +20,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover.host_keys
     lines_of,
     public_key,
     read,
+    scanned,
 )
 from tests.unit.recover.machine import made
 
@@ -75,6 +76,12 @@ def test_names_fit_as_ssh_has_them(names: str, name: str, fits: bool, keys: tupl
     path = tmp_path / "known_hosts"
     path.write_text(line.text + "\n")
     assert bool(found_by_ssh_keygen(path, name)) == fits
+
+
+def test_scanned_keys_are_in_the_order_of_ssh(tmp_path: Path):
+    found = [made(tmp_path, kind, kind) for kind in ("rsa", "ecdsa", "ed25519")]
+    text = "".join(f"n2 {key.text}\n" for key in found)
+    assert scanned(f"# n2:22 SSH-2.0-OpenSSH_10.0\n{text}{text}") == found[::-1]
 
 
 def test_a_hashed_line_is_read_and_replaced(keys: tuple[HostKey, HostKey], tmp_path: Path):
