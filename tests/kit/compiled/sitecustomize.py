@@ -2,11 +2,13 @@
 """Keep the compiled code of collections from one process to the next; Python imports this file where its folder is in PYTHONPATH.
 
 Ansible's loader compiles every module of a collection in every process, which is a third of the time of a short playbook. A test suite
-starts ansible-playbook some hundred times. Code is kept by its source, path and Python, so a changed file is compiled again.
+starts ansible-playbook some hundred times. Code is kept by its source and Python, so a changed file is compiled again, and a copy of the
+collection is not.
 """
 
 from __future__ import annotations
 
+import _imp
 import builtins
 import hashlib
 import marshal
@@ -27,12 +29,15 @@ def kept_compile(source: Any, filename: Any, mode: str, *more: Any, **options: A
     if more or options != _LOADERS or mode != "exec" or "/ansible_collections/" not in str(filename):
         return _compile(source, filename, mode, *more, **options)
     text = source if isinstance(source, bytes) else source.encode()
-    about = f"{filename} {sys.flags.optimize}".encode()
-    file = FOLDER / hashlib.sha256(b"\0".join((MAGIC_NUMBER, about, text))).hexdigest()
+    file = FOLDER / hashlib.sha256(MAGIC_NUMBER + bytes([sys.flags.optimize]) + text).hexdigest()
     try:
-        return marshal.loads(file.read_bytes())
+        code = marshal.loads(file.read_bytes())
     except (OSError, ValueError, EOFError, TypeError):
         code = _compile(source, filename, mode, *more, **options)
+    else:
+        # As Python does it with code from a .pyc file, for tracebacks.
+        _imp._fix_co_filename(code, str(filename))  # type: ignore[attr-defined]
+        return code
     try:
         FOLDER.mkdir(parents=True, exist_ok=True)
         whole = file.with_suffix(f".{os.getpid()}")

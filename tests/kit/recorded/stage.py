@@ -100,7 +100,7 @@ class Stage:
                 "ANSIBLE_NOCOLOR": "true",
                 "ANSIBLE_MODULE_COMPRESSION": "ZIP_STORED",
                 "ANSIBLE_INTERPRETER_PYTHON": sys.executable,
-                "PYTHONPATH": str(self.root),
+                "PYTHONPATH": os.pathsep.join(filter(None, (str(self.root), os.environ.get("PYTHONPATH")))),
                 "LC_ALL": "C.UTF-8",
             }
             self._process = subprocess.Popen(

@@ -31,6 +31,13 @@ def test_code_is_kept_by_its_source(folder: Path):
     assert len(list(folder.iterdir())) == 2
 
 
+def test_code_of_a_copy_is_kept_once_and_names_its_own_file(folder: Path):
+    source = "def a(): pass"
+    found = [value(source, name) for name in (NAME, NAME.replace("/x/", "/y/"))]
+    assert [one.__code__.co_filename for one in found] == [NAME, NAME.replace("/x/", "/y/")]
+    assert len(list(folder.iterdir())) == 1
+
+
 def test_kept_code_is_used(folder: Path, monkeypatch: pytest.MonkeyPatch):
     value("a = 1")
     monkeypatch.setattr(sitecustomize, "_compile", None)

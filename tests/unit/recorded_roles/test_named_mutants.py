@@ -84,7 +84,7 @@ def noticed(tree: Path, stage: Stage, entry: dict[str, Any]) -> bool:
     # Other plugins of pytest take longer than these tests.
     environment = {
         **os.environ,
-        "PYTHONPATH": str(tree),
+        "PYTHONPATH": os.pathsep.join(filter(None, (str(tree), os.environ.get("PYTHONPATH")))),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
