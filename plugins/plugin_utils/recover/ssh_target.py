@@ -52,7 +52,7 @@ class SshTarget:
     alias: str = ""
 
     def aliases(self, *others: str) -> tuple[str, ...]:
-        """Return further names of the machine in known_hosts files, made of its address and other names.
+        """Return further names of the machine in known_hosts files: its address and `others`, each with the port.
 
         Behind a forwarded port or a HostKeyAlias the address alone is that of another machine.
         """

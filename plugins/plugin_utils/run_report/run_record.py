@@ -95,7 +95,7 @@ class RunRecord:
             host.task = host.reason = ""
 
     def begin_roll(self) -> None:
-        """Note that a roll or a recovery has begun; a preview has no closing play. What differed before its first change is no finding."""
+        """Note that a roll or a recovery has begun; a preview has no closing play. What differed before its first change does not count."""
         self.is_open = not self.check
         for host in self.hosts.values():
             host.findings.clear()

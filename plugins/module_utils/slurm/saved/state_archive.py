@@ -9,8 +9,8 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from ...common.as_user import AsUser, uid_of
 from ...common.text import few
-from ..shared_state import AsUser, uid_of
 
 
 class ArchiveError(Exception):
