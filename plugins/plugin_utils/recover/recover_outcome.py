@@ -117,7 +117,7 @@ def _of_node(
         return DONE, "recovered, verified and in service"
     if resumed.get("outcome") == "resumed":
         return FAILED, f"recovered, verified and resumed, and out of service again: {now.get('state', '')}"
-    if resumed.get("outcome") == "held":
+    if resumed.get("outcome") == "held" and now.get("outcome") == "held" and not now.get("by_slurm"):
         return LEFT, f"recovered and verified; not resumed: {resumed.get('why')}"
     return FAILED, f"verified, and not in service: {resumed.get('why') or lost or now.get('state', '')}"
 

@@ -102,10 +102,12 @@ def record_refusal(record: Mapping[str, Any], kind: str, is_gone: bool) -> str:
 
 def owner(one: Mapping[str, Any], run: str) -> str:
     """Return who else has a node out of service and keeps it, as Slurm reports it, or "": Slurm itself, and this run, do not."""
+    if one.get("by_slurm"):
+        return ""
     if one.get("outcome") in ("drained", "draining"):
         is_own = (one.get("kind"), one.get("run")) == (RECOVER, run)
         return "" if is_own else f"the run {one.get('run')} of {one.get('kind')}.yml"
-    return str(one.get("state", "")) if one.get("outcome") == "held" and not one.get("by_slurm") else ""
+    return str(one.get("state", "")) if one.get("outcome") == "held" else ""
 
 
 def document(hosts: Sequence[str], begun: Mapping[str, Any], raw: Raw, check: bool) -> dict[str, Any]:

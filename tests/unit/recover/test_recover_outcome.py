@@ -58,6 +58,7 @@ def of(variables: dict[str, Any], now: dict[str, Any], **plan: Any) -> tuple[str
         ({**VERIFIED, **RESUMED}, PERSON, "failed", "out of service again: DRAIN+IDLE (fan"),
         ({**VERIFIED, **answered("__roll_resumed", outcome="held", why="fan")}, PERSON, "left", "not resumed: fan"),
         ({**VERIFIED, **answered("__roll_resumed", outcome="failed", why="silent")}, OWN, "failed", "silent"),
+        ({**VERIFIED, **answered("__roll_resumed", outcome="held", why="reboots")}, OWN, "failed", "reboots"),
         (VERIFIED, OWN, "failed", "verified, and not in service"),
         ({**CHANGED, **answered("__roll_rebooted", outcome="failed", why="not back")}, OWN, "failed", "not back"),
         ({**DRAINED, "__roll_failure": "Deploy DCGM: disk full"}, OWN, "failed", "Deploy DCGM: disk full"),

@@ -112,6 +112,8 @@ def test_another_run_is_refused(kind: str, text: str):
         (OWN, ""),
         ({**OWN, "run": "r2"}, "the run r2 of recover.yml"),
         (ROLL, "the run r1 of roll.yml"),
+        # The reason of an earlier run, which Slurm has kept.
+        ({**ROLL, "outcome": "draining", "by_slurm": True}, ""),
         (PERSON, "DRAIN+IDLE (fan; set by ann)"),
     ],
 )

@@ -64,14 +64,19 @@ class NodeView:
     def is_out_by_slurm(self) -> bool:
         """Return whether Slurm itself has it out of service: it does not answer, or the reason is one of Slurm's own.
 
-        A drain without a reason, a node that is switched off and a node under reboot count as decisions of others.
+        A drain without a reason, a node that is switched off and a node under reboot count as decisions of others. Without accounting
+        storage Slurm keeps the reason of a node that is resumed, and appends its own to it when the node is down later.
         """
-        if not self.is_out or self.own is not None or self.reboots or self.states & {*_OFF, "FUTURE"}:
+        own = self.own
+        if not self.is_out or self.reboots or self.states & {*_OFF, "FUTURE"}:
             return False
-        reason = without_additions(self.reason)[0]
+        if own is not None and ("DRAIN" in self.states or set(own.added) - {"Not responding"}):
+            return False
         if not self.states & TAKEN_OUT:
             return True
-        return is_slurms(reason) if reason else "DRAIN" not in self.states
+        if "DOWN" in self.states and not self.states & {"DRAIN", "FAIL"}:
+            return not self.reason or is_slurms(self.reason.rpartition(" : ")[2])
+        return is_slurms(without_additions(self.reason)[0])
 
     @property
     def has_other_hardware(self) -> bool:

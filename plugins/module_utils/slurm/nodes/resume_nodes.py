@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ..live.drain_reasons import is_slurms
+from ..live.drain_reasons import TAKEN_OUT, is_slurms
 from .node_states import NodeView
 from .node_work import FAILED, HELD, RESUMED, NodeResult, NodeVerb, foreign, other_hardware, result
 
@@ -41,6 +41,9 @@ class Resume(NodeVerb):
         """Return whether the node is in service, and since when it was not."""
         if not node.is_out:
             return replace(result(node, RESUMED), since=self.since.get(node.name, ""))
+        if not node.answers and not node.states & TAKEN_OUT:
+            # Until slurmctld has heard of a node that was down; without accounting storage it keeps the reason.
+            return result(node, FAILED, _SILENT)
         if node.reason and not self.owns(node):
             # Slurm's own reason is no decision of a person: a change that makes nodes fall must stop the roll.
             outcome = FAILED if is_slurms(node.reason) else HELD
