@@ -58,6 +58,7 @@ def test_every_entry_point_has_a_specification(role: Path):
             "qos",
             "script_guard",
             "stopped_primary",
+            "upgraded",
             "fence",
         )
     }

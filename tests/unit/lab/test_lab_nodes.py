@@ -155,6 +155,7 @@ def test_only_controllers_of_several_share_their_state() -> None:
         "ctl1": "/srv/slurm/state",
         "ctl2": "/srv/slurm/state",
         "cpu01": "",
+        "db1": "",
     }
     assert not any(one.state for one in machines.read(ROOT / "molecule/slurm").machines)
 
