@@ -29,6 +29,7 @@ ON_REQUEST = (
     "slurm_keys",
     "slurm_schedmd",
     "slurm_two",
+    "slurm_upgrade",
 )
 """Scenarios that run when they are named, in `make test-full`: they compile a driver, mirror an archive, install every engine, or
 install by another way what other scenarios install."""

@@ -26,7 +26,7 @@ _OWN = ("name", "role", "before", "after", "reported")
 class ActionModule(ActionBase):  # type: ignore[misc]
     """Decide, render, then run the steps before, the part, and the steps after."""
 
-    _VALID_ARGS = frozenset((*_OWN, "touched", "unchanged", "take_back", "keep_below", "prune", "repositories"))
+    _VALID_ARGS = frozenset((*_OWN, "only", "touched", "unchanged", "take_back", "keep_below", "prune", "repositories"))
     _requires_connection = True
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:

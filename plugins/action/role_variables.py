@@ -74,6 +74,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_templa
     template_mistakes,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade import upgrade_variables
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -173,6 +174,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += roll_variables.mistakes({**variables, **extra})
         if boolean(self._task.args.get("roll", False)):
             mistakes += roll_variables.controller_mistakes(variables.get("groups", {}).get(SERVICES["controllers"], ()))
+        if boolean(self._task.args.get("upgrade", False)):
+            services = (variables.get("groups", {}).get(SERVICES[name], ()) for name in ("controllers", "database"))
+            mistakes += [
+                *upgrade_variables.mistakes({**variables, **extra}),
+                *upgrade_variables.service_mistakes(*services),
+            ]
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:

@@ -26,6 +26,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import (
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll.pending_parts import PendingNode, pending
 
+UPGRADE = "upgrade"
+"""Kind of the record of playbooks/upgrade_slurm.yml."""
 _MARGIN = 7200  # seconds for what a step takes beyond its deadline
 
 
@@ -127,16 +129,28 @@ class ActionModule(controller_call.ControllerAction):
         has_ended = run_holder.is_gone(str(record["holder"])) or self._chosen["ended"] == record["run"]
         dead = str(record["holder"]) if has_ended else ""
         if record["held"] and not dead:
-            raise AnsibleActionFail(
-                f"another roll works on the nodes: run {record['run']} of {record['holder']}, until {record['until']} at the latest. "
-                "Nothing was changed. Wait for it, or stop it and try again; if its process has ended, "
-                f"-e roll_ended={record['run']}"
-            )
+            raise AnsibleActionFail(run_holder.busy("another roll", record, f"-e roll_ended={record['run']}"))
         run = str(record["run"] or secrets.token_hex(4))
-        if self._task.check_mode:
-            return {"run": run}
-        arguments = {"state": "taken", "run": run, "holder": self._holder, "dead": dead, "seconds": _MARGIN}
-        return self._module("run_record", kind=ROLL, **arguments)
+        taken: dict[str, Any] = {"run": run}
+        if not self._task.check_mode:
+            arguments = {"state": "taken", "run": run, "holder": self._holder, "dead": dead, "seconds": _MARGIN}
+            taken = self._module("run_record", kind=ROLL, **arguments)
+        return taken if controller_call.is_lost(taken) else self._alone(taken, is_new=not record["run"])
+
+    def _alone(self, taken: dict[str, Any], is_new: bool) -> dict[str, Any]:
+        """Return the record of this run if no upgrade of Slurm works.
+
+        The upgrade's record is read after this one is taken: of two that begin at once, at least one sees the other.
+        """
+        upgrade = self._module("run_record", kind=UPGRADE)
+        is_lost = controller_call.is_lost(upgrade)
+        if not is_lost and (not upgrade["held"] or run_holder.is_gone(str(upgrade["holder"]))):
+            return taken
+        self._release(taken["run"], finished=is_new)
+        if is_lost:
+            return upgrade
+        remedy = f"playbooks/upgrade_slurm.yml -e upgrade_ended={upgrade['run']} continues it"
+        raise AnsibleActionFail(run_holder.busy("an upgrade of Slurm", upgrade, remedy))
 
     def _release(self, run: str, finished: bool) -> None:
         """Release the record; the name of a run that is not finished stays, because of its drained nodes and its reservation.

@@ -35,6 +35,11 @@ options:
   reported:
     description: The result of an earlier task of the role, on which the decision depends.
     type: dict
+  only:
+    description: As O(bedplate.cluster.deploy#module:only), in place of what the tags of the run choose.
+    type: list
+    elements: str
+    choices: [packages, files, services]
 extends_documentation_fragment: [bedplate.cluster.deployment.part]
 author: The bedplate authors (!UNKNOWN)
 attributes:

@@ -47,6 +47,12 @@ options:
     description: Whether a cluster file that plans no fabric is a mistake, too.
     type: bool
     default: false
+  upgrade:
+    description: >-
+      Whether the variables of C(playbooks/upgrade_slurm.yml) are checked, and an inventory without controllers or a managed database is a
+      mistake, too.
+    type: bool
+    default: false
   roll:
     description: Whether an inventory without Slurm controllers is a mistake, too.
     type: bool

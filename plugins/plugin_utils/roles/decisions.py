@@ -87,7 +87,11 @@ def _container_runtime(request: HostRequest) -> Decision:
 
 
 def _slurm(request: HostRequest) -> Decision:
-    """Decide Slurm's parts; `reported` may have `in_use`, the answers of all controllers, and `topology`, a topology.conf."""
+    """Decide Slurm's parts.
+
+    `reported` may have `in_use`, the answers of all controllers, `topology`, a topology.conf, and `upgrade`, whether packages of another
+    release are changed.
+    """
     host = SlurmHost(
         cluster=request.cluster,
         name=request.host,
@@ -97,6 +101,7 @@ def _slurm(request: HostRequest) -> Decision:
         in_use=request.reported.get("in_use"),
         topology=request.reported.get("topology") or "",
         check=request.check,
+        upgrade=bool(request.reported.get("upgrade")),
     )
     return slurm_part.decide(host)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 
 def holder(pid: int | None = None, proc: Path = Path("/proc")) -> str:
@@ -28,6 +30,14 @@ def is_gone(other: str, proc: Path = Path("/proc")) -> bool:
         return False
     now = _start(int(number), proc)
     return now != start and not (now == "" and _is_hidden(int(number)))
+
+
+def busy(who: str, record: Mapping[str, Any], remedy: str) -> str:
+    """Return why a run is refused while another one holds its record; `remedy` is for a process that has ended."""
+    return (
+        f"{who} works on the nodes: run {record['run']} of {record['holder']}, until {record['until']} at the latest. "
+        f"Nothing was changed. Wait for it, or stop it and try again; if its process has ended, {remedy}"
+    )
 
 
 def _is_hidden(number: int) -> bool:

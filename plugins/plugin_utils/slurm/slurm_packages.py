@@ -85,11 +85,12 @@ def accounts(cluster: Cluster) -> list[dict[str, Any]]:
     return found
 
 
-def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[str, Any]:
+def values(cluster: Cluster, names: Sequence[str], version: str = "", upgrade: bool = False) -> dict[str, Any]:
     """Return the values of a part that are about packages: `names` with their versions, pinned and held.
 
     `version` is that of all of Slurm's packages; without one it is the newest of the release at their first installation, and after it
-    whatever is installed. ValueError: a version that is of another release than the cluster file's.
+    whatever is installed. With `upgrade` every installed package of Slurm changes to the release. ValueError: a version that is of another
+    release than the cluster file's.
     """
     release, source = cluster.slurm.version, cluster.slurm.packages
     if wrong := _version_mistakes(source, release, names, version):
@@ -97,9 +98,11 @@ def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[st
     version_or_any = version or f"{release}.*"
     packages = [f"{name}={version_or_any}" if source.is_slurms(name) else name for name in names]
     every, libraries = source.release, source.libraries
+    # Without a version: plugins and headers that this part does not name stay at whatever is installed.
+    pinned = version_or_any if upgrade else version
     common = {
         "manager": source.manager,
-        "fixed": _fixed(source, release),
+        "fixed": _fixed(source, release, upgrade),
         "conflicts": _conflicts(source, [one.partition("=")[0] for one in names]),
         "accounts": accounts(cluster),
     }
@@ -112,7 +115,7 @@ def values(cluster: Cluster, names: Sequence[str], version: str = "") -> dict[st
         "apt_pins": [pin_values("Slurm as in the cluster file.", dict.fromkeys([*every, *libraries], version_or_any))],
         "packages": packages,
         "hold": [name for name in (one.partition("=")[0] for one in packages) if source.is_slurms(name)],
-        "follow": [*(f"{name}={version}" if version else name for name in every), *libraries],
+        "follow": [*(f"{name}={pinned}" if pinned else name for name in every), *libraries],
     }
 
 
@@ -148,14 +151,14 @@ def _conflicts(source: Packaging, requested: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _fixed(source: Packaging, release: str) -> dict[str, Any]:
-    """Return the release that installed packages must have."""
+def _fixed(source: Packaging, release: str, upgrade: bool) -> dict[str, Any]:
+    """Return the release that installed packages must have. Only playbooks/upgrade_slurm.yml changes it, after its own checks."""
     return {
-        "packages": list(source.release),
+        "packages": [] if upgrade else list(source.release),
         "version": f"{release}.*",
         "advice": f"The cluster file has Slurm {release} (slurm.version), and no run changes the release of an installed Slurm: "
-        "running jobs and the database depend on the order. Set slurm.version to the installed release, or upgrade by hand as "
-        'docs/slurm.md says under "Another release of Slurm".',
+        "running jobs and the database depend on the order. Set slurm.version to the installed release, or run "
+        "playbooks/upgrade_slurm.yml, as docs/upgrade-slurm.md says.",
     }
 
 

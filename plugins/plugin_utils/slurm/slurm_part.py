@@ -33,7 +33,8 @@ class SlurmHost:
 
     `choices`: the role's variables by what is behind `slurm_`. `groups`: the groups of the host. `login_user`: the user as whom Ansible
     logs in, or "". `in_use`: answers of bedplate.cluster.slurm_in_use, as `controller_files.files` takes them; None is a preview.
-    `topology`: text of a topology.conf that replaces the plan's. `check`: whether nothing is installed in this run.
+    `topology`: text of a topology.conf that replaces the plan's. `check`: whether nothing is installed in this run. `upgrade`: whether
+    packages of another release are changed to that of the cluster file.
     """
 
     cluster: Cluster
@@ -44,6 +45,7 @@ class SlurmHost:
     in_use: controller_files.InUse = None
     topology: str = ""
     check: bool = False
+    upgrade: bool = False
 
     def part_names(self) -> list[str]:
         """Return Slurm's parts on this machine."""
@@ -69,7 +71,7 @@ def _packages(host: SlurmHost, part: str) -> dict[str, Any]:
     names = slurm_packages.names(host.cluster, part, host.choices[f"{part}_packages"])
     return {
         **slurm_packages.repository(host.cluster.slurm.packages, host.choices["repository"]),
-        **slurm_packages.values(host.cluster, names, host.choices["package_version"]),
+        **slurm_packages.values(host.cluster, names, host.choices["package_version"], host.upgrade),
     }
 
 

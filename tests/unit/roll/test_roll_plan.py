@@ -28,6 +28,7 @@ IN_WINDOW = {"roll_when": "reservation"}
 BOOKED = {**IN_WINDOW, "roll_start": "now+2hours"}
 READ, BOOK = "slurm_reservation", "slurm_reservation present"
 TAKE, RELEASE = "run_record taken", "run_record released"
+UPGRADE = "run_record upgrade"
 
 
 class Plan(roll_plan.ActionModule):
@@ -42,7 +43,14 @@ class Plan(roll_plan.ActionModule):
         templar = SimpleNamespace(template=lambda value: value)
         super().__init__(task, connection, SimpleNamespace(check_mode=check), None, templar, None)
         self._display = SimpleNamespace(display=lambda _text: None)
-        self._answers = {"run_record": FREE, TAKE: TAKEN, "slurm_node": SLURM, READ: NO_WINDOW, **answers}
+        self._answers = {
+            "run_record": FREE,
+            UPGRADE: FREE,
+            TAKE: TAKEN,
+            "slurm_node": SLURM,
+            READ: NO_WINDOW,
+            **answers,
+        }
         self.calls: list[tuple[str, dict[str, Any]]] = []
         notes = {"__roll_reboot_notes": {"reasons": {"node_tuning": "lacks iommu=pt"}}}
         self.variables = {
@@ -55,7 +63,8 @@ class Plan(roll_plan.ActionModule):
         }
 
     def _module(self, name: str, **arguments: Any) -> dict[str, Any]:
-        key = " ".join(filter(None, (name, arguments.get("state"))))
+        kind = arguments.get("kind")
+        key = " ".join(filter(None, (name, arguments.get("state"), kind if kind != "roll" else "")))
         self.calls.append((key, arguments))
         return self._answers.get(key, {})
 
@@ -137,7 +146,7 @@ def test_a_record_without_an_answer_ends_the_plan_before_slurm_is_read(
 def test_slurm_without_an_answer_ends_the_plan_and_the_run_keeps_its_name(cluster: Path, lost: dict[str, Any]):
     action = Plan(cluster, {}, {"slurm_node": lost})
     assert action.plan() == lost
-    assert action.names == ["run_record", TAKE, "slurm_node", RELEASE]
+    assert action.names == ["run_record", TAKE, UPGRADE, "slurm_node", RELEASE]
     assert not action.arguments(RELEASE)["finished"]
 
 
@@ -160,7 +169,7 @@ def test_a_run_without_its_window_keeps_its_name_while_it_has_nodes_drained(
 def test_a_preview_that_fails_releases_no_record(cluster: Path):
     action = Plan(cluster, IN_WINDOW, {}, check=True)
     assert action.plan()["failed"]
-    assert action.names == ["run_record", "slurm_node", READ]
+    assert action.names == ["run_record", UPGRADE, "slurm_node", READ]
 
 
 @pytest.mark.parametrize(("ended", "is_refused"), [(BUSY["run"], False), ("fedc3210", True), ("", True)])
@@ -175,6 +184,16 @@ def test_the_record_of_a_process_elsewhere_is_taken_only_if_the_operator_names_t
     else:
         assert not action.plan().get("failed")
         assert (action.arguments(TAKE)["dead"], action.arguments(TAKE)["run"]) == (BUSY["holder"], BUSY["run"])
+
+
+def test_a_roll_beside_an_upgrade_of_slurm_is_refused_and_gives_its_record_back(cluster: Path):
+    action = Plan(cluster, {}, {UPGRADE: BUSY})
+    with pytest.raises(
+        AnsibleActionFail, match=r"an upgrade of Slurm works on the nodes: run 0123abcd of elsewhere:1:1"
+    ):
+        action.plan()
+    assert action.names == ["run_record", TAKE, UPGRADE, READ, RELEASE]
+    assert action.arguments(RELEASE)["finished"]
 
 
 @pytest.mark.parametrize("reserved", [False, True])

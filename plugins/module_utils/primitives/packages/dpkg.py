@@ -63,6 +63,16 @@ def installed_names(followers: Sequence[str], run: Callable[[list[str]], Outcome
     return [name for there in _followers(followers, run).values() for name in there]
 
 
+def installed_versions(patterns: Sequence[str], run: Callable[[list[str]], Outcome] = command.run) -> dict[str, str]:
+    """Return name -> version of the installed packages that match a pattern."""
+    return {
+        name: versions[0]
+        for there in _followers(patterns, run).values()
+        for name, versions in there.items()
+        if versions
+    }
+
+
 def _followers(followers: Sequence[str], run: Callable[[list[str]], Outcome]) -> dict[str, dict[str, list[str]]]:
     if not followers:
         return {}

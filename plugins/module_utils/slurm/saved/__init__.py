@@ -1,0 +1,1 @@
+"""Save Slurm's database and state, prove the copies, and restore them."""

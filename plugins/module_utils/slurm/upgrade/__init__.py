@@ -1,0 +1,1 @@
+"""Look at a host before an upgrade, and go back."""

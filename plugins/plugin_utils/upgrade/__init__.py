@@ -1,0 +1,1 @@
+"""Plan an upgrade of Slurm, and judge its result."""

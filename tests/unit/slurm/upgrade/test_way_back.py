@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way back: before packages change there is nothing to do, after the new release has served there is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import fetched
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.upgrade_folder import UpgradeFolder
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.upgrade.way_back import BackError, WayBack
+
+PACKAGES = {"slurmctld": "24.11.5-4", "slurm-client": "24.11.5-4"}
+
+
+class Machine:
+    """A fake machine: apt downloads what it is called for, and its calls are kept."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+
+    def __call__(self, argv: Sequence[str], *_seconds: float, cwd: Path | None = None, **_more: Any) -> Outcome:
+        self.calls.append(list(argv))
+        if "download" in argv and cwd:
+            name, _, version = argv[-1].partition("=")
+            (cwd / f"{name}_{version}_amd64.deb").write_text("x")
+        return Outcome(0, "slurmctld\nother\n" if "showhold" in argv else "", "")
+
+
+@pytest.fixture
+def way(tmp_path: Path) -> WayBack:
+    root = tmp_path / "root"
+    (root / "etc/slurm").mkdir(parents=True)
+    (root / "etc/slurm/slurm.conf").write_text("old")
+    return WayBack(UpgradeFolder(tmp_path, "24.11", "26.05"), Machine(), root)
+
+
+def test_what_is_kept_leads_back(way: WayBack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(fetched, "install_kept", lambda packages, folder, run: run(["apt-get", "install", *packages]))
+    assert way.prepare(PACKAGES)
+    assert not way.prepare(PACKAGES)
+    assert json.loads((way.folder.path / "packages.json").read_text()) == PACKAGES
+    assert way.keep_files()
+    assert not way.keep_files()
+    assert not way.is_needed()
+    way.folder.mark("installing")
+    assert way.is_needed()
+    (way.root / "etc/slurm/slurm.conf").write_text("new")
+    way.go()
+    assert (way.root / "etc/slurm/slurm.conf").read_text() == "old"
+    machine = way.run
+    assert isinstance(machine, Machine)
+    assert ["apt-get", "install", *sorted(PACKAGES)] in machine.calls
+    # What was held is held again, and nothing else.
+    assert machine.calls[-1] == ["apt-mark", "hold", "slurmctld"]
+
+
+def test_a_call_that_continues_keeps_the_list_of_the_first(way: WayBack):
+    way.prepare(PACKAGES)
+    way.folder.mark("installing")
+    assert not way.prepare({"slurmctld": "24.11.5-4"})
+    assert way.packages() == PACKAGES
+
+
+def test_after_it_has_served_there_is_no_way_back(way: WayBack):
+    way.folder.mark("installing")
+    way.folder.mark("served")
+    with pytest.raises(BackError, match="has served on this host"):
+        way.is_needed()
+
+
+def test_without_a_list_nothing_is_restored(way: WayBack):
+    way.folder.mark("installing")
+    way.keep_files()
+    with pytest.raises(BackError, match="The old packages are unknown"):
+        way.go()
