@@ -12,6 +12,8 @@ from pathlib import Path
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.job_header import JobHeader
 
 PASSPHRASE = b"correct horse"
+NO_USER = "no-such-user"
+"""SlurmUser of these tests: root reads as itself."""
 SAVED_AT = 1_764_187_200
 """When the state was written, in seconds since 1970."""
 DUMP = """\
