@@ -9,7 +9,15 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup import pipes
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.host_backup import HostBackup, Settings
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.job_header import JobHeader
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.live_copy import LiveState
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.manifest import CLUSTER, SECRETS
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import site_part
 
 PASSPHRASE = b"correct horse"
 NO_USER = "no-such-user"
@@ -109,3 +117,34 @@ def programs(folder: Path, dump: str = DUMP, squeue: str = SQUEUE) -> Path:
 def path_with(folder: Path) -> str:
     """Return a PATH with a folder at its front."""
     return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def make_backup(
+    folder: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch, *, cluster: str = "lab", squeue: str = SQUEUE, dump: str = DUMP
+) -> Path:
+    """Back up a host that has the state and the database, and the control node; return the file of both."""
+    path = path_with(programs(folder / "bin", dump, squeue))
+    for module in (pipes, command):
+        monkeypatch.setattr(module, "SEARCH_PATH", path)
+    monkeypatch.setattr(LiveState, "wait_for_save", lambda _self: None)
+    write_state(folder / "state")
+    for name in ("etc/slurm/slurm.conf", "etc/slurm/jwt_hs256.key", "etc/munge/munge.key"):
+        (folder / "root" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "root" / name).write_bytes(b"of the host: " + name.encode())
+    site = folder / "site"
+    for name in ("lab.bedplate.yml", "lab.gpu-lock.json", "west.bedplate.yml", "group_vars/all.yml"):
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(name)
+    (folder / "secrets").mkdir(mode=0o700)
+    (folder / "secrets/munge_key").write_bytes(b"of the control node")
+    (folder / "secrets/database_password").write_bytes(b"pw")
+    settings = Settings(
+        cluster, "ctl1", str(keys.public), str(folder / "host"), str(folder / "state"), "slurm_acct_db", NO_USER, 60
+    )
+    part, _manifest = HostBackup(settings, root=folder / "root").take()
+    members = {
+        CLUSTER: (site, site_part.beside(site / "lab.bedplate.yml")),
+        SECRETS: (folder / "secrets", site_part.secret_files(folder / "secrets")),
+    }
+    file, _counts = site_part.collect(cluster, keys.public, {"ctl1": part}, members, folder / "to")
+    return file
