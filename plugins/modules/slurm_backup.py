@@ -43,6 +43,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 file: {description: The file of the backup., type: str, returned: with V(take)}
+part: {description: "Where the file belongs on the control node, until the file of the backup has it.", type: str, returned: with V(take)}
 at: {description: "When it was made, in seconds since 1970.", type: int, returned: with V(take)}
 slurm: {description: "The installed release of Slurm, such as 24.11.5.", type: str, returned: with V(take)}
 rows: {description: Rows of the dump., type: int, returned: with V(take)}

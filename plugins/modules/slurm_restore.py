@@ -20,7 +20,7 @@ options:
       - V(look) reads what a restore would replace on a database host or a controller.
       - V(database), V(configuration) and V(state) restore a member of the backup.
       - V(finished) records that the restore has ended.
-      - V(jobs) reads slurmctld's list of jobs.
+      - V(jobs) waits until slurmctld has heard O(nodes), two minutes at most, and reads its list of jobs.
     type: str
     choices: [node, look, database, configuration, state, finished, jobs]
     required: true
@@ -33,6 +33,7 @@ options:
   database: {description: "Name of the database, empty for none.", type: str, default: ''}
   state: {description: "StateSaveLocation, empty for none.", type: str, default: ''}
   user: {description: SlurmUser., type: str, default: slurm}
+  nodes: {description: Nodes to wait for in V(jobs)., type: str, default: ''}
   next_job: {description: The least id of the next job., type: int, default: 0}
   seconds: {description: How long a step may take., type: int, default: 7200}
 author: The bedplate authors (!UNKNOWN)
@@ -51,6 +52,7 @@ RETURN = r"""
 jobs: {description: "Ids of jobs with a step on this machine, or slurmctld's running jobs.", type: list, elements: int, returned: with V(node) and V(jobs)}
 munge: {description: "SHA-256 of the munge key, empty without one.", type: str, returned: with V(node)}
 look: {description: What was found., type: dict, returned: with V(look)}
+silent: {description: Nodes that slurmctld has not heard., type: list, elements: str, returned: with V(jobs)}
 restored: {description: "What was restored, with counts.", type: dict, returned: with V(database) and V(state)}
 files: {description: Files that changed., type: list, elements: str, returned: with V(configuration)}
 """
@@ -150,7 +152,8 @@ def _finished(module: AnsibleModule) -> Result:
 
 
 def _jobs(module: AnsibleModule) -> Result:
-    return {"changed": False, "jobs": list(job_list.read(int(time.time()) + 1).running)}
+    silent = host_state.wait_for_nodes(module.params["nodes"]) if module.params["nodes"] else []
+    return {"changed": False, "jobs": list(job_list.read(int(time.time()) + 1).running), "silent": silent}
 
 
 _READ: dict[str, Callable[[AnsibleModule], Result]] = {"node": _node, "look": _look, "jobs": _jobs}
@@ -176,6 +179,7 @@ def main() -> None:
             "database": {"type": "str", "default": ""},
             "state": {"type": "str", "default": ""},
             "user": {"type": "str", "default": "slurm"},
+            "nodes": {"type": "str", "default": ""},
             "next_job": {"type": "int", "default": 0},
             "seconds": {"type": "int", "default": 7200},
         },

@@ -120,7 +120,13 @@ def path_with(folder: Path) -> str:
 
 
 def make_backup(
-    folder: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch, *, cluster: str = "lab", squeue: str = SQUEUE, dump: str = DUMP
+    folder: Path,
+    keys: Keys,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    cluster: str = "lab",
+    squeue: str = SQUEUE,
+    dump: str = DUMP,
 ) -> Path:
     """Back up a host that has the state and the database, and the control node; return the file of both."""
     path = path_with(programs(folder / "bin", dump, squeue))

@@ -156,7 +156,9 @@ class _Proof:
                     if source and name == STATE and entry.name == JOB_STATE:
                         header = read(source.read(64))
                         if header.next_id != facts["next_job"]:
-                            wrong.append(f"job_state has next id {header.next_id}, and the manifest {facts['next_job']}")
+                            wrong.append(
+                                f"job_state has next id {header.next_id}, and the manifest {facts['next_job']}"
+                            )
                     if source and name == SECRETS and "/" not in entry.name:
                         self.secrets[entry.name] = source.read()
                     if source and name == FILES and entry.name in KEYS:

@@ -36,7 +36,9 @@ def fates(jobs: BackedUpJobs, on_nodes: Mapping[int, Sequence[str]]) -> JobFates
         if job in jobs.waiting:
             ended[job] = f"{where}, and waits in the backup of {when}: Slurm ends it there and starts it again"
         elif job in jobs.later:
-            ended[job] = f"{where}, and was submitted while the backup of {when} was made: Slurm does not know it, and ends it"
+            ended[job] = (
+                f"{where}, and was submitted while the backup of {when} was made: Slurm does not know it, and ends it"
+            )
         else:
             ended[job] = f"{where}, and was submitted after the backup of {when}: Slurm does not know it, and ends it"
     why = f"ran at the backup of {when}, and runs on no node now. Slurm cannot know how it ended: NODE_FAIL, or it is requeued"

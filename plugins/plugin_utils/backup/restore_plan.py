@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
@@ -11,6 +11,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.mani
 
 from .restore_jobs import JobFates, text_of
 from .restore_site import RestoreSite
+
+PLAN = "__restore"
+"""Variable of the playbook with the plan."""
 
 
 def plan(site: RestoreSite, found: JobFates, over: bool, next_job: int, missing: Collection[str]) -> dict[str, Any]:
@@ -26,16 +29,19 @@ def plan(site: RestoreSite, found: JobFates, over: bool, next_job: int, missing:
         "backup": site.backup.digest,
         "at": site.jobs().at,
         "core": core,
-        "primary": core and site.primary,
+        "primary": site.primary,
         "controllers": list(site.controllers) if core else [],
         "database": [] if keeps or not core else list(site.database),
+        "database_all": list(site.database) if core else [],
         "keeps_database": keeps,
         "state_host": state,
         "database_host": database,
         "members": {
             STATE: _member(manifests[state].members[STATE]) if state else {},
             FILES: _member(manifests[state].members[FILES]) if state else {},
-            DATABASE: {**_member(manifests[database].members[DATABASE]), "rows": manifests[database].rows()} if database else {},
+            DATABASE: {**_member(manifests[database].members[DATABASE]), "rows": manifests[database].rows()}
+            if database
+            else {},
         },
         "next_job": next_job,
         "secrets": sorted(missing),
@@ -51,7 +57,9 @@ def preview(site: RestoreSite, planned: dict[str, Any], found: JobFates) -> str:
         return f"The backup of {text_of(planned['at'])} was restored before, and slurmctld runs. Nothing is to be done."
     manifests = site.backup.manifests
     members = manifests[planned["state_host"]].members
-    lines = [f"backup of {text_of(planned['at'])}, Slurm {manifests[planned['state_host']].slurm}, cluster {site.cluster}"]
+    lines = [
+        f"backup of {text_of(planned['at'])}, Slurm {manifests[planned['state_host']].slurm}, cluster {site.cluster}"
+    ]
     if planned["secrets"]:
         lines.append(f"control node: secrets that it lacks: {', '.join(planned['secrets'])}")
     for host in site.database:
@@ -60,10 +68,21 @@ def preview(site: RestoreSite, planned: dict[str, Any], found: JobFates) -> str:
         if planned["keeps_database"]:
             text = f"stays: it has {site.database_look()['jobs']} jobs. -e restore_over=true replaces it by {text}"
         lines.append(f"{host}: database: {text}")
-    lines.append(f"{site.primary}: state: {members[STATE]['files']} files; the next job gets an id from {planned['next_job']}")
+    lines.append(
+        f"{site.primary}: state: {members[STATE]['files']} files; the next job gets an id from {planned['next_job']}"
+    )
     if found.kept:
         lines.append(f"jobs that run on: {fold_ids(found.kept)}")
     return "\n".join([*lines, *found.lines()])
+
+
+def hosts(planned: Mapping[str, Any], key: str) -> list[str]:
+    """Return the hosts of a play of a restore: `core`, `database` where it is restored, `database_all`, or `primary`; [] in a preview."""
+    if not planned or planned["is_preview"] or not planned["core"]:
+        return []
+    if key == "database_all":
+        return list(planned["database_all"])
+    return [planned["primary"]] if key == "primary" else list(planned[key])
 
 
 def report(planned: dict[str, Any], running: Collection[int], restored: dict[str, str]) -> tuple[str, list[int]]:

@@ -22,7 +22,12 @@ MEMBERS: Mapping[str, Mapping[str, Any]] = {
     "files.tar": {"bytes": 9, "sha256": "c" * 64, "files": 3},
 }
 MANIFEST = Manifest("lab", "ctl1", 1000, "24.11.5", JOBS, MEMBERS)
-NEW = {"backup": "", "steps": {}, "controller": {"runs": False, "files": 0}, "database": {"runs": False, "jobs": 0, "largest": 0}}
+NEW = {
+    "backup": "",
+    "steps": {},
+    "controller": {"runs": False, "files": 0},
+    "database": {"runs": False, "jobs": 0, "largest": 0},
+}
 SITE = RestoreSite(
     cluster="lab",
     release="24.11",
@@ -98,7 +103,9 @@ def test_a_call_after_a_failure_continues_and_one_after_the_end_changes_nothing(
     begun = replace(SITE, looks=look(backup="d" * 64, steps=done, controller={"runs": True, "files": 7}))
     assert reasons(begun) == []
     assert not begun.is_finished()
-    ended = replace(SITE, looks=look(backup="d" * 64, steps={**done, "finished": 6}, controller={"runs": True, "files": 7}))
+    ended = replace(
+        SITE, looks=look(backup="d" * 64, steps={**done, "finished": 6}, controller={"runs": True, "files": 7})
+    )
     assert ended.is_finished()
     found = fates(JOBS, ended.on_nodes())
     planned = restore_plan.plan(ended, found, False, 56, [])

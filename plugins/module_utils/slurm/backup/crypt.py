@@ -85,7 +85,17 @@ class KeyFolder:
 
     def accept(self, key: Path) -> None:
         """Import a private key. Raises CryptError."""
-        argv = ["gpg", "--homedir", str(self.path), "--batch", "--no-tty", "--pinentry-mode", "loopback", "--import", str(key)]
+        argv = [
+            "gpg",
+            "--homedir",
+            str(self.path),
+            "--batch",
+            "--no-tty",
+            "--pinentry-mode",
+            "loopback",
+            "--import",
+            str(key),
+        ]
         done = command.run(argv, _QUICK)
         if done.code != 0:
             raise CryptError(f"{key} cannot be read as an OpenPGP private key: {done.error_line}")
@@ -101,7 +111,10 @@ class KeyFolder:
     def session(self, source: Path, passphrase: bytes, seconds: float) -> str:
         """Return the session key of a file, without decrypting more than its beginning. Raises CryptError."""
         try:
-            with source.open("rb") as stream, Program(self._with_key(), seconds, source=stream, secret=passphrase + b"\n") as program:
+            with (
+                source.open("rb") as stream,
+                Program(self._with_key(), seconds, source=stream, secret=passphrase + b"\n") as program,
+            ):
                 next(program.chunks(), b"")
                 found = _SESSION.search(program.messages())
         except (OSError, PipeError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from ..saved.state_archive import ArchiveError, StateArchive
 
 _STEP = re.compile(rb"slurmstepd: \[(\d+)")
 _QUICK = 30.0
+_SETTLED = 5.0  # seconds in which slurmctld compares the jobs of nodes that have registered
 _TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = '{0}'"
 Run = Callable[..., Outcome]
 
@@ -61,11 +63,30 @@ def database_facts(name: str, cluster: str, run: Run = command.run) -> dict[str,
         tables = _rows(_TABLES.format(name), run)
         facts["tables"] = len(tables)
         if [f"{cluster}_job_table"] in tables:
-            count, largest = _rows(f"SELECT COUNT(*), COALESCE(MAX(id_job), 0) FROM `{name}`.`{cluster}_job_table`", run)[0]
+            count, largest = _rows(
+                f"SELECT COUNT(*), COALESCE(MAX(id_job), 0) FROM `{name}`.`{cluster}_job_table`", run
+            )[0]
             facts.update(jobs=int(count), largest=int(largest))
     except DumpError as error:
         raise OSError(str(error)) from error
     return facts
+
+
+def wait_for_nodes(
+    nodes: str, seconds: float = 120.0, run: Run = command.run, sleep: Callable[[float], None] = time.sleep
+) -> list[str]:
+    """Wait until slurmctld has heard these nodes, and then until it has compared their jobs; return those that it has not."""
+    end = time.monotonic() + seconds
+    while True:
+        done = run(["sinfo", "--noheader", "--Node", f"--nodes={nodes}", "--format=%N %T"], _QUICK)
+        rows = [line.split() for line in done.stdout.splitlines() if line.strip()]
+        silent = sorted({row[0] for row in rows if row[-1].endswith("*") or "unknown" in row[-1]})
+        if done.code == 0 and rows and not silent:
+            sleep(_SETTLED)
+            return []
+        if time.monotonic() > end:
+            return silent or [nodes]
+        sleep(1.0)
 
 
 def _state_files(path: Path, user: str) -> int:

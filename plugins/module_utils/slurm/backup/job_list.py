@@ -12,7 +12,9 @@ from ...common.command import Outcome
 
 Run = Callable[..., Outcome]
 _ARGV = ("squeue", "--local", "--noheader", "--all", "--states=all", "--format=%A|%T|%S|%V|%e")
-_RUNS = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"})
+_RUNS = frozenset(
+    {"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING"}
+)
 _WAITS = frozenset({"PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"})
 _SECONDS = 60.0
 

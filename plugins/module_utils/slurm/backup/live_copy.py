@@ -113,7 +113,9 @@ class LiveState:
                 self._sleep(_PAUSE)
             except OSError as error:
                 raise CopyError(f"{self.path / name}: {error.strerror}") from error
-        raise CopyError(f"{self.path} has no {name}" + ("" if name != JOB_STATE else ": it is not the state of a slurmctld"))
+        raise CopyError(
+            f"{self.path} has no {name}" + ("" if name != JOB_STATE else ": it is not the state of a slurmctld")
+        )
 
     @staticmethod
     def _add(tar: tarfile.TarFile, name: str, status: os.stat_result, data: bytes, copied: Copied) -> None:

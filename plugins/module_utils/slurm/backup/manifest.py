@@ -55,7 +55,9 @@ def parse(text: str) -> Manifest:
     try:
         found = json.loads(text)
         if found["format"] != FORMAT:
-            raise ManifestError(f"format {found['format']}; allowed: {FORMAT}. Use the release of bedplate that wrote it")
+            raise ManifestError(
+                f"format {found['format']}; allowed: {FORMAT}. Use the release of bedplate that wrote it"
+            )
         for name, one in found["members"].items():
             if not _DIGEST.match(one["sha256"]) or not isinstance(one["bytes"], int):
                 raise ManifestError(f"{name} has no digest")

@@ -98,7 +98,10 @@ def restore_database(member: Member, name: str, rows: Mapping[str, int]) -> dict
     try:
         database = Database(name, member.seconds)
         _recreate(name)
-        with Path(os.devnull).open("wb") as nowhere, Program(["mariadb", name], member.seconds, target=nowhere) as program:
+        with (
+            Path(os.devnull).open("wb") as nowhere,
+            Program(["mariadb", name], member.seconds, target=nowhere) as program,
+        ):
             member.read(program.write)
             program.succeed()
         return same_rows(database.rows(), rows, "the backup")

@@ -99,7 +99,10 @@ def test_a_program_that_does_not_end_is_stopped():
 
 
 def test_a_program_that_fails_says_why():
-    with pytest.raises(PipeError, match="sh: it broke"), Program(["sh", "-c", "echo it broke >&2; exit 3"], 5) as program:
+    with (
+        pytest.raises(PipeError, match="sh: it broke"),
+        Program(["sh", "-c", "echo it broke >&2; exit 3"], 5) as program,
+    ):
         assert list(program.chunks()) == []
         program.succeed()
     with pytest.raises(PipeError, match="no-such-program"):

@@ -82,7 +82,11 @@ def test_one_file_with_a_manifest(settings: Settings, tmp_path: Path, keys: Keys
     [
         (lambda folder: (folder / "bin/dump.sql").write_text(DUMP[:-60]), BackupError, "is cut short"),
         (lambda folder: (folder / "bin/mariadb-dump").write_text("#!/bin/sh\nexit 2\n"), Exception, "ended with 2"),
-        (lambda folder: (folder / "bin/squeue").write_text("#!/bin/sh\necho no >&2; exit 1\n"), JobsError, "squeue: no"),
+        (
+            lambda folder: (folder / "bin/squeue").write_text("#!/bin/sh\necho no >&2; exit 1\n"),
+            JobsError,
+            "squeue: no",
+        ),
         (lambda folder: (folder / "bin/slurmctld").unlink(), BackupError, "reports its release"),
     ],
 )

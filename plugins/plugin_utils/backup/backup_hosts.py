@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What each host has of Slurm's data, by the cluster file, and the role's variable slurm_backup."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import conf_reader
+
+from ..cluster import Cluster
+from ..slurm import render
+
+PATH, KEEP, AT = "/var/backups/bedplate", 7, "daily"
+DATABASE = "slurm_acct_db"
+"""StorageLoc where slurmdbd.conf does not state it."""
+_HERE = ("", "localhost", "127.0.0.1", "::1")
+
+
+def backup_hosts(cluster: Cluster) -> list[str]:
+    """Return the hosts of a backup in their order: the primary controller, then the database."""
+    return list(dict.fromkeys([*cluster.services.controllers[:1], *cluster.services.database[:1]]))
+
+
+def data_of(cluster: Cluster, host: str) -> dict[str, str]:
+    """Return cluster, host, state and database of a host, "" for what it does not have. ValueError: a database that is elsewhere."""
+    services = cluster.services
+    return {
+        "cluster": slurm_name(cluster),
+        "host": host,
+        "state": state_path(cluster) if host in services.controllers[:1] else "",
+        "database": database_name(cluster) if host in services.database[:1] else "",
+    }
+
+
+def slurm_name(cluster: Cluster) -> str:
+    """Return the name of Slurm's cluster, which names its tables, too."""
+    return str(render.desired_state(cluster)["cluster"])
+
+
+def state_path(cluster: Cluster) -> str:
+    """Return StateSaveLocation."""
+    return str(render.desired_state(cluster)["state_save_location"])
+
+
+def database_name(cluster: Cluster) -> str:
+    """Return the name of the accounting database. ValueError: it is on another host."""
+    conf = conf_reader.parse(render.slurmdbd_conf(cluster))
+    if (where := (conf.option("StorageHost") or "").lower()) not in _HERE:
+        raise ValueError(
+            f"{cluster.path}: slurm.slurmdbd.StorageHost: {where}; allowed: the host of slurmdbd, whose database is dumped"
+        )
+    return conf.option("StorageLoc") or DATABASE
+
+
+def recipient_path(chosen: str, options: Mapping[str, Any], cluster_file: str) -> str:
+    """Return the file of the public key, of this run or of slurm_backup; a relative path is beside the cluster file."""
+    name = chosen or str(options.get("recipient") or "")
+    return str(Path(cluster_file).resolve().parent / name) if name else ""
+
+
+def where(options: Mapping[str, Any]) -> tuple[str, int]:
+    """Return the folder of backups on a host, and how many stay there."""
+    return str(options.get("path") or PATH), int(options.get("keep") or KEEP)
+
+
+def target_folder(chosen: str, cluster: Cluster) -> Path:
+    """Return the folder on the control node for the file of a backup."""
+    return Path(chosen or f"~/.local/state/bedplate-backups/{slurm_name(cluster)}").expanduser().resolve()
+
+
+def parts_folder(chosen: str, cluster: Cluster) -> Path:
+    """Return the folder on the control node for the parts of hosts, until one file has them all."""
+    return target_folder(chosen, cluster) / ".parts"
