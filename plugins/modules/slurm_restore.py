@@ -49,7 +49,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-jobs: {description: "Ids of jobs with a step on this machine, or slurmctld's running jobs.", type: list, elements: int, returned: with V(node) and V(jobs)}
+jobs:
+  description: Ids of jobs with a step on this machine, or slurmctld's running jobs.
+  type: list
+  elements: int
+  returned: with V(node) and V(jobs)
 munge: {description: "SHA-256 of the munge key, empty without one.", type: str, returned: with V(node)}
 look: {description: What was found., type: dict, returned: with V(look)}
 silent: {description: Nodes that slurmctld has not heard., type: list, elements: str, returned: with V(jobs)}
@@ -104,7 +108,7 @@ def _member(module: AnsibleModule, name: str) -> Iterator[Member]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _node(module: AnsibleModule) -> Result:
+def _node(_module: AnsibleModule) -> Result:
     return {"changed": False, "jobs": host_state.node_jobs(), "munge": host_state.key_digest()}
 
 
@@ -147,7 +151,7 @@ def _configuration(module: AnsibleModule) -> Result:
         return {"files": put_back.restore_configuration(member)}
 
 
-def _finished(module: AnsibleModule) -> Result:
+def _finished(_module: AnsibleModule) -> Result:
     return {}
 
 

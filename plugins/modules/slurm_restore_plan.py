@@ -11,7 +11,8 @@ short_description: Open a backup of Slurm, check it, and plan its restore
 version_added: 0.2.0
 description:
   - Decrypts every member of the backup on the control node, and compares digests, rows and files with its manifests.
-  - Judges what M(bedplate.cluster.slurm_restore) read on hosts and nodes. Every reason against the restore is in one error. Jobs that the restored slurmctld would end are named.
+  - Judges what M(bedplate.cluster.slurm_restore) read on hosts and nodes. Every reason against the restore is in one error.
+  - Jobs that the restored slurmctld would end are named.
 options: {}
 author: The bedplate authors (!UNKNOWN)
 attributes:
@@ -27,7 +28,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-core: {description: "Hosts that are restored, empty if an earlier call has restored this backup.", type: list, elements: str, returned: success}
+core:
+  description: Hosts that are restored, empty if an earlier call has restored this backup.
+  type: list
+  elements: str
+  returned: success
 kept: {description: Jobs that run on., type: list, elements: int, returned: success}
 ended: {description: "Running job to the reason why Slurm ends it.", type: dict, returned: success}
 missing: {description: "Job of the backup to the reason why it does not run on.", type: dict, returned: success}

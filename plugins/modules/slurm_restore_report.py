@@ -27,5 +27,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-unknown: {description: Jobs that ran at the restore and that slurmctld does not have as running., type: list, elements: int, returned: always}
+unknown:
+  description: Jobs that ran at the restore and that slurmctld does not have as running.
+  type: list
+  elements: int
+  returned: always
 """

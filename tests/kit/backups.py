@@ -64,16 +64,16 @@ class Keys:
 def make_keys(folder: Path) -> Keys:
     """Make two pairs of keys; the first private one has the passphrase."""
     names = {}
-    # A short path: the socket of gpg's agent must fit into 108 bytes.
     for user, passphrase in (("backup", PASSPHRASE.decode()), ("other", "")):
+        # A short path: the socket of gpg's agent must fit into 108 bytes.
         with tempfile.TemporaryDirectory(prefix="g-", dir="/tmp") as home:
             gpg = ["gpg", "--homedir", home, "--batch", "--quiet", "--pinentry-mode", "loopback"]
             gpg += ["--passphrase", passphrase]
-            run = lambda *arguments: subprocess.run([*gpg, *arguments], check=True, capture_output=True).stdout  # noqa: E731, B023
-            run("--quick-gen-key", f"{user} <{user}@example.org>", "future-default", "default", "never")
+            made = ["--quick-gen-key", f"{user} <{user}@example.org>", "future-default", "default", "never"]
+            subprocess.run([*gpg, *made], check=True, capture_output=True)
             for kind, option in (("public", "--export"), ("private", "--export-secret-keys")):
                 path = folder / f"{user}.{kind}"
-                path.write_bytes(run("--armor", option))
+                path.write_bytes(subprocess.run([*gpg, "--armor", option], check=True, capture_output=True).stdout)
                 path.chmod(0o600)
                 names[user, kind] = path
             subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=True)

@@ -57,12 +57,13 @@ def restore_mistakes(variables: Mapping[str, object], controllers: Collection[st
     for name in ("restore_from", "restore_key"):
         if not variables.get(name):
             found.append(f"{name} is not set; allowed: {RESTORE[name].allowed}")
-    if name := variables.get("restore_from"):
-        found += [] if Path(str(name)).is_file() else [f"restore_from: {name}: file not found"]
-    if name := variables.get("restore_key"):
-        found += _key_mistakes("restore_key", str(name), private=True)
-    if name := variables.get("restore_passphrase_file"):
-        found += _mode_mistakes("restore_passphrase_file", Path(str(name)))
+    named = {name: str(variables[name]) for name in RESTORE if variables.get(name)}
+    if "restore_from" in named and not Path(named["restore_from"]).is_file():
+        found.append(f"restore_from: {named['restore_from']}: file not found")
+    if "restore_key" in named:
+        found += _key_mistakes("restore_key", named["restore_key"], private=True)
+    if "restore_passphrase_file" in named:
+        found += _mode_mistakes("restore_passphrase_file", Path(named["restore_passphrase_file"]))
     return found
 
 

@@ -42,7 +42,7 @@ def fates(jobs: BackedUpJobs, on_nodes: Mapping[int, Sequence[str]]) -> JobFates
         else:
             ended[job] = f"{where}, and was submitted after the backup of {when}: Slurm does not know it, and ends it"
     why = f"ran at the backup of {when}, and runs on no node now. Slurm cannot know how it ended: NODE_FAIL, or it is requeued"
-    missing = {job: why for job in running - set(on_nodes)}
+    missing = dict.fromkeys(running - set(on_nodes), why)
     return JobFates(sorted(running & set(on_nodes)), ended, missing)
 
 

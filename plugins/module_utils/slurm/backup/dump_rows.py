@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-from typing import Optional
 
 from ..saved.database_dump import ENDING
 
@@ -23,7 +22,7 @@ class DumpRows:
         self.rows: dict[str, int] = {}
         self._rest = b""
         self._last = b""
-        self._table: Optional[str] = None
+        self._table: str | None = None
 
     def feed(self, data: bytes) -> None:
         """Read the next bytes."""

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 from ...common import command
 from ...common.command import Outcome
@@ -66,10 +66,10 @@ class HostBackup:
         self._settings = settings
         self._run = run
         self._root = root
-        self._jobs: Optional[BackedUpJobs] = None
+        self._jobs: BackedUpJobs | None = None
 
     def take(self) -> tuple[Path, Manifest]:
-        """Write the file of the backup, and return it with its manifest. Raises BackupError and errors of its parts; then no file is left."""
+        """Write the file of the backup, and return it with its manifest. Raises BackupError, or an error of a part: then no file is left."""
         chosen = self._settings
         folder = Path(chosen.path)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Optional
+from typing import Any
 
 from .job_list import BackedUpJobs
 
@@ -36,7 +36,7 @@ class Manifest:
     host: str
     at: int
     slurm: str = ""
-    jobs: Optional[BackedUpJobs] = None
+    jobs: BackedUpJobs | None = None
     members: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     bedplate: str = ""
 

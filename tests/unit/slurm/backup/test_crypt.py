@@ -70,17 +70,22 @@ def test_a_wrong_passphrase_key_or_end_is_an_error_without_a_key(encrypted: Path
     assert session.partition(":")[2] not in str(error.value)
 
 
+def write(folder: KeyFolder, target: Path, recipient: Path, failing: bool = False) -> None:
+    with folder.encrypted(target, recipient, 60) as sink:
+        sink.write(PLAIN)
+        if failing:
+            raise ZeroDivisionError
+
+
 def test_a_failure_leaves_no_file(keys: Keys, tmp_path: Path):
     with KeyFolder() as folder:
-        with pytest.raises(ZeroDivisionError):
-            with folder.encrypted(tmp_path / "x.gpg", keys.public, 60) as sink:
-                sink.write(b"plain")
-                raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError), folder.encrypted(tmp_path / "x.gpg", keys.public, 60) as sink:
+            sink.write(b"plain")
+            raise ZeroDivisionError
         wrong = tmp_path / "no-key"
         wrong.write_text("no key")
-        with pytest.raises(CryptError, match="no-key"):
-            with folder.encrypted(tmp_path / "y.gpg", wrong, 60) as sink:
-                sink.write(PLAIN)
+        with pytest.raises(CryptError, match="no-key"), folder.encrypted(tmp_path / "y.gpg", wrong, 60) as sink:
+            sink.write(PLAIN)
     assert [path.name for path in tmp_path.iterdir()] == ["no-key"]
     assert not folder.path.exists()
 
@@ -93,17 +98,21 @@ def test_the_kind_of_a_key(keys: Keys):
     assert "not an OpenPGP" in key_mistake(b"age1xyz", private=False)
 
 
+def read(argv: list[str], seconds: float) -> bytes:
+    with Program(argv, seconds) as program:
+        found = b"".join(program.chunks())
+        program.succeed()
+        return found
+
+
 def test_a_program_that_does_not_end_is_stopped():
-    with pytest.raises(PipeError, match=r"stopped after 0\.3 s"), Program(["sleep", "60"], 0.3) as program:
-        list(program.chunks())
+    with pytest.raises(PipeError, match=r"stopped after 0\.3 s"):
+        read(["sleep", "60"], 0.3)
 
 
 def test_a_program_that_fails_says_why():
-    with (
-        pytest.raises(PipeError, match="sh: it broke"),
-        Program(["sh", "-c", "echo it broke >&2; exit 3"], 5) as program,
-    ):
-        assert list(program.chunks()) == []
-        program.succeed()
+    assert read(["echo", "x"], 5) == b"x\n"
+    with pytest.raises(PipeError, match="sh: it broke"):
+        read(["sh", "-c", "echo it broke >&2; exit 3"], 5)
     with pytest.raises(PipeError, match="no-such-program"):
-        Program(["no-such-program"], 5)
+        read(["no-such-program"], 5)

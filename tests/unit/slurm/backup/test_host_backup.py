@@ -72,7 +72,8 @@ def test_one_file_with_a_manifest(settings: Settings, tmp_path: Path, keys: Keys
     assert found.rows() == ROWS
     assert found.members["state.tar"]["next_job"] == 46
     assert found.members["files.tar"]["files"] == 3
-    assert found.jobs and found.jobs.at == SAVED_AT
+    assert found.jobs
+    assert found.jobs.at == SAVED_AT
     counts = summary(found)
     assert (counts["rows"], counts["tables"], counts["running"], counts["waiting"]) == (5, 3, 2, 2)
 

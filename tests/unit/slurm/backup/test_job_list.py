@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.job_list import (
     BackedUpJobs,
@@ -28,9 +30,5 @@ def test_a_job_of_the_same_second_may_be_missing():
 
 
 def test_a_slurmctld_that_does_not_answer_is_an_error():
-    try:
+    with pytest.raises(JobsError, match="Unable to contact"):
         read(1, lambda *_a, **_k: Outcome(1, "", "slurm_load_jobs error: Unable to contact slurm controller"))
-    except JobsError as error:
-        assert "Unable to contact" in str(error)
-    else:
-        raise AssertionError
