@@ -10,9 +10,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import backup_hosts
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.run_choices import backup_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import backup_part
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
@@ -27,9 +27,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         try:
             cluster = load(str(variables["bedplate_cluster_file"]))
             chosen = backup_choices(variables, self._templar.template)
-            path, keep = backup_hosts.where(chosen["options"])
+            path, keep = backup_part.where(chosen["options"])
             arguments = {
-                **backup_hosts.data_of(cluster, str(variables["inventory_hostname"])),
+                **backup_part.data_of(cluster, str(variables["inventory_hostname"])),
                 "path": path,
                 "keep": keep,
                 "seconds": chosen["seconds"],
@@ -42,6 +42,6 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             module_name="bedplate.cluster.slurm_backup", module_args=arguments, task_vars=variables
         )
         if found.get("file"):
-            parts = backup_hosts.parts_folder(chosen["to"], cluster)
+            parts = backup_part.parts_folder(chosen["to"], cluster)
             found["part"] = str(parts / Path(found["file"]).name)
         return found

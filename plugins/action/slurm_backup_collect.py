@@ -14,11 +14,12 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.container import ContainerError
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.crypt import CryptError
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.manifest import CLUSTER, SECRETS
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import backup_hosts, site_part
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import site_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.run_choices import backup_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import backup_part
 
 _TAKEN = "__backup_taken"
 
@@ -36,13 +37,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         variables = task_vars or {}
         try:
             cluster = load(str(variables["bedplate_cluster_file"]))
-            hosts = backup_hosts.backup_hosts(cluster)
+            hosts = backup_part.backup_hosts(cluster)
             taken = {host: self._taken(variables, host) for host in hosts}
             if silent := [host for host, one in taken.items() if not one]:
                 raise AnsibleActionFail(f"no backup was made: {', '.join(silent)} failed or was not in this run")
             chosen = backup_choices(variables, self._templar.template)
-            name = backup_hosts.slurm_name(cluster)
-            target = backup_hosts.target_folder(chosen["to"], cluster)
+            name = backup_part.slurm_name(cluster)
+            target = backup_part.target_folder(chosen["to"], cluster)
             if self._task.check_mode:
                 return self._preview(target, hosts)
             secrets = secrets_of(variables, self._templar, self._loader).store.directory

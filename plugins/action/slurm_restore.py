@@ -11,11 +11,11 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.manifest import DATABASE, FILES, STATE
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import backup_hosts
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.opened_backup import OpenError, session_key
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.restore_plan import PLAN
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.run_choices import private_key, restore_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import ClusterFileError, load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import backup_part
 
 _MEMBERS = {
     "database": (DATABASE, "database_host"),
@@ -49,10 +49,10 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             return {}
         if step == "look":
             cluster = load(str(variables["bedplate_cluster_file"]))
-            found = backup_hosts.data_of(cluster, str(variables["inventory_hostname"]))
+            found = backup_part.data_of(cluster, str(variables["inventory_hostname"]))
             # A standby has the same state, on storage that they share.
             if str(variables["inventory_hostname"]) in cluster.services.controllers:
-                found["state"] = backup_hosts.state_path(cluster)
+                found["state"] = backup_part.state_path(cluster)
             return {name: found[name] for name in ("cluster", "state", "database")}
         plan = variables[PLAN]
         if step == "jobs":

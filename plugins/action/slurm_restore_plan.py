@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import backup_hosts, existing_secrets
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import existing_secrets
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.opened_backup import OpenError, open_backup
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.restore_jobs import fates
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.restore_plan import plan, preview
@@ -23,6 +23,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.run_choice
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import ClusterSecrets, secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import backup_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade.upgrade_arguments import slurmdbd_client_conf
 
 _NODE, _LOOK = "__restore_node", "__restore_look"
@@ -47,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             backup = open_backup(file, private_key(chosen), chosen["seconds"])
             secrets = secrets_of(self._task_vars, self._templar, self._loader)
             site = self._site(cluster, backup, secrets)
-            database = backup_hosts.database_name(cluster) if site.database else ""
+            database = backup_part.database_name(cluster) if site.database else ""
         except (KeyError, ValueError, OSError, ClusterFileError, SecretError, OpenError) as error:
             raise AnsibleActionFail(f"the restore is refused, and nothing was touched: {error}") from None
         found = fates(site.jobs(), site.on_nodes())
@@ -68,7 +69,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             "nodes": fold(site.nodes),
             "seconds": chosen["seconds"],
             "database_name": database,
-            "state": backup_hosts.state_path(cluster),
+            "state": backup_part.state_path(cluster),
             "slurm_conf": slurmdbd_client_conf(cluster),
             "msg": text,
         }
@@ -95,7 +96,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
                 nodes[host] = {"jobs": both["jobs"], "munge": ""}
         key = existing_secrets.existing(secrets, MUNGE)
         return RestoreSite(
-            cluster=backup_hosts.slurm_name(cluster),
+            cluster=backup_part.slurm_name(cluster),
             release=str(cluster.slurm.version),
             controllers=list(cluster.services.controllers),
             database=list(cluster.services.database),

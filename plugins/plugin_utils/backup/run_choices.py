@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import backup_hosts
+from ..slurm import backup_part
 from .backup_variables import BACKUP, RESTORE, choices
 from .opened_backup import PrivateKey
 
@@ -19,7 +19,7 @@ def backup_choices(variables: Mapping[str, Any], template: Template) -> dict[str
     chosen = choices(_named(variables, template, BACKUP), BACKUP, "backup_")
     options = template(variables.get("slurm_backup")) or {}
     file = str(template(variables["bedplate_cluster_file"]))
-    recipient = backup_hosts.recipient_path(chosen["recipient"], options, file)
+    recipient = backup_part.recipient_path(chosen["recipient"], options, file)
     return {**chosen, "recipient": recipient, "options": options}
 
 

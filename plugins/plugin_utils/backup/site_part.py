@@ -24,14 +24,14 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.mani
     file_name,
 )
 
-_SUFFIX = ".bedplate.yml"
+from ..slurm.backup_part import records
+
 _FOLDERS = ("group_vars", "host_vars")
 
 
 def beside(cluster_file: Path) -> list[Path]:
     """Return the cluster file, the files of its name such as <name>.gpu-lock.json, and the variables of groups and hosts."""
-    name = cluster_file.name.removesuffix(_SUFFIX)
-    found = [one for one in cluster_file.parent.iterdir() if one.is_file() and one.name.startswith(f"{name}.")]
+    found = records(str(cluster_file))
     for folder in _FOLDERS:
         found += [one for one in (cluster_file.parent / folder).rglob("*") if one.is_file()]
     return sorted(found)

@@ -69,7 +69,7 @@ class HostBackup:
         self._jobs: BackedUpJobs | None = None
 
     def take(self) -> tuple[Path, Manifest]:
-        """Write the file of the backup, and return it with its manifest. Raises BackupError, or an error of a part: then no file is left."""
+        """Write the file of the backup; return it and its manifest. Raises BackupError or an error of a part: then no file is left."""
         chosen = self._settings
         folder = Path(chosen.path)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -79,13 +79,12 @@ def write(folder: KeyFolder, target: Path, recipient: Path, failing: bool = Fals
 
 def test_a_failure_leaves_no_file(keys: Keys, tmp_path: Path):
     with KeyFolder() as folder:
-        with pytest.raises(ZeroDivisionError), folder.encrypted(tmp_path / "x.gpg", keys.public, 60) as sink:
-            sink.write(b"plain")
-            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            write(folder, tmp_path / "x.gpg", keys.public, failing=True)
         wrong = tmp_path / "no-key"
         wrong.write_text("no key")
-        with pytest.raises(CryptError, match="no-key"), folder.encrypted(tmp_path / "y.gpg", wrong, 60) as sink:
-            sink.write(PLAIN)
+        with pytest.raises(CryptError, match="no-key"):
+            write(folder, tmp_path / "y.gpg", wrong)
     assert [path.name for path in tmp_path.iterdir()] == ["no-key"]
     assert not folder.path.exists()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each host has of Slurm's data, by the cluster file, and the role's variable slurm_backup."""
+"""Decide what a host backs up of Slurm's data, and the part backup, which does it by a timer."""
 
 from __future__ import annotations
 
@@ -7,15 +7,69 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.crypt import PUBLIC, key_mistake
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf import conf_reader
 
 from ..cluster import Cluster
-from ..slurm import render
+from . import render
 
 PATH, KEEP, AT = "/var/backups/bedplate", 7, "daily"
+RECIPIENT, SITE_FOLDER = "/etc/bedplate/backup-recipient.asc", "/etc/bedplate/backup-site"
+SECONDS = 7200
+"""How long each member of a backup may take."""
 DATABASE = "slurm_acct_db"
 """StorageLoc where slurmdbd.conf does not state it."""
 _HERE = ("", "localhost", "127.0.0.1", "::1")
+
+
+def tools(cluster: Cluster) -> dict[str, Any]:
+    """Return the values of the part crypt."""
+    manager = cluster.slurm.packages.manager
+    return {"manager": manager, "packages": ["gpg" if manager == "apt" else "gnupg2"]}
+
+
+def values(cluster: Cluster, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of the parts backup and backup_absent. ValueError: options that cannot be, or a key that cannot be read."""
+    if not options.get("enabled", True):
+        return tools(cluster)
+    recipient = recipient_path("", options, cluster.path)
+    if not recipient:
+        raise ValueError("slurm_backup.recipient is not set; allowed: the path of a file with an OpenPGP public key")
+    try:
+        data = Path(recipient).read_bytes()
+        site = [{"name": one.name, "text": one.read_text(encoding="utf-8")} for one in records(cluster.path)]
+    except OSError as error:
+        raise ValueError(f"slurm_backup: {error.filename}: {error.strerror}") from error
+    if wrong := key_mistake(data, private=False):
+        raise ValueError(f"slurm_backup.recipient: {recipient} is {wrong}")
+    if PUBLIC not in data:
+        raise ValueError(
+            f"slurm_backup.recipient: {recipient} is not in armor; allowed: the output of `gpg --export --armor KEY`"
+        )
+    path, keep = where(options)
+    settings = {
+        **data_of(cluster, host),
+        "recipient": RECIPIENT,
+        "path": path,
+        "keep": keep,
+        "seconds": SECONDS,
+        "extra": [f"{SITE_FOLDER}/{one['name']}" for one in site],
+    }
+    return {
+        **tools(cluster),
+        "settings": settings,
+        "recipient": data.decode("ascii", "replace"),
+        "site": site,
+        "at": str(options.get("at") or AT),
+        "timeout": 3 * SECONDS,
+    }
+
+
+def records(cluster_file: str) -> list[Path]:
+    """Return the cluster file and the files of its name beside it, such as <name>.gpu-lock.json. Raises OSError."""
+    path = Path(cluster_file).resolve()
+    name = path.name.removesuffix(".bedplate.yml")
+    return sorted(one for one in path.parent.iterdir() if one.is_file() and one.name.startswith(f"{name}."))
 
 
 def backup_hosts(cluster: Cluster) -> list[str]:
