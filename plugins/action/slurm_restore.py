@@ -25,7 +25,7 @@ _MEMBERS = {
 
 
 class ActionModule(ActionBase):  # type: ignore[misc]
-    """Add what the plan and the cluster file say of the host, and the session key of the member; run the module."""
+    """Add the plan of the host and the session key of the member, and run the module."""
 
     _VALID_ARGS = frozenset(["step"])
     _requires_connection = True

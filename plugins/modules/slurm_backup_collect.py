@@ -12,7 +12,7 @@ version_added: 0.2.0
 description:
   - Puts the fetched backups of M(bedplate.cluster.slurm_backup) and the control node's own part into one file. That part has the cluster
     file with the files beside it, and the secrets directory, encrypted to the same key.
-  - Fails if a host of the backup has none.
+  - Fails if a host of the backup has not made its part.
 options: {}
 author: The bedplate authors (!UNKNOWN)
 attributes:

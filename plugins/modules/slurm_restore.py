@@ -24,10 +24,10 @@ options:
     type: str
     choices: [node, look, database, configuration, state, finished, jobs]
     required: true
-  backup: {description: "A digest that stands for the backup: a step that was done from it is not repeated.", type: str, default: ''}
+  backup: {description: "Digest of the backup. A step that was done from it is not repeated.", type: str, default: ''}
   file: {description: The file of the backup on this host., type: path, default: ''}
   host: {description: The host whose members are restored., type: str, default: ''}
-  member: {description: "What the manifest says of the member: its digest, and the rows of its tables.", type: dict, default: {}}
+  member: {description: "Digest of the member and the rows of its tables, from the manifest.", type: dict, default: {}}
   session: {description: Session key of the member. The action plugin sets it., type: str, default: ''}
   cluster: {description: Name of the cluster., type: str, default: ''}
   database: {description: "Name of the database, empty for none.", type: str, default: ''}

@@ -184,6 +184,6 @@ def test_jobs_of_the_backup_complete_on_the_new_controller(lost: Lost):
 def test_a_second_call_and_the_scheduler_change_nothing(lost: Lost):
     second = play("restore.yml", *lost.arguments)
     assert changes(second) == {0}
-    assert "Nothing is to be done" in text(second)
+    assert "Nothing is left to do" in text(second)
     assert changes(play("scheduler.yml", "--diff")) == {0}
     assert on("ctl1", "srun --account=research --nodelist=gpu02 --mem=20 hostname") == "gpu02"

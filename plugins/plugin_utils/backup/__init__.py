@@ -1,1 +1,1 @@
-"""Collect a backup of Slurm on the control node, open and check one, and plan its restore."""
+"""Collect and open backups of Slurm, and plan a restore."""

@@ -10,7 +10,7 @@ from ..common.secrets import NAME
 
 
 def existing(secrets: ClusterSecrets, name: str) -> bytes:
-    """Return a secret that exists, b"" for one that does not. SecretError: it cannot be read."""
+    """Return a secret that exists, b"" if it does not. SecretError: it cannot be read."""
     if given := secrets.given.get(name):
         return given.data
     return secrets.store.get(name, create=False) if secrets.store.has(name) else b""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which jobs a restored slurmctld would end, which it would look for in vain, and why."""
+"""Find the jobs that a restored slurmctld would end, and jobs of the backup without a process, with reasons."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class JobFates:
 
 
 def fates(jobs: BackedUpJobs, on_nodes: Mapping[int, Sequence[str]]) -> JobFates:
-    """Compare the jobs of a backup with those that run on nodes now."""
+    """Compare the jobs of a backup with the running jobs of nodes."""
     running = set(jobs.running)
     when = text_of(jobs.at)
     ended = {}
@@ -34,7 +34,7 @@ def fates(jobs: BackedUpJobs, on_nodes: Mapping[int, Sequence[str]]) -> JobFates
             continue
         where = f"runs on {fold(nodes)}"
         if job in jobs.waiting:
-            ended[job] = f"{where}, and waits in the backup of {when}: Slurm ends it there and starts it again"
+            ended[job] = f"{where}, and waits in the backup of {when}: Slurm ends it, and starts it again later"
         elif job in jobs.later:
             ended[job] = (
                 f"{where}, and was submitted while the backup of {when} was made: Slurm does not know it, and ends it"

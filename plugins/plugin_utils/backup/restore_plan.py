@@ -54,7 +54,7 @@ def plan(site: RestoreSite, found: JobFates, over: bool, next_job: int, missing:
 def preview(site: RestoreSite, planned: dict[str, Any], found: JobFates) -> str:
     """Return what a run does, host by host, and what becomes of jobs."""
     if not planned["core"]:
-        return f"The backup of {text_of(planned['at'])} was restored before, and slurmctld runs. Nothing is to be done."
+        return f"The backup of {text_of(planned['at'])} was restored before, and slurmctld runs. Nothing is left to do."
     manifests = site.backup.manifests
     members = manifests[planned["state_host"]].members
     lines = [

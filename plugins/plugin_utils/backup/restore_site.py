@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a restore is planned from: the cluster file, the opened backup, and what its hosts and nodes reported."""
+"""Collect the cluster file, the opened backup, and the reports of hosts and nodes, from which a restore is planned."""
 
 from __future__ import annotations
 

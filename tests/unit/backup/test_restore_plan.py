@@ -110,7 +110,7 @@ def test_a_call_after_a_failure_continues_and_one_after_the_end_changes_nothing(
     found = fates(JOBS, ended.on_nodes())
     planned = restore_plan.plan(ended, found, False, 56, [])
     assert planned["core"] == planned["database"] == []
-    assert "Nothing is to be done" in restore_plan.preview(ended, planned, found)
+    assert "Nothing is left to do" in restore_plan.preview(ended, planned, found)
     # From another backup it is a new restore.
     other = replace(ended, backup=replace(SITE.backup, digest="e" * 64))
     assert "slurmctld runs" in "\n".join(reasons(other))

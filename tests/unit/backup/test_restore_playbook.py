@@ -184,7 +184,7 @@ def test_a_wrong_key_refuses_it(stage: Stage, files: Files, keys: Keys):
 
 
 def test_a_preview_names_everything_and_restores_nothing(stage: Stage, files: Files):
-    found, _wrong = run(stage, files, {"answers": answers({"gpu1": [41]}, munge()), "check": True})
+    found, _wrong = run(stage, files, {"answers": answers({"gpu1": [41], "gpu2": []}, munge()), "check": True})
     assert found.rc == 0, found.output[-3000:]
     assert all(one.endswith((" node", " look")) for one in steps(found)), steps(found)
     for part in ("3 tables with 5 rows", "job 42: ran at the backup", "jwt_key, munge_key"):
@@ -199,7 +199,7 @@ def test_a_call_after_the_end_changes_nothing(stage: Stage, files: Files):
     found, _wrong = run(stage, files, {"answers": answers({"gpu1": [41, 99], "gpu2": []}, munge(), **finished)})
     assert found.rc == 0, found.output[-3000:]
     assert all(one.endswith((" node", " look")) for one in steps(found)), steps(found)
-    assert "Nothing is to be done" in found.output
+    assert "Nothing is left to do" in found.output
 
 
 def test_mistakes_are_named_before_any_node_is_touched(stage: Stage, files: Files, keys: Keys):

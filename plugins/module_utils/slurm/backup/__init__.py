@@ -1,1 +1,1 @@
-"""Back up Slurm's controller and database into an encrypted file while they run, and restore them from it."""
+"""Back up a running Slurm into encrypted files, and restore it."""

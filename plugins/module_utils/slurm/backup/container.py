@@ -52,7 +52,7 @@ def unpack(path: Path, folder: Path, hosts: Iterable[str] = ()) -> dict[str, dic
             for entry in tar:
                 host, _, name = entry.name.partition("/")
                 if not entry.isfile() or not name.endswith(SUFFIX) or "/" in name or host in ("", ".", ".."):
-                    raise ContainerError(f"{path} has {entry.name!r}, which is no member of a backup")
+                    raise ContainerError(f"{path} has {entry.name!r}, which is not a member of a backup")
                 if wanted and host not in wanted:
                     continue
                 target = folder / host / name

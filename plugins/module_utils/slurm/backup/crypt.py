@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Encrypt streams to an OpenPGP public key, and decrypt them, with gpg and a key folder of its own in memory.
+"""Encrypt streams to an OpenPGP public key, and decrypt them, with gpg and a separate key folder in memory.
 
 A machine that makes backups has the public key alone. A machine that is restored gets the session key of each stream, and no private key.
 """
@@ -28,7 +28,7 @@ class CryptError(Exception):
 
 
 class Sink:
-    """What is written to it goes encrypted into a file, and is counted."""
+    """Encrypt what is written to it into a file, and count it."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

@@ -40,7 +40,7 @@ class BackupError(Exception):
 
 @dataclass(frozen=True)
 class Settings:
-    """What is backed up on a host, and where to.
+    """Hold the data of a host that is backed up, and the folder of its backups.
 
     `recipient`: file with an OpenPGP public key. `state`, `database`: path of StateSaveLocation and name of the database, "" for none.
     `extra`: further files of this host, such as the deployed copy of the cluster file. `seconds`: how long each member may take. `keep`:

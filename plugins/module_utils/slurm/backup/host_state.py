@@ -75,7 +75,7 @@ def database_facts(name: str, cluster: str, run: Run = command.run) -> dict[str,
 def wait_for_nodes(
     nodes: str, seconds: float = 120.0, run: Run = command.run, sleep: Callable[[float], None] = time.sleep
 ) -> list[str]:
-    """Wait until slurmctld has heard these nodes, and then until it has compared their jobs; return those that it has not."""
+    """Wait until slurmctld has heard these nodes, and then until it has compared their jobs; return the others."""
     end = time.monotonic() + seconds
     while True:
         done = run(["sinfo", "--noheader", "--Node", f"--nodes={nodes}", "--format=%N %T"], _QUICK)

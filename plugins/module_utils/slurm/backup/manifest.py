@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The manifest of one host's part of a backup: what is in it, with counts and digests, and for which cluster and release."""
+"""The manifest of one host's part of a backup: its members with counts and digests, its cluster and release."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a host's part has. `members`: name -> bytes, sha256, and counts such as `files` or `rows`, table -> rows."""
+    """Hold the content of a host's part. `members`: name -> bytes, sha256, and counts such as `files` or `rows`, table -> rows."""
 
     cluster: str
     host: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run programs whose input and output are pipes of this process: a dump goes through it to gpg and never lies on a disk in plain."""
+"""Run programs whose input and output are pipes of this process: a dump goes through it to gpg, and no disk has it in plain."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PipeError(Exception):
 
 
 class Program:
-    """A program in a session of its own. `source` and `target` are its input and output; without one, this process writes or reads."""
+    """A program in a separate session. `source` and `target` are its input and output; without one, this process writes or reads."""
 
     def __init__(
         self,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Restore the members of a backup on a host, each straight from gpg into its place: nothing in plain lies on a disk on the way.
+"""Restore the members of a backup on a host, each straight from gpg into its place: no disk has it in plain on the way.
 
 Each member has a mark of the backup from which it was restored, so a second call changes nothing.
 """
@@ -64,7 +64,7 @@ class Member:
 
 
 class Marks:
-    """What was restored here, from which backup: a digest that stands for it."""
+    """Record the steps that were done here, and the digest of their backup."""
 
     def __init__(self, backup: str, path: Path = MARKS) -> None:
         self._backup, self._path = backup, path
@@ -179,12 +179,12 @@ def _safe(tar: tarfile.TarFile, name: str) -> Iterator[tarfile.TarInfo]:
     for entry in tar:
         parts = entry.name.split("/")
         if not entry.isfile() or ".." in parts or entry.name.startswith("/"):
-            raise RestoreError(f"{name} has {entry.name!r}, which is no plain file below its folder")
+            raise RestoreError(f"{name} has {entry.name!r}, which is not a plain file below its folder")
         yield entry
 
 
 def _set_aside(path: Path) -> None:
-    """Move what is in a directory into a folder in it, which slurmctld does not read."""
+    """Move the content of a directory into a folder in it, which slurmctld does not read."""
     there = [one for one in path.iterdir() if not one.name.startswith(_BEFORE)]
     if not there:
         return
