@@ -14,9 +14,9 @@ from ..cluster import Cluster
 from . import render
 
 PATH, KEEP, AT = "/var/backups/bedplate", 7, "daily"
-RECIPIENT, SITE_FOLDER = "/etc/bedplate/backup-recipient.asc", "/etc/bedplate/backup-site"
-SECONDS = 7200
-"""How long each member of a backup may take."""
+RECIPIENT, SITE_FILE = "/etc/bedplate/backup-recipient.asc", "/etc/bedplate/backup-site.json"
+SECONDS, OLDEST = 7200, 48
+"""Seconds that each member of a backup may take; hours after which verify warns of the newest one."""
 DATABASE = "slurm_acct_db"
 """StorageLoc where slurmdbd.conf does not state it."""
 _HERE = ("", "localhost", "127.0.0.1", "::1")
@@ -37,7 +37,7 @@ def values(cluster: Cluster, host: str, options: Mapping[str, Any]) -> dict[str,
         raise ValueError("slurm_backup.recipient is not set; allowed: the path of a file with an OpenPGP public key")
     try:
         data = Path(recipient).read_bytes()
-        site = [{"name": one.name, "text": one.read_text(encoding="utf-8")} for one in records(cluster.path)]
+        site = {one.name: one.read_text(encoding="utf-8") for one in records(cluster.path)}
     except OSError as error:
         raise ValueError(f"slurm_backup: {error.filename}: {error.strerror}") from error
     if wrong := key_mistake(data, private=False):
@@ -53,7 +53,7 @@ def values(cluster: Cluster, host: str, options: Mapping[str, Any]) -> dict[str,
         "path": path,
         "keep": keep,
         "seconds": SECONDS,
-        "extra": [f"{SITE_FOLDER}/{one['name']}" for one in site],
+        "extra": [SITE_FILE],
     }
     return {
         **tools(cluster),
@@ -63,6 +63,11 @@ def values(cluster: Cluster, host: str, options: Mapping[str, Any]) -> dict[str,
         "at": str(options.get("at") or AT),
         "timeout": 3 * SECONDS,
     }
+
+
+def expected(cluster: Cluster, host: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what verify expects of the backups on a host."""
+    return {"path": where(options)[0], "of": f"{slurm_name(cluster)}-{host}", "hours": OLDEST}
 
 
 def records(cluster_file: str) -> list[Path]:
