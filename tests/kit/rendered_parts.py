@@ -167,8 +167,8 @@ def _all(
     (folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     (folder / "rare.bedplate.yml").write_text(RARE)
     doca = {"stack": "doca", "doca_url": "https://x/y", "doca_key": str(folder / "nvidia.asc"), "doca_version": "1-1"}
-    backups = [{"recipient": str(folder / "nvidia.asc")}, {"enabled": False}]
-    more = {
+    backups: list[dict[str, Any]] = [{"recipient": str(folder / "nvidia.asc")}, {"enabled": False}]
+    more: dict[str, list[dict[str, Any]]] = {
         "rdma": [{f"rdma_{name}": value for name, value in doca.items()}],
         "slurm": [{"slurm_backup": one} for one in backups],
     }
