@@ -105,7 +105,7 @@ def programs(folder: Path, dump: str = DUMP, squeue: str = SQUEUE) -> Path:
     texts = {
         "mariadb-dump": f"cat {folder}/dump.sql",
         "squeue": f"cat {folder}/jobs",
-        "slurmctld": "echo slurm 24.11.5",
+        "slurmctld": "echo slurm-wlm 24.11.5",
     }
     for name, text in texts.items():
         path = folder / name

@@ -7,6 +7,7 @@ dump. The other way round slurmctld would later complete a row that another job 
 
 from __future__ import annotations
 
+import re
 import shutil
 import tarfile
 import tempfile
@@ -31,6 +32,7 @@ KEPT = ("etc/slurm", "etc/munge/munge.key")
 """Keys and configuration of a host, below its root."""
 _VERSION = ("slurmctld", "-V"), ("slurmdbd", "-V")
 _DUMP = ("mariadb-dump", "--single-transaction", "--quick", "--routines", "--triggers")
+_RELEASE = re.compile(r"slurm\S* (\d+\.\d+\S*)")
 _QUICK = 30.0
 
 
@@ -140,8 +142,9 @@ class HostBackup:
         """Return the installed release of Slurm, such as 24.11.5."""
         for argv in _VERSION:
             done = self._run(argv, _QUICK)
-            if done.code == 0 and done.stdout.startswith("slurm "):
-                return done.stdout.split()[1]
+            # Debian's packages print another name.
+            if done.code == 0 and (found := _RELEASE.match(done.stdout)):
+                return found[1]
         raise BackupError("neither slurmctld nor slurmdbd reports its release on this host")
 
 
