@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import subprocess
 import time
 from collections.abc import Callable
@@ -187,3 +189,34 @@ def test_a_second_call_and_the_scheduler_change_nothing(lost: Lost):
     assert "Nothing is left to do" in text(second)
     assert changes(play("scheduler.yml", "--diff")) == {0}
     assert on("ctl1", "srun --account=research --nodelist=gpu02 --mem=20 hostname") == "gpu02"
+
+
+def test_the_timer_makes_the_same_backup(lost: Lost, keys: Keys, tmp_path: Path):
+    options = json.dumps({"slurm_backup": {"recipient": str(keys.public), "keep": 2}})
+    assert max(changes(play("scheduler.yml", "-e", options))) == 1
+    assert changes(play("scheduler.yml", "-e", options)) == {0}
+    assert "bedplate-backup.timer" in on("ctl1", "systemctl list-timers --all --no-legend")
+    for _ in range(3):
+        on("ctl1", "systemctl start bedplate-backup.service")
+        time.sleep(1)
+    files = on("ctl1", "ls /var/backups/bedplate/*.backup").split()
+    assert len(files) == 2
+    assert on("ctl1", "stat --format=%a:%U /var/backups/bedplate/*.backup").split() == ["600:root"] * 2
+    assert '"running": 0' in on("ctl1", "journalctl --unit=bedplate-backup --no-pager --output=cat")
+    copy = tmp_path / Path(files[-1]).name
+    copy.write_bytes(base64.b64decode(on("ctl1", f"base64 {files[-1]}")))
+    chosen = [*lost.arguments, "-e", f"restore_from={copy}"]
+    refused = play("restore.yml", "--check", *chosen)
+    assert refused.returncode != 0
+    assert "ctl1: slurmctld runs" in text(refused)
+    preview = play("restore.yml", "--check", *chosen, "-e", "restore_over=true")
+    assert preview.returncode == 0
+    assert "tables with" in text(preview)
+    # A failure is seen, and removes nothing.
+    on("ctl1", "echo no key >/etc/bedplate/backup-recipient.asc")
+    assert shell("ctl1", "systemctl start bedplate-backup.service").returncode != 0
+    assert on("ctl1", "ls /var/backups/bedplate/*.backup").split() == files
+    assert on("ctl1", "ls -A /var/backups/bedplate | grep -v '[.]backup$' || true") == ""
+    off = json.dumps({"slurm_backup": {"enabled": False}})
+    assert max(changes(play("scheduler.yml", "-e", off))) == 1
+    assert shell("ctl1", "test -e /etc/systemd/system/bedplate-backup.timer").returncode != 0
