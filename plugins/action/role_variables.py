@@ -27,6 +27,8 @@ from ansible.template import Templar
 from ansible.vars.plugins import get_vars_from_inventory_sources, get_vars_from_path
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import backup_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.run_choices import backup_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.gpu_stack_checks import version_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.notices import notices
@@ -175,6 +177,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += serial_mistakes(extra)
         mistakes += roll_variables.mistakes({**variables, **extra})
         mistakes += self._of_runs(variables, extra)
+        mistakes += self._of_backups(variables, extra)
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:
@@ -368,6 +371,20 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         user = str(self._play_context.remote_user or "root")
         run = RunHost(variables, templar.template, lambda *_: "", user)
         return SiteHost(run, [role for role in role_mistakes.ROLES if role_mistakes.runs_on(host, role)]), check
+
+    def _of_backups(self, variables: Mapping[str, Any], extra: Mapping[str, Any]) -> list[str]:
+        """Return the mistakes in the variables of a backup or a restore, where its playbook imports this one."""
+        controllers = variables.get("groups", {}).get(SERVICES["controllers"], ())
+        found: list[str] = []
+        if boolean(self._task.args.get("backup", False)):
+            of_host = {**variables["hostvars"][controllers[0]], **extra} if controllers else {**variables, **extra}
+            recipient = ""
+            with suppress(KeyError, ValueError):
+                recipient = backup_choices(of_host, self._templar.template)["recipient"]
+            found += backup_variables.backup_mistakes({**variables, **extra}, recipient, controllers)
+        if boolean(self._task.args.get("restore", False)):
+            found += backup_variables.restore_mistakes({**variables, **extra}, controllers)
+        return found
 
     def _undefined(self, error: AnsibleError, variables: Mapping[str, Any]) -> str:
         """Return the mistake in a template that names a variable which no host has, or "". Facts are read later."""

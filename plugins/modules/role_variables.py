@@ -53,6 +53,14 @@ options:
       mistake, too.
     type: bool
     default: false
+  backup:
+    description: Whether the variables of C(playbooks/backup.yml) and its public key are checked, too.
+    type: bool
+    default: false
+  restore:
+    description: Whether the variables of C(playbooks/restore.yml), its backup and its private key are checked, too.
+    type: bool
+    default: false
   roll:
     description: Whether an inventory without Slurm controllers is a mistake, too.
     type: bool

@@ -167,7 +167,11 @@ def _all(
     (folder / "ca.pem").write_text("-----BEGIN CERTIFICATE-----\n")
     (folder / "rare.bedplate.yml").write_text(RARE)
     doca = {"stack": "doca", "doca_url": "https://x/y", "doca_key": str(folder / "nvidia.asc"), "doca_version": "1-1"}
-    more = {"rdma": [{f"rdma_{name}": value for name, value in doca.items()}]}
+    backups: list[dict[str, Any]] = [{"recipient": str(folder / "nvidia.asc")}, {"enabled": False}]
+    more: dict[str, list[dict[str, Any]]] = {
+        "rdma": [{f"rdma_{name}": value for name, value in doca.items()}],
+        "slurm": [{"slurm_backup": one} for one in backups],
+    }
     files = [one for one in clusters if not any(name in str(one) for name in _LEFT_OUT)]
     for path in (*files, folder / "rare.bedplate.yml"):
         cluster = load(str(path))

@@ -19,6 +19,7 @@ from ..gpu.containers.container_drift import ContainerReader
 from ..primitives.reboot_notes import NOTES, reasons
 from ..rdma import rdma_drift
 from ..slurm.accounting import accounts_drift, database_settings
+from ..slurm.backup import backup_drift
 from ..slurm.conf import conf_drift
 from ..slurm.live import live_drift
 from ..tuning import tuning_drift
@@ -64,6 +65,7 @@ READERS: dict[str, Reader] = {
     "slurm": live_drift.findings,
     "slurm_accounts": accounts_drift.findings,
     "slurm_database": database_settings.findings,
+    "slurm_backup": backup_drift.findings,
 }
 """Part -> its reader."""
 

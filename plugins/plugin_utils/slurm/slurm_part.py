@@ -10,7 +10,7 @@ from typing import Any
 
 from ..cluster import Cluster
 from ..parts.decision import Decision, LazyParts
-from . import controller_files, render, scripts, slurm_packages
+from . import backup_part, controller_files, render, scripts, slurm_packages
 from .tables.packagings import PARTS, packaging
 
 _RECONFIGURE = "/usr/local/lib/bedplate/slurm/reconfigure"
@@ -64,6 +64,14 @@ def decide(host: SlurmHost) -> Decision:
     if {"compute", "login"} & set(names):
         manifest = "slurm_compute" if "compute" in names else "slurm_login"
         values["scripts"] = lambda: {"manifest": manifest, "scripts": _scripts(host)}
+    if host.name in backup_part.backup_hosts(host.cluster):
+        tools = backup_part.tools(host.cluster)
+        values["crypt"] = lambda: tools
+        if options := host.choices.get("backup"):
+            is_on = options.get("enabled", True)
+            values["backup" if is_on else "backup_absent"] = lambda: backup_part.values(
+                host.cluster, host.name, options
+            )
     return Decision(LazyParts(values))
 
 

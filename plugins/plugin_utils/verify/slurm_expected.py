@@ -13,7 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.conf.conf_r
 
 from ..cluster import Cluster
 from ..common.shared_results import once_a_run
-from ..slurm import controller_files, live_expectations, render
+from ..slurm import backup_part, controller_files, live_expectations, render
 from ..slurm.slurm_part import CLIENT_FILES
 from .host_variables import RoleVariables
 
@@ -38,11 +38,16 @@ def expected(
     deployed: list[tuple[str, Mapping[str, Any]]] = [
         (ROLE, decided.arguments(name) or {}) for name in ("controller_packages", *names)
     ]
+    backed_up: dict[str, dict[str, Any]] = {}
+    if "backup" in decided.decision.parts and (backup := decided.arguments("backup")):
+        deployed.append((ROLE, backup))
+        backed_up["slurm_backup"] = backup_part.expected(cluster, host, variables.value(ROLE, "slurm_backup"))
     if "login" in names and not cluster.has_sackd:
         deployed.append((ROLE, _without_configuration(decided.arguments("client") or {})))
     if stopped_primary(cluster, host, kept):
         deployed = [(role, _without_daemon(one)) for role, one in deployed]
-    return _parts(cluster, names, files, topology, kept) | _once(cluster, names), deployed
+    found = _parts(cluster, names, files, topology, kept) | _once(cluster, names) | backed_up
+    return found, deployed
 
 
 def stopped_primary(cluster: Cluster, host: str, kept: Mapping[str, Any]) -> Finding | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import backup_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
@@ -15,6 +16,13 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade import up
 from tools import reference, support
 from tools.reference import ROOT, cell, entries_of_part, files_of, shown
 
+BY_ACTIONS = {
+    **roll_variables.VARIABLES,
+    **recover_variables.VARIABLES,
+    **upgrade_variables.VARIABLES,
+    **backup_variables.BACKUP,
+    **backup_variables.RESTORE,
+}
 DATA = yaml.safe_load((ROOT / "tools/playbooks.yml").read_text(encoding="utf-8"))
 # The playbook of a phase is validate.yml and the phase.
 PLAYBOOKS = {
@@ -48,15 +56,17 @@ def test_every_variable_of_a_playbook_is_described_and_every_described_one_is_us
     for name, text in PLAYBOOKS.items():
         registered = set(re.findall(r"register: (\w+)", text))
         assert set(USED.findall(text)) - registered <= described[name] | set(DATA["common"]), name
-        # A filter reads the first; an action reads the others, and tests/unit/roll, recover and upgrade compare them.
-        for variable in described[name] - {
-            "bedplate_reboot_batch",
-            *roll_variables.VARIABLES,
-            *recover_variables.VARIABLES,
-            *upgrade_variables.VARIABLES,
-        }:
+        # A filter reads the first; actions read the others.
+        for variable in described[name] - {"bedplate_reboot_batch", *BY_ACTIONS}:
             shared = {"fabric_compare": "fabric_discover", "fabric_topology": "fabric_discover"}.get(name, name)
             assert variable in text + PLAYBOOKS[shared], (name, variable)
+
+
+@pytest.mark.parametrize(
+    ("playbook", "variables"), [("backup", backup_variables.BACKUP), ("restore", backup_variables.RESTORE)]
+)
+def test_a_backup_and_a_restore_describe_all_variables_that_they_accept(playbook: str, variables: dict[str, object]):
+    assert set(DATA["playbooks"][playbook]["variables"]) == set(variables)
 
 
 def test_the_fabric_playbooks_describe_all_variables_that_they_accept():

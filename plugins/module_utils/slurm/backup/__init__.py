@@ -1,0 +1,1 @@
+"""Back up a running Slurm into encrypted files, and restore it."""

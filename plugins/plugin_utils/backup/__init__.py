@@ -1,0 +1,1 @@
+"""Collect and open backups of Slurm, and plan a restore."""

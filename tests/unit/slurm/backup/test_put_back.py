@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Members go from gpg into their places, compared with the manifest; what was there before is kept beside the state."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup import job_header, put_back
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.crypt import KeyFolder
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.put_back import (
+    Marks,
+    Member,
+    RestoreError,
+    restore_configuration,
+    restore_state,
+)
+from tests.kit.backups import NO_USER, PASSPHRASE, Keys, write_state
+
+
+def member(folder: Path, keys: Keys, plain: bytes) -> Member:
+    path = folder / "member.gpg"
+    with KeyFolder() as gpg:
+        with gpg.encrypted(path, keys.public, 60) as sink:
+            sink.write(plain)
+        gpg.accept(keys.private)
+        session = gpg.session(path, PASSPHRASE, 60)
+    return Member(path, session, hashlib.sha256(plain).hexdigest(), 60)
+
+
+def tar_of(files: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as tar:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o600
+            tar.addfile(entry, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(one.relative_to(folder)): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def test_the_state_with_a_raised_id(tmp_path: Path, keys: Keys):
+    files = write_state(tmp_path / "source")
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "job_state").write_bytes(b"of an empty slurmctld")
+    found = restore_state(member(tmp_path, keys, tar_of(files)), state, NO_USER, 10050)
+    assert found == {"files": len(files), "next_job": 10050}
+    now = files_of(state)
+    assert job_header.read(now.pop("job_state")).next_id == 10050
+    aside = [name for name in now if name.startswith(".before-restore-")]
+    assert [now.pop(name) for name in aside] == [b"of an empty slurmctld"]
+    assert now == {name: data for name, data in files.items() if name != "job_state"}
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b"])
+def test_a_path_that_leaves_the_folder_is_refused(tmp_path: Path, keys: Keys, name: str):
+    (tmp_path / "state").mkdir()
+    with pytest.raises(RestoreError, match="no plain file"):
+        restore_state(member(tmp_path, keys, tar_of({name: b"x"})), tmp_path / "state", NO_USER, 1)
+    assert not (tmp_path / "outside").exists()
+
+
+def test_another_content_than_the_manifest_says_changes_nothing(tmp_path: Path, keys: Keys):
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "job_state").write_bytes(b"before")
+    good = member(tmp_path, keys, tar_of(write_state(tmp_path / "source")))
+    with pytest.raises(RestoreError, match="another digest"):
+        restore_state(Member(good.path, good.session, "0" * 64, 60), state, NO_USER, 1)
+    assert files_of(state) == {"job_state": b"before"}
+
+
+def test_the_configuration_without_keys(tmp_path: Path, keys: Keys):
+    files = {
+        "etc/slurm/slurm.conf": b"ClusterName=lab\n",
+        "etc/slurm/scripts/a/prolog": b"#!/bin/sh\n",
+        "etc/slurm/jwt_hs256.key": b"key",
+        "etc/slurm/slurmdbd.conf": b"DbdHost=x\n",
+        "etc/munge/munge.key": b"key",
+    }
+    found = member(tmp_path, keys, tar_of(files))
+    root = tmp_path / "root"
+    assert restore_configuration(found, root) == ["/etc/slurm/slurm.conf", "/etc/slurm/scripts/a/prolog"]
+    assert set(files_of(root)) == {"etc/slurm/slurm.conf", "etc/slurm/scripts/a/prolog"}
+    assert restore_configuration(found, root) == []
+
+
+def test_marks_are_of_one_backup(tmp_path: Path):
+    path = tmp_path / "marks.json"
+    marks = Marks("a" * 64, path)
+    assert not marks.has("state")
+    marks.set("database")
+    marks.set("state")
+    assert marks.has("state")
+    assert set(put_back.recorded(path)["steps"]) == {"database", "state"}
+    other = Marks("b" * 64, path)
+    assert not other.has("state")
+    other.set("database")
+    assert put_back.recorded(path)["backup"] == "b" * 64
+    assert set(put_back.recorded(path)["steps"]) == {"database"}
