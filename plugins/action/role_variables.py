@@ -74,6 +74,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_templa
     template_mistakes,
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import turn_variables
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
 _NO_FILE = (
@@ -171,6 +172,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         warnings += [*undefined, *misspelt_names.unread_files(files.of_inventory, inventory.groups, inventory.hosts)]
         mistakes += serial_mistakes(extra)
         mistakes += roll_variables.mistakes({**variables, **extra})
+        mistakes += turn_variables.mistakes({**variables, **extra})
         if boolean(self._task.args.get("roll", False)):
             mistakes += roll_variables.controller_mistakes(variables.get("groups", {}).get(SERVICES["controllers"], ()))
         if cluster is not None and of_file:
