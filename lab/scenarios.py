@@ -27,6 +27,7 @@ ON_REQUEST = (
     "plain",
     "slurm_dnf",
     "slurm_keys",
+    "slurm_keys_turned",
     "slurm_schedmd",
     "slurm_two",
 )

@@ -86,14 +86,15 @@ class ActionModule(controller_call.ControllerAction):
             return self._back(record, states)
         missed = {name: why for state in states.values() for name, why in state.missed.items()}
         machines = [name for key in record.keys for name in turn_plan.members(KEYS[key], self._groups)]
-        found = turn_plan.refusals(missed, chosen.without, self._groups, machines)
+        accepted = list(dict.fromkeys([*chosen.without, *record.without]))
+        found = turn_plan.refusals(missed, accepted, self._groups, machines)
         nodes = self._nodes()
         if not found:
             out = {name: one for name, one in nodes.items() if name in missed}
             found = turn_plan.still_in_use(out)
         if found:
             raise AnsibleActionFail("\n".join(found))
-        without = {name: missed[name] for name in chosen.without if name in missed}
+        without = {name: missed[name] for name in accepted if name in missed}
         return self._begin(replace(record, without=without), states, nodes, is_new)
 
     def _begin(
@@ -259,7 +260,7 @@ class ActionModule(controller_call.ControllerAction):
             machines = turn_plan.members(KEYS[name], self._groups)
             # A new turn has no new secret yet, except one that the site gives.
             new = None if is_new and not self._secrets.is_given(name) else self._secrets.new(name)
-            found[name] = turn_plan.state_of(KEYS[name], machines, self._raw, self._secrets.old(name), new)
+            found[name] = turn_plan.state_of(KEYS[name], machines, self._raw, self._secrets.old(name), new, time.time())
         return found
 
     def _nodes(self) -> dict[str, Mapping[str, Any]]:

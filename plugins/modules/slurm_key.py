@@ -30,6 +30,9 @@ options:
   staged:
     description: The fingerprint that the staged key must have. Needed with O(state=switched).
     type: str
+  time:
+    description: The time of the control node, in seconds since 1970, for RV(behind).
+    type: float
   unit:
     description: The daemon that stops for the switch. Left out, no daemon stops or starts.
     type: str
@@ -64,6 +67,7 @@ salt: {description: The salt of the fingerprints., type: str, returned: success}
 present: {description: "The fingerprint of the key, empty without one.", type: str, returned: success}
 staged: {description: "The fingerprint of the staged key, empty without one.", type: str, returned: success}
 clock: {description: "The time of this machine, in seconds since 1970.", type: float, returned: success}
+behind: {description: "For how many seconds the clock is behind O(time), 0 without it.", type: float, returned: success}
 silent: {description: For how many seconds the daemon did not answer., type: float, returned: with O(state=switched)}
 credential: {description: A munge credential of this machine that root alone can decode., type: str, returned: with O(state=proved)}
 refused:
@@ -117,6 +121,7 @@ def main() -> None:
             "state": {"type": "str", "choices": ["switched", "proved"]},
             "salt": {"type": "str", "no_log": False},
             "staged": {"type": "str", "no_log": False},
+            "time": {"type": "float"},
             "unit": {"type": "str"},
             "pause_at": {"type": "float"},
             "switch_at": {"type": "float"},
@@ -130,7 +135,7 @@ def main() -> None:
     )
     params = module.params
     files = KeyFiles(Path(params["path"]), Path(params["state_directory"]))
-    salt = params["salt"] or secrets.token_hex(8)
+    salt, now = params["salt"] or secrets.token_hex(8), time.time()
     result: dict[str, Any] = {"changed": False}
     try:
         if params["state"] == "switched":
@@ -138,7 +143,7 @@ def main() -> None:
         if params["state"] == "proved":
             result["refused"] = refused(params["credentials"])
             result["credential"] = credential()
-        result.update(files.prints(salt), salt=salt, clock=time.time())
+        result.update(files.prints(salt), salt=salt, clock=now, behind=round((params["time"] or now) - now, 2))
     except KeyTurnError as error:
         module.fail_json(msg=str(error))
     module.exit_json(**result)

@@ -21,6 +21,7 @@ OLD, NEW, NONE = "old", "new", "none"
 # A node in one of these states gets no job.
 _OUT = {"DRAIN", "DOWN", "FAIL", "FUTURE", "UNKNOWN", "POWERED_DOWN", "NOT_RESPONDING"}
 
+_CLOCK = 1.0  # seconds
 _LEFT_OUT = "left out of this run, as by --limit"
 
 Raw = Callable[[str], Mapping[str, Any]]
@@ -43,12 +44,12 @@ def members(key: TurnedKey, groups: Mapping[str, Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(name for group in key.groups for name in groups.get(group, ())))
 
 
-def state_of(key: TurnedKey, machines: Iterable[str], raw: Raw, old: bytes, new: bytes | None) -> KeyState:
-    """Return which key each machine has, by what `slurm_key` reported of it in this run."""
+def state_of(key: TurnedKey, machines: Iterable[str], raw: Raw, old: bytes, new: bytes | None, now: float) -> KeyState:
+    """Return which key each machine has, by what `slurm_key` reported of it before `now`, in seconds since 1970."""
     found = KeyState()
     for name in machines:
         read = raw(name).get(key.register)
-        if not isinstance(read, Mapping) or (why := _missed(read)):
+        if not isinstance(read, Mapping) or (why := _missed(read) or _clock(read, now)):
             found.missed[name] = why if isinstance(read, Mapping) else _LEFT_OUT
             continue
         has, salt = str(read["present"]), str(read["salt"])
@@ -71,6 +72,14 @@ def _missed(read: Mapping[str, Any]) -> str:
     if read.get("failed") or "present" not in read:
         return str(read.get("msg") or "no result")
     return ""
+
+
+def _clock(read: Mapping[str, Any], now: float) -> str:
+    """Return the error of a machine's clock, or "": all machines switch at one time."""
+    behind, ahead = float(read.get("behind", 0)), float(read.get("clock", now)) - now
+    if max(behind, ahead) <= _CLOCK:
+        return ""
+    return f"its clock is {max(behind, ahead):.1f} s {'behind' if behind > ahead else 'ahead of'} the control node's"
 
 
 def refusals(

@@ -53,7 +53,7 @@ class TurnChoices:
 VARIABLES = {
     "turn_keys": f"allowed: {', '.join(KEYS)}, both with a comma, or {BACK}",
     "turn_keys_without": "allowed: names of machines, separated by commas",
-    "turn_keys_pause": "allowed: seconds from 1 to 15",
+    "turn_keys_pause": "allowed: seconds from 1 to 8",
 }
 
 
@@ -107,7 +107,7 @@ def _is_names(value: object) -> bool:
 
 def _is_pause(value: object) -> bool:
     try:
-        return not isinstance(value, bool) and 1 <= float(str(value)) <= 15
+        return not isinstance(value, bool) and 1 <= float(str(value)) <= 8
     except ValueError:
         return False
 

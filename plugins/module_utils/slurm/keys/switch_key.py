@@ -17,6 +17,8 @@ from .key_files import KeyFiles, KeyTurnError
 
 LONGEST = 900.0
 """Seconds that a machine waits at most for its time."""
+# The lock is taken so many seconds before the pause: other runs of bedplate wait for it a minute at most.
+_BEFORE = 5.0
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ def switch_at(
     """
     if max(pause_at, switch_at) - clock.now() > LONGEST:
         raise KeyTurnError(f"the time to switch is more than {LONGEST:.0f} s away. Compare the clocks of this machine")
+    clock.wait_until(pause_at - _BEFORE)
     with files.locked():
         check()
         clock.wait_until(pause_at)

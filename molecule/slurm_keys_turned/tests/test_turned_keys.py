@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keys are replaced under jobs: each ends once with its own exit code, no srun meets two keys, a node that was off is back by one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lab import scenario_run
+from lab.host import inspect
+from lab.paths import ROOT, state_of
+from lab.podman import Podman
+from tests.kit import rolls
+
+SCENARIO = "slurm_keys_turned"
+ssh = partial(rolls.ssh, SCENARIO)
+CLUSTER_FILE = ROOT / f"molecule/{SCENARIO}/{SCENARIO}.bedplate.yml"
+SECRETS = state_of(f"molecule-{SCENARIO}") / "secrets"
+MACHINES = ("ctl1", "login1", "cpu01", "cpu02")
+OFF = "cpu03"
+JOBS = 50
+MUNGE, JWT = "/etc/munge/munge.key", "/etc/slurm/jwt_hs256.key"
+OUT = "/run/bedplate-steps"
+
+
+def play(playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return scenario_run.run(SCENARIO, ROOT / f"playbooks/{playbook}.yml", CLUSTER_FILE, *arguments)
+
+
+def turn(*arguments: str) -> str:
+    """Run the playbook to a good end; return its output, in which no line is broken."""
+    done = play("turn_keys", *arguments)
+    assert done.returncode == 0, done.stdout[-8000:]
+    return " ".join(done.stdout.split())
+
+
+def digests(path: str, *machines: str) -> dict[str, str]:
+    return {name: ssh(name, f"sha256sum < {path}").split()[0] for name in machines}
+
+
+def until(holds: Callable[[], bool], seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while not (held := holds()) and time.monotonic() < end:
+        time.sleep(2)
+    return held
+
+
+def states() -> dict[str, str]:
+    words = [line.split() for line in ssh("ctl1", "sinfo --Node --noheader --format='%N %T'").splitlines()]
+    return {name: state for name, state in words}
+
+
+def podman(verb: str, machine: str) -> None:
+    found = Podman(inspect())
+    (container,) = [one for one in found.containers(f"molecule-{SCENARIO}") if one.machine == machine]
+    found(verb, container.id)
+
+
+@pytest.fixture(scope="module")
+def without_node():
+    """Switch one node off until the end, or until a test switches it on."""
+    podman("stop", OFF)
+    assert until(lambda: states()[OFF].startswith("down"), 180), states()
+    yield
+    podman("start", OFF)
+
+
+def submit() -> dict[str, str]:
+    """Submit jobs that end before, in and after the switch, arrays, and jobs that start a step each second; return id -> exit code."""
+    common = "sbatch --parsable --account=research --output=/dev/null --mem=20 --ntasks=1"
+    lines = [f"{common} --wrap='sleep {5 + number * 7 % 90}; exit {number % 7}'" for number in range(JOBS - 6)]
+    # The batch script runs on the first node of its job, and writes there.
+    loop = f"for i in $(seq 70); do srun --ntasks=1 --mem=10 true || echo LOST >> {OUT}; sleep 1; done; exit 3"
+    lines += [f"{common} --nodelist={name} --wrap='{loop}'" for name in ("cpu01", "cpu02")]
+    lines += [f"{common} --nodes=2 --ntasks=2 --wrap='srun sleep {seconds}; exit 4'" for seconds in (60, 75)]
+    lines += [f"{common} --array=0-1 --wrap='sleep 60; exit 5'"]
+    ids = [word.split(";")[0] for word in ssh("ctl1", "; ".join(lines)).split()]
+    codes = [f"{number % 7}:0" for number in range(JOBS - 6)] + ["3:0", "3:0", "4:0", "4:0", "5:0"]
+    return dict(zip(ids, codes, strict=True))
+
+
+def ended() -> list[tuple[str, str, str]]:
+    """Wait until no job is left; return job, exit code and restarts of each row of accounting."""
+    assert until(lambda: not ssh("ctl1", "squeue --noheader --all").strip(), 600)
+    time.sleep(3)
+    form = "--format=JobID,ExitCode,Restarts"
+    rows = ssh("ctl1", f"sacct -D --allocations --noheader --parsable2 --starttime=now-1hour {form}").split()
+    return [tuple(row.split("|")) for row in rows]  # type: ignore[misc]
+
+
+def test_who_is_not_reached_is_named_and_nothing_changes(without_node: None):
+    before = (digests(MUNGE, *MACHINES), sorted(path.name for path in SECRETS.iterdir()))
+    done = play("turn_keys", "-e", "turn_keys=munge_key")
+    text = " ".join(done.stdout.split())
+    assert done.returncode != 0
+    assert f"{OFF}: no answer by SSH" in text
+    assert f"-e turn_keys_without={OFF}" in text
+    assert (digests(MUNGE, *MACHINES), sorted(path.name for path in SECRETS.iterdir())) == before
+
+
+def test_all_keys_are_turned_under_jobs(without_node: None):
+    for name in ("cpu01", "cpu02"):
+        ssh(name, f"rm -f {OUT}")
+    old = {MUNGE: digests(MUNGE, *MACHINES), JWT: digests(JWT, "ctl1")}
+    jobs = submit()
+    assert until(lambda: "RUNNING" in ssh("ctl1", "squeue --noheader --format=%T"), 60)
+    said = turn("-e", "turn_keys=munge_key,jwt_key", "-e", f"turn_keys_without={OFF}")
+    assert "finished" in said
+    assert f"{OFF}: old key" in said
+
+    new = {MUNGE: digests(MUNGE, *MACHINES), JWT: digests(JWT, "ctl1")}
+    assert len(set(new[MUNGE].values())) == 1
+    assert set(new[MUNGE].values()).isdisjoint(old[MUNGE].values())
+    assert new[JWT] != old[JWT]
+    assert {states()[name] for name in ("cpu01", "cpu02")} <= {"mixed", "allocated", "idle"}
+    rows = ended()
+    expected = sorted((job, code, "0") for job, code in jobs.items() if code != "5:0")
+    array = next(job for job, code in jobs.items() if code == "5:0")
+    assert sorted(row for row in rows if not row[0].startswith(f"{array}_")) == expected
+    assert sorted(row[1:] for row in rows if row[0].startswith(f"{array}_")) == [("5:0", "0")] * 2
+    for name in ("cpu01", "cpu02"):
+        assert ssh(name, f"cat {OUT} 2>/dev/null || true") == ""
+    assert ssh("login1", "srun --account=research --mem=20 hostname").strip() in ("cpu01", "cpu02")
+
+
+def test_no_secret_is_left_or_shown(without_node: None):
+    assert not [path.name for path in SECRETS.iterdir() if path.name.endswith(("_next", "_old"))]
+    assert json.loads((SECRETS / "turn_keys.json").read_text())["stage"] == "finished"
+    for name in MACHINES:
+        assert ssh(name, "ls -A /etc/munge").split() == ["munge.key"]
+
+
+def test_a_rerun_and_an_ordinary_run_change_nothing(without_node: None):
+    started = {name: ssh(name, "systemctl show --property=ActiveEnterTimestamp munge") for name in MACHINES}
+    assert "nothing to do" in turn()
+    done = play("scheduler", f"--limit=!{OFF}")
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert {one["changed"] for one in scenario_run.recap(done.stdout).values()} == {0}
+    assert {name: ssh(name, "systemctl show --property=ActiveEnterTimestamp munge") for name in MACHINES} == started
+
+
+def test_a_token_of_the_new_key_works():
+    token = ssh("ctl1", "scontrol token lifespan=300").strip().partition("=")[2]
+    assert token
+    query = f"curl --silent --header 'X-SLURM-USER-TOKEN: {token}' http://127.0.0.1:6820/slurm/v0.0.41/ping"
+    assert json.loads(ssh("ctl1", query))["errors"] == []
+
+
+def test_the_node_that_was_off_is_back_by_one_ordinary_run(without_node: None):
+    podman("start", OFF)
+    assert until(lambda: scenario_run.ssh(SCENARIO, "root", OFF, "true").returncode == 0, 120)
+    done = play("scheduler", f"--limit={OFF}")
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert digests(MUNGE, OFF)[OFF] == digests(MUNGE, "ctl1")["ctl1"]
+    assert until(lambda: states()[OFF] == "idle", 180), states()
+    assert ssh("ctl1", f"srun --account=research --mem=20 --nodelist={OFF} hostname").strip() == OFF
+
+
+def test_a_killed_turn_is_continued(tmp_path: Path):
+    """Killed in the switch: machines switch by themselves, and the next call proves them."""
+    command = scenario_run.command(SCENARIO, ROOT / "playbooks/turn_keys.yml", CLUSTER_FILE, "-e", "turn_keys=munge_key")
+    old = digests(MUNGE, *MACHINES, OFF)
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command, env=scenario_run.environment(SCENARIO), stdout=output, stderr=output, start_new_session=True
+        )
+        assert until(lambda: "Wait for the switch" in log.read_text(), 300), log.read_text()[-4000:]
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    assert "finished" in turn()
+    new = digests(MUNGE, *MACHINES, OFF)
+    assert len(set(new.values())) == 1
+    assert set(new.values()).isdisjoint(old.values())
+    assert until(lambda: set(states().values()) == {"idle"}, 120), states()
