@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real Slurm whose machines have a munged each: a controller and two nodes, as processes with mount namespaces of their own."""
+"""A real Slurm whose machines have a munged each: a controller and two nodes, as processes with mount namespaces of their own.
+
+Each has its own /etc/munge, /etc/slurm, /run and /var/lib, and a `systemctl` that knows munge.service.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,6 @@ SlurmctldPort={ports[0]}
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={folder}/run/socket
 CredType=cred/munge
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool.%n
@@ -45,6 +47,42 @@ NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[1]} CPUs=16 So
 NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[2]} CPUs=16 Sockets=1 CoresPerSocket=16 RealMemory=100
 PartitionName=cpu Nodes=ALL Default=YES
 """
+# As systemd: what stops takes the RuntimeDirectory with it, so that clients find no socket until it runs again.
+_SYSTEMCTL = """#!/bin/sh
+running() { test -f /run/munged.pid && kill -0 "$(cat /run/munged.pid)" 2>/dev/null; }
+gone() { while running; do sleep 0.02; done; rm -rf /run/munge; }
+start() {
+    mkdir -p /run/munge
+    munged --force --pid-file=/run/munged.pid --log-file=/run/munged.log --seed-file=/run/seed || exit 1
+    awk '{printf "%d", $1 * 1000000}' /proc/uptime > /run/munged.started
+}
+case "$*" in
+"show --property="*)
+    echo Id=munge.service
+    echo LoadState=loaded
+    running && echo ActiveState=active || echo ActiveState=failed
+    echo SubState=running
+    echo UnitFileState=enabled
+    echo Type=forking
+    echo InvocationID=1
+    echo "ActiveEnterTimestampMonotonic=$(cat /run/munged.started)" ;;
+"kill --signal=KILL munge.service") kill -KILL "$(cat /run/munged.pid)"; gone ;;
+"kill --signal="*) kill -"${2#--signal=}" "$(cat /run/munged.pid)" ;;
+*restart*munge.service) if running; then kill -TERM "$(cat /run/munged.pid)"; kill -CONT "$(cat /run/munged.pid)"; gone; fi; start ;;
+*start*munge.service) running || start ;;
+esac
+"""
+# What a machine has of its own: {name} is a folder of the test.
+_MACHINE = """set -e
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/lib
+mount --bind {folder}/{name}/munge /etc/munge
+mount --bind {folder}/{name}/slurm /etc/slurm
+mount --bind {folder}/systemctl /usr/bin/systemctl
+systemctl start munge.service
+touch {folder}/{name}/up
+exec sleep 3600
+"""
 
 
 def _free_ports(count: int) -> list[int]:
@@ -61,21 +99,23 @@ def _free_ports(count: int) -> list[int]:
 class MungedSlurm:
     """Use as a context. `machine(name)` gives the files of its key, and what `systemctl` is there."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, key: bytes) -> None:
+        self.folder, self._key = folder, key
         self._spaces: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> MungedSlurm:
-        (self.folder / "slurm.conf").write_text(_CONF.format(folder=self.folder, ports=_free_ports(3)))
-        for name in ("run", "state", "out"):
+        conf = _CONF.format(folder=self.folder, ports=_free_ports(3))
+        for name in ("state", "out", *(f"spool.{name}" for name in NODES)):
             (self.folder / name).mkdir()
-        key = os.urandom(1024)
+        systemctl = self.folder / "systemctl"
+        systemctl.write_text(_SYSTEMCTL)
+        systemctl.chmod(0o755)
         try:
             for name in MACHINES:
-                self._start_machine(name, key)
-            self.on(CONTROLLER, "slurmctld", "-f", f"{self.folder}/slurm.conf")
+                self._start_machine(name, conf)
+            self.on(CONTROLLER, "slurmctld")
             for name in NODES:
-                self.on(name, "slurmd", "-N", name, "-f", f"{self.folder}/slurm.conf")
+                self.on(name, "slurmd", "-N", name)
             self.until(lambda: self.states() == ["idle"] * len(NODES), 60)
         except BaseException:
             self.__exit__()
@@ -83,7 +123,8 @@ class MungedSlurm:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for path in self.folder.rglob("*.pid"):
+        own = [Path(f"/proc/{space.pid}/root/run/munged.pid") for space in self._spaces.values()]
+        for path in (*self.folder.glob("*.pid"), *own):
             try:
                 os.kill(int(path.read_text()), signal.SIGKILL)
             except (OSError, ValueError):
@@ -92,20 +133,25 @@ class MungedSlurm:
             space.kill()
             space.wait()
 
-    def _start_machine(self, name: str, key: bytes) -> None:
-        for folder in (f"{name}/run", f"{name}/etc", f"spool.{name}"):
-            (self.folder / folder).mkdir(parents=True)
-        script = f"mount --bind {self.folder}/{name}/run {self.folder}/run && touch {self.folder}/{name}/up && exec sleep 3600"
-        self._spaces[name] = subprocess.Popen(["unshare", "--mount", "sh", "-c", script])
-        self.until((self.folder / name / "up").exists, 10)
+    def _start_machine(self, name: str, conf: str) -> None:
+        here = self.folder / name
+        for folder in ("munge", "slurm"):
+            (here / folder).mkdir(parents=True)
+        (here / "slurm/slurm.conf").write_text(conf)
         files = self.files(name)
         files.path.touch(0o600)
-        files.path.write_bytes(key)
-        self._start_munged(name)
+        files.path.write_bytes(self._key)
+        script = _MACHINE.format(folder=self.folder, name=name)
+        self._spaces[name] = subprocess.Popen(["unshare", "--mount", "sh", "-c", script])
+        self.until((here / "up").exists, 20)
 
     def files(self, name: str) -> KeyFiles:
         """Return the key of a machine."""
-        return KeyFiles(self.folder / name / "etc/munge.key", self.folder / name / "state")
+        return KeyFiles(self.folder / name / "munge/munge.key", self.folder / name / "state")
+
+    def enter(self, name: str) -> list[str]:
+        """Return how a command begins that runs on a machine."""
+        return ["nsenter", f"--target={self._spaces[name].pid}", "--mount"]
 
     def stage(self, key: bytes) -> None:
         """Write a new key beside the old one on all machines."""
@@ -116,28 +162,24 @@ class MungedSlurm:
 
     def on(self, name: str, *argv: str) -> str:
         """Run a command on a machine."""
-        own = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM", "SBATCH", "SQUEUE"))}
-        own["SLURM_CONF"] = f"{self.folder}/slurm.conf"
-        command = ["nsenter", f"--target={self._spaces[name].pid}", "--mount", *argv]
-        done = subprocess.run(command, env=own, capture_output=True, text=True, check=False, cwd=self.folder)
+        done = self._run(name, argv)
         assert done.returncode == 0, (argv, done.stdout, done.stderr)
         return done.stdout
 
-    def systemctl(self, name: str) -> Runner:
-        """Return a runner that does to the munged of a machine what systemctl would do."""
+    def runner(self, name: str) -> Runner:
+        """Return a runner of commands on a machine."""
 
         def run(argv: Sequence[str]) -> Outcome:
-            _, verb, *words = argv
-            if verb == "kill":
-                os.kill(self._munged(name), getattr(signal, f"SIG{words[0].removeprefix('--signal=')}"))
-                if words[0] == "--signal=KILL":
-                    # systemd removes the RuntimeDirectory of a unit that has ended: clients find no socket until it runs again.
-                    (self.folder / name / "run/socket").unlink()
-            if verb == "restart":
-                self._start_munged(name)
-            return Outcome(0, "", "")
+            done = self._run(name, argv)
+            return Outcome(done.returncode, done.stdout, done.stderr)
 
         return run
+
+    def _run(self, name: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        own = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM", "SBATCH", "SQUEUE"))}
+        return subprocess.run(
+            [*self.enter(name), *argv], env=own, capture_output=True, text=True, check=False, cwd=self.folder
+        )
 
     def submit(self, name: str, script: str, *options: str) -> None:
         """Submit a job."""
@@ -168,18 +210,10 @@ class MungedSlurm:
             assert time.monotonic() < end, "\n".join(path.read_text() for path in self.folder.glob("*.log"))[-4000:]
             time.sleep(0.2)
 
-    def _munged(self, name: str) -> int:
-        return int((self.folder / name / "run/munged.pid").read_text())
-
-    def _start_munged(self, name: str) -> None:
-        here = self.folder / name
-        options = [f"--key-file={here}/etc/munge.key", f"--socket={self.folder}/run/socket", f"--seed-file={here}/seed"]
-        self.on(name, "munged", "--force", *options, f"--pid-file={here}/run/munged.pid", f"--log-file={here}/munged.log")
-
 
 def is_there() -> bool:
     """Return whether the daemons are installed, and this user may give a process another mount table."""
-    programs = ("slurmctld", "slurmd", "sbatch", "srun", "munged", "nsenter")
+    programs = ("slurmctld", "slurmd", "sbatch", "srun", "munged", "nsenter", "systemctl")
     if not all(map(shutil.which, programs)) or os.geteuid() != 0:
         return False
     return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0

@@ -21,7 +21,7 @@ PAUSE = 3.0
 
 @pytest.fixture
 def cluster(tmp_path: Path):
-    with MungedSlurm(tmp_path) as found:
+    with MungedSlurm(tmp_path, os.urandom(1024)) as found:
         yield found
 
 
@@ -32,7 +32,7 @@ def switch(cluster: MungedSlurm, key: bytes) -> dict[str, float]:
 
     def one(name: str) -> float:
         later = 0.5 if name == CONTROLLER else 0.0
-        files, run = cluster.files(name), cluster.systemctl(name)
+        files, run = cluster.files(name), cluster.runner(name)
         return switch_at(files, "munge.service", pause_at + later, pause_at + PAUSE, lambda: None, run, Clock())
 
     with ThreadPoolExecutor() as pool:
@@ -69,6 +69,6 @@ def test_a_wrong_staged_key_is_refused_before_munge_stops(cluster: MungedSlurm):
         files.require_staged("another", "salt")
 
     with pytest.raises(KeyTurnError, match="is not the staged key of this turn"):
-        switch_at(files, "munge.service", time.time(), time.time(), check, cluster.systemctl(CONTROLLER), Clock())
+        switch_at(files, "munge.service", time.time(), time.time(), check, cluster.runner(CONTROLLER), Clock())
     assert files.path.read_bytes() == before
     assert cluster.states() == ["idle"] * len(NODES)
