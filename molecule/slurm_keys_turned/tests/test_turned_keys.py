@@ -54,8 +54,8 @@ def until(holds: Callable[[], bool], seconds: float) -> bool:
 
 
 def states() -> dict[str, str]:
-    words = [line.split() for line in ssh("ctl1", "sinfo --Node --noheader --format='%N %T'").splitlines()]
-    return {name: state for name, state in words}
+    lines = ssh("ctl1", "sinfo --Node --noheader --format='%N %T'").splitlines()
+    return {line.split()[0]: line.split()[1] for line in lines}
 
 
 def podman(verb: str, machine: str) -> None:
@@ -166,7 +166,9 @@ def test_the_node_that_was_off_is_back_by_one_ordinary_run(without_node: None):
 
 def test_a_killed_turn_is_continued(tmp_path: Path):
     """Killed in the switch: machines switch by themselves, and the next call proves them."""
-    command = scenario_run.command(SCENARIO, ROOT / "playbooks/turn_keys.yml", CLUSTER_FILE, "-e", "turn_keys=munge_key")
+    command = scenario_run.command(
+        SCENARIO, ROOT / "playbooks/turn_keys.yml", CLUSTER_FILE, "-e", "turn_keys=munge_key"
+    )
     old = digests(MUNGE, *MACHINES, OFF)
     log = tmp_path / "log"
     with log.open("w") as output:

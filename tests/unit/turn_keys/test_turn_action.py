@@ -48,7 +48,9 @@ class Cluster:
                     "present": fingerprint(keys[name], name) if keys[name] else "",
                     "staged": fingerprint(staged, name) if (staged := self.staged[register].get(name)) else "",
                 }
-                self.facts[name][register] = NO_ANSWER if name in self.silent else {**prints, "salt": name, **self.clocks.get(name, {})}
+                self.facts[name][register] = (
+                    NO_ANSWER if name in self.silent else {**prints, "salt": name, **self.clocks.get(name, {})}
+                )
 
     def stage(self) -> None:
         for register, secret in (("__turn_munge", "munge_key"), ("__turn_jwt", "jwt_key")):
