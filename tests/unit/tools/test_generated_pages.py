@@ -10,6 +10,7 @@ import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import turn_variables
 from tools import reference, support
 from tools.reference import ROOT, cell, entries_of_part, files_of, shown
 
@@ -46,8 +47,12 @@ def test_every_variable_of_a_playbook_is_described_and_every_described_one_is_us
     for name, text in PLAYBOOKS.items():
         registered = set(re.findall(r"register: (\w+)", text))
         assert set(USED.findall(text)) - registered <= described[name] | set(DATA["common"]), name
-        # A filter reads the first; an action reads the others, and tests/unit/roll compares them.
-        for variable in described[name] - {"bedplate_reboot_batch", *roll_variables.VARIABLES}:
+        # A filter reads the first; actions read the others, and tests/unit/roll and turn_keys compare them.
+        for variable in described[name] - {
+            "bedplate_reboot_batch",
+            *roll_variables.VARIABLES,
+            *turn_variables.VARIABLES,
+        }:
             shared = {"fabric_compare": "fabric_discover", "fabric_topology": "fabric_discover"}.get(name, name)
             assert variable in text + PLAYBOOKS[shared], (name, variable)
 
