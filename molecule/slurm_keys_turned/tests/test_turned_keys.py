@@ -28,7 +28,7 @@ MACHINES = ("ctl1", "login1", "cpu01", "cpu02")
 OFF = "cpu03"
 JOBS = 50
 MUNGE, JWT = "/etc/munge/munge.key", "/etc/slurm/jwt_hs256.key"
-OUT = "/run/bedplate-steps"
+OUT, OVER = "/run/bedplate-steps", "/run/bedplate-over"
 
 
 def play(playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -74,17 +74,22 @@ def without_node():
 
 
 def submit() -> dict[str, str]:
-    """Submit jobs that end before, in and after the switch, arrays, and jobs that start a step each second; return id -> exit code."""
+    """Submit jobs that run through the switch, end in it and start in it; return id -> exit code.
+
+    Some start a step each second until OVER exists, on their first node. The others need some minutes, a few at a time.
+    """
     common = "sbatch --parsable --account=research --output=/dev/null --mem=20 --ntasks=1"
-    lines = [f"{common} --wrap='sleep {5 + number * 7 % 90}; exit {number % 7}'" for number in range(JOBS - 6)]
-    # The batch script runs on the first node of its job, and writes there.
-    loop = f"for i in $(seq 70); do srun --ntasks=1 --mem=10 true || echo LOST >> {OUT}; sleep 1; done; exit 3"
-    lines += [f"{common} --nodelist={name} --wrap='{loop}'" for name in ("cpu01", "cpu02")]
-    lines += [f"{common} --nodes=2 --ntasks=2 --wrap='srun sleep {seconds}; exit 4'" for seconds in (60, 75)]
-    lines += [f"{common} --array=0-1 --wrap='sleep 60; exit 5'"]
-    ids = [word.split(";")[0] for word in ssh("ctl1", "; ".join(lines)).split()]
-    codes = [f"{number % 7}:0" for number in range(JOBS - 6)] + ["3:0", "3:0", "4:0", "4:0", "5:0"]
-    return dict(zip(ids, codes, strict=True))
+    loop = f"while ! test -e {OVER}; do srun --ntasks=1 --mem=10 true || echo LOST >> {OUT}; sleep 1; done; exit 3"
+    lines = [(f"{common} --nodelist={name} --wrap='{loop}'", "3:0") for name in ("cpu01", "cpu02")]
+    lines += [(f"{common} --nodes=2 --ntasks=2 --wrap='srun sleep {seconds}; exit 4'", "4:0") for seconds in (200, 240)]
+    lines += [(f"{common} --array=0-1 --wrap='sleep 60; exit 5'", "5:0")]
+    lines += [(f"{common} --wrap='sleep {5 + n * 7 % 90}; exit {n % 3}'", f"{n % 3}:0") for n in range(JOBS - 6)]
+    found = {}
+    for start in range(0, len(lines), 12):
+        part = lines[start : start + 12]
+        ids = [word.split(";")[0] for word in ssh("ctl1", "; ".join(line for line, _ in part)).split()]
+        found.update(zip(ids, [code for _, code in part], strict=True))
+    return found
 
 
 def ended() -> list[tuple[str, str, str]]:
@@ -108,13 +113,15 @@ def test_who_is_not_reached_is_named_and_nothing_changes(without_node: None):
 
 def test_all_keys_are_turned_under_jobs(without_node: None):
     for name in ("cpu01", "cpu02"):
-        ssh(name, f"rm -f {OUT}")
+        ssh(name, f"rm -f {OUT} {OVER}")
     old = {MUNGE: digests(MUNGE, *MACHINES), JWT: digests(JWT, "ctl1")}
     jobs = submit()
     assert until(lambda: "RUNNING" in ssh("ctl1", "squeue --noheader --format=%T"), 60)
     said = turn("-e", "turn_keys=munge_key,jwt_key", "-e", f"turn_keys_without={OFF}")
     assert "finished" in said
     assert f"{OFF}: old key" in said
+    for name in ("cpu01", "cpu02"):
+        ssh(name, f"touch {OVER}")
 
     new = {MUNGE: digests(MUNGE, *MACHINES), JWT: digests(JWT, "ctl1")}
     assert len(set(new[MUNGE].values())) == 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
@@ -17,6 +18,7 @@ import yaml
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
 from lab.paths import ROOT
+from tests.unit.primitives.files.test_secrecy import readable
 from tests.unit.slurm.keys.real_munge import CONTROLLER, MACHINES, NODES, MungedSlurm, is_there
 
 pytestmark = [pytest.mark.playbooks, pytest.mark.skipif(not is_there(), reason="needs root, Slurm and munge")]
@@ -92,7 +94,7 @@ def site(tmp_path: Path):
 
 
 def test_the_key_is_turned_under_jobs(site: Site):
-    before = site.keys()
+    before, old = site.keys(), (site.secrets / "munge_key").read_bytes()
     missing = site.play("--extra-vars=turn_keys=munge_key", "--limit=!n2")
     assert missing.returncode != 0
     assert "n2: left out of this run" in " ".join(missing.stdout.split())
@@ -117,6 +119,8 @@ def test_the_key_is_turned_under_jobs(site: Site):
     assert [site.cluster.on(name, "ls", "/etc/munge").split() for name in MACHINES] == [["munge.key"]] * len(MACHINES)
     assert not any(digest in said for digest in (*before.values(), *after.values()))
     assert "MUNGE:" not in said
+    keys = [old, (site.secrets / "munge_key").read_bytes()]
+    assert not any(base64.b64encode(key[:48]).decode() in readable(said) for key in keys)
 
     again = site.play()
     assert again.returncode == 0, again.stdout[-3000:]
