@@ -175,6 +175,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         mistakes += turn_variables.mistakes({**variables, **extra})
         if boolean(self._task.args.get("roll", False)):
             mistakes += roll_variables.controller_mistakes(variables.get("groups", {}).get(SERVICES["controllers"], ()))
+        if boolean(self._task.args.get("turn", False)):
+            mistakes += turn_variables.controller_mistakes(variables.get("groups", {}).get(SERVICES["controllers"], ()))
         if cluster is not None and of_file:
             mistakes += [f"{summary(found)}: {beside_file(name, cluster)}" for name, found in of_file.items()]
         else:

@@ -51,6 +51,10 @@ options:
     description: Whether an inventory without Slurm controllers is a mistake, too.
     type: bool
     default: false
+  turn:
+    description: The same, for playbooks/turn_keys.yml.
+    type: bool
+    default: false
 author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}

@@ -98,18 +98,17 @@ def switched(module: AnsibleModule, files: KeyFiles, salt: str) -> dict[str, Any
     """Replace the key, unless it is the new one already."""
     params = module.params
 
-    def check() -> None:
-        files.require_staged(params["staged"], salt)
+    def is_pending() -> bool:
+        return files.is_pending(params["staged"], salt)
 
-    if files.prints(salt)["present"] == params["staged"]:
+    if not is_pending():
         return {"changed": False, "silent": 0.0}
     if module.check_mode:
-        check()
         return {"changed": True, "silent": 0.0}
     if not params["unit"]:
-        switch_now(files, check)
+        switch_now(files, is_pending)
         return {"changed": True, "silent": 0.0}
-    silent = switch_at(files, params["unit"], params["pause_at"], params["switch_at"], check, run, Clock())
+    silent = switch_at(files, params["unit"], params["pause_at"], params["switch_at"], is_pending, run, Clock())
     return {"changed": True, "silent": round(silent, 2)}
 
 

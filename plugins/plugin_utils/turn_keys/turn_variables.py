@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
@@ -68,6 +68,19 @@ def mistakes(variables: Mapping[str, object]) -> list[str]:
             value = variables[name]
             found.append(f"{name}: {'empty' if value is None else repr(value)}; {VARIABLES[name]}")
     return found
+
+
+def controller_mistakes(controllers: Collection[str]) -> list[str]:
+    """Return the mistake of a turn without a Slurm controller.
+
+    >>> controller_mistakes(["ctl1"])
+    []
+    """
+    if controllers:
+        return []
+    return [
+        "the group slurm_controllers has no machine, and playbooks/turn_keys.yml replaces the keys of Slurm's machines"
+    ]
 
 
 def choices(variables: Mapping[str, object]) -> TurnChoices:

@@ -279,6 +279,13 @@ def test_a_machine_that_did_not_switch_is_named_and_the_key_is_kept(cluster: Clu
     assert hosts_of(cluster.step("plan"), "switch", "munge_key") == ["n2", "n3"]
 
 
+def test_a_machine_that_switches_after_the_plan_does_not_stop_the_turn(cluster: Cluster):
+    cluster.step("plan", turn_keys="munge_key")
+    cluster.stage()
+    cluster.switch("n1")
+    assert cluster.step("switch")["changed"]
+
+
 def test_another_turn_waits_for_the_open_one(cluster: Cluster):
     cluster.step("plan", turn_keys="munge_key")
     assert "is under way. Finish it first" in refused(cluster, turn_keys="jwt_key")

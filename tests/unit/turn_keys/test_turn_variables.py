@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_va
     VARIABLES,
     TurnChoices,
     choices,
+    controller_mistakes,
     mistakes,
 )
 from lab.paths import ROOT
@@ -36,6 +37,12 @@ def test_mistakes(variables: dict[str, object], mistake: str):
     assert found.startswith(mistake)
     with pytest.raises(ValueError, match="turn_keys"):
         choices(variables)
+
+
+def test_a_turn_without_slurm_is_a_mistake():
+    assert controller_mistakes(["ctl1"]) == []
+    (found,) = controller_mistakes([])
+    assert "slurm_controllers" in found
 
 
 def test_values_of_the_command_line_and_of_a_file():

@@ -56,12 +56,18 @@ class KeyFiles:
         except manifest.NodeFilesError as error:
             raise KeyTurnError(str(error)) from None
 
-    def require_staged(self, expected: str, salt: str) -> None:
-        """Raise KeyTurnError if the staged key is not the expected one."""
+    def is_pending(self, expected: str, salt: str) -> bool:
+        """Return whether the staged key must still be put into its place. Raises KeyTurnError if it is not the expected one.
+
+        A run that was killed may have left a process that does it, too.
+        """
+        if self._print(self.path, salt) == expected:
+            return False
         found = self._print(self.staged, salt)
         if found != expected:
             what = "is not the staged key of this turn" if found else "not found"
             raise KeyTurnError(f"{self.staged}: {what}. {self.path} was not changed. Run playbooks/turn_keys.yml again")
+        return True
 
     def put(self) -> None:
         """Put the staged key into its place. Call it with the lock.

@@ -36,18 +36,25 @@ class Clock:
 
 
 def switch_at(
-    files: KeyFiles, unit: str, pause_at: float, switch_at: float, check: Callable[[], None], run: Runner, clock: Clock
+    files: KeyFiles,
+    unit: str,
+    pause_at: float,
+    switch_at: float,
+    is_pending: Callable[[], bool],
+    run: Runner,
+    clock: Clock,
 ) -> float:
     """Pause a daemon, replace its key and start it again; return for how many seconds it did not answer.
 
-    `pause_at` and `switch_at` are seconds since 1970. `check` raises KeyTurnError for a wrong staged key. The lock is taken before the
-    pause: another run of bedplate on this machine may hold it for a while.
+    `pause_at` and `switch_at` are seconds since 1970. `is_pending` raises KeyTurnError for a wrong staged key. The lock is taken before
+    the pause: another run of bedplate on this machine may hold it for a while.
     """
     if max(pause_at, switch_at) - clock.now() > LONGEST:
         raise KeyTurnError(f"the time to switch is more than {LONGEST:.0f} s away. Compare the clocks of this machine")
     clock.wait_until(pause_at - _BEFORE)
     with files.locked():
-        check()
+        if not is_pending():
+            return 0.0
         clock.wait_until(pause_at)
         began = clock.now()
         _systemctl(run, "kill", "--signal=STOP", unit)
@@ -63,11 +70,11 @@ def switch_at(
     return clock.now() - began
 
 
-def switch_now(files: KeyFiles, check: Callable[[], None]) -> None:
+def switch_now(files: KeyFiles, is_pending: Callable[[], bool]) -> None:
     """Replace a key. Its daemons read it when they start."""
     with files.locked():
-        check()
-        files.put()
+        if is_pending():
+            files.put()
 
 
 def _restart(run: Runner, unit: str) -> None:

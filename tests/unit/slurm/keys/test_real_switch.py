@@ -32,7 +32,7 @@ def switch(cluster: MungedSlurm, key: bytes) -> dict[str, float]:
     def one(name: str) -> float:
         later = 0.5 if name == CONTROLLER else 0.0
         files, run = cluster.files(name), cluster.runner(name)
-        return switch_at(files, "munge.service", pause_at + later, pause_at + PAUSE, lambda: None, run, Clock())
+        return switch_at(files, "munge.service", pause_at + later, pause_at + PAUSE, lambda: True, run, Clock())
 
     with ThreadPoolExecutor() as pool:
         return dict(zip(MACHINES, pool.map(one, MACHINES), strict=True))
@@ -63,10 +63,10 @@ def test_a_wrong_staged_key_is_refused_before_munge_stops(cluster: MungedSlurm):
     files = cluster.files(CONTROLLER)
     before = files.path.read_bytes()
 
-    def check() -> None:
-        files.require_staged("another", "salt")
+    def is_pending() -> bool:
+        return files.is_pending("another", "salt")
 
     with pytest.raises(KeyTurnError, match="is not the staged key of this turn"):
-        switch_at(files, "munge.service", time.time(), time.time(), check, cluster.runner(CONTROLLER), Clock())
+        switch_at(files, "munge.service", time.time(), time.time(), is_pending, cluster.runner(CONTROLLER), Clock())
     assert files.path.read_bytes() == before
     assert cluster.states() == ["idle"] * len(NODES)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,9 @@ class Machine:
 
     def switch(self, pause_at: float = 1005.0, switch_at_: float = 1008.0) -> float:
         clock = Clock(lambda: self.time, self.sleep)
-        return switch_at(self.files, "munge.service", pause_at, switch_at_, lambda: None, self.run, clock)
+        expected = fingerprint(NEW, "salt")
+        pending = partial(self.files.is_pending, expected, "salt")
+        return switch_at(self.files, "munge.service", pause_at, switch_at_, pending, self.run, clock)
 
 
 def test_munge_is_silent_from_the_pause_until_it_starts_on_the_new_key(files: KeyFiles):
@@ -133,6 +136,13 @@ def test_a_machine_that_is_late_switches_at_once(files: KeyFiles):
     machine = Machine(files)
     assert machine.switch(990.0, 993.0) == 0.0
     assert machine.started_with == NEW
+
+
+def test_a_machine_that_another_process_has_switched_meanwhile_does_not_stop(files: KeyFiles):
+    machine = Machine(files)
+    files.put()
+    assert machine.switch() == 0.0
+    assert machine.events == []
 
 
 def test_a_failure_between_lets_munge_continue_with_the_old_key(files: KeyFiles, monkeypatch: pytest.MonkeyPatch):
