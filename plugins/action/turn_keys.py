@@ -29,9 +29,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_re
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_variables import KEYS
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turned_secrets import NEXT, OLD, TurnedSecrets
 
-_LEAD = 5.0  # seconds until the switch, and for each machine:
-_LEAD_EACH = 0.25
-_LATER = 0.5  # seconds that controllers answer after the nodes have stopped
+# Seconds until the pause, and for each machine: a node that learns of it too late stops after the controllers, and what it sends between is
+# refused after the switch. slurmstepd does not repeat the end of a step.
+_LEAD, _LEAD_EACH = 30.0, 0.25
+# Seconds for which controllers still answer what nodes have sent before their pause.
+_LATER = 2.0
 # Nodes ping slurmctld, or are pinged, every SlurmdTimeout/3.
 _PATIENCE = 150.0
 

@@ -47,13 +47,13 @@ class TurnChoices:
     keys: tuple[str, ...] = ()
     back: bool = False
     without: tuple[str, ...] = ()
-    pause: float = 3.0
+    pause: float = 4.0
 
 
 VARIABLES = {
     "turn_keys": f"allowed: {', '.join(KEYS)}, both with a comma, or {BACK}",
     "turn_keys_without": "allowed: names of machines, separated by commas",
-    "turn_keys_pause": "allowed: seconds from 1 to 8",
+    "turn_keys_pause": "allowed: seconds from 3 to 8",
 }
 
 
@@ -120,7 +120,7 @@ def _is_names(value: object) -> bool:
 
 def _is_pause(value: object) -> bool:
     try:
-        return not isinstance(value, bool) and 1 <= float(str(value)) <= 8
+        return not isinstance(value, bool) and 3 <= float(str(value)) <= 8
     except ValueError:
         return False
 

@@ -26,7 +26,7 @@ from lab.paths import ROOT
         ({"turn_keys": ""}, "turn_keys: ''"),
         ({"turn_keys": True}, "turn_keys: True"),
         ({"turn_keys": None}, "turn_keys: empty"),
-        ({"turn_keys_pause": 0}, "turn_keys_pause: 0; allowed: seconds from 1 to 8"),
+        ({"turn_keys_pause": 0}, "turn_keys_pause: 0; allowed: seconds from 3 to 8"),
         ({"turn_keys_pause": "long"}, "turn_keys_pause: 'long'"),
         ({"turn_keys_without": 7}, "turn_keys_without: 7; allowed: names of machines"),
         ({"turn_keys_witout": "n1"}, "turn_keys_witout is not a variable of playbooks/turn_keys.yml; did"),
