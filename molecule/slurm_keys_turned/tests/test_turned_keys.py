@@ -9,6 +9,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -51,6 +52,12 @@ def until(holds: Callable[[], bool], seconds: float) -> bool:
     while not (held := holds()) and time.monotonic() < end:
         time.sleep(2)
     return held
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all that it has started."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(one for child in children for one in family(int(child)))]
 
 
 def states() -> dict[str, str]:
@@ -185,7 +192,10 @@ def test_a_killed_turn_is_continued(tmp_path: Path):
             command, env=scenario_run.environment(SCENARIO), stdout=output, stderr=output, start_new_session=True
         )
         assert until(lambda: "Wait for the switch" in log.read_text(), 300), log.read_text()[-4000:]
-        os.killpg(process.pid, signal.SIGKILL)
+        # Workers of Ansible have sessions of their own.
+        for pid in family(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         process.wait()
     assert "finished" in turn()
     new = digests(MUNGE, *MACHINES, OFF)
