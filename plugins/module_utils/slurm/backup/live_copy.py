@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from ..shared_state import AsUser, uid_of
+from ...common.as_user import AsUser, uid_of
 from . import job_header
 from .job_header import HeaderError, JobHeader
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...common import command
+from ...common.as_user import AsUser, uid_of
 from ...common.files import atomic_write
 from ..saved.database_dump import Database, DumpError, same_rows
-from ..shared_state import AsUser, uid_of
 from . import job_header
 from .crypt import CryptError, KeyFolder
 from .job_header import HeaderError
