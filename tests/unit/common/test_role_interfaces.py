@@ -59,6 +59,8 @@ def test_every_entry_point_has_a_specification(role: Path):
             "script_guard",
             "stopped_primary",
             "upgraded",
+            "restored",
+            "crypt",
             "fence",
         )
     }

@@ -119,6 +119,7 @@ def test_parts_that_any_tag_deploys_whole() -> None:
         ("container_runtime", "pyxis_build"),
         # It compares, and deploys nothing.
         ("slurm", "installed"),
+        ("slurm", "crypt"),
     }
 
 

@@ -63,7 +63,7 @@ def test_the_state_with_a_raised_id(tmp_path: Path, keys: Keys):
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b"])
 def test_a_path_that_leaves_the_folder_is_refused(tmp_path: Path, keys: Keys, name: str):
     (tmp_path / "state").mkdir()
-    with pytest.raises(RestoreError, match="no plain file"):
+    with pytest.raises(RestoreError, match="not a plain file"):
         restore_state(member(tmp_path, keys, tar_of({name: b"x"})), tmp_path / "state", NO_USER, 1)
     assert not (tmp_path / "outside").exists()
 
