@@ -50,7 +50,7 @@ def unpack(path: Path, folder: Path, hosts: Iterable[str] = ()) -> dict[str, dic
             raise ContainerError(f"{path} is cut short, or not a backup: it has no end mark")
         with tarfile.open(path, mode="r:") as tar:
             for entry in tar:
-                host, _, name = entry.name.partition("/")
+                host, _slash, name = entry.name.partition("/")
                 if not entry.isfile() or not name.endswith(SUFFIX) or "/" in name or host in ("", ".", ".."):
                     raise ContainerError(f"{path} has {entry.name!r}, which is not a member of a backup")
                 if wanted and host not in wanted:

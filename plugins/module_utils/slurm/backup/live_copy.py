@@ -106,7 +106,7 @@ class LiveState:
             self._add(tar, name, os.fstat(stream.fileno()), stream.read(), copied)
 
     def _open(self, name: str) -> IO[bytes]:
-        for _ in range(_TRIES):
+        for _try in range(_TRIES):
             try:
                 return (self.path / name).open("rb")
             except FileNotFoundError:

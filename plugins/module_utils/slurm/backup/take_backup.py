@@ -52,11 +52,12 @@ def main() -> int:
     try:
         path, found, removed = take(Settings(**json.loads(SETTINGS.read_text(encoding="utf-8"))))
     except (*FAILURES, TypeError) as error:
-        print(f"no backup was made: {error}", file=sys.stderr)
+        sys.stderr.write(f"no backup was made: {error}\n")
         return 1
-    print(json.dumps({"file": str(path), "removed": [one.name for one in removed], **summary(found)}))
+    result = {"file": str(path), "removed": [one.name for one in removed], **summary(found)}
+    sys.stdout.write(f"{json.dumps(result)}\n")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())
