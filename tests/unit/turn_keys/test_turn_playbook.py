@@ -19,9 +19,9 @@ import yaml
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
 from lab.paths import ROOT
 from tests.unit.primitives.files.test_secrecy import readable
-from tests.unit.slurm.keys.real_munge import CONTROLLER, MACHINES, NODES, MungedSlurm, is_there
+from tests.unit.slurm.keys.real_munge import CONTROLLER, MACHINES, NODES, MungedSlurm
 
-pytestmark = [pytest.mark.playbooks, pytest.mark.skipif(not is_there(), reason="needs root, Slurm and munge")]
+pytestmark = [pytest.mark.playbooks, pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch", "munged")]
 CLUSTER: dict[str, Any] = {
     "plugin": "bedplate.cluster.racks",
     "site": "unit",

@@ -21,9 +21,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.live
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.put_back import Member, restore_state
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup.restore_jobs import fates
 from tests.kit.backups import NO_USER, PASSPHRASE, Keys
-from tests.unit.slurm.nodes.real_slurm import RealSlurm, is_there
+from tests.unit.slurm.nodes.real_slurm import RealSlurm
 
-pytestmark = pytest.mark.skipif(not is_there(), reason="no slurmctld and slurmd on this machine")
+pytestmark = [pytest.mark.daemons, pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch")]
 
 
 def until(holds: Callable[[], bool], seconds: float = 60) -> bool:

@@ -7,7 +7,6 @@ Each has its own /etc/munge, /etc/slurm, /run and /var/lib, and a `systemctl` th
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -209,11 +208,3 @@ class MungedSlurm:
         while not holds():
             assert time.monotonic() < end, "\n".join(path.read_text() for path in self.folder.glob("*.log"))[-4000:]
             time.sleep(0.2)
-
-
-def is_there() -> bool:
-    """Return whether the daemons are installed, and this user may give a process another mount table."""
-    programs = ("slurmctld", "slurmd", "sbatch", "srun", "munged", "nsenter", "systemctl")
-    if not all(map(shutil.which, programs)) or os.geteuid() != 0:
-        return False
-    return subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode == 0

@@ -12,9 +12,9 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.key_files import KeyTurnError
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.switch_key import Clock, switch_at
-from tests.unit.slurm.keys.real_munge import CONTROLLER, MACHINES, NODES, MungedSlurm, is_there
+from tests.unit.slurm.keys.real_munge import CONTROLLER, MACHINES, NODES, MungedSlurm
 
-pytestmark = pytest.mark.skipif(not is_there(), reason="needs root, Slurm and munge")
+pytestmark = [pytest.mark.daemons, pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch", "munged")]
 PAUSE = 4.0
 
 

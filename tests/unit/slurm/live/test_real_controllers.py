@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.live.takeover import TakeoverError
-from tests.unit.slurm.live.two_controllers import TIMEOUT, TwoControllers, is_there
+from tests.unit.slurm.live.two_controllers import TIMEOUT, TwoControllers
 
-pytestmark = pytest.mark.skipif(not is_there(), reason="needs slurmctld, and root for its host names")
+pytestmark = [pytest.mark.daemons, pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch")]
 
 
 @pytest.fixture

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import signal
 import subprocess
 import time
@@ -42,11 +40,6 @@ PartitionName=cpu Nodes=ALL Default=YES
 """
 # Each slurmctld resolves its own name, and ends a process whose id it finds in its file.
 _ALONE = "mount --bind {folder}/hosts /etc/hosts && mount --bind {folder}/run.{name} {folder}/run && hostname {name} && exec "
-
-
-def is_there() -> bool:
-    """Return whether this machine can have them."""
-    return os.geteuid() == 0 and all(map(shutil.which, ("slurmctld", "scontrol", "unshare")))
 
 
 class TwoControllers:
