@@ -40,7 +40,6 @@ OTHER_TAGS = (
     "roll",
     "recover",
     "upgrade",
-    "turn_keys",
     "backup",
     "restore",
     "verify",

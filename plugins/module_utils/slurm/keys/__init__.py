@@ -1,1 +1,0 @@
-"""Replace a key of Slurm on all machines at once."""

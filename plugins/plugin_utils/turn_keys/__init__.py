@@ -1,1 +1,0 @@
-"""Plan and record how Slurm's keys are replaced under running jobs."""
