@@ -38,10 +38,8 @@ class ActionModule(controller_call.ControllerAction):
             name for name, one in now["nodes"].items() if (one.get("kind"), one.get("run")) == (RECOVER, plan["run"])
         ]
         result = {**recover_outcome.judged(plan, found, raw), "changed": changed}
-        arguments = {"state": "released", "holder": plan["holder"], "finished": not own}
-        released = self._module("run_record", kind=RECOVER, **arguments)
-        if controller_call.is_lost(released):
-            result["warnings"] = [f"run {plan['run']}: the record was not released: {released.get('msg', '')}"]
+        if warnings := self._released(RECOVER, plan, finished=not own):
+            result["warnings"] = warnings
         if not result["failed"]:
             self._display.display(result["msg"])
         return result

@@ -33,12 +33,12 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         host, path = str(variables["inventory_hostname"]), guid_record.path_of(cluster.path)
         if not guid_changes.is_recorded(cluster, host):
             return result
-        told = self._execute_module(module_name="bedplate.cluster.hca_facts", module_args={}, task_vars=variables)
-        if told.get("failed") or told.get("unreachable"):
-            return dict(told)
+        read = self._execute_module(module_name="bedplate.cluster.hca_facts", module_args={}, task_vars=variables)
+        if read.get("failed") or read.get("unreachable"):
+            return dict(read)
         try:
             record = guid_record.read(path)
-            found = guid_changes.changes(cluster, host, record, told["hcas"])
+            found = guid_changes.changes(cluster, host, record, read["hcas"])
             if not found:
                 return result
             result["changes"] = [one.text for one in found]

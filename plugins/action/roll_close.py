@@ -54,11 +54,8 @@ class ActionModule(controller_call.ControllerAction):
         A run keeps its name while its reservation exists, because only a call of that run removes it.
         """
         why = self._unreserve(plan) if finished else ""
-        released = self._module(
-            "run_record", kind=ROLL, state="released", holder=plan["holder"], finished=finished and not why
-        )
-        lost = f"the record was not released: {released.get('msg', '')}" if controller_call.is_lost(released) else ""
-        return [f"run {plan['run']}: {text}" for text in (why, lost) if text]
+        lost = self._released(ROLL, plan, finished and not why)
+        return [f"run {plan['run']}: {why}", *lost] if why else lost
 
     def _unreserve(self, plan: Mapping[str, Any]) -> str:
         """Remove the reservation of the run, also if this call did not use it; return why it stays, or ""."""

@@ -26,11 +26,8 @@ class ActionModule(controller_call.ControllerAction):
             return {"changed": False, "failed": True, "msg": "This run has no plan: nothing was upgraded."}
         found = upgrade_outcome.Run(plan, raw).verdict()
         result: dict[str, Any] = {**found, "changed": False}
-        released = self._module(
-            "run_record", kind=upgrade_variables.KIND, state="released", holder=plan["holder"], finished=True
-        )
-        if controller_call.is_lost(released):
-            result["warnings"] = [f"run {plan['run']}: the record was not released: {released.get('msg', '')}"]
+        if warnings := self._released(upgrade_variables.KIND, plan, finished=True):
+            result["warnings"] = warnings
         if not result["failed"]:
             self._display.display(result["msg"])
         return result

@@ -25,6 +25,13 @@ class ControllerAction(ActionBase):  # type: ignore[misc]
             return no_answer(self._task_vars, error)
         return found
 
+    def _released(self, kind: str, plan: Mapping[str, Any], finished: bool) -> list[str]:
+        """Release the record of a run, `plan` has its holder; return a warning if that failed, else nothing."""
+        released = self._module("run_record", kind=kind, state="released", holder=plan["holder"], finished=finished)
+        if not is_lost(released):
+            return []
+        return [f"run {plan['run']}: the record was not released: {released.get('msg', '')}"]
+
 
 def is_lost(result: Mapping[str, Any]) -> bool:
     """Return whether a call failed or the controller did not answer."""

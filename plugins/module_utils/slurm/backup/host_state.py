@@ -53,7 +53,7 @@ def controller_facts(state: Path, user: str, run: Run = command.run) -> dict[str
 def database_facts(name: str, cluster: str, run: Run = command.run) -> dict[str, Any]:
     """Return whether slurmdbd and MariaDB run here, how many jobs the cluster has in the database, and the largest id of one.
 
-    Without MariaDB there is none. Raises OSError if it runs and does not answer.
+    Without MariaDB it has no jobs. Raises OSError if MariaDB runs and does not answer.
     """
     facts: dict[str, Any] = {"runs": _is_active("slurmdbd.service", run), "jobs": 0, "largest": 0, "tables": 0}
     if not _is_active("mariadb.service", run):

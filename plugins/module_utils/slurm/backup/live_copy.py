@@ -2,7 +2,7 @@
 """Copy StateSaveLocation into a tar stream while slurmctld runs.
 
 slurmctld writes NAME.new, removes NAME, and links NAME.new as NAME (src/common/state_save.c): a file that is open does not change, and for
-a moment there is none. job_state comes first: a job that it has then has its script in the copy, unless it has ended since.
+a moment no file has the name. job_state comes first: a job that it has then has its script in the copy, unless it has ended since.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ class HostLook:
         names = [dpkg.name_of(one) for one in wanted.packages]
         there = set(dpkg.installed_names(names, self._quick))
         # An installed package without a stated version stays as it is.
-        asked = [one for one in wanted.packages if "=" in one or dpkg.name_of(one) not in there]
-        fetch = Fetch(entries(asked, installed, wanted.version), *wanted.preferences, self.run)
+        to_install = [one for one in wanted.packages if "=" in one or dpkg.name_of(one) not in there]
+        fetch = Fetch(entries(to_install, installed, wanted.version), *wanted.preferences, self.run)
         try:
             return fetch.change()
         except FetchError as error:

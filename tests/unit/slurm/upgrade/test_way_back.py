@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The way back: before packages change there is nothing to do, after the new release has served there is none."""
+"""The way back: not needed before packages change, and not possible after the new release has served."""
 
 from __future__ import annotations
 
