@@ -20,7 +20,9 @@ def may_have_mark(path: Path, mark: str) -> bool:
     """Return whether a test file, or a file of tests/ that it imports from, names a mark."""
     text = path.read_text(encoding="utf-8")
     imported = (_file_of(name) for name in _OWN_IMPORT.findall(text))
-    return any(f"mark.{mark}" in one for one in (text, *(file.read_text(encoding="utf-8") for file in imported if file)))
+    return any(
+        f"mark.{mark}" in one for one in (text, *(file.read_text(encoding="utf-8") for file in imported if file))
+    )
 
 
 def needs_ansible_core(path: Path) -> bool:
