@@ -13,29 +13,33 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist import fold
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.key_files import fingerprint
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import controller_call
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import turn_plan, turn_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import (
+    turn_plan,
+    turn_proof,
+    turn_variables,
+)
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_record import (
     FINISHED,
+    FINISHING,
+    RETURNING,
+    STAGING,
     SWITCHING,
     TurnFile,
     TurnRecord,
     TurnRecordError,
 )
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_variables import KEYS
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_variables import BACK, KEYS
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turned_secrets import NEXT, OLD, TurnedSecrets
 
-# Seconds until the pause, and for each machine: a node that learns of it too late stops after the controllers, and what it sends between is
-# refused after the switch. slurmstepd does not repeat the end of a step.
-_LEAD, _LEAD_EACH = 30.0, 0.25
-# Seconds for which controllers still answer what nodes have sent before their pause.
-_LATER = 2.0
 # Nodes ping slurmctld, or are pinged, every SlurmdTimeout/3.
 _PATIENCE = 150.0
+_LONG_AGO = 1.0
+_NOTHING = "Nothing was changed"
+_BOTH_WORK = "The old key is in its place everywhere, and both keys work"
 
 
 class ActionModule(controller_call.ControllerAction):
@@ -53,8 +57,9 @@ class ActionModule(controller_call.ControllerAction):
         steps: dict[str, Callable[[], dict[str, Any]]] = {
             "plan": self._plan,
             "switch": self._switch,
-            "promote": self._promote,
+            "window": self._window,
             "finish": self._finish,
+            "close": self._close,
         }
         try:
             own = secrets_of(self._task_vars, self._templar, self._loader)
@@ -69,35 +74,59 @@ class ActionModule(controller_call.ControllerAction):
         """Decide whether a turn begins, continues or is given up, and name every machine that it would miss."""
         chosen = self._choices()
         record = self._file.read()
+        is_new = record is None or not record.is_open
         if record is None or not record.is_open:
             if chosen.back or not chosen.keys:
                 return self._nothing("nothing to do: no turn is under way. Request one with -e turn_keys=munge_key")
             for name in chosen.keys:
                 self._secrets.require(name)
             record = TurnRecord(secrets.token_hex(4), chosen.keys)
-            is_new = True
         else:
-            is_new = False
-            if chosen.keys and chosen.keys != record.keys:
-                raise AnsibleActionFail(
-                    f"turn {record.turn} of {', '.join(record.keys)} is under way. Finish it first: run playbooks/turn_keys.yml without "
-                    f"turn_keys; or, while no machine has the new key, give it up: -e turn_keys={turn_variables.BACK}"
-                )
+            record = self._continued(record, chosen)
         states = self._states(record, is_new)
+        so_far = _NOTHING if is_new or record.stage == STAGING else "No key was changed by this run"
+        without, nodes = self._accepted(record, chosen, states, so_far)
+        return self._begin(replace(record, without=without), states, nodes, is_new)
+
+    def _continued(self, record: TurnRecord, chosen: turn_variables.TurnChoices) -> TurnRecord:
+        """Return the open turn, as it continues."""
+        under_way = f"turn {record.turn} of {', '.join(record.keys)} is under way"
+        if chosen.back and record.stage == FINISHING:
+            raise AnsibleActionFail(
+                f"{under_way}, and the new key replaces the old one already. Finish the turn: run playbooks/turn_keys.yml without turn_keys"
+            )
         if chosen.back:
-            return self._back(record, states)
+            # Before the switch no machine has made a credential with the new key.
+            since = {STAGING: _LONG_AGO, RETURNING: record.since}.get(record.stage, 0.0)
+            return replace(record, stage=RETURNING, since=since)
+        if chosen.keys and (chosen.keys != record.keys or record.stage == RETURNING):
+            what = "is given up" if record.stage == RETURNING else "must be finished first"
+            raise AnsibleActionFail(
+                f"{under_way}, and {what}. Run playbooks/turn_keys.yml without turn_keys; or, before the new key replaces the old one, "
+                f"give the turn up: -e turn_keys={BACK}"
+            )
+        return record
+
+    def _accepted(
+        self,
+        record: TurnRecord,
+        chosen: turn_variables.TurnChoices,
+        states: Mapping[str, turn_plan.KeyState],
+        so_far: str,
+    ) -> tuple[dict[str, str], dict[str, Mapping[str, Any]]]:
+        """Return the machines that the turn leaves out, with the reason, and what Slurm reports of all nodes.
+
+        Fails with the names of all others that are not reached.
+        """
         missed = {name: why for state in states.values() for name, why in state.missed.items()}
-        machines = [name for key in record.keys for name in turn_plan.members(KEYS[key], self._groups)]
         accepted = list(dict.fromkeys([*chosen.without, *record.without]))
-        found = turn_plan.refusals(missed, accepted, self._groups, machines)
+        found = turn_plan.refusals(missed, accepted, self._groups, self._machines(record), so_far)
         nodes = self._nodes()
         if not found:
-            out = {name: one for name, one in nodes.items() if name in missed}
-            found = turn_plan.still_in_use(out)
+            found = turn_plan.still_in_use({name: one for name, one in nodes.items() if name in missed})
         if found:
             raise AnsibleActionFail("\n".join(found))
-        without = {name: missed[name] for name in accepted if name in missed}
-        return self._begin(replace(record, without=without), states, nodes, is_new)
+        return {name: missed[name] for name in accepted if name in missed}, nodes
 
     def _begin(
         self,
@@ -107,15 +136,13 @@ class ActionModule(controller_call.ControllerAction):
         is_new: bool,
     ) -> dict[str, Any]:
         """Write the record, make the new secrets, and return the plan."""
-        switch = {name: state.having(turn_plan.OLD) for name, state in states.items()}
-        prove = {name: [*switch[name], *state.having(turn_plan.NEW)] for name, state in states.items()}
         lines = [f"turn {record.turn}: {'begins' if is_new else f'continues at {record.stage}'}"]
         lines += [
-            f"{name}: {len(switch[name])} machines change, {len(state.having(turn_plan.NEW))} have the new key"
+            f"{name}: {len(state.having(turn_plan.OLD))} machines have the old key, {len(state.having(turn_plan.NEW))} the new key"
             for name, state in states.items()
         ]
-        lines += [f"{name} keeps the old key: {why}" for name, why in record.without.items()]
-        if "jwt_key" in record.keys:
+        lines += [f"{name} is left out: {why}" for name, why in record.without.items()]
+        if "jwt_key" in record.keys and record.stage != RETURNING:
             lines.append("Every token of `scontrol token` ends with the old JWT key. Slurm keeps no list of tokens")
         if self._task.check_mode:
             return self._nothing("\n".join(lines))
@@ -125,82 +152,96 @@ class ActionModule(controller_call.ControllerAction):
                 self._secrets.forget(name, OLD)
         self._file.write(record)
         self._display.display("\n".join(lines))
+        goes_on = record.stage != RETURNING
+        is_over = bool(record.since) and record.since + self._choices().window <= time.time()
         return {
             "changed": is_new,
             "stage": record.stage,
             "turn": record.turn,
             "keys": list(record.keys),
             "staged": {name: fingerprint(self._secrets.new(name), record.turn) for name in record.keys},
-            "switch": switch,
-            "prove": prove,
-            "clean": prove,
+            "encodes": "new" if goes_on else "old",
+            "all": {name: turn_plan.members(KEYS[name], self._groups) for name in record.keys} if goes_on else {},
+            **turn_plan.lists_of(record, states, is_over),
             "nodes": nodes,
-            "pause": self._choices().pause,
             "msg": "\n".join(lines),
         }
 
     def _switch(self) -> dict[str, Any]:
-        """Require the new key beside the old one on every machine, record that machines may have the new one, and return the time."""
+        """Require that every machine has the new key and reads credentials of both, and record that machines may use the new one."""
         plan, record = self._planned()
-        lines = []
-        for name, machines in plan["switch"].items():
-            alike: dict[str, list[str]] = {}
-            for machine in machines:
-                read = self._raw(machine).get(KEYS[name].register)
-                if why := self._unstaged(name, read):
-                    alike.setdefault(why, []).append(machine)
-            lines += [f"{fold(found)}: {name}: {why}" for why, found in alike.items()]
+        lines = [
+            line
+            for name, machines in plan["copy"].items()
+            for line in turn_proof.unstaged(self._raw, machines, KEYS[name], self._secrets.new(name))
+        ]
+        lines += self._unproved(plan["pair"].get(turn_plan.MUNGE, ()), "staged")
         if lines:
-            remedy = "No key was replaced. Repair these machines, and run again: the run continues"
+            remedy = "No machine changed the key with which it makes credentials. Repair these machines, and run again: the run continues"
             raise AnsibleActionFail("\n".join([*lines, remedy]))
-        self._file.write(record.at(SWITCHING))
-        lead = _LEAD + _LEAD_EACH * max(map(len, plan["switch"].values()), default=0)
-        pause_at = time.time() + lead
-        times = {"pause_at": pause_at, "controllers_at": pause_at + _LATER, "switch_at": pause_at + plan["pause"]}
-        return {"changed": True, **times}
+        if record.stage == STAGING:
+            self._file.write(record.at(SWITCHING))
+        return {"changed": record.stage == STAGING}
 
-    def _unstaged(self, name: str, read: object) -> str:
-        if not isinstance(read, Mapping) or read.get("unreachable"):
-            return "no answer by SSH"
-        if "staged" not in read:
-            return str(read.get("msg") or "the new key was not staged")
-        # A machine may have switched since the plan: a run that was killed leaves processes that wait for their time.
-        is_there = fingerprint(self._secrets.new(name), str(read["salt"])) in (read["staged"], read["present"])
-        return "" if is_there else "the new key is not staged"
+    def _window(self) -> dict[str, Any]:
+        """Require that all machines make credentials with the key of this stage, and wait until those of the other key have expired."""
+        plan, record = self._planned()
+        machines = plan["encode"].get(turn_plan.MUNGE, ())
+        if lines := self._unproved(machines, "switched"):
+            remedy = "Both keys work. Repair these machines, and run again: the run continues"
+            raise AnsibleActionFail("\n".join([*lines, remedy]))
+        changed = [name for name in machines if (self._raw(name).get("__turn_encodes") or {}).get("changed")]
+        if changed or not record.since:
+            record = replace(record, since=time.time())
+            self._file.write(record)
+        # A clock that was set back must not prolong it without end.
+        window = self._choices().window
+        left = min(record.since + window - time.time(), window)
+        if left > 0:
+            self._display.display(
+                f"turn {record.turn}: all machines make credentials with the {plan['encodes']} key. Waiting {left:.0f} s until those of "
+                "the other key have expired"
+            )
+            time.sleep(left)
+        return {"changed": bool(changed), "waited": max(0.0, round(left, 1))}
 
-    def _promote(self) -> dict[str, Any]:
-        """Require the new key on all machines of the plan, make it the cluster's, and require that nodes answer slurmctld."""
+    def _finish(self) -> dict[str, Any]:
+        """Name every machine that does not answer now; else make the new secrets the cluster's. From here on the turn only goes forward."""
         plan, record = self._planned()
         states = self._states(record, is_new=False)
+        so_far = _BOTH_WORK if record.stage == SWITCHING else "The new key replaces the old one already"
+        without, _nodes = self._accepted(record, self._choices(), states, so_far)
+        back = [
+            machine
+            for name, state in states.items()
+            for machine in state.having(turn_plan.OLD)
+            if machine not in plan["copy"].get(name, ())
+        ]
+        if back:
+            raise AnsibleActionFail(f"{fold(back)}: answers again since this run began. {so_far}. Run again: it takes part then")
+        self._file.write(replace(record, stage=FINISHING, without=without))
+        promoted = [name for name in record.keys if self._secrets.promote(name)]
+        return {"changed": bool(promoted) or record.stage != FINISHING}
+
+    def _close(self) -> dict[str, Any]:
+        """Require the new key on all machines, and that they decode each other's credentials; then end the turn."""
+        plan, record = self._planned()
+        if record.stage == RETURNING:
+            return self._returned(record)
+        states = self._states(record, is_new=False)
         late: dict[str, list[str]] = {}
+        left_out = set(record.without)
         for name, machines in plan["prove"].items():
             for machine in machines:
                 why = states[name].missed.get(machine, "")
-                if why or states[name].machines[machine] != turn_plan.NEW:
+                if machine not in left_out and (why or states[name].machines.get(machine) != turn_plan.NEW):
                     late.setdefault(f"{name}: {why or 'still the old key'}", []).append(machine)
-        # The other machines have the new key by now, so the cluster has it, too.
-        changed = [name for name in record.keys if states[name].having(turn_plan.NEW) and self._secrets.promote(name)]
-        if late:
-            lines = [f"{fold(names)}: {why}" for why, names in late.items()]
-            remedy = "Slurm does not reach these machines. Run playbooks/turn_keys.yml again now: it switches them"
-            raise AnsibleActionFail("\n".join([*lines, f"{remedy}, before SlurmdTimeout ends their jobs"]))
-        deadline = time.monotonic() + _PATIENCE
-        while silent := turn_plan.unanswered(plan["nodes"], self._nodes()):
-            if time.monotonic() > deadline:
-                raise AnsibleActionFail(
-                    f"{fold(silent)}: answered slurmctld before the switch, and not {_PATIENCE:.0f} s after it. Look at munge.service "
-                    "and slurmd.service there, and run playbooks/turn_keys.yml again"
-                )
-            time.sleep(3)
-        return {"changed": bool(changed), "msg": "all machines have the new keys, and all nodes answer"}
-
-    def _finish(self) -> dict[str, Any]:
-        """Require that machines decode each other's credentials, close the record and remove the old secrets."""
-        plan, record = self._planned()
-        if not record.is_open:
-            return {"changed": False, "msg": "the turn was given up"}
-        if lines := self._unproved(plan):
-            raise AnsibleActionFail("\n".join([*lines, "Look at munge.service there, and run again"]))
+        lines = [f"{fold(names)}: {why}" for why, names in late.items()]
+        lines += self._unproved([name for name in plan["prove"].get(turn_plan.MUNGE, ()) if name not in left_out], "finished")
+        if lines:
+            remedy = "Read `journalctl -u munge` there, and run playbooks/turn_keys.yml again: the run continues"
+            raise AnsibleActionFail("\n".join([*lines, remedy]))
+        self._wait_for_nodes({name: one for name, one in plan["nodes"].items() if name not in left_out})
         self._file.write(record.at(FINISHED))
         for name in record.keys:
             self._secrets.forget(name, OLD)
@@ -215,47 +256,37 @@ class ActionModule(controller_call.ControllerAction):
             if self._secrets.is_given(name)
         ]
         self._display.display("\n".join(lines))
-        return {"changed": record.is_open, "msg": "\n".join(lines)}
+        return {"changed": True, "msg": "\n".join(lines)}
 
-    def _unproved(self, plan: Mapping[str, Any]) -> list[str]:
-        """Return the machines whose credentials the controller does not decode, or which do not decode its own."""
-        machines = plan["prove"].get("munge_key", ())
-        lines = []
-        controller = self._groups["slurm_controllers"][0]
-        of_controller = self._raw(controller).get("__turn_collected")
-        if machines and (not isinstance(of_controller, Mapping) or "refused" not in of_controller):
-            lines.append(f"{controller}: no result of the comparison of munge credentials")
-            return lines
-        for machine in machines:
-            proof = self._raw(machine).get("__turn_proof")
-            if not isinstance(proof, Mapping) or "refused" not in proof:
-                lines.append(f"{machine}: no munge credential")
-            elif proof["refused"]:
-                lines.append(f"{machine}: cannot decode the credential of {controller}")
-            elif machine in (of_controller or {})["refused"]:
-                lines.append(f"{controller}: cannot decode the credential of {machine}")
-        return lines
-
-    def _back(self, record: TurnRecord, states: Mapping[str, turn_plan.KeyState]) -> dict[str, Any]:
-        """Give up a turn whose new key no machine has yet."""
-        if has := [name for state in states.values() for name in state.having(turn_plan.NEW)]:
-            raise AnsibleActionFail(
-                f"{few(has)}: has the new key already. Finish the turn: run playbooks/turn_keys.yml without turn_keys"
-            )
-        if self._task.check_mode:
-            return self._nothing(f"turn {record.turn}: would be given up")
-        self._file.write(replace(record, stage=FINISHED, without={}))
+    def _returned(self, record: TurnRecord) -> dict[str, Any]:
+        """End a turn that was given up: no machine uses the new key any more."""
+        self._file.write(record.at(FINISHED))
         for name in record.keys:
             self._secrets.forget(name, NEXT)
-        text = f"turn {record.turn}: given up. No machine has the new key"
+        text = f"turn {record.turn}: given up. All machines have the old key"
         self._display.display(text)
-        everywhere = {name: list(state.machines) for name, state in states.items()}
-        return {**self._nothing(text), "changed": True, "clean": everywhere}
+        return {"changed": True, "msg": text}
+
+    def _wait_for_nodes(self, before: Mapping[str, Mapping[str, Any]]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while silent := turn_plan.unanswered(before, self._nodes()):
+            if time.monotonic() > deadline:
+                raise AnsibleActionFail(
+                    f"{fold(silent)}: answered slurmctld before the turn, and not {_PATIENCE:.0f} s after it. Look at munge.service "
+                    "and slurmd.service there, and run playbooks/turn_keys.yml again"
+                )
+            time.sleep(3)
 
     def _nothing(self, text: str) -> dict[str, Any]:
-        if not self._task.check_mode or text:
-            self._display.display(text)
-        return {"changed": False, "stage": FINISHED, "switch": {}, "prove": {}, "msg": text}
+        self._display.display(text)
+        return {"changed": False, "stage": FINISHED, "msg": text}
+
+    def _unproved(self, machines: Any, when: str) -> list[str]:
+        controller = self._groups["slurm_controllers"][0]
+        return turn_proof.unproved(self._raw, machines, controller, f"__turn_proof_{when}", f"__turn_collected_{when}")
+
+    def _machines(self, record: TurnRecord) -> list[str]:
+        return [name for key in record.keys for name in turn_plan.members(KEYS[key], self._groups)]
 
     def _states(self, record: TurnRecord, is_new: bool) -> dict[str, turn_plan.KeyState]:
         found = {}
@@ -263,7 +294,7 @@ class ActionModule(controller_call.ControllerAction):
             machines = turn_plan.members(KEYS[name], self._groups)
             # A new turn has no new secret yet, except one that the site gives.
             new = None if is_new and not self._secrets.is_given(name) else self._secrets.new(name)
-            found[name] = turn_plan.state_of(KEYS[name], machines, self._raw, self._secrets.old(name), new, time.time())
+            found[name] = turn_plan.state_of(KEYS[name], machines, self._raw, self._secrets.old(name), new)
         return found
 
     def _nodes(self) -> dict[str, Mapping[str, Any]]:

@@ -7,20 +7,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import turn_plan
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import turn_plan, turn_proof
 
 
 def turn_hosts(hostvars: Mapping[str, Any], machines: Iterable[str], what: str, secret: str = "munge_key") -> list[str]:
-    """Return the machines to `switch`, to `prove` or to `clean` for a secret; without a plan, a pattern that fits no host."""
+    """Return the machines of a list of the plan for a secret; without a plan, a pattern that fits no host."""
     raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
     plan = turn_plan.plan_of(raw, [name for name in machines if name in hostvars])
     return turn_plan.hosts_of(plan, what, secret)
 
 
-def turn_credentials(hostvars: Mapping[str, Any], machines: Iterable[str]) -> dict[str, str]:
-    """Return the munge credential that each machine made in this run."""
+def turn_credentials(hostvars: Mapping[str, Any], machines: Iterable[str], register: str) -> dict[str, str]:
+    """Return the munge credential that each machine made in a task of this run, by the variable that the task registered."""
     raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
-    return turn_plan.credentials_of(raw, machines)
+    return turn_proof.credentials_of(raw, machines, register)
 
 
 class FilterModule:

@@ -13,13 +13,16 @@ description:
   - >-
     For playbooks/turn_keys.yml. Compares what M(bedplate.cluster.slurm_key) read on each machine with the secrets of the cluster, makes the
     new secrets, and keeps C(turn_keys.json) in the secrets directory, by which a later call continues.
-  - V(plan) names every machine that the turn would miss, and fails before anything changes. V(switch) fails unless every machine has
-    the new key staged. V(promote) makes the new secret the cluster's. V(finish) fails unless machines decode each other's credentials.
+  - >-
+    V(plan) names every machine that the turn would miss, and fails before anything changes. V(switch) fails unless every machine has the
+    new key and decodes credentials of both. V(window) fails unless every machine makes credentials with the new key, and waits until those
+    of the old one have expired. V(finish) names again who is not reached, then makes the new secret the cluster's. V(close) fails unless
+    machines decode each other's credentials.
 options:
   step:
     description: The step.
     type: str
-    choices: [plan, switch, promote, finish]
+    choices: [plan, switch, window, finish, close]
     required: true
 author: The bedplate authors (!UNKNOWN)
 attributes:
@@ -36,12 +39,18 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-stage: {description: "How far the turn is: V(staging), V(switching) or V(finished).", type: str, returned: with V(plan)}
+stage:
+  description: "How far the turn is: V(staging), V(switching), V(finishing), V(returning) or V(finished)."
+  type: str
+  returned: with V(plan)
 turn: {description: The name of the turn., type: str, returned: "with V(plan), if there is a turn"}
 keys: {description: The secrets that are turned., type: list, elements: str, returned: "with V(plan), if there is a turn"}
 staged: {description: "Fingerprint of each new key, with RV(turn) as salt.", type: dict, returned: "with V(plan), if there is a turn"}
-switch: {description: "Secret to machines that have the old key.", type: dict, returned: with V(plan)}
-prove: {description: "Secret to machines that must have the new key in the end.", type: dict, returned: with V(plan)}
-pause_at: {description: "When munged stops, in seconds since 1970.", type: float, returned: with V(switch)}
-switch_at: {description: "When the keys are replaced, in seconds since 1970.", type: float, returned: with V(switch)}
+encodes: {description: "Which key makes credentials: V(new), or V(old) where a turn is given up.", type: str, returned: "as RV(turn)"}
+copy: {description: "Secret to machines that have the old key.", type: dict, returned: as RV(turn)}
+pair: {description: "Secret to machines that get both keys.", type: dict, returned: as RV(turn)}
+encode: {description: "Secret to machines that change the key that makes credentials.", type: dict, returned: as RV(turn)}
+prove: {description: "Secret to machines that must have the new key in the end.", type: dict, returned: as RV(turn)}
+clean: {description: "Secret to machines on which the turn ends.", type: dict, returned: as RV(turn)}
+waited: {description: For how many seconds the step waited., type: float, returned: with V(window)}
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decide which machines a turn stages and switches, who is not reached, and whether a machine may stay on the old key."""
+"""Decide which machines a turn changes, which it does not reach, and whether a machine may stay on the old key."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import few
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.key_files import fingerprint
 
+from .turn_record import RETURNING, STAGING, SWITCHING, TurnRecord
 from .turn_variables import REQUIRED, TurnedKey
 
 NOBODY = ["!all"]
 """A pattern of hosts that fits none."""
 ANY = "any"
+MUNGE = "munge_key"
 OLD, NEW, NONE = "old", "new", "none"
 """Which key a machine has; `none` is a machine without Slurm yet."""
 # A node in one of these states gets no job.
 _OUT = {"DRAIN", "DOWN", "FAIL", "FUTURE", "UNKNOWN", "POWERED_DOWN", "NOT_RESPONDING"}
 
-_CLOCK = 1.0  # seconds
 _LEFT_OUT = "left out of this run, as by --limit"
 
 Raw = Callable[[str], Mapping[str, Any]]
@@ -44,12 +45,12 @@ def members(key: TurnedKey, groups: Mapping[str, Iterable[str]]) -> list[str]:
     return list(dict.fromkeys(name for group in key.groups for name in groups.get(group, ())))
 
 
-def state_of(key: TurnedKey, machines: Iterable[str], raw: Raw, old: bytes, new: bytes | None, now: float) -> KeyState:
-    """Return which key each machine has, by what `slurm_key` reported of it before `now`, in seconds since 1970."""
+def state_of(key: TurnedKey, machines: Iterable[str], raw: Raw, old: bytes, new: bytes | None) -> KeyState:
+    """Return which key each machine has, by what `slurm_key` reported of it."""
     found = KeyState()
     for name in machines:
         read = raw(name).get(key.register)
-        if not isinstance(read, Mapping) or (why := _missed(read) or _clock(read, now)):
+        if not isinstance(read, Mapping) or (why := why_missed(read)):
             found.missed[name] = why if isinstance(read, Mapping) else _LEFT_OUT
             continue
         has, salt = str(read["present"]), str(read["salt"])
@@ -64,7 +65,8 @@ def state_of(key: TurnedKey, machines: Iterable[str], raw: Raw, old: bytes, new:
     return found
 
 
-def _missed(read: Mapping[str, Any]) -> str:
+def why_missed(read: Mapping[str, Any]) -> str:
+    """Return why a machine was not reached, by what a module returned of it, or ""."""
     if read.get("skipped"):
         return _LEFT_OUT
     if read.get("unreachable"):
@@ -74,18 +76,31 @@ def _missed(read: Mapping[str, Any]) -> str:
     return ""
 
 
-def _clock(read: Mapping[str, Any], now: float) -> str:
-    """Return the error of a machine's clock, or "": all machines switch at one time."""
-    behind, ahead = float(read.get("behind", 0)), float(read.get("clock", now)) - now
-    if max(behind, ahead) <= _CLOCK:
-        return ""
-    return f"its clock is {max(behind, ahead):.1f} s {'behind' if behind > ahead else 'ahead of'} the control node's"
+def lists_of(record: TurnRecord, states: Mapping[str, KeyState], is_over: bool) -> dict[str, dict[str, list[str]]]:
+    """Return the lists of machines of each step by secret: `copy`, `pair`, `encode`, `prove` and `clean`, as the filter turn_hosts has them.
+
+    `is_over`: whether no credential of the other key can be valid any more.
+    """
+    old = {name: state.having(OLD) for name, state in states.items()}
+    everywhere = {name: [*old[name], *state.having(NEW)] for name, state in states.items()}
+    pair = {name: machines for name, machines in old.items() if name == MUNGE}
+    if record.stage == RETURNING:
+        return {"encode": {} if is_over else pair, "clean": everywhere}
+    staged = pair if record.stage in (STAGING, SWITCHING) else {}
+    return {"copy": old, "pair": staged, "encode": staged, "prove": everywhere, "clean": everywhere}
 
 
 def refusals(
-    missed: Mapping[str, str], accepted: Iterable[str], groups: Mapping[str, Iterable[str]], machines: Iterable[str]
+    missed: Mapping[str, str],
+    accepted: Iterable[str],
+    groups: Mapping[str, Iterable[str]],
+    machines: Iterable[str],
+    so_far: str,
 ) -> list[str]:
-    """Return why a turn must not begin: machines that it would miss, and names that no machine has."""
+    """Return why a turn must not take its next step: machines that it would miss, and names that no machine has.
+
+    `so_far` says what has happened to the keys.
+    """
     known, listed = set(machines), list(accepted)
     required = {name for group in REQUIRED for name in groups.get(group, ())}
     found = [
@@ -103,7 +118,7 @@ def refusals(
     if alike:
         names = ",".join(name for names in alike.values() for name in names if name not in required)
         remedy = f"; or leave them out: -e turn_keys_without={names}" if names else ""
-        found.append(f"Nothing was changed. Repair these machines and run again{remedy}")
+        found.append(f"{so_far}. Repair these machines and run again{remedy}")
     return found
 
 
@@ -138,7 +153,7 @@ def _takes_jobs(state: str) -> bool:
 
 
 def unanswered(before: Mapping[str, Mapping[str, Any]], now: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the nodes that answered slurmctld before the switch and do not answer now."""
+    """Return the nodes that answered slurmctld before the old key was removed and do not answer now."""
 
     def answers(one: Mapping[str, Any]) -> bool:
         words = str(one.get("state", "")).split(" ", 1)[0]
@@ -157,17 +172,7 @@ def plan_of(raw: Raw, hosts: Iterable[str]) -> Mapping[str, Any]:
 
 
 def hosts_of(plan: Mapping[str, Any], what: str, secret: str) -> list[str]:
-    """Return the machines to `switch`, to `prove` or to `clean` for a secret, or for `any`; without any, a pattern that fits none."""
+    """Return the machines of a list of the plan for a secret, or for `any`; without any, a pattern that fits none."""
     listed = plan.get(what, {})
     found = [name for key, names in listed.items() if secret in (key, ANY) for name in names]
     return list(dict.fromkeys(found)) or list(NOBODY)
-
-
-def credentials_of(raw: Raw, machines: Iterable[str]) -> dict[str, str]:
-    """Return the munge credential of each machine that has made one."""
-    found = {}
-    for name in machines:
-        proof = raw(name).get("__turn_proof")
-        if isinstance(proof, Mapping) and proof.get("credential"):
-            found[name] = str(proof["credential"])
-    return found

@@ -10,8 +10,15 @@ from pathlib import Path
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.files import atomic_write
 
 FILE_NAME = "turn_keys.json"
-STAGING, SWITCHING, FINISHED = STAGES = ("staging", "switching", "finished")
-"""`staging`: machines get the new key beside the old one. `switching`: some may have the new key. `finished`: no turn is under way."""
+STAGING, SWITCHING, FINISHING, RETURNING, FINISHED = STAGES = (
+    "staging",
+    "switching",
+    "finishing",
+    "returning",
+    "finished",
+)
+"""`staging`: machines get the new key beside the old one. `switching`: they make credentials with the new one, and read both. `finishing`:
+the new key replaces the old one. `returning`: the turn is given up. `finished`: no turn is under way."""
 _VERSION = 1
 
 
@@ -21,12 +28,16 @@ class TurnRecordError(ValueError):
 
 @dataclass(frozen=True)
 class TurnRecord:
-    """A turn. `without` are machines that keep the old key, with the reason; the next ordinary run gives them the new one."""
+    """A turn. `without` are machines that keep the old key, with the reason; the next ordinary run gives them the new one.
+
+    `since`: since when no machine makes credentials with the other key, in seconds since 1970; 0 while some may.
+    """
 
     turn: str
     keys: tuple[str, ...]
     stage: str = STAGING
     without: dict[str, str] = field(default_factory=dict)
+    since: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -59,6 +70,11 @@ class TurnFile:
                 f"{self.path}: not a record of a turn: {error}. Nothing was changed. Restore it from a backup; without one, compare "
                 "the keys of all machines before you remove it"
             ) from None
+
+    def left_out(self) -> list[str]:
+        """Return the machines that the last turn left out, once no machine gets both keys any more. Raises TurnRecordError."""
+        record = self.read()
+        return sorted(record.without) if record is not None and record.stage in (FINISHING, FINISHED) else []
 
     def write(self, record: TurnRecord) -> None:
         """Replace the record."""

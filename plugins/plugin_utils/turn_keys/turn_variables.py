@@ -10,7 +10,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 PREFIX = "turn_keys"
 BACK = "back"
-"""Value of `turn_keys` that gives up a turn of which no machine has the new key."""
+"""Value of `turn_keys` that gives up a turn before the new key replaces the old one."""
 _CONTROLLERS, _DATABASE = "slurm_controllers", "slurm_database"
 REQUIRED = (_DATABASE, _CONTROLLERS)
 """Groups of machines that no turn leaves out."""
@@ -42,18 +42,19 @@ KEYS = {
 
 @dataclass(frozen=True)
 class TurnChoices:
-    """Request of an operator: secrets, whether a turn is given up, machines to leave out, and how long munge pauses, in seconds."""
+    """Request of an operator: secrets, whether a turn is given up, machines to leave out, and how long both keys work, in seconds."""
 
     keys: tuple[str, ...] = ()
     back: bool = False
     without: tuple[str, ...] = ()
-    pause: float = 4.0
+    window: float = 300.0
 
 
+_LONGEST = 86400.0
 VARIABLES = {
     "turn_keys": f"allowed: {', '.join(KEYS)}, both with a comma, or {BACK}",
     "turn_keys_without": "allowed: names of machines, separated by commas",
-    "turn_keys_pause": "allowed: seconds from 3 to 8",
+    "turn_keys_window": f"allowed: seconds from 0 to {_LONGEST:.0f}",
 }
 
 
@@ -96,7 +97,7 @@ def choices(variables: Mapping[str, object]) -> TurnChoices:
         keys=tuple(name for name in KEYS if name in keys),
         back=keys == [BACK],
         without=tuple(_names(variables.get("turn_keys_without", "")) or ()),
-        pause=float(str(variables.get("turn_keys_pause", TurnChoices.pause))),
+        window=float(str(variables.get("turn_keys_window", TurnChoices.window))),
     )
 
 
@@ -118,11 +119,11 @@ def _is_names(value: object) -> bool:
     return bool(_names(value))
 
 
-def _is_pause(value: object) -> bool:
+def _is_window(value: object) -> bool:
     try:
-        return not isinstance(value, bool) and 3 <= float(str(value)) <= 8
+        return not isinstance(value, bool) and 0 <= float(str(value)) <= _LONGEST
     except ValueError:
         return False
 
 
-_TAKES = {"turn_keys": _is_wish, "turn_keys_without": _is_names, "turn_keys_pause": _is_pause}
+_TAKES = {"turn_keys": _is_wish, "turn_keys_without": _is_names, "turn_keys_window": _is_window}

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +36,6 @@ class Cluster:
         self.keys["__turn_jwt"] = {"ctl1": SecretStore(directory).get("jwt_key")}
         self.staged: dict[str, dict[str, bytes]] = {"__turn_munge": {}, "__turn_jwt": {}}
         self.silent: set[str] = set()
-        self.clocks: dict[str, dict[str, float]] = {}
         self.nodes = {name: {"state": "IDLE", "jobs": []} for name in GROUPS["compute_nodes"]}
         self.facts: dict[str, dict[str, Any]] = {name: {} for name in MACHINES}
 
@@ -48,24 +46,43 @@ class Cluster:
                     "present": fingerprint(keys[name], name) if keys[name] else "",
                     "staged": fingerprint(staged, name) if (staged := self.staged[register].get(name)) else "",
                 }
-                self.facts[name][register] = (
-                    NO_ANSWER if name in self.silent else {**prints, "salt": name, **self.clocks.get(name, {})}
-                )
+                self.facts[name][register] = NO_ANSWER if name in self.silent else {**prints, "salt": name}
 
     def stage(self) -> None:
         for register, secret in (("__turn_munge", "munge_key"), ("__turn_jwt", "jwt_key")):
             if (path := self.directory / f"{secret}_next").exists():
                 self.staged[register] = dict.fromkeys(set(self.keys[register]) - self.silent, path.read_bytes())
 
-    def switch(self, *machines: str) -> None:
+    def replace(self, *machines: str) -> None:
+        """Put the staged keys into their places."""
         for register, staged in self.staged.items():
             for name in [one for one in staged if not machines or one in machines]:
-                self.keys[register][name] = staged.pop(name)
+                self.keys[register][name] = staged[name]
 
-    def prove(self, refused: dict[str, str] | None = None) -> None:
+    def clean(self) -> None:
+        self.staged = {"__turn_munge": {}, "__turn_jwt": {}}
+
+    def prove(self, when: str, refused: dict[str, str] | None = None) -> None:
         for name in MACHINES:
-            self.facts[name]["__turn_proof"] = {"refused": {}, "credential": f"MUNGE:{name}"}
-        self.facts["ctl1"]["__turn_collected"] = {"refused": refused or {}}
+            answer = NO_ANSWER if name in self.silent else {"refused": {}, "credential": f"MUNGE:{name}"}
+            self.facts[name][f"__turn_proof_{when}"] = answer
+        self.facts["ctl1"][f"__turn_collected_{when}"] = {"refused": refused or {}}
+
+    def encode(self, *changed: str) -> None:
+        """Record where the key that makes credentials was changed."""
+        for name in MACHINES:
+            self.facts[name]["__turn_encodes"] = {"changed": name in changed}
+
+    def switched(self, **variables: Any) -> dict[str, Any]:
+        """Run the steps up to the window, with which all machines are proved; return the plan."""
+        plan = self.step("plan", **variables)
+        self.stage()
+        self.prove("staged")
+        self.step("switch")
+        self.encode(*MACHINES)
+        self.prove("switched")
+        self.step("window", turn_keys_window=0)
+        return plan
 
     def step(self, step: str, check: bool = False, **variables: Any) -> dict[str, Any]:
         self.read()
@@ -126,7 +143,7 @@ def refused(cluster: Cluster, step: str = "plan", **variables: Any) -> str:
 def test_without_a_wish_nothing_happens(cluster: Cluster):
     found = cluster.step("plan")
     assert not found["changed"]
-    assert hosts_of(found, "switch", "munge_key") == ["!all"]
+    assert hosts_of(found, "copy", "munge_key") == ["!all"]
     assert cluster.secrets == {"munge_key", "jwt_key"}
 
 
@@ -144,23 +161,16 @@ def test_a_limit_is_a_machine_that_is_not_reached(cluster: Cluster):
     assert "login1: left out of this run, as by --limit" in refused(cluster, turn_keys="munge_key")
 
 
-def test_a_wrong_clock_is_named(cluster: Cluster):
-    cluster.clocks = {"n1": {"behind": 7.5}, "n2": {"clock": time.time() + 600}}
-    said = refused(cluster, turn_keys="munge_key")
-    assert "n1: its clock is 7.5 s behind" in said
-    assert "n2: its clock is 600" in said
-
-
 def test_a_later_call_knows_what_was_accepted(cluster: Cluster):
     off(cluster)
     cluster.step("plan", turn_keys="munge_key", turn_keys_without="n3")
-    assert "n3" not in hosts_of(cluster.step("plan"), "switch", "munge_key")
+    assert "n3" not in hosts_of(cluster.step("plan"), "copy", "munge_key")
     cluster.silent = {"n1", "n3"}
     said = refused(cluster)
     assert "n1: no answer by SSH" in said
     assert "n3" not in said
     cluster.silent = set()
-    assert "n3" in hosts_of(cluster.step("plan"), "switch", "munge_key")
+    assert "n3" in hosts_of(cluster.step("plan"), "copy", "munge_key")
 
 
 def test_a_machine_with_another_key_is_named(cluster: Cluster):
@@ -196,10 +206,10 @@ def off(cluster: Cluster) -> None:
 
 def test_a_preview_changes_nothing(cluster: Cluster):
     found = cluster.step("plan", check=True, turn_keys="munge_key,jwt_key")
-    assert "munge_key: 5 machines change" in found["msg"]
-    assert "jwt_key: 1 machines change" in found["msg"]
+    assert "munge_key: 5 machines have the old key" in found["msg"]
+    assert "jwt_key: 1 machines have the old key" in found["msg"]
     assert "Slurm keeps no list of tokens" in found["msg"]
-    assert hosts_of(found, "switch", "any") == ["!all"]
+    assert hosts_of(found, "copy", "any") == ["!all"]
     assert cluster.secrets == {"munge_key", "jwt_key"}
 
 
@@ -207,18 +217,29 @@ def test_a_whole_turn(cluster: Cluster):
     old = (cluster.directory / "munge_key").read_bytes()
     off(cluster)
     plan = cluster.step("plan", turn_keys="munge_key,jwt_key", turn_keys_without="n3")
-    assert hosts_of(plan, "switch", "munge_key") == ["ctl1", "login1", "n1", "n2"]
-    assert hosts_of(plan, "switch", "jwt_key") == ["ctl1"]
+    reached = ["ctl1", "login1", "n1", "n2"]
+    for what in ("copy", "pair", "encode", "prove", "clean"):
+        assert hosts_of(plan, what, "munge_key") == reached
+    assert hosts_of(plan, "copy", "jwt_key") == ["ctl1"]
+    assert hosts_of(plan, "pair", "jwt_key") == ["!all"]
+    assert hosts_of(plan, "all", "any") == MACHINES
+    assert plan["encodes"] == "new"
     assert cluster.record["without"] == {"n3": "no answer by SSH"}
     cluster.stage()
-    times = cluster.step("switch")
-    assert times["pause_at"] < times["controllers_at"] < times["switch_at"]
-    assert (cluster.record["stage"], (cluster.directory / "munge_key").read_bytes()) == ("switching", old)
-    cluster.switch()
-    assert cluster.step("promote")["changed"]
+    cluster.prove("staged")
+    assert cluster.step("switch")["changed"]
+    assert cluster.record["stage"] == "switching"
+    cluster.encode(*reached)
+    cluster.prove("switched")
+    assert cluster.step("window", turn_keys_window=0) == {"changed": True, "waited": 0.0}
+    assert (cluster.directory / "munge_key").read_bytes() == old
+    assert cluster.step("finish")["changed"]
+    assert (cluster.record["stage"], "munge_key_old" in cluster.secrets) == ("finishing", True)
+    cluster.replace()
     assert (cluster.directory / "munge_key").read_bytes() == cluster.keys["__turn_munge"]["n1"] != old
-    cluster.prove()
-    assert "n3: old key" in cluster.step("finish")["msg"]
+    cluster.clean()
+    cluster.prove("finished")
+    assert "n3: old key" in cluster.step("close")["msg"]
     assert cluster.record["stage"] == "finished"
     assert cluster.secrets == {"munge_key", "jwt_key", "turn_keys.json"}
     assert not cluster.step("plan")["changed"]
@@ -227,114 +248,175 @@ def test_a_whole_turn(cluster: Cluster):
 def test_no_key_is_in_a_result(cluster: Cluster):
     found = [cluster.step("plan", turn_keys="munge_key")]
     cluster.stage()
+    cluster.prove("staged")
     found.append(cluster.step("switch"))
     keys = [(cluster.directory / name).read_bytes() for name in ("munge_key", "munge_key_next")]
     text = json.dumps(found)
     assert not any(key.hex()[:32] in text or str(key[:16]) in text for key in keys)
 
 
-def test_a_machine_without_the_staged_key_stops_the_switch(cluster: Cluster):
+def test_a_machine_without_both_keys_stops_the_turn_before_the_switch(cluster: Cluster):
     cluster.step("plan", turn_keys="munge_key")
     cluster.stage()
     del cluster.staged["__turn_munge"]["n2"]
     cluster.silent = {"n1"}
+    cluster.prove("staged", {"login1": "Invalid credential"})
+    cluster.facts["n3"]["__turn_proof_staged"]["refused"] = {"new": "unmunge: Error: Invalid credential"}
     said = refused(cluster, "switch")
     assert "n1: munge_key: no answer by SSH" in said
     assert "n2: munge_key: the new key is not staged" in said
+    assert "login1: ctl1 cannot decode its credential" in said
+    assert "n3: cannot decode a credential of ctl1: unmunge: Error: Invalid credential" in said
+    assert "No machine changed the key" in said
     assert cluster.record["stage"] == "staging"
+
+
+def test_without_a_proof_there_is_no_switch(cluster: Cluster):
+    cluster.step("plan", turn_keys="munge_key")
+    cluster.stage()
+    assert "no result of the comparison" in refused(cluster, "switch")
+
+
+def test_a_machine_that_does_not_use_the_new_key_keeps_the_old_one_everywhere(cluster: Cluster):
+    cluster.step("plan", turn_keys="munge_key")
+    cluster.stage()
+    cluster.prove("staged")
+    cluster.step("switch")
+    cluster.encode(*MACHINES)
+    cluster.prove("switched", {"n2": "Invalid credential"})
+    with pytest.raises(AnsibleActionFail, match="n2: ctl1 cannot decode its credential"):
+        cluster.step("window")
+    assert (cluster.record["stage"], cluster.record["since"]) == ("switching", 0.0)
+
+
+def test_the_window_is_waited_for_once(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
+    slept: list[float] = []
+    monkeypatch.setattr(turn_keys, "time", SimpleNamespace(time=lambda: 1000.0 + sum(slept), sleep=slept.append))
+    cluster.step("plan", turn_keys="munge_key")
+    cluster.stage()
+    cluster.prove("staged")
+    cluster.step("switch")
+    cluster.prove("switched")
+    cluster.encode("n1")
+    assert cluster.step("window")["waited"] == 300.0
+    # A later call waits for the rest alone, and from the start where a machine used the other key until now.
+    cluster.encode()
+    assert cluster.step("window")["waited"] == 0.0
+    assert cluster.step("window", turn_keys_window=400)["waited"] == 100.0
+    cluster.encode("n2")
+    assert cluster.step("window", turn_keys_window=50)["waited"] == 50.0
+    assert slept == [300.0, 100.0, 50.0]
+
+
+def test_a_machine_that_goes_off_in_the_window_is_named_before_a_key_is_replaced(cluster: Cluster):
+    cluster.switched(turn_keys="munge_key")
+    off(cluster)
+    said = refused(cluster, "finish")
+    assert "n3: no answer by SSH" in said
+    assert "both keys work" in said
+    assert "-e turn_keys_without=n3" in said
+    assert cluster.record["stage"] == "switching"
+    plan = cluster.switched(turn_keys_without="n3")
+    assert "n3" not in hosts_of(plan, "prove", "munge_key")
+    assert cluster.step("finish")["changed"]
+    assert cluster.record["without"] == {"n3": "no answer by SSH"}
+
+
+def test_a_machine_that_was_left_out_and_is_back_takes_part(cluster: Cluster):
+    off(cluster)
+    cluster.switched(turn_keys="munge_key", turn_keys_without="n3")
+    cluster.silent = set()
+    assert "n3: answers again since this run began" in refused(cluster, "finish")
+    assert "n3" in hosts_of(cluster.step("plan"), "pair", "munge_key")
 
 
 def test_a_call_after_a_killed_one_continues_with_the_same_key(cluster: Cluster):
     first = cluster.step("plan", turn_keys="munge_key")
-    again = cluster.step("plan")
+    again = cluster.switched()
     assert (again["turn"], again["staged"]) == (first["turn"], first["staged"])
-    cluster.stage()
-    cluster.step("switch")
-    cluster.switch("ctl1", "n1")
-    third = cluster.step("plan", turn_keys="munge_key")
-    assert hosts_of(third, "switch", "munge_key") == ["login1", "n2", "n3"]
-    assert set(hosts_of(third, "prove", "munge_key")) == set(MACHINES)
-    cluster.switch()
-    cluster.step("promote")
-    # Killed here: the new key is the cluster's, and the turn is open.
-    last = cluster.step("plan")
-    assert last["staged"] == first["staged"]
-    assert hosts_of(last, "switch", "munge_key") == ["!all"]
-    cluster.step("switch")
-    cluster.step("promote")
-    cluster.prove()
     cluster.step("finish")
+    cluster.replace("ctl1", "n1")
+    # Killed here: some machines have the new key alone.
+    third = cluster.step("plan", turn_keys="munge_key")
+    assert third["staged"] == first["staged"]
+    assert hosts_of(third, "copy", "munge_key") == ["login1", "n2", "n3"]
+    assert hosts_of(third, "pair", "munge_key") == hosts_of(third, "encode", "munge_key") == ["!all"]
+    assert set(hosts_of(third, "prove", "munge_key")) == set(MACHINES)
+    assert not cluster.step("finish")["changed"]
+    cluster.replace()
+    last = cluster.step("plan")
+    assert hosts_of(last, "copy", "munge_key") == ["!all"]
+    cluster.prove("finished")
+    cluster.step("close")
     assert cluster.record["stage"] == "finished"
 
 
-def test_a_machine_that_did_not_switch_is_named_and_the_key_is_kept(cluster: Cluster):
-    cluster.step("plan", turn_keys="munge_key")
-    cluster.stage()
-    cluster.step("switch")
-    cluster.switch("ctl1", "login1", "n1")
+def test_a_machine_that_keeps_the_old_key_is_named_and_the_turn_stays_open(cluster: Cluster):
+    cluster.switched(turn_keys="munge_key")
+    cluster.step("finish")
+    cluster.replace("ctl1", "login1", "n1")
+    cluster.prove("finished", {"n1": "Invalid credential"})
     with pytest.raises(AnsibleActionFail) as error:
-        cluster.step("promote")
+        cluster.step("close")
     assert "n[2-3]: munge_key: still the old key" in str(error.value)
-    assert (cluster.record["stage"], "munge_key_old" in cluster.secrets) == ("switching", True)
-    assert hosts_of(cluster.step("plan"), "switch", "munge_key") == ["n2", "n3"]
-
-
-def test_a_machine_that_switches_after_the_plan_does_not_stop_the_turn(cluster: Cluster):
-    cluster.step("plan", turn_keys="munge_key")
-    cluster.stage()
-    cluster.switch("n1")
-    assert cluster.step("switch")["changed"]
+    assert "n1: ctl1 cannot decode its credential" in str(error.value)
+    assert (cluster.record["stage"], "munge_key_old" in cluster.secrets) == ("finishing", True)
+    assert hosts_of(cluster.step("plan"), "copy", "munge_key") == ["n2", "n3"]
 
 
 def test_another_turn_waits_for_the_open_one(cluster: Cluster):
     cluster.step("plan", turn_keys="munge_key")
-    assert "is under way. Finish it first" in refused(cluster, turn_keys="jwt_key")
+    assert "is under way, and must be finished first" in refused(cluster, turn_keys="jwt_key")
 
 
-def test_a_turn_is_given_up_while_no_machine_has_the_new_key(cluster: Cluster):
+def test_a_turn_is_given_up_before_the_switch(cluster: Cluster):
     cluster.step("plan", turn_keys="munge_key")
     cluster.stage()
     found = cluster.step("plan", turn_keys="back")
     assert set(hosts_of(found, "clean", "any")) == set(MACHINES)
-    assert hosts_of(found, "prove", "any") == ["!all"]
+    for what in ("all", "copy", "pair", "encode", "prove"):
+        assert hosts_of(found, what, "any") == ["!all"]
+    assert cluster.record["stage"] == "returning"
+    assert "is given up" in refused(cluster, turn_keys="munge_key")
+    assert cluster.step("close")["changed"]
     assert cluster.secrets == {"munge_key", "jwt_key", "turn_keys.json"}
-    assert cluster.step("finish")["changed"] is False
+    assert cluster.record["stage"] == "finished"
 
 
-def test_a_turn_is_not_given_up_when_a_machine_has_the_new_key(cluster: Cluster):
-    cluster.step("plan", turn_keys="munge_key")
-    cluster.stage()
-    cluster.step("switch")
-    cluster.switch("n1")
-    assert "n1: has the new key already" in refused(cluster, turn_keys="back")
+def test_a_turn_is_given_up_after_the_switch_when_credentials_of_the_new_key_have_expired(cluster: Cluster):
+    cluster.switched(turn_keys="munge_key")
+    found = cluster.step("plan", turn_keys="back")
+    assert found["encodes"] == "old"
+    assert set(hosts_of(found, "encode", "munge_key")) == set(MACHINES)
+    assert hosts_of(found, "pair", "munge_key") == ["!all"]
+    cluster.encode(*MACHINES)
+    cluster.prove("switched", {"n1": "Invalid credential"})
+    with pytest.raises(AnsibleActionFail, match="n1: ctl1 cannot decode"):
+        cluster.step("window", turn_keys_window=0)
+    # A later call continues to give up the turn.
+    assert hosts_of(cluster.step("plan"), "encode", "munge_key") != ["!all"]
+    cluster.prove("switched")
+    cluster.step("window", turn_keys_window=0)
+    assert cluster.step("close")["changed"]
+    assert cluster.secrets == {"munge_key", "jwt_key", "turn_keys.json"}
 
 
-def test_a_node_that_does_not_answer_slurm_after_the_switch_is_an_error(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_turn_is_not_given_up_when_the_new_key_replaces_the_old_one(cluster: Cluster):
+    cluster.switched(turn_keys="munge_key")
+    cluster.step("finish")
+    assert "the new key replaces the old one already" in refused(cluster, turn_keys="back")
+
+
+def test_a_node_that_does_not_answer_slurm_in_the_end_is_an_error(cluster: Cluster, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(turn_keys, "_PATIENCE", -1.0)
-    cluster.step("plan", turn_keys="munge_key")
-    cluster.stage()
-    cluster.step("switch")
-    cluster.switch()
+    cluster.switched(turn_keys="munge_key")
+    cluster.step("finish")
+    cluster.replace()
+    cluster.prove("finished")
     cluster.nodes["n2"] = {"state": "IDLE*", "jobs": []}
-    with pytest.raises(AnsibleActionFail, match="n2: answered slurmctld before the switch"):
-        cluster.step("promote")
-
-
-def test_a_credential_that_is_not_decoded_keeps_the_turn_open(cluster: Cluster):
-    cluster.step("plan", turn_keys="munge_key")
-    cluster.stage()
-    cluster.step("switch")
-    cluster.switch()
-    cluster.step("promote")
-    cluster.prove({"n1": "Invalid credential"})
-    cluster.facts["n2"]["__turn_proof"] = NO_ANSWER
-    with pytest.raises(AnsibleActionFail) as error:
-        cluster.step("finish")
-    assert "ctl1: cannot decode the credential of n1" in str(error.value)
-    assert "n2: no munge credential" in str(error.value)
-    assert (cluster.record["stage"], "munge_key_old" in cluster.secrets) == ("switching", True)
+    with pytest.raises(AnsibleActionFail, match="n2: answered slurmctld before the turn"):
+        cluster.step("close")
+    assert cluster.record["stage"] == "finishing"
 
 
 def test_a_machine_without_slurm_is_left_to_its_first_run(cluster: Cluster):

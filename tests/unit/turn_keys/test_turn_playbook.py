@@ -102,7 +102,7 @@ def test_the_key_is_turned_under_jobs(site: Site):
 
     site.cluster.submit("steps", "for i in $(seq 60); do srun --ntasks=1 true || echo LOST; sleep 0.5; done; exit 3")
     site.cluster.submit("array", "sleep 2; exit 5", "--array=1-8%2")
-    done = site.play("--extra-vars=turn_keys=munge_key")
+    done = site.play("--extra-vars=turn_keys=munge_key", "--extra-vars=turn_keys_window=10")
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-6000:]
     after = site.keys()

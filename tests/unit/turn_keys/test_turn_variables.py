@@ -26,8 +26,8 @@ from lab.paths import ROOT
         ({"turn_keys": ""}, "turn_keys: ''"),
         ({"turn_keys": True}, "turn_keys: True"),
         ({"turn_keys": None}, "turn_keys: empty"),
-        ({"turn_keys_pause": 0}, "turn_keys_pause: 0; allowed: seconds from 3 to 8"),
-        ({"turn_keys_pause": "long"}, "turn_keys_pause: 'long'"),
+        ({"turn_keys_window": -1}, "turn_keys_window: -1; allowed: seconds from 0 to 86400"),
+        ({"turn_keys_window": "long"}, "turn_keys_window: 'long'"),
         ({"turn_keys_without": 7}, "turn_keys_without: 7; allowed: names of machines"),
         ({"turn_keys_witout": "n1"}, "turn_keys_witout is not a variable of playbooks/turn_keys.yml; did"),
     ],
@@ -47,8 +47,8 @@ def test_a_turn_without_slurm_is_a_mistake():
 
 def test_values_of_the_command_line_and_of_a_file():
     assert choices({}) == TurnChoices()
-    text = choices({"turn_keys": "jwt_key,munge_key", "turn_keys_without": "n1, n2", "turn_keys_pause": "5"})
-    assert text == TurnChoices(("munge_key", "jwt_key"), without=("n1", "n2"), pause=5.0)
+    text = choices({"turn_keys": "jwt_key,munge_key", "turn_keys_without": "n1, n2", "turn_keys_window": "600"})
+    assert text == TurnChoices(("munge_key", "jwt_key"), without=("n1", "n2"), window=600.0)
     assert choices({"turn_keys": ["jwt_key"], "turn_keys_without": ["n1"]}).keys == ("jwt_key",)
     assert choices({"turn_keys": "back"}) == TurnChoices(back=True)
 

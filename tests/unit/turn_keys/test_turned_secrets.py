@@ -15,6 +15,8 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.given_secr
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError, SecretStore
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_record import (
     FINISHED,
+    FINISHING,
+    STAGING,
     SWITCHING,
     TurnFile,
     TurnRecord,
@@ -101,7 +103,7 @@ def test_what_cannot_be_turned(tmp_path: Path, given: dict[str, Any], said: str)
 def test_the_record_survives(tmp_path: Path):
     file = TurnFile(tmp_path / "secrets")
     assert file.read() is None
-    record = TurnRecord("3f2a9c1b", ("munge_key",), without={"n7": "no answer by SSH"})
+    record = TurnRecord("3f2a9c1b", ("munge_key",), without={"n7": "no answer by SSH"}, since=5.5)
     file.write(record)
     assert file.read() == record
     file.write(record.at(SWITCHING))
@@ -111,6 +113,15 @@ def test_the_record_survives(tmp_path: Path):
     assert not record.at(FINISHED).is_open
     assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.path.parent.stat().st_mode) == 0o700
+
+
+def test_machines_that_were_left_out_are_known_once_the_new_key_is_the_clusters(tmp_path: Path):
+    file = TurnFile(tmp_path / "secrets")
+    assert file.left_out() == []
+    record = TurnRecord("3f2a9c1b", ("munge_key",), without={"n7": "no answer by SSH", "n2": "no answer by SSH"})
+    for stage, names in ((STAGING, []), (SWITCHING, []), (FINISHING, ["n2", "n7"]), (FINISHED, ["n2", "n7"])):
+        file.write(record.at(stage))
+        assert file.left_out() == names
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 1, "turn": "x", "keys": [], "stage": "odd"}'])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A key of this machine and the staged key beside it: compare both by keyed digests, and put the staged one into its place."""
+"""A key of this machine and the staged key beside it: compare both by keyed digests, and replace the one by the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...common.files import sync_directory
+from ...common.files import atomic_write
 from ...primitives.files import manifest
 
 STAGED = ".next"
@@ -57,10 +57,7 @@ class KeyFiles:
             raise KeyTurnError(str(error)) from None
 
     def is_pending(self, expected: str, salt: str) -> bool:
-        """Return whether the staged key must still be put into its place. Raises KeyTurnError if it is not the expected one.
-
-        A run that was killed may have left a process that does it, too.
-        """
+        """Return whether the staged key must still replace the present one. Raises KeyTurnError if it is not the expected one."""
         if self._print(self.path, salt) == expected:
             return False
         found = self._print(self.staged, salt)
@@ -70,22 +67,20 @@ class KeyFiles:
         return True
 
     def put(self) -> None:
-        """Put the staged key into its place. Call it with the lock.
+        """Replace the present key by the staged one, which stays: its daemon may still start with it. Call it with the lock.
 
         The record of bedplate's files comes first: the next ordinary run then finds the key as it wants it, and changes nothing.
         """
         try:
+            data, attributes = self.staged.read_bytes(), self.staged.stat()
             records = manifest.load(self.state_directory)
-            staged = records.pop(str(self.staged), None)
-            found = records.get(str(self.path))
-            if found is not None:
-                records[str(self.path)] = replace(found, sha256=manifest.digest(self.staged.read_bytes()))
-            if staged is not None or found is not None:
+            if found := records.get(str(self.path)):
+                records[str(self.path)] = replace(found, sha256=manifest.digest(data))
                 manifest.save(self.state_directory, records)
-            self.staged.replace(self.path)
-            sync_directory(self.path.parent)
+            mode, owner = attributes.st_mode & 0o7777, (attributes.st_uid, attributes.st_gid)
+            atomic_write(self.path, data, mode=mode, owner=owner)
         except (OSError, manifest.NodeFilesError) as error:
-            raise KeyTurnError(f"{self.path}: the staged key was not put into its place: {error}") from None
+            raise KeyTurnError(f"{self.path}: not replaced by the staged key: {error}") from None
 
     @staticmethod
     def _print(path: Path, salt: str) -> str:

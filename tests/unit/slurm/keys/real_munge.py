@@ -1,25 +1,29 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A real Slurm whose machines have a munged each: a controller and two nodes, as processes with mount namespaces of their own.
 
-Each has its own /etc/munge, /etc/slurm, /run and /var/lib, and a `systemctl` that knows munge.service.
+Each has its own /etc/munge, /etc/slurm, /run, /var/lib and unit files, and the `systemctl` of small_systemctl.py.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome, Runner
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.key_files import KeyFiles
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
 
 CONTROLLER, NODES = "ctl", ("n1", "n2")
 MACHINES = (CONTROLLER, *NODES)
+NEXT_UNITS = ("bedplate-munge-next.service", "bedplate-munge-pair.service")
+_SYSTEMCTL = Path(__file__).with_name("small_systemctl.py")
 _CONF = """\
 ClusterName=unit
 SlurmctldHost=localhost(127.0.0.1)
@@ -46,38 +50,15 @@ NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[1]} CPUs=16 So
 NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports[2]} CPUs=16 Sockets=1 CoresPerSocket=16 RealMemory=100
 PartitionName=cpu Nodes=ALL Default=YES
 """
-# As systemd: what stops takes the RuntimeDirectory with it, so that clients find no socket until it runs again.
-_SYSTEMCTL = """#!/bin/sh
-running() { test -f /run/munged.pid && kill -0 "$(cat /run/munged.pid)" 2>/dev/null; }
-gone() { while running; do sleep 0.02; done; rm -rf /run/munge; }
-start() {
-    mkdir -p /run/munge
-    munged --force --pid-file=/run/munged.pid --log-file=/run/munged.log --seed-file=/run/seed || exit 1
-    awk '{printf "%d", $1 * 1000000}' /proc/uptime > /run/munged.started
-}
-case "$*" in
-"show --property="*)
-    echo Id=munge.service
-    echo LoadState=loaded
-    running && echo ActiveState=active || echo ActiveState=failed
-    echo SubState=running
-    echo UnitFileState=enabled
-    echo Type=forking
-    echo InvocationID=1
-    echo "ActiveEnterTimestampMonotonic=$(cat /run/munged.started)" ;;
-"kill --signal=KILL munge.service") kill -KILL "$(cat /run/munged.pid)"; gone ;;
-"kill --signal="*) kill -"${2#--signal=}" "$(cat /run/munged.pid)" ;;
-*restart*munge.service) if running; then kill -TERM "$(cat /run/munged.pid)"; kill -CONT "$(cat /run/munged.pid)"; gone; fi; start ;;
-*start*munge.service) running || start ;;
-esac
-"""
 # What a machine has of its own: {name} is a folder of the test.
 _MACHINE = """set -e
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /var/lib
+mount -t tmpfs tmpfs /usr/local/lib
+mount -t tmpfs tmpfs /etc/systemd/system
 mount --bind {folder}/{name}/munge /etc/munge
 mount --bind {folder}/{name}/slurm /etc/slurm
-mount --bind {folder}/systemctl /usr/bin/systemctl
+mount --bind {systemctl} /usr/bin/systemctl
 systemctl start munge.service
 touch {folder}/{name}/up
 exec sleep 3600
@@ -95,8 +76,18 @@ def _free_ports(count: int) -> list[int]:
             one.close()
 
 
+def _processes_of(pid: int) -> list[int]:
+    """Return the processes that have the mount namespace of a process."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/ns/mnt"):
+        with suppress(OSError):
+            if path.readlink() == Path(f"/proc/{pid}/ns/mnt").readlink():
+                found.append(int(path.parts[2]))
+    return found
+
+
 class MungedSlurm:
-    """Use as a context. `machine(name)` gives the files of its key, and what `systemctl` is there."""
+    """Use as a context. `files(name)` gives the key of a machine, `root(name)` its files."""
 
     def __init__(self, folder: Path, key: bytes) -> None:
         self.folder, self._key = folder, key
@@ -106,9 +97,6 @@ class MungedSlurm:
         conf = _CONF.format(folder=self.folder, ports=_free_ports(3))
         for name in ("state", "out", *(f"spool.{name}" for name in NODES)):
             (self.folder / name).mkdir()
-        systemctl = self.folder / "systemctl"
-        systemctl.write_text(_SYSTEMCTL)
-        systemctl.chmod(0o755)
         try:
             for name in MACHINES:
                 self._start_machine(name, conf)
@@ -122,13 +110,13 @@ class MungedSlurm:
         return self
 
     def __exit__(self, *_: object) -> None:
-        own = [Path(f"/proc/{space.pid}/root/run/munged.pid") for space in self._spaces.values()]
-        for path in (*self.folder.glob("*.pid"), *own):
-            try:
+        for path in self.folder.glob("*.pid"):
+            with suppress(OSError, ValueError):
                 os.kill(int(path.read_text()), signal.SIGKILL)
-            except (OSError, ValueError):
-                continue
         for space in self._spaces.values():
+            for pid in _processes_of(space.pid):
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
             space.kill()
             space.wait()
 
@@ -140,7 +128,7 @@ class MungedSlurm:
         files = self.files(name)
         files.path.touch(0o600)
         files.path.write_bytes(self._key)
-        script = _MACHINE.format(folder=self.folder, name=name)
+        script = _MACHINE.format(folder=self.folder, name=name, systemctl=_SYSTEMCTL)
         self._spaces[name] = subprocess.Popen(["unshare", "--mount", "sh", "-c", script])
         self.until((here / "up").exists, 20)
 
@@ -152,27 +140,41 @@ class MungedSlurm:
         """Return how a command begins that runs on a machine."""
         return ["nsenter", f"--target={self._spaces[name].pid}", "--mount"]
 
-    def stage(self, key: bytes) -> None:
-        """Write a new key beside the old one on all machines."""
-        for name in MACHINES:
-            staged = self.files(name).staged
-            staged.touch(0o600)
-            staged.write_bytes(key)
+    def root(self, name: str) -> Path:
+        """Return the root directory of a machine."""
+        return Path(f"/proc/{self._spaces[name].pid}/root")
+
+    def stage(self, name: str, key: bytes) -> None:
+        """Write a new key beside the old one on a machine, and start a second munged with it, by the units of the role."""
+        staged = self.files(name).staged
+        staged.touch(0o600)
+        staged.write_bytes(key)
+        part = render_part("slurm", "munge_pair", {})
+        for entry in part["files"]:
+            path = self.root(name) / entry["path"][1:]
+            if "content" in entry:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(entry["content"])
+        self.on(name, "systemctl", "start", *NEXT_UNITS)
+
+    def encode(self, name: str, key: str) -> None:
+        """Make credentials on a machine with the `old` or the `new` key."""
+        (self.folder / name / "munge/encodes").write_text(f"{key}\n")
+
+    def finish(self, name: str) -> None:
+        """Replace the old key on a machine, and stop the second munged."""
+        files = self.files(name)
+        with files.locked():
+            files.put()
+        self.on(name, "systemctl", "restart", "munge.service")
+        self.on(name, "systemctl", "stop", *reversed(NEXT_UNITS))
+        shutil.rmtree(self.root(name) / "etc/systemd/system/munge.service.d")
 
     def on(self, name: str, *argv: str) -> str:
         """Run a command on a machine."""
         done = self._run(name, argv)
         assert done.returncode == 0, (argv, done.stdout, done.stderr)
         return done.stdout
-
-    def runner(self, name: str) -> Runner:
-        """Return a runner of commands on a machine."""
-
-        def run(argv: Sequence[str]) -> Outcome:
-            done = self._run(name, argv)
-            return Outcome(done.returncode, done.stdout, done.stderr)
-
-        return run
 
     def _run(self, name: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
         own = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM", "SBATCH", "SQUEUE"))}

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import json
-import time
+import stat
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.files import manifest
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys import munge_proof
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.key_files import (
     KeyFiles,
     KeyTurnError,
     fingerprint,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.keys.switch_key import Clock, switch_at
 from ansible_collections.bedplate.cluster.plugins.modules import slurm_key
 from tests.kit.module import Module, result_of
 
@@ -28,11 +27,9 @@ DEFAULTS: dict[str, Any] = {
     "state": None,
     "salt": "salt",
     "staged": fingerprint(NEW, "salt"),
-    "time": None,
-    "unit": None,
-    "pause_at": None,
-    "switch_at": None,
     "credentials": {},
+    "made_at": None,
+    "read_at": None,
 }
 
 
@@ -60,11 +57,6 @@ def test_a_report_has_fingerprints_and_no_key(monkeypatch: pytest.MonkeyPatch, f
     assert not any(key.decode() in text or manifest.digest(key) in text for key in (OLD, NEW))
 
 
-def test_a_clock_behind_the_control_node_is_reported(monkeypatch: pytest.MonkeyPatch, files: KeyFiles):
-    assert call(monkeypatch, files)["behind"] == 0
-    assert 50 < call(monkeypatch, files, time=time.time() + 60)["behind"] <= 60
-
-
 def test_two_reports_cannot_be_compared_with_each_other(monkeypatch: pytest.MonkeyPatch, files: KeyFiles):
     one, two = (call(monkeypatch, files, salt=None)["present"] for _ in range(2))
     assert one != two
@@ -76,16 +68,22 @@ def test_a_machine_without_a_key_reports_none(monkeypatch: pytest.MonkeyPatch, t
     assert (found["present"], found["staged"]) == ("", "")
 
 
-def test_a_switch_moves_the_key_and_its_record(monkeypatch: pytest.MonkeyPatch, files: KeyFiles):
-    assert call(monkeypatch, files, check=True, state="switched")["changed"] is True
+def test_the_key_is_replaced_with_its_record_and_the_staged_one_stays(
+    monkeypatch: pytest.MonkeyPatch, files: KeyFiles
+):
+    files.staged.chmod(0o400)
+    assert call(monkeypatch, files, check=True, state="replaced")["changed"] is True
     assert files.path.read_bytes() == OLD
-    found = call(monkeypatch, files, state="switched")
-    assert (found["changed"], found["present"], found["staged"]) == (True, fingerprint(NEW, "salt"), "")
+    found = call(monkeypatch, files, state="replaced")
+    assert (found["changed"], found["present"]) == (True, fingerprint(NEW, "salt"))
+    # The second munged may start again.
+    assert found["staged"] == fingerprint(NEW, "salt")
+    assert stat.S_IMODE(files.path.stat().st_mode) == 0o400
     records = manifest.load(files.state_directory)
-    assert set(records) == {str(files.path)}
     assert records[str(files.path)].sha256 == manifest.digest(NEW)
     assert records[str(files.path)].manifests == ["slurm_compute"]
-    assert call(monkeypatch, files, state="switched")["changed"] is False
+    assert records[str(files.staged)].manifests == ["turn_munge_key"]
+    assert call(monkeypatch, files, state="replaced")["changed"] is False
 
 
 @pytest.mark.parametrize("staged", [b"another" * 9, None])
@@ -93,64 +91,16 @@ def test_another_or_no_staged_key_is_refused(monkeypatch: pytest.MonkeyPatch, fi
     files.staged.unlink()
     if staged is not None:
         files.staged.write_bytes(staged)
-    found = call(monkeypatch, files, state="switched")
+    found = call(monkeypatch, files, state="replaced")
     assert found["failed"]
     assert str(files.staged) in found["msg"]
     assert files.path.read_bytes() == OLD
 
 
-class Machine:
-    """A clock and a systemctl that record what happens, and with which key munged starts."""
-
-    def __init__(self, files: KeyFiles, restart: int = 0) -> None:
-        self.files, self.restart = files, restart
-        self.time = 1000.0
-        self.events: list[tuple[str, float]] = []
-        self.started_with = b""
-
-    def sleep(self, seconds: float) -> None:
-        self.time += seconds
-
-    def run(self, argv: Sequence[str]) -> Outcome:
-        if argv[1] == "restart":
-            self.started_with = self.files.path.read_bytes()
-        self.events.append((" ".join(argv[1:-1]), self.time))
-        return Outcome(self.restart if argv[1] == "restart" else 0, "", "no such key")
-
-    def switch(self, pause_at: float = 1005.0, switch_at_: float = 1008.0) -> float:
-        clock = Clock(lambda: self.time, self.sleep)
-        expected = fingerprint(NEW, "salt")
-        pending = partial(self.files.is_pending, expected, "salt")
-        return switch_at(self.files, "munge.service", pause_at, switch_at_, pending, self.run, clock)
-
-
-def test_munge_is_silent_from_the_pause_until_it_starts_on_the_new_key(files: KeyFiles):
-    machine = Machine(files)
-    assert machine.switch() == 3.0
-    stop, kill = ("kill --signal=STOP", 1005.0), ("kill --signal=KILL", 1008.0)
-    assert machine.events == [stop, kill, ("reset-failed", 1008.0), ("restart", 1008.0)]
-    assert machine.started_with == NEW
-
-
-def test_a_machine_that_is_late_switches_at_once(files: KeyFiles):
-    machine = Machine(files)
-    assert machine.switch(990.0, 993.0) == 0.0
-    assert machine.started_with == NEW
-
-
-def test_a_machine_that_another_process_has_switched_meanwhile_does_not_stop(files: KeyFiles):
-    machine = Machine(files)
-    files.put()
-    assert machine.switch() == 0.0
-    assert machine.events == []
-
-
-def test_a_failure_between_lets_munge_continue_with_the_old_key(files: KeyFiles, monkeypatch: pytest.MonkeyPatch):
-    machine = Machine(files)
+def test_a_key_that_cannot_be_written_is_an_error(files: KeyFiles, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(manifest, "save", _full)
-    with pytest.raises(KeyTurnError, match="the staged key was not put into its place"):
-        machine.switch()
-    assert [event for event, _ in machine.events] == ["kill --signal=STOP", "kill --signal=CONT"]
+    with pytest.raises(KeyTurnError, match="not replaced by the staged key"):
+        files.put()
     assert files.path.read_bytes() == OLD
 
 
@@ -158,16 +108,26 @@ def _full(*_: object) -> None:
     raise OSError(28, "No space left on device")
 
 
-def test_a_munge_that_does_not_start_is_an_error(files: KeyFiles):
-    with pytest.raises(KeyTurnError, match="does not start on the new key"):
-        Machine(files, restart=1).switch()
+@pytest.mark.parametrize(
+    ("params", "made_at", "read_at"),
+    [({}, [], []), ({"made_at": "/run/a", "read_at": "/run/b"}, ["--socket=/run/a"], ["--socket=/run/b"])],
+)
+def test_a_proof_makes_and_reads_credentials_at_the_sockets(
+    monkeypatch: pytest.MonkeyPatch, files: KeyFiles, params: dict[str, str], made_at: list[str], read_at: list[str]
+):
+    calls: list[Sequence[str]] = []
 
+    def run(argv: Sequence[str], _timeout: float, enter: object = None) -> Outcome:
+        calls.append(argv)
+        return Outcome(0, "MUNGE:own:", "") if argv[0] == "munge" else Outcome(14, "", "Invalid credential")
 
-def test_a_clock_that_is_wrong_is_an_error_before_munge_stops(files: KeyFiles):
-    machine = Machine(files)
-    with pytest.raises(KeyTurnError, match="Compare the clocks"):
-        machine.switch(5000.0, 5003.0)
-    assert machine.events == []
+    monkeypatch.setattr(munge_proof, "run", run)
+    found = call(monkeypatch, files, state="proved", credentials={"n1": "MUNGE:n1:"}, **params)
+    assert (found["credential"], found["refused"]) == ("MUNGE:own:", {"n1": "Invalid credential"})
+    unmunge, munge = calls
+    assert [word for word in munge if word.startswith("--socket")] == made_at
+    assert [word for word in unmunge if word.startswith("--socket")] == read_at
+    assert not any("MUNGE:" in word for argv in calls for word in argv)
 
 
 def test_the_fingerprint_of_a_key_is_not_the_digest_that_others_may_know():
