@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keys are replaced under jobs: each ends once with its own exit code, no srun meets two keys, a node that was off is back by one run."""
+"""Keys are replaced under jobs: each ends once with its own exit code, no srun is refused, a node that was off is back by one run."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ OFF = "cpu03"
 JOBS = 50
 MUNGE, JWT = "/etc/munge/munge.key", "/etc/slurm/jwt_hs256.key"
 OUT, OVER = "/run/bedplate-steps", "/run/bedplate-over"
+WINDOW = 120
+"""Seconds; Slurm's credentials of jobs live as long."""
+PAIR = "bedplate-munge-pair.service"
 
 
 def play(playbook: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -81,14 +84,14 @@ def without_node():
 
 
 def submit() -> dict[str, str]:
-    """Submit jobs that run through the switch, end in it and start in it; return id -> exit code.
+    """Submit jobs that run through the turn, end in it and start in it; return id -> exit code.
 
     Some start a step each second until OVER exists, on their first node. The others need some minutes, a few at a time.
     """
     common = "sbatch --parsable --account=research --output=/dev/null --mem=20 --ntasks=1"
     loop = f"while ! test -e {OVER}; do srun --ntasks=1 --mem=10 true || echo LOST >> {OUT}; sleep 1; done; exit 3"
     lines = [(f"{common} --nodelist={name} --wrap='{loop}'", "3:0") for name in ("cpu01", "cpu02")]
-    lines += [(f"{common} --nodes=2 --ntasks=2 --wrap='srun sleep {seconds}; exit 4'", "4:0") for seconds in (200, 240)]
+    lines += [(f"{common} --nodes=2 --ntasks=2 --wrap='srun sleep {seconds}; exit 4'", "4:0") for seconds in (240, 400)]
     lines += [(f"{common} --array=0-1 --wrap='sleep 60; exit 5'", "5:0")]
     lines += [(f"{common} --wrap='sleep {5 + n * 7 % 90}; exit {n % 3}'", f"{n % 3}:0") for n in range(JOBS - 6)]
     found = {}
@@ -125,7 +128,7 @@ def test_all_keys_are_turned_under_jobs(without_node: None):
     old = {MUNGE: digests(MUNGE, *MACHINES), JWT: digests(JWT, "ctl1")}
     jobs = submit()
     assert until(lambda: "RUNNING" in ssh("ctl1", "squeue --noheader --format=%T"), 60)
-    said = turn("-e", "turn_keys=munge_key,jwt_key", "-e", f"turn_keys_without={OFF}")
+    said = turn("-e", "turn_keys=munge_key,jwt_key", "-e", f"turn_keys_without={OFF}", "-e", f"turn_keys_window={WINDOW}")
     assert "finished" in said
     assert f"{OFF}: old key" in said
     for name in ("cpu01", "cpu02"):
@@ -146,11 +149,21 @@ def test_all_keys_are_turned_under_jobs(without_node: None):
     assert ssh("login1", "srun --account=research --mem=20 hostname").strip() in ("cpu01", "cpu02")
 
 
-def test_no_secret_is_left_or_shown(without_node: None):
+def nothing_is_left(*machines: str) -> bool:
+    """Return whether machines have one key and one munged, where clients find it."""
+    for name in machines:
+        assert ssh(name, "ls -A /etc/munge").split() == ["munge.key"]
+        assert ssh(name, "systemctl list-unit-files --no-legend 'bedplate-munge*'").strip() == ""
+        assert ssh(name, "ls /etc/systemd/system/munge.service.d 2>/dev/null || true").strip() == ""
+        assert ssh(name, "systemctl show --property=NeedDaemonReload --value munge").strip() == "no"
+        assert ssh(name, "pgrep --count munged").strip() == "1"
+    return True
+
+
+def test_nothing_of_the_turn_is_left(without_node: None):
     assert not [path.name for path in SECRETS.iterdir() if path.name.endswith(("_next", "_old"))]
     assert json.loads((SECRETS / "turn_keys.json").read_text())["stage"] == "finished"
-    for name in MACHINES:
-        assert ssh(name, "ls -A /etc/munge").split() == ["munge.key"]
+    assert nothing_is_left(*MACHINES)
 
 
 def test_a_rerun_and_an_ordinary_run_change_nothing(without_node: None):
@@ -180,25 +193,69 @@ def test_the_node_that_was_off_is_back_by_one_ordinary_run(without_node: None):
     assert ssh("ctl1", f"srun --account=research --mem=20 --nodelist={OFF} hostname").strip() == OFF
 
 
-def test_a_killed_turn_is_continued(tmp_path: Path):
-    """Killed in the switch: machines switch by themselves, and the next call proves them."""
-    command = scenario_run.command(
-        SCENARIO, ROOT / "playbooks/turn_keys.yml", CLUSTER_FILE, "-e", "turn_keys=munge_key"
-    )
-    old = digests(MUNGE, *MACHINES, OFF)
-    log = tmp_path / "log"
+def killed_in_the_window(log: Path) -> None:
+    """Begin a turn, and kill it when all machines make credentials with the new key."""
+    arguments = ("-e", "turn_keys=munge_key", "-e", "turn_keys_window=3600")
+    command = scenario_run.command(SCENARIO, ROOT / "playbooks/turn_keys.yml", CLUSTER_FILE, *arguments)
     with log.open("w") as output:
         process = subprocess.Popen(
             command, env=scenario_run.environment(SCENARIO), stdout=output, stderr=output, start_new_session=True
         )
-        assert until(lambda: "Wait for the switch" in log.read_text(), 300), log.read_text()[-4000:]
+        assert until(lambda: "have expired" in log.read_text(), 300), log.read_text()[-4000:]
         # Workers of Ansible have sessions of their own.
         for pid in family(process.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
-    assert "finished" in turn()
-    new = digests(MUNGE, *MACHINES, OFF)
-    assert len(set(new.values())) == 1
-    assert set(new.values()).isdisjoint(old.values())
-    assert until(lambda: set(states().values()) == {"idle"}, 120), states()
+
+
+def runs_on(name: str) -> bool:
+    return ssh("ctl1", f"srun --account=research --mem=20 --nodelist={name} hostname").strip() == name
+
+
+def back_up(name: str) -> None:
+    podman("start", name)
+    assert until(lambda: scenario_run.ssh(SCENARIO, "root", name, "true").returncode == 0, 120)
+
+
+def test_a_node_in_the_window_starts_again_with_both_keys_or_is_named(tmp_path: Path):
+    """The turn is killed in the window; a node is rebooted there, another one switched off; the next calls continue."""
+    old = digests(MUNGE, *MACHINES, OFF)
+    killed_in_the_window(tmp_path / "log")
+    podman("stop", "cpu02")
+    back_up("cpu02")
+    assert until(lambda: states()["cpu02"] == "idle", 120), states()
+    assert ssh("cpu02", f"systemctl is-active {PAIR}").strip() == "active"
+    assert runs_on("cpu02")
+
+    podman("stop", OFF)
+    assert until(lambda: states()[OFF].startswith("down"), 180), states()
+    done = play("turn_keys", "-e", "turn_keys_window=0")
+    text = " ".join(done.stdout.split())
+    assert done.returncode != 0
+    assert f"{OFF}: no answer by SSH" in text
+    assert digests(MUNGE, *MACHINES) == {name: old[name] for name in MACHINES}
+    assert "finished" in turn("-e", f"turn_keys_without={OFF}", "-e", "turn_keys_window=0")
+    assert set(digests(MUNGE, *MACHINES).values()).isdisjoint(old.values())
+    assert nothing_is_left(*MACHINES)
+
+    back_up(OFF)
+    done = play("scheduler", f"--limit={OFF}")
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert digests(MUNGE, OFF)[OFF] == digests(MUNGE, "ctl1")["ctl1"]
+    assert nothing_is_left(OFF)
+    assert until(lambda: states()[OFF] == "idle", 180), states()
+    assert runs_on(OFF)
+    done = play("scheduler", f"--limit={OFF}")
+    assert {one["changed"] for one in scenario_run.recap(done.stdout).values()} == {0}
+
+
+def test_a_turn_is_given_up_after_the_switch(tmp_path: Path):
+    old = digests(MUNGE, *MACHINES, OFF)
+    killed_in_the_window(tmp_path / "log")
+    assert "given up" in turn("-e", "turn_keys=back", "-e", "turn_keys_window=5")
+    assert digests(MUNGE, *MACHINES, OFF) == old
+    assert nothing_is_left(*MACHINES, OFF)
+    assert not [path.name for path in SECRETS.iterdir() if path.name.endswith(("_next", "_old"))]
+    assert set(states().values()) == {"idle"}
+    assert runs_on("cpu01")
