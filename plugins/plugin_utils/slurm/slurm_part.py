@@ -62,7 +62,8 @@ def decide(host: SlurmHost) -> Decision:
     if names:
         values["installed"] = lambda: _installed(host)
     if names and host.munge_pair is not None:
-        values["munge_pair" if host.munge_pair else "munge_pair_absent"] = dict
+        manager = {"manager": host.cluster.slurm.packages.manager}
+        values["munge_pair" if host.munge_pair else "munge_pair_absent"] = lambda: manager
     if "controller" in names:
         values["controller_packages"] = lambda: _packages(host, "controller")
     if {"compute", "login"} & set(names):

@@ -149,7 +149,7 @@ class MungedSlurm:
         staged = self.files(name).staged
         staged.touch(0o600)
         staged.write_bytes(key)
-        part = render_part("slurm", "munge_pair", {})
+        part = render_part("slurm", "munge_pair", {"manager": "apt"})
         for entry in part["files"]:
             path = self.root(name) / entry["path"][1:]
             if "content" in entry:
