@@ -81,7 +81,7 @@ def _give_back(own: tuple[int, int]) -> None:
 
 
 class Encoder:
-    """Which key makes credentials: by a file with `old` or `new`, which is read again when it is replaced. Without it the old one."""
+    """Which key makes credentials: the new one if a file has `new`, which is read again when it is replaced; else the old one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -89,13 +89,13 @@ class Encoder:
         self._name = OLD
 
     def name(self) -> str:
-        """Return `old` or `new`; a file with anything else changes nothing."""
+        """Return `old` or `new`. A file that cannot be read at the moment changes nothing."""
         try:
             found = os.stat(self._path)
             stamp = (found.st_ino, found.st_mtime_ns)
             if stamp != self._stamp:
                 text = self._path.read_text(encoding="ascii").strip()
-                self._stamp, self._name = stamp, text if text in (OLD, NEW) else self._name
+                self._stamp, self._name = stamp, NEW if text == NEW else OLD
         except FileNotFoundError:
             self._stamp, self._name = None, OLD
         except (OSError, ValueError):
