@@ -39,7 +39,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turned_
 _PATIENCE = 150.0
 _LONG_AGO = 1.0
 _NOTHING = "Nothing was changed"
-_BOTH_WORK = "The old key is in its place everywhere, and both keys work"
+_BOTH_WORK = "No old key was replaced, and both keys work"
 
 
 class ActionModule(controller_call.ControllerAction):
@@ -184,7 +184,7 @@ class ActionModule(controller_call.ControllerAction):
         return {"changed": record.stage == STAGING}
 
     def _window(self) -> dict[str, Any]:
-        """Require that all machines make credentials with the key of this stage, and wait until those of the other key have expired."""
+        """Require that all machines use the key of this stage, and wait until credentials of the other key have expired."""
         plan, record = self._planned()
         machines = plan["encode"].get(turn_plan.MUNGE, ())
         if lines := self._unproved(machines, "switched"):
@@ -199,8 +199,8 @@ class ActionModule(controller_call.ControllerAction):
         left = min(record.since + window - time.time(), window)
         if left > 0:
             self._display.display(
-                f"turn {record.turn}: all machines make credentials with the {plan['encodes']} key. Waiting {left:.0f} s until those of "
-                "the other key have expired"
+                f"turn {record.turn}: all machines make credentials with the {plan['encodes']} key. Waiting {left:.0f} s until credentials "
+                "of the other key have expired"
             )
             time.sleep(left)
         return {"changed": bool(changed), "waited": max(0.0, round(left, 1))}
@@ -218,7 +218,9 @@ class ActionModule(controller_call.ControllerAction):
             if machine not in plan["copy"].get(name, ())
         ]
         if back:
-            raise AnsibleActionFail(f"{fold(back)}: answers again since this run began. {so_far}. Run again: it takes part then")
+            raise AnsibleActionFail(
+                f"{fold(back)}: answers again since this run began. {so_far}. Run again: it takes part then"
+            )
         self._file.write(replace(record, stage=FINISHING, without=without))
         promoted = [name for name in record.keys if self._secrets.promote(name)]
         return {"changed": bool(promoted) or record.stage != FINISHING}
@@ -237,7 +239,9 @@ class ActionModule(controller_call.ControllerAction):
                 if machine not in left_out and (why or states[name].machines.get(machine) != turn_plan.NEW):
                     late.setdefault(f"{name}: {why or 'still the old key'}", []).append(machine)
         lines = [f"{fold(names)}: {why}" for why, names in late.items()]
-        lines += self._unproved([name for name in plan["prove"].get(turn_plan.MUNGE, ()) if name not in left_out], "finished")
+        lines += self._unproved(
+            [name for name in plan["prove"].get(turn_plan.MUNGE, ()) if name not in left_out], "finished"
+        )
         if lines:
             remedy = "Read `journalctl -u munge` there, and run playbooks/turn_keys.yml again: the run continues"
             raise AnsibleActionFail("\n".join([*lines, remedy]))

@@ -12,7 +12,7 @@ version_added: 0.2.0
 description:
   - Reports salted fingerprints of the key at O(path) and of the staged key beside it, C(<path>.next). No key is in the result.
   - With O(state=replaced) replaces the key by a copy of the staged one. Its daemons read it when they start again.
-  - With O(state=proved) makes a munge credential on this machine, and decodes those of other machines.
+  - With O(state=proved) makes a munge credential on this machine, and decodes credentials of other machines.
 options:
   path:
     description: The key.

@@ -15,9 +15,9 @@ description:
     new secrets, and keeps C(turn_keys.json) in the secrets directory, by which a later call continues.
   - >-
     V(plan) names every machine that the turn would miss, and fails before anything changes. V(switch) fails unless every machine has the
-    new key and decodes credentials of both. V(window) fails unless every machine makes credentials with the new key, and waits until those
-    of the old one have expired. V(finish) names again who is not reached, then makes the new secret the cluster's. V(close) fails unless
-    machines decode each other's credentials.
+    new key and decodes credentials of both. V(window) fails unless every machine makes credentials with the new key, and waits until
+    credentials of the old one have expired. V(finish) names again who is not reached, then makes the new secret the cluster's. V(close)
+    fails unless machines decode each other's credentials.
 options:
   step:
     description: The step.

@@ -128,7 +128,9 @@ def test_all_keys_are_turned_under_jobs(without_node: None):
     old = {MUNGE: digests(MUNGE, *MACHINES), JWT: digests(JWT, "ctl1")}
     jobs = submit()
     assert until(lambda: "RUNNING" in ssh("ctl1", "squeue --noheader --format=%T"), 60)
-    said = turn("-e", "turn_keys=munge_key,jwt_key", "-e", f"turn_keys_without={OFF}", "-e", f"turn_keys_window={WINDOW}")
+    said = turn(
+        "-e", "turn_keys=munge_key,jwt_key", "-e", f"turn_keys_without={OFF}", "-e", f"turn_keys_window={WINDOW}"
+    )
     assert "finished" in said
     assert f"{OFF}: old key" in said
     for name in ("cpu01", "cpu02"):

@@ -77,7 +77,7 @@ def why_missed(read: Mapping[str, Any]) -> str:
 
 
 def lists_of(record: TurnRecord, states: Mapping[str, KeyState], is_over: bool) -> dict[str, dict[str, list[str]]]:
-    """Return the lists of machines of each step by secret: `copy`, `pair`, `encode`, `prove` and `clean`, as the filter turn_hosts has them.
+    """Return the machines of each step by secret: `copy`, `pair`, `encode`, `prove` and `clean`, as the filter turn_hosts has them.
 
     `is_over`: whether no credential of the other key can be valid any more.
     """

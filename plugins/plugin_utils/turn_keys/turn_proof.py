@@ -48,7 +48,7 @@ def unproved(raw: Raw, machines: Iterable[str], controller: str, proof: str, col
 
 
 def unstaged(raw: Raw, machines: Iterable[str], key: TurnedKey, new: bytes) -> list[str]:
-    """Return the machines that have the new key neither beside the old one nor in its place."""
+    """Return the machines that have the new key neither beside the old one nor instead of it."""
     alike: dict[str, list[str]] = {}
     for name in machines:
         read = raw(name).get(key.register)

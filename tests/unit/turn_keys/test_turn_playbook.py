@@ -116,7 +116,11 @@ def test_the_key_is_turned_under_jobs(site: Site):
         "munge_key",
         "turn_keys.json",
     ]
+    assert "all machines make credentials with the new key. Waiting 10 s" in " ".join(said.split())
     assert [site.cluster.on(name, "ls", "/etc/munge").split() for name in MACHINES] == [["munge.key"]] * len(MACHINES)
+    assert [site.cluster.on(name, "find", "/etc/systemd/system", "-type", "f") for name in MACHINES] == [""] * len(
+        MACHINES
+    )
     assert not any(digest in said for digest in (*before.values(), *after.values()))
     assert "MUNGE:" not in said
     keys = [old, (site.secrets / "munge_key").read_bytes()]

@@ -61,7 +61,7 @@ class MungePair:
         self._ends = False
 
     def run(self) -> None:
-        """Serve until SIGTERM or SIGINT; then lead clients to munged again, and answer those that wait."""
+        """Serve until SIGTERM or SIGINT; then lead clients to munged again, and answer all clients that wait."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._end)
         self._fill()
@@ -105,7 +105,7 @@ class MungePair:
             self._workers.add(child)
 
     def _work(self, master: int) -> None:
-        """Serve clients in a process of its own, until it shall end or the program is gone."""
+        """Serve clients in this worker, until it shall end or the program has ended."""
         own = self._socket.own
         worker = Worker({OLD: own, NEW: self._places.next}, Encoder(self._places.encodes), _say)
         while True:
@@ -129,7 +129,7 @@ def _say(text: str) -> None:
 
 
 def _notify(state: str) -> None:
-    """Tell systemd that the unit is ready."""
+    """Report to systemd that the unit is ready."""
     path = os.environ.get("NOTIFY_SOCKET")
     if not path:
         return

@@ -23,7 +23,7 @@ _LONGEST = 4 << 20
 
 
 class WireError(Exception):
-    """A peer that is gone, is too slow, or sends no message of munge."""
+    """A peer that has closed its connection, is too slow, or sends no message of munge."""
 
 
 class Message(NamedTuple):

@@ -24,7 +24,7 @@ _PAUSE = 0.02
 
 
 class PairSocketError(Exception):
-    """A socket whose file is gone, so that no client can find it."""
+    """A socket without a file, so that no client can find it."""
 
 
 class PairSocket:

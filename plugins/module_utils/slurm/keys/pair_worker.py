@@ -29,7 +29,7 @@ _NOBODY = -1
 
 
 class IdentityError(Exception):
-    """An identity that this process cannot take, or cannot give back."""
+    """An identity that this process cannot take, or cannot leave."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,10 @@ class Identity:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Have this identity as the effective one. Raises IdentityError; it then has the own one again, or ends the process."""
+        """Take this identity as the effective one for a while. Raises IdentityError.
+
+        Afterwards the process has its own identity again, or it ends.
+        """
         own = (os.geteuid(), os.getegid())
         if (self.user, self.group) == own:
             yield
@@ -81,7 +84,7 @@ def _give_back(own: tuple[int, int]) -> None:
 
 
 class Encoder:
-    """Which key makes credentials: the new one if a file has `new`, which is read again when it is replaced; else the old one."""
+    """The key that makes credentials: the new one if a file has `new`, which is read again when it is replaced; else the old one."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -91,7 +94,7 @@ class Encoder:
     def name(self) -> str:
         """Return `old` or `new`. A file that cannot be read at the moment changes nothing."""
         try:
-            found = os.stat(self._path)
+            found = self._path.stat()
             stamp = (found.st_ino, found.st_mtime_ns)
             if stamp != self._stamp:
                 text = self._path.read_text(encoding="ascii").strip()
@@ -106,7 +109,7 @@ class Encoder:
 class Worker:
     """Serve clients of one listening socket by two munged."""
 
-    def __init__(self, sockets: dict[str, Path], encoder: Encoder, say: Callable[[str], object] = lambda text: None) -> None:
+    def __init__(self, sockets: dict[str, Path], encoder: Encoder, say: Callable[[str], object]) -> None:
         """`sockets`: `old` and `new` -> the socket of its munged. `say` takes a line for the journal."""
         self._sockets = sockets
         self._encoder = encoder

@@ -28,13 +28,15 @@ MungePair(Places(top / "known/socket", top / "next/socket", top / "pair", top / 
 
 
 class MungedPair:
-    """Use as a context. Sockets: `known` is the one that clients have, `own` and `next` those of the munged with the old and the new key."""
+    """Use as a context. Clients have the socket `known`; `own` and `next` are of the munged with the old and with the new key."""
 
     def __init__(self) -> None:
         # Not in the folder of the test: clients of all users must reach it, and a socket's path is short.
         self.top = Path(tempfile.mkdtemp(prefix="bp", dir="/tmp"))
         self.top.chmod(0o755)
-        self.known, self.next, self.own = (self.top / name for name in ("known/socket", "next/socket", "known/socket.own"))
+        self.known, self.next, self.own = (
+            self.top / name for name in ("known/socket", "next/socket", "known/socket.own")
+        )
         for name in ("known", "next", "pair"):
             (self.top / name).mkdir()
         for name in (OLD, NEW, "third"):
@@ -116,7 +118,12 @@ def until(holds: Callable[[], bool], seconds: float = 10) -> None:
 def made(socket: Path, *options: str, user: int | None = None) -> str:
     """Return a credential that munge makes at a socket, as a user."""
     done = subprocess.run(
-        ["munge", "--no-input", f"--socket={socket}", *options], user=user, group=user, capture_output=True, text=True, check=False
+        ["munge", "--no-input", f"--socket={socket}", *options],
+        user=user,
+        group=user,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -201,7 +201,9 @@ def test_nothing_is_put_back_where_munged_has_its_place(pair: MungedPair):
 
 
 def test_a_worker_that_dies_is_replaced(pair: MungedPair):
-    workers = subprocess.run(["pgrep", "-P", str(pair.process)], capture_output=True, text=True, check=True).stdout.split()
+    workers = subprocess.run(
+        ["pgrep", "-P", str(pair.process)], capture_output=True, text=True, check=True
+    ).stdout.split()
     subprocess.run(["kill", "-KILL", *workers], check=True)
     assert read(pair.known, made(pair.known)) == GOOD
 

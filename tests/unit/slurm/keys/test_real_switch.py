@@ -91,7 +91,11 @@ def test_no_job_and_no_step_is_lost(cluster: MungedSlurm, order: str):
     assert {cluster.files(name).path.read_bytes() for name in MACHINES} == {key}
     for name in MACHINES:
         # The second munged has ended, and clients find munge.service.
-        assert sorted(cluster.on(name, "ls", "/run/munge").split()) == ["munge.socket.2", "munge.socket.2.own.lock", "munged.pid"]
+        assert sorted(cluster.on(name, "ls", "/run/munge").split()) == [
+            "munge.socket.2",
+            "munge.socket.2.own.lock",
+            "munged.pid",
+        ]
 
 
 def test_a_machine_that_starts_again_in_between_has_both_keys(cluster: MungedSlurm):

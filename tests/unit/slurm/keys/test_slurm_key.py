@@ -68,9 +68,7 @@ def test_a_machine_without_a_key_reports_none(monkeypatch: pytest.MonkeyPatch, t
     assert (found["present"], found["staged"]) == ("", "")
 
 
-def test_the_key_is_replaced_with_its_record_and_the_staged_one_stays(
-    monkeypatch: pytest.MonkeyPatch, files: KeyFiles
-):
+def test_the_key_is_replaced_with_its_record_and_the_staged_one_stays(monkeypatch: pytest.MonkeyPatch, files: KeyFiles):
     files.staged.chmod(0o400)
     assert call(monkeypatch, files, check=True, state="replaced")["changed"] is True
     assert files.path.read_bytes() == OLD
