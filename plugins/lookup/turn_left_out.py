@@ -46,7 +46,6 @@ class LookupModule(LookupBase):  # type: ignore[misc]
         """Return one list: a lookup with a list of one element would return a text."""
         if terms:
             raise AnsibleLookupError(f"turn_left_out: takes no terms, not {terms!r}")
-        self.set_options(var_options=variables, direct=options)
         try:
             directory = secrets_of(variables or {}, self._templar, self._loader).store.directory
         except SecretError:
