@@ -44,8 +44,8 @@ class LookupModule(LookupBase):  # type: ignore[misc]
 
     def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **options: Any) -> list[Any]:
         """Return one list: a lookup with a list of one element would return a text."""
-        if terms:
-            raise AnsibleLookupError(f"turn_left_out: takes no terms, not {terms!r}")
+        if terms or options:
+            raise AnsibleLookupError(f"turn_left_out: takes no terms and no options, not {terms or options!r}")
         try:
             directory = secrets_of(variables or {}, self._templar, self._loader).store.directory
         except SecretError:
