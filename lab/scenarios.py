@@ -28,6 +28,7 @@ ON_REQUEST = (
     "recover",
     "slurm_dnf",
     "slurm_keys",
+    "slurm_keys_turned",
     "slurm_restore",
     "slurm_schedmd",
     "slurm_two",

@@ -78,6 +78,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.site_templa
 )
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm import takeover_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import turn_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade import upgrade_variables
 
 # Without any_unparsed_is_failed Ansible goes on with no hosts, and says that all is well.
@@ -217,6 +218,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         controllers = groups.get(SERVICES["controllers"], ())
         found = takeover_variables.mistakes(values, controllers, self._is_run("takeover"))
         found += recover_variables.mistakes(values)
+        found += turn_variables.mistakes(values)
+        if self._is_run("turn"):
+            found += turn_variables.controller_mistakes(controllers)
         for playbook in ("roll", "recover"):
             if self._is_run(playbook):
                 found += roll_variables.controller_mistakes(controllers, playbook)

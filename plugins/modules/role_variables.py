@@ -73,6 +73,10 @@ options:
     description: Whether a missing C(--limit), or a limit with other hosts than compute nodes, is a mistake, too.
     type: bool
     default: false
+  turn:
+    description: Whether an inventory without Slurm controllers is a mistake, too, for playbooks/turn_keys.yml.
+    type: bool
+    default: false
 author: The bedplate authors (!UNKNOWN)
 attributes:
   check_mode: {support: full, description: It only reads.}

@@ -124,6 +124,16 @@ def deployed(
             yield from ((part, render_part(role, part, values)) for part, values in decision.parts.items())
         except ValueError:
             continue  # a host of which another test says why it is refused
+    if role == "slurm":
+        yield from _of_a_turn(cluster, host, more)
+
+
+def _of_a_turn(cluster: Cluster, host: str, more: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the part with which munge has two keys, and its absence."""
+    for pair in (True, False):
+        decision = next(_decisions("slurm", cluster, host, more, {**REPORTED, "munge_pair": pair}), Decision())
+        names = [name for name in decision.parts if name.startswith("munge_pair")]
+        yield from ((name, render_part("slurm", name, decision.parts[name])) for name in names)
 
 
 def _decisions(

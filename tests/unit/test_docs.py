@@ -19,6 +19,7 @@ from ansible_collections.bedplate.cluster.plugins.filter import (
     recover,
     roll,
     slurm,
+    turn_keys,
     upgrade,
 )
 
@@ -26,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 # ansible-doc reads every plugin, which takes ten seconds, and once for each worker.
 pytestmark = pytest.mark.playbooks
-SHARED = {"fabric", "host_choice", "machines", "opensm", "recover", "roll", "slurm", "upgrade"}
+SHARED = {"fabric", "host_choice", "machines", "opensm", "recover", "roll", "slurm", "turn_keys", "upgrade"}
 """Files with several filters, each documented in a .yml file of its own."""
 KINDS = ["filter", "inventory", "lookup", "module"]
 
@@ -35,7 +36,7 @@ def names(kind: str) -> list[str]:
     """Return the plugins of a kind, from the code: not from the documentation under test."""
     found = {path.stem for path in (ROOT / "plugins" / {"module": "modules"}.get(kind, kind)).glob("*.py")}
     if kind == "filter":
-        shared = (fabric, host_choice, machines, opensm, recover, roll, slurm, upgrade)
+        shared = (fabric, host_choice, machines, opensm, recover, roll, slurm, turn_keys, upgrade)
         found = (found - SHARED) | {name for module in shared for name in module.FilterModule().filters()}
     if kind == "module":
         found |= {path.stem for path in (ROOT / "plugins" / "action").glob("*.py")}

@@ -23,9 +23,20 @@ NAME = re.compile(r"[a-z0-9_]{1,100}\Z")
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = {"password": 32, "bytes": 32}
 # What some programs want of their secret, by the name roles give it.
-_KNOWN = {"munge_key": ("bytes", 1024), "jwt_key": ("bytes", 32)}
+# `_next` is the one that playbooks/turn_keys.yml puts in its place.
+_KNOWN = {
+    "munge_key": ("bytes", 1024),
+    "munge_key_next": ("bytes", 1024),
+    "jwt_key": ("bytes", 32),
+    "jwt_key_next": ("bytes", 32),
+}
 # The fewest bytes: munged refuses a shorter key, and RFC 7518 a shorter one for HS256.
-_LEAST = {"munge_key": (32, "munge"), "jwt_key": (32, "HS256")}
+_LEAST = {
+    "munge_key": (32, "munge"),
+    "munge_key_next": (32, "munge"),
+    "jwt_key": (32, "HS256"),
+    "jwt_key_next": (32, "HS256"),
+}
 _LENGTHS = range(16, 65537)
 MIRROR_KEY = "mirror_signing_key"
 """Name of the secret key that signs the package mirror."""

@@ -89,8 +89,8 @@ def _container_runtime(request: HostRequest) -> Decision:
 def _slurm(request: HostRequest) -> Decision:
     """Decide Slurm's parts.
 
-    `reported` may have `in_use`, the answers of all controllers, `topology`, a topology.conf, and `upgrade`, whether packages of another
-    release are changed.
+    `reported` may have `in_use`, the answers of all controllers, `topology`, a topology.conf, `upgrade`, whether packages of another
+    release are changed, and `munge_pair`, whether munge has two keys.
     """
     host = SlurmHost(
         cluster=request.cluster,
@@ -102,6 +102,7 @@ def _slurm(request: HostRequest) -> Decision:
         topology=request.reported.get("topology") or "",
         check=request.check,
         upgrade=bool(request.reported.get("upgrade")),
+        munge_pair=request.reported.get("munge_pair"),
     )
     return slurm_part.decide(host)
 

@@ -40,6 +40,7 @@ OTHER_TAGS = (
     "roll",
     "recover",
     "upgrade",
+    "turn_keys",
     "backup",
     "restore",
     "verify",

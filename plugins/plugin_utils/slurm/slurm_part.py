@@ -34,7 +34,8 @@ class SlurmHost:
     `choices`: the role's variables by what is behind `slurm_`. `groups`: the groups of the host. `login_user`: the user as whom Ansible
     logs in, or "". `in_use`: answers of bedplate.cluster.slurm_in_use, as `controller_files.files` takes them; None is a preview.
     `topology`: text of a topology.conf that replaces the plan's. `check`: whether nothing is installed in this run. `upgrade`: whether
-    packages of another release are changed to that of the cluster file.
+    packages of another release are changed to that of the cluster file. `munge_pair`: whether munge has two keys, as in a turn of the
+    key, or no longer has; None leaves that alone.
     """
 
     cluster: Cluster
@@ -46,6 +47,7 @@ class SlurmHost:
     topology: str = ""
     check: bool = False
     upgrade: bool = False
+    munge_pair: bool | None = None
 
     def part_names(self) -> list[str]:
         """Return Slurm's parts on this machine."""
@@ -59,6 +61,9 @@ def decide(host: SlurmHost) -> Decision:
     values: dict[str, Callable[[], Mapping[str, Any]]] = {name: partial(_VALUES[name], host) for name in kinds}
     if names:
         values["installed"] = lambda: _installed(host)
+    if names and host.munge_pair is not None:
+        manager = {"manager": host.cluster.slurm.packages.manager}
+        values["munge_pair" if host.munge_pair else "munge_pair_absent"] = lambda: manager
     if "controller" in names:
         values["controller_packages"] = lambda: _packages(host, "controller")
     if {"compute", "login"} & set(names):

@@ -61,6 +61,7 @@ def test_every_entry_point_has_a_specification(role: Path):
             "upgraded",
             "restored",
             "crypt",
+            "turned",
             "fence",
         )
     }

@@ -120,6 +120,9 @@ def test_parts_that_any_tag_deploys_whole() -> None:
         # It compares, and deploys nothing.
         ("slurm", "installed"),
         ("slurm", "crypt"),
+        # One munged for two keys, or none: half of it would be a machine without munge.
+        ("slurm", "munge_pair"),
+        ("slurm", "munge_pair_absent"),
     }
 
 

@@ -12,6 +12,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import bac
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.variable_names import VARIABLES
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.recover import recover_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roll import roll_variables
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys import turn_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.upgrade import upgrade_variables
 from tools import reference, support
 from tools.reference import ROOT, cell, entries_of_part, files_of, shown
@@ -19,6 +20,7 @@ from tools.reference import ROOT, cell, entries_of_part, files_of, shown
 BY_ACTIONS = {
     **roll_variables.VARIABLES,
     **recover_variables.VARIABLES,
+    **turn_variables.VARIABLES,
     **upgrade_variables.VARIABLES,
     **backup_variables.BACKUP,
     **backup_variables.RESTORE,

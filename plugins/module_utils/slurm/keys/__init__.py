@@ -1,0 +1,1 @@
+"""Replace a key of Slurm on all machines at once."""

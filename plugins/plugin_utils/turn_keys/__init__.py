@@ -1,0 +1,1 @@
+"""Plan and record how Slurm's keys are replaced under running jobs."""
