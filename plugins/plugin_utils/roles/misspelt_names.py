@@ -45,6 +45,7 @@ OTHER_TAGS = (
     "verify",
     "fabric",
     "mirror",
+    "snapshot",
     "always",
     "all",
     "never",

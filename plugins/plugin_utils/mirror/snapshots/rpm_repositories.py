@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All packages of dnf repositories: `dnf reposync` fetches them and checks their signatures, `createrepo_c` writes the index."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ansible_collections.bedplate.cluster.plugins.module_utils.common import command
+
+from ...cluster import SnapshotOrigin
+from .. import downloads
+from ..mirror_model import MirrorError
+from .snapshot_model import SnapshotPackage
+
+_DAY, _SECONDS = 86400.0, 3600.0
+_QUERY = "%{NAME}\\t%|EPOCH?{%{EPOCH}}:{0}|:%{VERSION}-%{RELEASE}\\t%{ARCH}\\n"
+
+
+def packages_of(directory: Path, system: str, origins: Sequence[SnapshotOrigin]) -> list[SnapshotPackage]:
+    """Return all packages of these origins, fetched below `directory`, which keeps them between runs.
+
+    MirrorError: an origin that cannot be read, a package that is not signed by the origin's key, one name and version with two contents.
+    """
+    found: dict[tuple[str, str, str], SnapshotPackage] = {}
+    mistakes: list[str] = []
+    for number, origin in enumerate(origins):
+        for one in _fetched(directory / str(number), origin):
+            before = found.setdefault(one.identity, one)
+            if before.sha256 != one.sha256:
+                mistakes.append(f"{system}: {' '.join(one.identity)} has two contents: {before.url} and {one.url}")
+    if mistakes:
+        raise MirrorError(mistakes)
+    return [found[identity] for identity in sorted(found)]
+
+
+def write_index(directory: Path) -> None:
+    """Write repodata of a folder of packages; the same packages give the same bytes. MirrorError: createrepo_c failed."""
+    options = ["--quiet", "--no-database", "--simple-md-filenames", "--revision=1", "--set-timestamp-to-revision"]
+    done = command.run(["createrepo_c", *options, str(directory)], _SECONDS)
+    if done.code != 0:
+        raise MirrorError([f"createrepo_c {directory}: {done.error_line}"])
+
+
+def _fetched(directory: Path, origin: SnapshotOrigin) -> list[SnapshotPackage]:
+    if not Path(origin.key).is_file():
+        raise MirrorError([f"{origin.url}: {origin.key} is not on this machine: it is the key that signs the packages"])
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "repos.d").mkdir(exist_ok=True)
+    text = f"[origin]\nname=origin\nbaseurl={origin.url}\nenabled=1\ngpgcheck=1\ngpgkey={Path(origin.key).as_uri()}\n"
+    (directory / "repos.d/origin.repo").write_text(text)
+    settings = [f"--setopt=reposdir={directory}/repos.d", f"--setopt=cachedir={directory}/cache", "--setopt=metadata_expire=1"]
+    # --delete: what the origin no longer has is not of this snapshot; the pool keeps it for earlier ones.
+    words = ["reposync", "--repoid=origin", "--gpgcheck", "--norepopath", "--delete", f"--download-path={directory}/packages"]
+    done = command.run(["dnf", "--quiet", *settings, *words], _DAY)
+    said = f"{done.stdout}\n{done.stderr}"
+    if done.code != 0 or re.search(r"Removing .* not signed|is not signed|failed signature", said, re.IGNORECASE):
+        raise MirrorError([f"{origin.url}: dnf reposync: {done.error_line}"])
+    return [_package(path, origin) for path in sorted((directory / "packages").rglob("*.rpm"))]
+
+
+def _package(path: Path, origin: SnapshotOrigin) -> SnapshotPackage:
+    done = command.run(["rpm", "--query", "--nosignature", "--nodigest", "--queryformat", _QUERY, "--package", str(path)], _SECONDS)
+    row = done.stdout.strip().split("\t")
+    if done.code != 0 or len(row) != 3:
+        raise MirrorError([f"{path}: rpm cannot read it: {done.error_line}"])
+    sha256 = downloads.sha256_of(path)
+    file = f"packages/{row[0]}-{row[1].partition(':')[2]}.{row[2]}.{sha256[:8]}.rpm"
+    return SnapshotPackage(*row, sha256, path.stat().st_size, file, path.as_uri())
