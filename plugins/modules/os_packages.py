@@ -13,7 +13,8 @@ description:
   - Upgrades with apt or dnf. Packages that are held or locked stay, such as the GPU software, and so do Slurm's. Nothing is removed, and
     changed files of C(/etc) stay. Fails if an upgrade needs a newer package of Slurm.
   - Where the cluster file has a promoted snapshot, the action of this name adds O(snapshot): then the repositories are those of the
-    snapshot alone, and packages that are newer than the snapshot's go down to its version.
+    snapshot alone, packages that are newer than the snapshot's go down to its version, and dependencies that nothing needs any more
+    and that the snapshot does not have are removed.
   - Writes C(/run/bedplate/reboot-wanted/packages) before it installs a kernel.
 options:
   refresh:
@@ -46,6 +47,7 @@ RETURN = r"""
 installed: {description: "Packages and their new versions.", type: list, elements: str, returned: success, sample: [zip 3.0-13+deb12u1]}
 reboot_wanted: {description: Whether a kernel is among them., type: bool, returned: success}
 security: {description: "Those of them that are security updates.", type: list, elements: str, returned: success}
+removed: {description: "Dependencies that only another snapshot has.", type: list, elements: str, returned: success}
 newer: {description: "What is offered and not installed, because O(only) does not have it.", type: list, elements: str, returned: success}
 """
 
@@ -81,18 +83,24 @@ def main() -> None:
             upgrades.refresh(manager, run)
         found, newer = upgrades.split(upgrades.offered(manager, run, exact=exact), module.params["only"])
         upgrades.refuse_own_upgrades(manager, found, run, without=newer)
+        removed = upgrades.surplus(manager, found, run) if exact else []
         kernels = [str(one) for one in found if one.is_kernel]
         if kernels:
             # First: a run that is killed after the installation would find no upgrade the next time, and not write it.
             note(Path(module.params["note"]), f"{', '.join(kernels)} boots next", module.check_mode)
         if found and not module.check_mode:
             upgrades.install(manager, found, run, without=newer, exact=exact)
+        if exact and not module.check_mode:
+            # What dnf no longer needs is known only now.
+            removed = upgrades.surplus(manager, [], run)
+            upgrades.remove(manager, removed, run)
     except (upgrades.UpgradeError, OSError) as error:
         module.fail_json(msg=f"packages: {error}")
     module.exit_json(
-        changed=bool(found),
+        changed=bool(found or removed),
         installed=[str(one) for one in found],
         security=[str(one) for one in found if one.is_security],
+        removed=removed,
         newer=[str(one) for one in newer],
         reboot_wanted=bool(kernels),
     )

@@ -3,7 +3,7 @@
 
 apt and dnf decide; held packages, which include those of the GPU software, stay. Nothing is removed: where an upgrade needs that, the
 package stays as it is. An upgrade that needs a newer package of Slurm is an error. With a snapshot (snapshot_view.py) packages that are
-newer than its own go down to its version.
+newer than its own go down to its version, and dependencies that nothing needs any more and that it does not have are removed.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from fnmatch import fnmatchcase
 
 from ...common import command
 from ...common.command import Outcome
+from . import dpkg
 
 OWN_UPGRADE = ("slurm*", "libslurm*", "libpam-slurm*")
 """Packages that no run of this module upgrades: Slurm's daemons are upgraded in their order."""
 KERNELS = ("linux-image-*", "kernel", "kernel-core", "kernel-modules*")
 _SECONDS = 1800.0
 _APT = re.compile(r"^Inst (?P<name>\S+) (?:\[(?P<old>[^\]]+)\] )?\((?P<new>\S+) (?P<origin>[^)]*)")
+_REMOVED = re.compile(r"^(?:Remv|Purg) (?P<name>\S+) ")
 _DNF = re.compile(r"^(?P<name>\S+)\.(?P<arch>[a-z0-9_]+)\s+(?P<new>\S+)\s+\S+\s*$")
 _QUERY = "%{name}\\t%{arch}\\t%{epoch}:%{version}-%{release}\\t%{repoid}\\n"
 _WRAPPED = re.compile(r"\n[ \t]+")
@@ -118,6 +120,39 @@ def install(
         excluded = [f"--exclude={pattern}" for pattern in (*OWN_UPGRADE, *(one.name for one in without))]
         verb = "distro-sync" if exact else "upgrade"
         _checked(run(("dnf", "--assumeyes", "--quiet", *excluded, verb, *(one.name for one in upgrades))))
+
+
+def surplus(manager: str, upgrades: Sequence[Upgrade], run: Run = patient) -> list[str]:
+    """Return dependencies that nothing needs after these upgrades, and that no repository has. Raises UpgradeError.
+
+    Such a package came with a newer snapshot. Kernels and packages of Slurm stay. dnf knows them only after its upgrades.
+    """
+    if manager == "apt":
+        wanted = [word for word in _INSTALL if word != "--no-remove"]
+        command = [*wanted, *_apt_versions(upgrades, ())] if upgrades else ["apt-get", "autoremove"]
+        text = _checked(run((command[0], "--simulate", "--auto-remove", *command[1:]))).stdout
+        names = [match["name"] for match in map(_REMOVED.match, text.splitlines()) if match]
+        offer = dpkg.offered(names, run) if names else {}
+        names = [name for name in names if not offer.get(name)]
+    else:
+        query = ("dnf", "--quiet", "--cacheonly", "repoquery", "--qf=%{name}\\n")
+        extras, unneeded = (set(_checked(run((*query, word))).stdout.split()) for word in ("--extras", "--unneeded"))
+        names = sorted(extras & unneeded)
+    return [name for name in names if not _has_own_upgrade(name) and not Upgrade(name, "", "").is_kernel]
+
+
+def remove(manager: str, names: Sequence[str], run: Run = patient) -> None:
+    """Remove these packages and no others. Raises UpgradeError."""
+    if not names:
+        return
+    if manager == "apt":
+        text = _checked(run(("apt-get", "--simulate", "purge", *names))).stdout
+        others = {match["name"] for match in map(_REMOVED.match, text.splitlines()) if match} - set(names)
+        if others:
+            raise UpgradeError(f"{', '.join(sorted(others))} would be removed with {', '.join(names)}; nothing was removed")
+        _checked(run(("apt-get", "--yes", "--quiet", "purge", *names)))
+    else:
+        _checked(run(("dnf", "--assumeyes", "--quiet", "--noautoremove", "remove", *names)))
 
 
 def refuse_own_upgrades(
