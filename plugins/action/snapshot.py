@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import Cluster, ClusterFileError, load
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.cluster_secrets import secrets_of
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_interfaces import misspelt_variables
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import cluster_mirror, signing
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.mirror_model import MirrorError
@@ -32,6 +33,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "cache": {"type": "str", "default": ""},
     "report": {"type": "str", "default": ""},
 }
+_VARIABLES = ("snapshot_report", "snapshot_state")
 COMPARED = "__snapshot_compared"
 """The variable with the result of bedplate.cluster.node_state on a node that tests."""
 
@@ -50,6 +52,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         variables = task_vars or {}
         try:
             cluster = load(arguments["cluster_file"])
+            self._refuse_misspelt()
             work = self._made if arguments["state"] == _MADE else self._promoted
             found = work(cluster, arguments, variables)
         except (MirrorError, SecretError, ClusterFileError) as error:
@@ -58,6 +61,13 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             raise AnsibleActionFail(f"the snapshot is not {arguments['state']}: {error.filename}: {error.strerror}") from None
         diff = found.pop("diff")
         return {**result, **found, **({"diff": [diff]} if self._task.diff else {})}
+
+    def _refuse_misspelt(self) -> None:
+        """Raise MirrorError for a misspelt variable of the command line: `testing` would be a promotion for all."""
+        given = self._task.get_variable_manager().extra_vars
+        mistakes = misspelt_variables(given, "snapshot_", _VARIABLES, "playbooks/snapshot.yml")
+        if mistakes := [*mistakes, *cluster_mirror.unknown_variables(given)]:
+            raise MirrorError(mistakes)
 
     def _made(self, cluster: Cluster, arguments: Mapping[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
         directory = cluster_mirror.directory_of(arguments["directory"], cluster)

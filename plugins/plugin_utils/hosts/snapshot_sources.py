@@ -48,6 +48,19 @@ def refusal(cluster: Cluster, host: str) -> str:
     )
 
 
+def mistakes(cluster: Cluster) -> list[str]:
+    """Return what keeps machines from their snapshot: a key that cannot be read or is another one, a system that it lacks."""
+    if cluster.snapshots is None:
+        return []
+    found = dict.fromkeys(filter(None, (refusal(cluster, name) for name in cluster.machines)))
+    if cluster.snapshots.lock.promoted or cluster.snapshots.lock.testing:
+        try:
+            trusted(cluster.snapshots.key, cluster.snapshots.fingerprints)
+        except ValueError as error:
+            found[f"snapshots.key: {error}"] = None
+    return list(found)
+
+
 def part_values(cluster: Cluster, host: str) -> dict[str, Any] | None:
     """Return the values of the part `snapshot` of node_os; None for a machine without a snapshot."""
     listed = repositories_of(cluster, host)

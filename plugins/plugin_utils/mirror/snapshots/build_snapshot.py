@@ -46,7 +46,8 @@ def make(order: SnapshotOrder, signer: Callable[[], Signer | None]) -> SnapshotR
             return _existing(order, signer())
         repositories = _read(order)
         report = SnapshotReport(order.name, str(order.place), changed=True)
-        report.systems = {system: tuple(kind for name, kind in order.kinds() if name == system) for system, _ in order.kinds()}
+        for system, kind in order.kinds():
+            report.systems[system] = (*report.systems.get(system, ()), kind)
         every = [package for one in repositories for package in one.packages]
         report.packages, report.size = len(every), sum(one.size for one in every)
         missing = downloads.absent(_jobs(order, every))
@@ -77,7 +78,7 @@ def _check_tools(order: SnapshotOrder) -> None:
 def _existing(order: SnapshotOrder, signer: Signer | None) -> SnapshotReport:
     """Return the report of a snapshot that exists: it is compared with its manifest, and never changed."""
     if signer is None:
-        raise MirrorError([f"{order.place} exists, and the mirror's key does not: restore {signing.__name__}'s secret"])
+        raise MirrorError([f"{order.place} exists, and the secret of the mirror's key does not. Restore it"])
     found = read_snapshot.read(order.directory.as_uri(), order.name, signer)
     report = SnapshotReport(order.name, str(order.place), systems=found.systems)
     every = [package for one in found.repositories for package in one.packages]
