@@ -58,7 +58,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         except (MirrorError, SecretError, ClusterFileError) as error:
             raise AnsibleActionFail(f"the snapshot is not {arguments['state']}.\n{error}") from None
         except OSError as error:
-            raise AnsibleActionFail(f"the snapshot is not {arguments['state']}: {error.filename}: {error.strerror}") from None
+            raise AnsibleActionFail(
+                f"the snapshot is not {arguments['state']}: {error.filename}: {error.strerror}"
+            ) from None
         diff = found.pop("diff")
         return {**result, **found, **({"diff": [diff]} if self._task.diff else {})}
 
@@ -86,14 +88,18 @@ class ActionModule(ActionBase):  # type: ignore[misc]
             promote_snapshot.write(cluster, promotion)
         if arguments["report"] and not self._task.check_mode:
             snapshot_result.write_report(arguments["report"], cluster, promotion)
-        return snapshot_result.of_promotion(promotion, arguments["state"], arguments["name"], bool(self._task.check_mode))
+        return snapshot_result.of_promotion(
+            promotion, arguments["state"], arguments["name"], bool(self._task.check_mode)
+        )
 
     def _signer(self, cluster: Cluster, variables: dict[str, Any]) -> Signer | None:
         """Return the mirror's key, made on first use; None in check mode if it does not exist."""
         store = secrets_of(variables, self._templar, self._loader)
         if self._task.check_mode:
             return signing.signer(store.text(cluster_mirror.SECRET)) if store.has(cluster_mirror.SECRET) else None
-        return signing.signer(store.keep(cluster_mirror.SECRET, lambda: signing.generate(cluster.name).encode()).decode())
+        return signing.signer(
+            store.keep(cluster_mirror.SECRET, lambda: signing.generate(cluster.name).encode()).decode()
+        )
 
 
 def _tested(cluster: Cluster, name: str, variables: Mapping[str, Any]) -> dict[str, str]:

@@ -29,7 +29,11 @@ CONTROLLER = "10.215.44.10"
 OLD, NEW = "2026-11-20", "2026-11-26"
 URL = f"http://{CONTROLLER}:8000/snapshots"
 JOBS = 40
-BASE = [TestPackage("bedplate-lib", "1.0"), TestPackage("bedplate-tool", "1.0", "bedplate-lib (= 1.0)"), TestPackage("bedplate-fixed", "1.0")]
+BASE = [
+    TestPackage("bedplate-lib", "1.0"),
+    TestPackage("bedplate-tool", "1.0", "bedplate-lib (= 1.0)"),
+    TestPackage("bedplate-fixed", "1.0"),
+]
 UPDATE = [
     TestPackage("bedplate-lib", "1.1"),
     TestPackage("bedplate-tool", "1.1", "bedplate-lib (= 1.1), bedplate-more"),
@@ -66,13 +70,26 @@ class Site:
         (self.folder / "site/mirror.asc").write_text((self.folder / "directory/snapshots/key.asc").read_text())
         config = ssh_config_of(f"molecule-{SCENARIO}")
         pack = ["tar", "--create", "--directory", str(self.folder / "directory"), f"snapshots/{name}"]
-        unpack = ["ssh", "-F", str(config), "-l", "root", "ctl1", "mkdir -p /srv/site && tar --extract --directory /srv/site"]
+        unpack = [
+            "ssh",
+            "-F",
+            str(config),
+            "-l",
+            "root",
+            "ctl1",
+            "mkdir -p /srv/site && tar --extract --directory /srv/site",
+        ]
         with subprocess.Popen(pack, stdout=subprocess.PIPE) as source:
             subprocess.run(unpack, stdin=source.stdout, check=True)
-        ssh("ctl1", "systemctl is-active -q site-web || systemd-run --unit=site-web python3 -m http.server --directory /srv/site 8000")
+        ssh(
+            "ctl1",
+            "systemctl is-active -q site-web || systemd-run --unit=site-web python3 -m http.server --directory /srv/site 8000",
+        )
 
     def promote(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.play("snapshot.yml", "-e", f"snapshot={name}", "-e", f"snapshot_report={self.folder / 'report'}", *arguments)
+        return self.play(
+            "snapshot.yml", "-e", f"snapshot={name}", "-e", f"snapshot_report={self.folder / 'report'}", *arguments
+        )
 
     def roll(self, *arguments: str) -> Roll:
         """Roll two nodes at a time, which waits for jobs for a minute."""
@@ -112,14 +129,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     )
     text = (ROOT / "molecule/patching/patching.bedplate.yml").read_text()
     found = Site(folder, archive, fixes)
-    found.file.write_text(f"{text}\nsnapshots:\n  url: {URL}\n  key: mirror.asc\n  test: gpu01\n  repositories:\n{rows}")
+    found.file.write_text(
+        f"{text}\nsnapshots:\n  url: {URL}\n  key: mirror.asc\n  test: gpu01\n  repositories:\n{rows}"
+    )
     yield found
     ssh("ctl1", "systemctl stop site-web || true")
 
 
 def versions(node: str) -> dict[str, str]:
     """Return the packages of the test that dpkg has installed on a node."""
-    rows = ssh(node, "dpkg-query --show --showformat='${db:Status-Status} ${Package} ${Version}\\n' 'bedplate-*'").splitlines()
+    rows = ssh(
+        node, "dpkg-query --show --showformat='${db:Status-Status} ${Package} ${Version}\\n' 'bedplate-*'"
+    ).splitlines()
     return {row.split()[1]: row.split()[2] for row in rows if row.startswith("installed ")}
 
 
@@ -142,7 +163,8 @@ def from_elsewhere(node: str, snapshot: str) -> list[str]:
 def submit(count: int) -> dict[str, str]:
     """Submit jobs of 5 to 30 s; return id -> the exit code that each ends with."""
     script = " ".join(
-        f"sbatch --parsable --account=research --output=/dev/null --mem=50 --wrap='sleep {5 + number * 7 % 26}';" for number in range(count)
+        f"sbatch --parsable --account=research --output=/dev/null --mem=50 --wrap='sleep {5 + number * 7 % 26}';"
+        for number in range(count)
     )
     ids = ssh("ctl1", script).split()
     assert len(ids) == count

@@ -67,7 +67,9 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -
 
 
 def _outside(one: Package, newest: str, snapshot: str) -> Finding:
-    remedy = f"{_ROLL}: it installs {newest}" if newest else "remove the package, or add its repository to the next snapshot"
+    remedy = (
+        f"{_ROLL}: it installs {newest}" if newest else "remove the package, or add its repository to the next snapshot"
+    )
     wanted = newest or "no such package"
     return Finding(OUTSIDE, f"package {one.name}", f"{wanted} in snapshot {snapshot}", one.version, remedy)
 
@@ -86,7 +88,9 @@ def _sources(root: Root, expected: Mapping[str, Any]) -> Iterator[Finding]:
         if not f"{one.uri.rstrip('/')}/".startswith(bases):
             found = f"{one.uri} {one.suite} in {one.place}"
             remedy = f"remove {one.place}, or run playbooks/os.yml, which sets it aside"
-            yield Finding(SOURCE, "apt sources", f"snapshot {expected['name']} alone", found, remedy, overridden_by=one.place)
+            yield Finding(
+                SOURCE, "apt sources", f"snapshot {expected['name']} alone", found, remedy, overridden_by=one.place
+            )
 
 
 def _repositories(expected: Mapping[str, Any], run: Runner) -> Iterator[Finding]:
@@ -96,7 +100,9 @@ def _repositories(expected: Mapping[str, Any], run: Runner) -> Iterator[Finding]
         name = line.split()[0] if line.split() else ""
         if name and name not in own:
             remedy = f"disable {name}, or run playbooks/os.yml, which does"
-            yield Finding(SOURCE, "dnf repositories", f"snapshot {expected['name']} alone", f"{name} is enabled", remedy)
+            yield Finding(
+                SOURCE, "dnf repositories", f"snapshot {expected['name']} alone", f"{name} is enabled", remedy
+            )
 
 
 def _ids(urls: Mapping[str, str]) -> dict[str, str]:
@@ -176,5 +182,3 @@ def _is_older(version: str, other: str, manager: str, run: Runner) -> bool:
         return run(("dpkg", "--compare-versions", version, "lt", other)).code == 0
     said = run(("rpm", "--eval", f"%{{lua:print(rpm.vercmp('{version}', '{other}'))}}"))
     return said.stdout.strip() == "-1"
-
-

@@ -12,9 +12,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from ..gpu_lock.lock_document import GpuLock
-from ..snapshots.snapshot_lock import ChosenSnapshot, SnapshotLock
 from ..gpu_rows.site_rows import NO_ROWS, SiteRows
 from ..slurm.tables.packagings import Packaging, packaging
+from ..snapshots.snapshot_lock import ChosenSnapshot, SnapshotLock
 
 # The release of Slurm from which on topology/block is as it is written here.
 BLOCKS = "24.05"

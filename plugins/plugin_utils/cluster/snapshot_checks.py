@@ -105,7 +105,9 @@ def _system(stated: str, origins: tuple[SnapshotOrigin, ...], mistakes: Mistakes
     if stated and known and stated not in known:
         mistakes.unknown((*_AT, _SYSTEM), _SYSTEM, stated, known)
     if not stated and len(known) > 1:
-        mistakes.add(_AT, f"no `system`, and `repositories` names {', '.join(known)}. Name that of machines without `gpu_stack`.")
+        mistakes.add(
+            _AT, f"no `system`, and `repositories` names {', '.join(known)}. Name that of machines without `gpu_stack`."
+        )
     return stated or (known[0] if known else "")
 
 
@@ -129,7 +131,10 @@ def _check_profiles(snapshots: Snapshots, floor: Floor, mistakes: Mistakes) -> N
             text = f"profile {name} has `gpu_stack.mirror`. Keep one of both: the snapshot has the GPU software as kind gpu."
             mistakes.add(_AT, text)
         if there and stack and stack.os not in there:
-            mistakes.add((*_AT, "repositories"), f"profile {name} has {stack.os}, and no repository is for it. Add its repositories.")
+            mistakes.add(
+                (*_AT, "repositories"),
+                f"profile {name} has {stack.os}, and no repository is for it. Add its repositories.",
+            )
 
 
 def _beside(path: str, file: str) -> str:

@@ -74,7 +74,9 @@ def part_values(cluster: Cluster, host: str) -> dict[str, Any] | None:
         "apt_repositories": [apt_repositories.source_values(one) for one in listed] if is_apt else [],
         "apt_pins": [_pins()] if is_apt else [],
         "rpm_keys": [] if is_apt else [{"name": "snapshot", "text": _key_text(listed)}],
-        "yum_repositories": [] if is_apt else [_yum(one, "/etc/pki/rpm-gpg/RPM-GPG-KEY-bedplate-snapshot") for one in listed],
+        "yum_repositories": []
+        if is_apt
+        else [_yum(one, "/etc/pki/rpm-gpg/RPM-GPG-KEY-bedplate-snapshot") for one in listed],
     }
 
 
@@ -94,7 +96,10 @@ def view_files(cluster: Cluster, host: str) -> dict[str, str] | None:
     if not listed:
         return None
     if manager_of(cluster, host) == "apt":
-        sources = {f"sources.d/{one.name}.sources": _text("apt.sources.j2", apt_repositories.source_values(one)) for one in listed}
+        sources = {
+            f"sources.d/{one.name}.sources": _text("apt.sources.j2", apt_repositories.source_values(one))
+            for one in listed
+        }
         return {**sources, "preferences": _text("apt.pref.j2", _pins())}
     repositories = {f"repos.d/{one.name}.repo": _text("yum.repo.j2", _yum(one, f"{_VIEW}/key.asc")) for one in listed}
     return {**repositories, "key.asc": _key_text(listed)}

@@ -21,7 +21,15 @@ from ..parts.part_files import rendered_template
 from .mirror_model import File, MirrorError, MirrorOrigin, MirrorSystem, Need, PackageSet
 
 PREFIX = "mirror_"
-VARIABLES = ("mirror_cache", "mirror_directory", "mirror_files", "mirror_list_only", "mirror_packages", "mirror_prune", "mirror_snapshot")
+VARIABLES = (
+    "mirror_cache",
+    "mirror_directory",
+    "mirror_files",
+    "mirror_list_only",
+    "mirror_packages",
+    "mirror_prune",
+    "mirror_snapshot",
+)
 SECRET = MIRROR_KEY
 # Where a distribution has what everything else depends on.
 _BASE = {"debian": ("main",), "canonical": ("main", "universe")}

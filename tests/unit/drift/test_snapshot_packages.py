@@ -56,7 +56,9 @@ class Machine:
             return Outcome(0, "\n".join(["repo id  repo name", *(f"{one}  x" for one in self.repositories)]), "")
         if "--installed" in words:
             return Outcome(0, "".join(f"{name}\t{version}\t@System\n" for name, version in self.installed.items()), "")
-        rows = [(name, one, kind) for name, found in self.offered.items() for one, kinds in found.items() for kind in kinds]
+        rows = [
+            (name, one, kind) for name, found in self.offered.items() for one, kinds in found.items() for kind in kinds
+        ]
         return Outcome(0, "".join(f"{name}\t{one}\tbedplate-snapshot-{kind}\n" for name, one, kind in sorted(rows)), "")
 
     def _policy(self, name: str) -> str:
@@ -110,7 +112,9 @@ def test_slurm_waits_for_its_own_playbook(machine: Machine) -> None:
 
 @pytest.mark.parametrize("expected", [APT, DNF], ids=["apt", "dnf"])
 @pytest.mark.parametrize("offered", [{}, {"system": "2"}], ids=["unknown", "newer than the snapshot's"])
-def test_a_package_from_outside_is_an_error(machine: Machine, expected: dict[str, Any], offered: dict[str, str]) -> None:
+def test_a_package_from_outside_is_an_error(
+    machine: Machine, expected: dict[str, Any], offered: dict[str, str]
+) -> None:
     machine.put("own", "3", **offered)
     (found,) = machine.read(expected)
     assert (found.kind, found.where, found.found, found.severity) == ("package-outside", "package own", "3", "error")
@@ -123,7 +127,9 @@ def test_another_repository_that_has_the_package_does_not_count(machine: Machine
 
 
 def test_a_source_of_others_is_an_error(machine: Machine) -> None:
-    machine.source(f"deb {BASE}/system ./\n# deb http://a.example.org x main\ndeb http://deb.debian.org/debian trixie main\n")
+    machine.source(
+        f"deb {BASE}/system ./\n# deb http://a.example.org x main\ndeb http://deb.debian.org/debian trixie main\n"
+    )
     (found,) = machine.read()
     assert (found.kind, found.overridden_by) == ("source-outside", "/etc/apt/sources.list.d/a.list:3")
 

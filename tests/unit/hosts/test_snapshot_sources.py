@@ -62,7 +62,9 @@ def test_every_source_is_of_the_promoted_snapshot(tmp_path: Path) -> None:
         assert "Pin: release l=bedplate-snapshot\nPin-Priority: 1001" in pins
         view = snapshot_sources.view_files(load(file), host)
         assert view
-        assert {text for path, text in view.items() if path.startswith("sources.d/")} == {one["content"] for one in sources}
+        assert {text for path, text in view.items() if path.startswith("sources.d/")} == {
+            one["content"] for one in sources
+        }
         expected = decision("node_os", file, host).expected["snapshot"]
         assert (expected["name"], list(expected["urls"])) == (name, ["security", "system"])
 
@@ -88,13 +90,15 @@ def test_another_key_than_the_stated_one_is_refused(tmp_path: Path) -> None:
     file = site_of(tmp_path)
     file.write_text(file.read_text().replace("key: mirror.asc", f"key: mirror.asc\n  fingerprint: '{'A' * 40}'"))
     snapshot_lock.write(file, SnapshotLock(chosen("2026-11-20")))
-    with pytest.raises(ValueError, match="fingerprint|A{40}"):
+    with pytest.raises(ValueError, match="fingerprint"):
         decision("node_os", file, "ctl1")
 
 
 def test_gpu_software_has_no_sources_beside_the_snapshot(tmp_path: Path) -> None:
     file = site_of(tmp_path)
-    file.write_text(f"{file.read_text()}gpu_stack: {{os: debian-13, source: debian, driver: '550', module: proprietary}}\n")
+    file.write_text(
+        f"{file.read_text()}gpu_stack: {{os: debian-13, source: debian, driver: '550', module: proprietary, platform: pcie}}\n"
+    )
     before = [entry["path"] for entry in decided("gpu_driver", file, "gpu02", "prepare")["sources"]]
     assert [path for path in before if path.endswith(".sources")]
     snapshot_lock.write(file, SnapshotLock(chosen("2026-11-20")))

@@ -98,9 +98,7 @@ class ForeignSources:
     yum: Path = yum_sources.YUM
     run: Callable[[list[str]], Outcome] = command.run
 
-    def found(
-        self, wanted: Sequence[DesiredFile], own: Collection[str], *, alone: bool = False
-    ) -> list[ForeignSource]:
+    def found(self, wanted: Sequence[DesiredFile], own: Collection[str], *, alone: bool = False) -> list[ForeignSource]:
         """Return the entries that are in the way of the desired files; `own` are paths that bedplate wrote.
 
         `alone`: every other entry is in the way. Raises NodeFilesError where a source cannot be read.

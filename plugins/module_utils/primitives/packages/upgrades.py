@@ -149,7 +149,9 @@ def remove(manager: str, names: Sequence[str], run: Run = patient) -> None:
         text = _checked(run(("apt-get", "--simulate", "purge", *names))).stdout
         others = {match["name"] for match in map(_REMOVED.match, text.splitlines()) if match} - set(names)
         if others:
-            raise UpgradeError(f"{', '.join(sorted(others))} would be removed with {', '.join(names)}; nothing was removed")
+            raise UpgradeError(
+                f"{', '.join(sorted(others))} would be removed with {', '.join(names)}; nothing was removed"
+            )
         _checked(run(("apt-get", "--yes", "--quiet", "purge", *names)))
     else:
         _checked(run(("dnf", "--assumeyes", "--quiet", "--noautoremove", "remove", *names)))

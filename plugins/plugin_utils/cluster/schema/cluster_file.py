@@ -374,7 +374,9 @@ CLUSTER_FILE = Field(
         ),
         "gpu_stack": Field("The GPU nodes' software, as one pinned set.", "section", fields=GPU_STACK),
         "snapshots": Field(
-            "Dated copies of all repositories of the machines, from which alone they install.", "section", fields=SNAPSHOTS
+            "Dated copies of all repositories of the machines, from which alone they install.",
+            "section",
+            fields=SNAPSHOTS,
         ),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),

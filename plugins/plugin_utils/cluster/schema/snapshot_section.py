@@ -13,7 +13,11 @@ _KEY = "armored public key, a path beside the cluster file or an absolute one"
 
 _REPOSITORY = {
     "system": Field("Operating system of the machines that read it, such as debian-13.", required=True, **WORD),
-    "kind": Field("What it has: the system's packages, its security updates, Slurm, GPU software, or others.", required=True, choices=KINDS),
+    "kind": Field(
+        "What it has: the system's packages, its security updates, Slurm, GPU software, or others.",
+        required=True,
+        choices=KINDS,
+    ),
     "url": Field("Address of the origin.", required=True, **URL),
     "suites": Field(
         'Suites of an apt repository, such as [trixie, trixie-updates]; a flat one has ["./"]. None for dnf.',

@@ -19,7 +19,9 @@ _SECONDS = 600.0
 _FORMAT = "$(REPO_URI)\t$(FILENAME)"
 
 
-def packages_of(directory: Path, system: str, architecture: str, origins: Sequence[MirrorOrigin]) -> list[SnapshotPackage]:
+def packages_of(
+    directory: Path, system: str, architecture: str, origins: Sequence[MirrorOrigin]
+) -> list[SnapshotPackage]:
     """Return all packages of these origins. `directory` keeps apt's lists between runs, `architecture` is dpkg's.
 
     MirrorError: an origin that cannot be reached, or is not signed by its key; one name and version with two contents.

@@ -139,7 +139,9 @@ def _fetch(order: SnapshotOrder, missing: Sequence[Download], size: int) -> None
     config.write_text("// Written by bedplate: apt-helper fetches with this machine's access.\n")
     failed = downloads.fetch(missing, order.directory / ".incoming", config) if missing else []
     if failed:
-        raise MirrorError([*failed, "Complete files are kept, and no snapshot was made; run it again when the origin has recovered"])
+        raise MirrorError(
+            [*failed, "Complete files are kept, and no snapshot was made; run it again when the origin has recovered"]
+        )
 
 
 def _write(order: SnapshotOrder, repositories: Sequence[Repository], signer: Signer) -> None:

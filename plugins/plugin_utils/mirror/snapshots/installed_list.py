@@ -62,7 +62,9 @@ def _listed(cluster: Cluster, snapshot: Snapshot) -> list[tuple[str, str, str, s
         there = _by_name(snapshot, stack.os)
         manager = managers.get(stack.os, "apt")
         for one in stack_of(stack, profile).packages:
-            fitting = {package.version: package for package in there.get(one.name, []) if matches(package.version, one.version)}
+            fitting = {
+                package.version: package for package in there.get(one.name, []) if matches(package.version, one.version)
+            }
             newest = next(iter(newest_first(_TYPES[manager], fitting)), "")
             rows[stack.os, one.name] = (stack.os, manager, one.name, newest or one.version, fitting.get(newest))
     return [rows[key] for key in sorted(rows)]

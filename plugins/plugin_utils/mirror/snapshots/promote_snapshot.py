@@ -64,7 +64,9 @@ def plan(cluster: Cluster, state: str, name: str, base: str, tested: Mapping[str
     result = Promotion(lock, after, found)
     if lock.promoted and lock.promoted.name != name:
         try:
-            result.changes = snapshot_difference.differences(read_snapshot.read(base, lock.promoted.name, signer), found)
+            result.changes = snapshot_difference.differences(
+                read_snapshot.read(base, lock.promoted.name, signer), found
+            )
         except MirrorError as error:
             result.warnings.append(f"packages are not compared with the promoted snapshot: {error}")
     return result
@@ -99,23 +101,27 @@ def _another(lock: SnapshotLock, chosen: ChosenSnapshot) -> list[str]:
     if before is None or before.manifest == chosen.manifest:
         return []
     return [
-        f"snapshot {chosen.name}: its manifest is {chosen.manifest[:12]}, and the lock has {before.manifest[:12]} under this name. A snapshot "
-        "never changes: make one with another name"
+        f"snapshot {chosen.name}: its manifest is {chosen.manifest[:12]}, and the lock has {before.manifest[:12]} under this name. A "
+        "snapshot never changes: make one with another name"
     ]
 
 
 def _not_tested(snapshots: Snapshots, chosen: ChosenSnapshot, tested: Mapping[str, str]) -> list[str]:
-    """Return the mistake of a snapshot that the nodes of `snapshots.test` do not have. One that was promoted before needs no test."""
+    """Return the mistake of a snapshot that the nodes of `snapshots.test` do not have. One that was promoted before needs no other test."""
     lock = snapshots.lock
-    if not snapshots.test or chosen in lock.former or chosen == lock.promoted:
+    if not snapshots.test:
         return []
     if lock.testing != chosen:
+        if chosen in lock.former or chosen == lock.promoted:
+            return []
         return [
             f"snapshot {chosen.name} is not under test, and `snapshots.test` demands it. First: playbooks/snapshot.yml -e snapshot="
             f"{chosen.name} -e snapshot_state=testing, then playbooks/roll.yml -e roll_packages=true --limit {','.join(snapshots.test)}"
         ]
     missing = [node for node in snapshots.test if tested.get(node) != chosen.name]
-    return [f"snapshot {chosen.name} was not verified on {', '.join(missing)}. Roll these nodes first"] if missing else []
+    return (
+        [f"snapshot {chosen.name} was not verified on {', '.join(missing)}. Roll these nodes first"] if missing else []
+    )
 
 
 def _lacking(cluster: Cluster, snapshots: Snapshots, found: Snapshot) -> list[str]:

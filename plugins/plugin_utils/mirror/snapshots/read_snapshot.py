@@ -34,10 +34,16 @@ def read(base: str, name: str, signer: Signer, fetch: Fetch | None = None) -> Sn
     try:
         signed = get(f"{address}/{MANIFEST}")
     except OSError as error:
-        raise MirrorError([f"snapshot {name}: {address}/{MANIFEST} cannot be read: {_why(error)}. It does not exist, or is not complete"]) from None
+        raise MirrorError(
+            [
+                f"snapshot {name}: {address}/{MANIFEST} cannot be read: {_why(error)}. It does not exist, or is not complete"
+            ]
+        ) from None
     text = signer.verified(signed.decode(errors="replace"))
     if text is None:
-        raise MirrorError([f"snapshot {name}: {MANIFEST} is not as key {signer.fingerprint} signed it. Make another snapshot"])
+        raise MirrorError(
+            [f"snapshot {name}: {MANIFEST} is not as key {signer.fingerprint} signed it. Make another snapshot"]
+        )
     document = _document(text, name)
     mistakes: list[str] = []
     repositories = []
@@ -56,14 +62,21 @@ def _document(text: str, name: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
         systems = document["systems"]
-        is_right = document["format"] == 1 and document["name"] == name and all(
-            _WORD.match(system) and all(_WORD.match(kind) and isinstance(row["files"], dict) for kind, row in kinds.items())
-            for system, kinds in systems.items()
+        is_right = (
+            document["format"] == 1
+            and document["name"] == name
+            and all(
+                _WORD.match(system)
+                and all(_WORD.match(kind) and isinstance(row["files"], dict) for kind, row in kinds.items())
+                for system, kinds in systems.items()
+            )
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         is_right = False
     if not is_right:
-        raise MirrorError([f"snapshot {name}: {MANIFEST} has another form, or another name. Use the bedplate that made it"])
+        raise MirrorError(
+            [f"snapshot {name}: {MANIFEST} has another form, or another name. Use the bedplate that made it"]
+        )
     return document  # type: ignore[no-any-return]
 
 
@@ -88,7 +101,11 @@ def _repository(address: str, system: str, kind: str, row: Mapping[str, Any], ge
         mistakes.append(f"{address}/{PACKAGES} has {len(listed)} packages, and its manifest {row['packages']}")
     if address.startswith("file:"):
         place = Path(unquote(urlsplit(address).path))
-        mistakes += [f"{place / one.file} is missing or has another size" for one in listed if _size(place / one.file) != one.size]
+        mistakes += [
+            f"{place / one.file} is missing or has another size"
+            for one in listed
+            if _size(place / one.file) != one.size
+        ]
     if mistakes:
         raise MirrorError(mistakes)
     return Repository(system, kind, row["manager"], listed, tuple(row["origins"]), row["files"])

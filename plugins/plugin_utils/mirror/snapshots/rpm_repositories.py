@@ -50,21 +50,34 @@ def _fetched(directory: Path, origin: SnapshotOrigin) -> list[SnapshotPackage]:
     (directory / "repos.d").mkdir(exist_ok=True)
     text = f"[origin]\nname=origin\nbaseurl={origin.url}\nenabled=1\ngpgcheck=1\ngpgkey={Path(origin.key).as_uri()}\n"
     (directory / "repos.d/origin.repo").write_text(text)
-    settings = [f"--setopt=reposdir={directory}/repos.d", f"--setopt=cachedir={directory}/cache", "--setopt=metadata_expire=1"]
+    settings = [
+        f"--setopt=reposdir={directory}/repos.d",
+        f"--setopt=cachedir={directory}/cache",
+        "--setopt=metadata_expire=1",
+    ]
     # --delete: what the origin no longer has is not of this snapshot; the pool keeps it for earlier ones.
-    words = ["reposync", "--repoid=origin", "--gpgcheck", "--norepopath", "--delete", f"--download-path={directory}/packages"]
+    words = [
+        "reposync",
+        "--repoid=origin",
+        "--gpgcheck",
+        "--norepopath",
+        "--delete",
+        f"--download-path={directory}/packages",
+    ]
     done = command.run(["dnf", "--quiet", *settings, *words], _DAY)
     said = f"{done.stdout}\n{done.stderr}"
     if done.code != 0 or re.search(r"Removing .* not signed|is not signed|failed signature", said, re.IGNORECASE):
         raise MirrorError([f"{origin.url}: dnf reposync: {done.error_line}"])
-    return [_package(path, origin) for path in sorted((directory / "packages").rglob("*.rpm"))]
+    return [_package(path) for path in sorted((directory / "packages").rglob("*.rpm"))]
 
 
-def _package(path: Path, origin: SnapshotOrigin) -> SnapshotPackage:
-    done = command.run(["rpm", "--query", "--nosignature", "--nodigest", "--queryformat", _QUERY, "--package", str(path)], _SECONDS)
+def _package(path: Path) -> SnapshotPackage:
+    done = command.run(
+        ["rpm", "--query", "--nosignature", "--nodigest", "--queryformat", _QUERY, "--package", str(path)], _SECONDS
+    )
     row = done.stdout.strip().split("\t")
     if done.code != 0 or len(row) != 3:
         raise MirrorError([f"{path}: rpm cannot read it: {done.error_line}"])
     sha256 = downloads.sha256_of(path)
     file = f"packages/{row[0]}-{row[1].partition(':')[2]}.{row[2]}.{sha256[:8]}.rpm"
-    return SnapshotPackage(*row, sha256, path.stat().st_size, file, path.as_uri())
+    return SnapshotPackage(row[0], row[1], row[2], sha256, path.stat().st_size, file, path.as_uri())

@@ -15,7 +15,7 @@ SECURITY = "security"
 
 @dataclass(frozen=True, order=True)
 class PackageChange:
-    """A package that differs: its system, how, its name and architecture, both versions ("" for none), and whether it is a security update."""
+    """A package that differs: its system, how, name and architecture, both versions ("" for none), and whether it is a security update."""
 
     system: str
     how: str
@@ -34,7 +34,7 @@ def differences(before: Snapshot | None, after: Snapshot) -> list[PackageChange]
     """Return the differences; without a snapshot before, none."""
     if before is None:
         return []
-    found = []
+    found: list[PackageChange] = []
     for system in sorted({*before.systems, *after.systems}):
         old, new = _newest(before, system), _newest(after, system)
         for key in sorted({*old, *new}):
@@ -87,7 +87,9 @@ def _changes(system: str, key: tuple[str, str], old: _Newest | None, new: _Newes
         order = (compare_rpm if new.manager == "dnf" else compare_deb)(new.version, old.version)
         if order:
             is_security = order > 0 and SECURITY in new.kinds
-            yield PackageChange(system, NEWER if order > 0 else OLDER, name, architecture, old.version, new.version, is_security)
+            yield PackageChange(
+                system, NEWER if order > 0 else OLDER, name, architecture, old.version, new.version, is_security
+            )
     elif new:
         yield PackageChange(system, ADDED, name, architecture, "", new.version, SECURITY in new.kinds)
     elif old:

@@ -49,15 +49,13 @@ def order_of(cluster: Cluster, name: str, directory: Path, cache: Path, check: b
         mistakes.append(f"{cluster.path}: no `snapshots` with `repositories`, so there is nothing to copy")
     if mistakes or cluster.snapshots is None:
         raise MirrorError(mistakes)
-    return SnapshotOrder(
-        cluster.name, name, directory / FOLDER, cache / FOLDER, cluster.snapshots.repositories, check
-    )
+    return SnapshotOrder(cluster.name, name, directory / FOLDER, cache / FOLDER, cluster.snapshots.repositories, check)
 
 
 def apt_origin(origin: SnapshotOrigin, number: int) -> MirrorOrigin:
     """Return an origin as apt gets it. MirrorError: its key cannot be read."""
     path = Path(origin.key)
-    hint = "The cluster file names it: `snapshots.repositories`, `key`. Keys of distributions are in packages such as debian-archive-keyring."
+    hint = "The cluster file names it: `snapshots.repositories`, `key`. Debian's key is in the package debian-archive-keyring."
     try:
         text = path.read_bytes()
     except OSError as error:

@@ -178,19 +178,25 @@ def test_a_node_is_tested_if_nothing_differs_and_nothing_waits(compared: dict[st
 
 def test_the_lock_of_gpu_software_must_be_in_the_snapshot(site: Site) -> None:
     text = site.file.read_text()
-    site.file.write_text(f"{text}gpu_stack: {{os: debian-13, source: debian, driver: '550', module: proprietary}}\n")
+    site.file.write_text(
+        f"{text}gpu_stack: {{os: debian-13, source: debian, driver: '550', module: proprietary, platform: pcie}}\n"
+    )
     with pytest.raises(MirrorError) as caught:
         site.plan(OLD)
     assert "packages that the lock of profile gpu8 has" in str(caught.value)
 
 
 def test_the_spdx_list_has_its_required_fields_and_is_the_same_each_time(site: Site) -> None:
-    site.file.write_text(f"{site.file.read_text()}gpu_stack: {{os: debian-13, source: debian, driver: '550', module: proprietary}}\n")
+    site.file.write_text(
+        f"{site.file.read_text()}gpu_stack: {{os: debian-13, source: debian, driver: '550', module: proprietary, platform: pcie}}\n"
+    )
     snapshot = read_snapshot.read(site.base, OLD, signing.reader((site.folder / "site/mirror.asc").read_text()))
     found = installed_list.document(site.cluster, snapshot)
     assert installed_list.text_of(found) == installed_list.text_of(installed_list.document(site.cluster, snapshot))
     assert found["spdxVersion"] == "SPDX-2.3"
-    assert {"dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo", "packages", "relationships"} <= set(found)
+    assert {"dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo", "packages", "relationships"} <= set(
+        found
+    )
     assert found["creationInfo"]["created"] == snapshot.made
     ids = [one["SPDXID"] for one in found["packages"]]
     assert len(ids) == len(set(ids)) > 5

@@ -36,10 +36,26 @@ class RpmOrigin:
     def add(self, name: str, version: str, signed: bool = True) -> None:
         spec = self.folder / f"{name}.spec"
         spec.write_text(SPEC.format(name=name, version=version))
-        self._run("rpmbuild", "-bb", "--quiet", "--define", f"_topdir {self.folder}/build", "--define", f"_rpmdir {self.packages}", str(spec))
+        self._run(
+            "rpmbuild",
+            "-bb",
+            "--quiet",
+            "--define",
+            f"_topdir {self.folder}/build",
+            "--define",
+            f"_rpmdir {self.packages}",
+            str(spec),
+        )
         if signed:
             (path,) = self.packages.rglob(f"{name}-{version}-1.noarch.rpm")
-            defines = ["--define", f"_gpg_name {self._key.fingerprint}", "--define", f"_gpg_path {self.home}"]
+            defines = [
+                "--define",
+                f"_gpg_name {self._key.fingerprint}",
+                "--define",
+                f"_gpg_path {self.home}",
+                "--define",
+                "__gpg /usr/bin/gpg",
+            ]
             self._run("rpmsign", "--addsign", *defines, str(path))
         self._run("createrepo_c", "--quiet", str(self.packages))
 
@@ -74,8 +90,21 @@ def test_a_snapshot_of_rpms_is_read_by_dnf(tmp_path: Path, origin: RpmOrigin, mi
     (tmp_path / "repos.d").mkdir()
     text = f"[s]\nname=s\nbaseurl={place.as_uri()}\nrepo_gpgcheck=1\ngpgcheck=0\ngpgkey={(tmp_path / 'mirror.asc').as_uri()}\n"
     (tmp_path / "repos.d/s.repo").write_text(text)
-    settings = [f"--config={tmp_path}/dnf.conf", f"--setopt=reposdir={tmp_path}/repos.d", f"--setopt=cachedir={tmp_path}/dnf"]
-    words = ["dnf", "--quiet", "--assumeyes", *settings, f"--installroot={tmp_path}/root", "repoquery", "--available", "--qf=%{name}-%{version}"]
+    settings = [
+        f"--config={tmp_path}/dnf.conf",
+        f"--setopt=reposdir={tmp_path}/repos.d",
+        f"--setopt=cachedir={tmp_path}/dnf",
+    ]
+    words = [
+        "dnf",
+        "--quiet",
+        "--assumeyes",
+        *settings,
+        f"--installroot={tmp_path}/root",
+        "repoquery",
+        "--available",
+        "--qf=%{name}-%{version}",
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["zip-1.0"], done.stderr
 

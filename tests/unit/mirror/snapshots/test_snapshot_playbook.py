@@ -34,7 +34,9 @@ class Site:
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
 
     def promote(self, name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self.run("snapshot.yml", "-e", f"snapshot={name}", "-e", f"snapshot_report={self.directory / 'report'}", *arguments)
+        return self.run(
+            "snapshot.yml", "-e", f"snapshot={name}", "-e", f"snapshot_report={self.directory / 'report'}", *arguments
+        )
 
     @property
     def lock(self) -> Path:
@@ -116,7 +118,15 @@ def test_a_node_that_tests_and_does_not_answer_ends_the_run(site: Site) -> None:
         site.file.write_text(text.replace("  key: mirror.asc\n", "  key: mirror.asc\n  test: gpu01\n"))
         assert site.promote(NEW, "-e", "snapshot_state=testing").returncode == 0
         tested = site.lock.read_text()
-        done = site.promote(NEW, "-e", "ansible_ssh_common_args='-o ConnectTimeout=1'", "-e", "ansible_host=127.0.0.1", "-e", "ansible_port=9")
+        done = site.promote(
+            NEW,
+            "-e",
+            "ansible_ssh_common_args='-o ConnectTimeout=1'",
+            "-e",
+            "ansible_host=127.0.0.1",
+            "-e",
+            "ansible_port=9",
+        )
         assert done.returncode != 0, done.stdout
         assert site.lock.read_text() == tested
     finally:

@@ -62,7 +62,14 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 
 
 def test_all_that_is_offered_is_installed(machine: Machine):
-    assert machine.upgrade() == {"changed": True, "installed": [ZIP, KERNEL], "security": [], "removed": [], "newer": [], "reboot_wanted": True}
+    assert machine.upgrade() == {
+        "changed": True,
+        "installed": [ZIP, KERNEL],
+        "security": [],
+        "removed": [],
+        "newer": [],
+        "reboot_wanted": True,
+    }
     (command,) = machine.installed
     assert command[command.index("install") + 1 :] == ["zip=3.0-13+deb12u1", "linux-image-amd64=6.1.140-1"]
     assert machine.note.read_text() == f"{KERNEL} boots next\n"
@@ -70,7 +77,14 @@ def test_all_that_is_offered_is_installed(machine: Machine):
 
 def test_what_is_not_in_only_is_neither_installed_nor_a_reason_for_a_reboot(machine: Machine):
     found = machine.upgrade(only=[ZIP])
-    assert found == {"changed": True, "installed": [ZIP], "security": [], "removed": [], "newer": [KERNEL], "reboot_wanted": False}
+    assert found == {
+        "changed": True,
+        "installed": [ZIP],
+        "security": [],
+        "removed": [],
+        "newer": [KERNEL],
+        "reboot_wanted": False,
+    }
     (command,) = machine.installed
     # apt would install a newer kernel as a dependency: by name the version of now stays.
     assert command[command.index("install") + 1 :] == ["zip=3.0-13+deb12u1", "linux-image-amd64=6.1.137-1"]
@@ -108,7 +122,14 @@ def test_check_mode_lists_upgrades_and_installs_and_notes_nothing(machine: Machi
 
 def test_without_an_upgrade_nothing_is_installed(machine: Machine):
     machine.offered = ""
-    assert machine.upgrade() == {"changed": False, "installed": [], "security": [], "removed": [], "newer": [], "reboot_wanted": False}
+    assert machine.upgrade() == {
+        "changed": False,
+        "installed": [],
+        "security": [],
+        "removed": [],
+        "newer": [],
+        "reboot_wanted": False,
+    }
     assert machine.installed == []
 
 

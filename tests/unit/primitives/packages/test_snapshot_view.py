@@ -26,7 +26,9 @@ def repository(folder: Path, kind: str, *packages: str) -> str:
     place = folder / kind
     place.mkdir(parents=True, exist_ok=True)
     (place / "Packages").write_text("\n".join(packages))
-    (place / "Release").write_text(f"Label: bedplate-snapshot\nOrigin: bedplate\nSuite: {kind}\nDate: Thu, 01 Jan 2026 00:00:00 UTC\n")
+    (place / "Release").write_text(
+        f"Label: bedplate-snapshot\nOrigin: bedplate\nSuite: {kind}\nDate: Thu, 01 Jan 2026 00:00:00 UTC\n"
+    )
     return f"Types: deb\nURIs: {place.as_uri()}\nSuites: ./\nTrusted: yes\n"
 
 
@@ -41,7 +43,9 @@ def root(tmp_path: Path) -> AptRoot:
 
 def view_of(root: AptRoot, folder: Path, *kinds: tuple[str, list[str]]) -> SnapshotView:
     found = SnapshotView(lambda argv: _without_sandbox(root, argv), folder / "view")
-    sources = {f"sources.d/{kind}.sources": repository(folder / "snapshot", kind, *packages) for kind, packages in kinds}
+    sources = {
+        f"sources.d/{kind}.sources": repository(folder / "snapshot", kind, *packages) for kind, packages in kinds
+    }
     found.write({**sources, "preferences": PIN})
     return found
 
@@ -62,7 +66,15 @@ OK, HELD = "install ok installed", "hold ok installed"
 
 
 def test_packages_go_up_and_down_to_the_snapshot(root: AptRoot, tmp_path: Path) -> None:
-    installed(root, ("zip", "1", OK), ("tar", "3", OK), ("sed", "1", OK), ("driver", "5", HELD), ("slurmd", "2", OK), ("alone", "1", OK))
+    installed(
+        root,
+        ("zip", "1", OK),
+        ("tar", "3", OK),
+        ("sed", "1", OK),
+        ("driver", "5", HELD),
+        ("slurmd", "2", OK),
+        ("alone", "1", OK),
+    )
     view = view_of(
         root,
         tmp_path,
@@ -99,12 +111,27 @@ def test_a_former_snapshot_leaves_nothing_in_the_view(root: AptRoot, tmp_path: P
 def test_a_downgrade_installs_what_it_needs_and_removes_nothing(root: AptRoot, tmp_path: Path) -> None:
     installed(root, ("tool", "3", OK), ("library", "3", OK))
     view = view_of(
-        root, tmp_path, ("system", [paragraph("tool", "2", "Depends: library (= 2), more\n"), paragraph("library", "2"), paragraph("more", "1")])
+        root,
+        tmp_path,
+        (
+            "system",
+            [
+                paragraph("tool", "2", "Depends: library (= 2), more\n"),
+                paragraph("library", "2"),
+                paragraph("more", "1"),
+            ],
+        ),
     )
     upgrades.refresh("apt", view.run)
     found = upgrades.offered("apt", view.run, exact=True)
-    assert {(one.name, one.old, one.new) for one in found} == {("tool", "3", "2"), ("library", "3", "2"), ("more", "", "1")}
-    simulated = view.run(["apt-get", "--simulate", "--yes", "--no-remove", "--only-upgrade", "install", "tool=2", "library=2"])
+    assert {(one.name, one.old, one.new) for one in found} == {
+        ("tool", "3", "2"),
+        ("library", "3", "2"),
+        ("more", "", "1"),
+    }
+    simulated = view.run(
+        ["apt-get", "--simulate", "--yes", "--no-remove", "--only-upgrade", "install", "tool=2", "library=2"]
+    )
     assert simulated.code == 0, simulated.text
     assert {one.name for one in upgrades.parsed_apt(simulated.stdout)} == {"tool", "library", "more"}
 
@@ -115,7 +142,11 @@ def test_dnf_reads_the_repositories_of_the_view_alone(tmp_path: Path) -> None:
     def run(argv: object) -> Outcome:
         commands.append(list(argv))  # type: ignore[call-overload]
         query = "--installed" in commands[-1]
-        rows = "zip\tx86_64\t0:3-1\t@System\nslurm-slurmd\tx86_64\t0:1-1\t@System\n" if query else "zip\tx86_64\t0:2-1\tsnapshot-security\n"
+        rows = (
+            "zip\tx86_64\t0:3-1\t@System\nslurm-slurmd\tx86_64\t0:1-1\t@System\n"
+            if query
+            else "zip\tx86_64\t0:2-1\tsnapshot-security\n"
+        )
         return Outcome(0, rows, "")
 
     view = SnapshotView(run, tmp_path / "view")
