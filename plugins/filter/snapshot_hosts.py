@@ -14,7 +14,7 @@ _NOBODY = ["!all"]
 
 
 def snapshot_hosts(hostvars: Mapping[str, Any], hosts: Iterable[str], name: str, state: str) -> list[str]:
-    """Return the nodes of `snapshots.test` if the snapshot is under test and is to be promoted, else a pattern that fits no host."""
+    """Return the nodes of `snapshots.test` if the snapshot is under test and a run promotes it, else a pattern that fits no host."""
     raw = getattr(hostvars, "raw_get", hostvars.__getitem__)
     files = (raw(host).get("bedplate_cluster_file") for host in hosts if host in hostvars)
     file = next((one for one in files if one), None)

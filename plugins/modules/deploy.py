@@ -73,7 +73,7 @@ options:
         elements: str
         default: []
       alone:
-        description: Whether O(sources) are to be the only ones, so that every enabled source of others is in the way.
+        description: Whether every enabled source of others is in the way of O(sources).
         type: bool
         default: false
   packages:

@@ -12,9 +12,8 @@ version_added: 0.2.0
 description:
   - Upgrades with apt or dnf. Packages that are held or locked stay, such as the GPU software, and so do Slurm's. Nothing is removed, and
     changed files of C(/etc) stay. Fails if an upgrade needs a newer package of Slurm.
-  - Where the cluster file has a promoted snapshot, the action of this name adds O(snapshot): then the repositories are those of the
-    snapshot alone, packages that are newer than the snapshot's go down to its version, and dependencies that nothing needs any more
-    and that the snapshot does not have are removed.
+  - Where the cluster file has a promoted snapshot, the action of this name adds O(snapshot). Then the snapshot has the only repositories,
+    packages that are newer than its own go down to its version, and dependencies that nothing needs any more and that it lacks are removed.
   - Writes C(/run/bedplate/reboot-wanted/packages) before it installs a kernel.
 options:
   refresh:
@@ -46,7 +45,7 @@ EXAMPLES = r"""
 RETURN = r"""
 installed: {description: "Packages and their new versions.", type: list, elements: str, returned: success, sample: [zip 3.0-13+deb12u1]}
 reboot_wanted: {description: Whether a kernel is among them., type: bool, returned: success}
-security: {description: "Those of them that are security updates.", type: list, elements: str, returned: success}
+security: {description: "Security updates among them.", type: list, elements: str, returned: success}
 removed: {description: "Dependencies that only another snapshot has.", type: list, elements: str, returned: success}
 newer: {description: "What is offered and not installed, because O(only) does not have it.", type: list, elements: str, returned: success}
 """

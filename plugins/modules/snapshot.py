@@ -38,7 +38,7 @@ options:
     type: str
     default: ""
   report:
-    description: Folder for the SPDX list and the list of changes of a promotion; none is written when empty.
+    description: Folder for the SPDX list and the list of changes of a promotion; when empty, no file is written.
     type: str
     default: ""
 author: The bedplate authors (!UNKNOWN)
@@ -60,7 +60,7 @@ msg: {description: One line for a reader., type: str, returned: success}
 name: {description: Name of the snapshot., type: str, returned: success}
 systems: {description: "System -> kinds of its repositories.", type: dict, returned: success}
 packages: {description: How many packages it has., type: int, returned: success}
-fetched: {description: "Addresses of what was fetched, in check mode of what would be.", type: list, elements: str, returned: with O(state=made)}
-fetched_bytes: {description: The size of that., type: int, returned: with O(state=made)}
+fetched: {description: "Addresses of fetched files, in check mode of files to fetch.", type: list, elements: str, returned: O(state=made)}
+fetched_bytes: {description: The size of that., type: int, returned: O(state=made)}
 changes: {description: "Packages that differ from the promoted snapshot, a line each.", type: list, elements: str, returned: otherwise}
 """

@@ -93,7 +93,7 @@ def signer(secret: str) -> Signer:
 
 
 def reader(public: str) -> Signer:
-    """Return what verifies with a public key, and signs nothing. MirrorError: the text is no key, or several."""
+    """Return what verifies with a public key, and signs nothing. MirrorError: the text has not exactly one key."""
     with _home() as home:
         path = home / "public"
         path.write_text(public)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The file beside a cluster file that says which snapshot of the repositories its machines have. One reader and one writer.
+"""The file beside a cluster file with the snapshot of the repositories that its machines have. One reader and one writer.
 
 `promoted` is the snapshot of all machines, `testing` the one that the machines of `snapshots.test` try, `former` are earlier promoted ones,
 the newest first. Each has the digest of its manifest: another snapshot of the same name is refused.
@@ -48,7 +48,7 @@ class ChosenSnapshot:
 
 @dataclass(frozen=True)
 class SnapshotLock:
-    """Which snapshots the machines of a cluster have; None where nothing is chosen."""
+    """Hold the snapshots that the machines of a cluster have; None where nothing is chosen."""
 
     promoted: ChosenSnapshot | None = None
     testing: ChosenSnapshot | None = None
@@ -136,7 +136,7 @@ _RESTORE = "Restore it from git, or promote a snapshot again: playbooks/snapshot
 
 def _mistakes(data: Any) -> Iterator[str]:
     if not isinstance(data, dict):
-        yield "is no object"
+        yield "is not an object"
         return
     if data.get("format") != FORMAT:
         yield f"format: {data.get('format')!r}; allowed: {FORMAT}"
@@ -145,7 +145,7 @@ def _mistakes(data: Any) -> Iterator[str]:
         if data.get(key) is not None:
             yield from (f"{key}: {text}" for text in _row_mistakes(data[key]))
     if not isinstance(data.get("former"), list):
-        yield "former: is no list"
+        yield "former: is not a list"
         return
     for number, row in enumerate(data["former"]):
         yield from (f"former[{number}]: {text}" for text in _row_mistakes(row))
@@ -153,7 +153,7 @@ def _mistakes(data: Any) -> Iterator[str]:
 
 def _row_mistakes(row: Any) -> Iterator[str]:
     if not isinstance(row, dict):
-        yield "is no object"
+        yield "is not an object"
         return
     if not NAME.match(str(row.get("name"))):
         yield f"name {row.get('name')!r}; allowed: {NAMES}"

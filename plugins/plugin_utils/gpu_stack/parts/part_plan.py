@@ -61,7 +61,7 @@ class GpuSoftware:
 
     @cached_property
     def repositories(self) -> tuple[PackageRepository, ...]:
-        """Repositories of all packages: the mirror alone, if the file has one; none where the role node_os writes those of a snapshot.
+        """Repositories of all packages: the mirror alone, if the file has one; none for a node with a snapshot, whose sources node_os writes.
 
         ValueError: a key that cannot be read, or another one.
         """

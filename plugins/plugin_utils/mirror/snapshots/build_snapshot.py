@@ -71,6 +71,8 @@ def _check_tools(order: SnapshotOrder) -> None:
     build_mirror.check_tools()
     if any(snapshot_order.family_of(one.system) == "rpm" for one in order.repositories):
         lacking = sorted(package for tool, package in _RPM_TOOLS.items() if not command.find(tool))
+        if not lacking and command.run(["dnf", "reposync", "--help"]).code != 0:
+            lacking = ["dnf-plugins-core"]
         if lacking:
             raise MirrorError([f"this machine lacks what copies dnf repositories: apt-get install {' '.join(lacking)}"])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Promote a snapshot for all machines, or give it to those that test: the snapshot is read whole before the lock changes."""
+"""Promote a snapshot for all machines, or for the nodes that test: the snapshot is read whole before the lock changes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _another(lock: SnapshotLock, chosen: ChosenSnapshot) -> list[str]:
 
 
 def _not_tested(snapshots: Snapshots, chosen: ChosenSnapshot, tested: Mapping[str, str]) -> list[str]:
-    """Return the mistake of a snapshot that the nodes of `snapshots.test` do not have. One that was promoted before needs no other test."""
+    """Return the mistake of a snapshot that the nodes of `snapshots.test` do not have. A former promoted one needs no other test."""
     lock = snapshots.lock
     if not snapshots.test:
         return []

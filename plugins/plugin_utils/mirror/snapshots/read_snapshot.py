@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read a snapshot back, by its address, and refuse one that is incomplete or not as it was signed."""
+"""Read a snapshot back, by its address, and refuse an incomplete or changed one."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import re
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,31 +44,36 @@ def write_index(directory: Path) -> None:
 
 
 def _fetched(directory: Path, origin: SnapshotOrigin) -> list[SnapshotPackage]:
-    if not Path(origin.key).is_file():
-        raise MirrorError([f"{origin.url}: {origin.key} is not on this machine: it is the key that signs the packages"])
-    directory.mkdir(parents=True, exist_ok=True)
-    (directory / "repos.d").mkdir(exist_ok=True)
+    """Return the packages of an origin, fetched and with the signatures of its key."""
+    root = _root(directory, origin)
     text = f"[origin]\nname=origin\nbaseurl={origin.url}\nenabled=1\ngpgcheck=1\ngpgkey={Path(origin.key).as_uri()}\n"
+    (directory / "repos.d").mkdir(exist_ok=True)
     (directory / "repos.d/origin.repo").write_text(text)
     settings = [
+        f"--installroot={root}",
+        f"--releasever={origin.system.rpartition('-')[2]}",
         f"--setopt=reposdir={directory}/repos.d",
         f"--setopt=cachedir={directory}/cache",
         "--setopt=metadata_expire=1",
     ]
+    packages = directory / "packages"
     # --delete: what the origin no longer has is not of this snapshot; the pool keeps it for earlier ones.
-    words = [
-        "reposync",
-        "--repoid=origin",
-        "--gpgcheck",
-        "--norepopath",
-        "--delete",
-        f"--download-path={directory}/packages",
-    ]
-    done = command.run(["dnf", "--quiet", *settings, *words], _DAY)
-    said = f"{done.stdout}\n{done.stderr}"
-    if done.code != 0 or re.search(r"Removing .* not signed|is not signed|failed signature", said, re.IGNORECASE):
+    words = ["--repoid=origin", "--gpgcheck", "--norepopath", "--delete", f"--download-path={packages}"]
+    done = command.run(["dnf", "--quiet", *settings, "reposync", *words], _DAY)
+    if done.code != 0:
         raise MirrorError([f"{origin.url}: dnf reposync: {done.error_line}"])
-    return [_package(path) for path in sorted((directory / "packages").rglob("*.rpm"))]
+    return [_package(path) for path in sorted(packages.rglob("*.rpm"))]
+
+
+def _root(directory: Path, origin: SnapshotOrigin) -> Path:
+    """Return a root whose rpm trusts the origin's key alone. MirrorError: the key cannot be read."""
+    root = directory / "root"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    done = command.run(["rpmkeys", f"--root={root}", "--import", origin.key], _SECONDS)
+    if done.code != 0:
+        raise MirrorError([f"{origin.url}: {origin.key} cannot be read by rpm: {done.error_line}"])
+    return root
 
 
 def _package(path: Path) -> SnapshotPackage:

@@ -97,6 +97,6 @@ def parsed_packages(text: str) -> tuple[SnapshotPackage, ...]:
     for number, line in enumerate(text.splitlines(), 1):
         row = line.split("\t")
         if len(row) != 6 or not row[4].isdecimal() or row[5].startswith("/") or ".." in row[5].split("/"):
-            raise ValueError(f"line {number} is no package: {line[:80]!r}")
+            raise ValueError(f"line {number} is not a package: {line[:80]!r}")
         found.append(SnapshotPackage(row[0], row[1], row[2], row[3], int(row[4]), row[5]))
     return tuple(found)

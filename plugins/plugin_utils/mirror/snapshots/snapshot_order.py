@@ -29,7 +29,7 @@ class SnapshotOrder:
 
     @property
     def place(self) -> Path:
-        """Where the snapshot is."""
+        """Return the folder of the snapshot."""
         return self.directory / self.name
 
     def kinds(self) -> dict[tuple[str, str], list[SnapshotOrigin]]:
@@ -41,7 +41,7 @@ class SnapshotOrder:
 
 
 def order_of(cluster: Cluster, name: str, directory: Path, cache: Path, check: bool) -> SnapshotOrder:
-    """Return the order. MirrorError: a name that is no date, or a cluster file without repositories."""
+    """Return the order. MirrorError: a name without a date, or a cluster file without repositories."""
     mistakes = []
     if not NAME.match(name):
         mistakes.append(f"mirror_snapshot: {name!r}; allowed: {NAMES}")
