@@ -61,7 +61,7 @@ class GpuSoftware:
 
     @cached_property
     def repositories(self) -> tuple[PackageRepository, ...]:
-        """Repositories of all packages: the mirror alone, if the file has one; none for a node with a snapshot, whose sources node_os writes.
+        """Repositories of all packages: the mirror alone, if the file has one; none for a node with a snapshot.
 
         ValueError: a key that cannot be read, or another one.
         """
