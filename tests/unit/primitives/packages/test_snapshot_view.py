@@ -156,3 +156,33 @@ def test_dnf_reads_the_repositories_of_the_view_alone(tmp_path: Path) -> None:
     upgrades.install("dnf", found, view.run, exact=True)
     assert all(f"--setopt=reposdir={tmp_path}/view/repos.d" in command for command in commands)
     assert commands[-1][-2:] == ["distro-sync", "zip"]
+
+
+def test_a_dependency_of_a_newer_snapshot_goes_and_everything_else_stays(root: AptRoot, tmp_path: Path) -> None:
+    installed(
+        root, ("tool", "2", OK), ("more", "1", OK), ("mine", "1", OK), ("needed", "1", OK), ("of-the-snapshot", "1", OK)
+    )
+    status = root.base / "state/status"
+    status.write_text(
+        status.read_text().replace("Package: tool\n", "Package: tool\nDepends: more, of-the-snapshot\n", 1)
+    )
+    automatic = ("more", "needed", "of-the-snapshot")
+    rows = "\n".join(f"Package: {name}\nArchitecture: all\nAuto-Installed: 1\n" for name in automatic)
+    (root.base / "state/extended_states").write_text(rows)
+    packages = [paragraph("tool", "1", "Depends: needed\n"), paragraph("of-the-snapshot", "1")]
+    view = view_of(root, tmp_path, ("system", packages))
+    upgrades.refresh("apt", view.run)
+    found = upgrades.offered("apt", view.run, exact=True)
+    # `mine` was installed by a person, and the snapshot has `of-the-snapshot`.
+    assert upgrades.surplus("apt", found, view.run) == ["more"]
+    # Before the downgrade `tool` needs it.
+    assert "more" not in upgrades.surplus("apt", [], view.run)
+
+
+def test_a_package_that_others_need_is_not_removed_with_them(root: AptRoot, tmp_path: Path) -> None:
+    installed(root, ("tool", "2", OK), ("more", "1", OK))
+    status = root.base / "state/status"
+    status.write_text(status.read_text().replace("Package: tool\n", "Package: tool\nDepends: more\n", 1))
+    view = view_of(root, tmp_path, ("system", []))
+    with pytest.raises(upgrades.UpgradeError, match="tool would be removed with more"):
+        upgrades.remove("apt", ["more"], view.run)
