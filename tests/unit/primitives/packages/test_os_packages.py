@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import upgrades
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import snapshot_view, upgrades
 from ansible_collections.bedplate.cluster.plugins.modules import os_packages
 from tests.kit.module import Module, result_of
 
@@ -146,3 +146,25 @@ def test_lists_are_read_first_also_in_check_mode(machine: Machine, check: bool):
 def test_a_package_manager_that_fails_is_a_failure(machine: Machine, step: str):
     machine.broken = step
     assert machine.upgrade(refresh=True) == {"failed": True, "msg": "packages: E: Could not get lock"}
+
+
+def test_with_a_snapshot_its_sources_alone_count_and_what_only_another_one_has_goes(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    view = snapshot_view.SnapshotView(upgrades.patient, tmp_path / "view")
+    monkeypatch.setattr(snapshot_view, "SnapshotView", lambda _run: view)
+    machine.offered, machine.needed = (
+        "Inst zip [3.0-14] (3.0-13 bedplate:2026-11-20/system [all])\n",
+        "Remv libnew [1]\n",
+    )
+    files = {"sources.d/snapshot-system.sources": "Types: deb\n", "preferences": "Package: *\n"}
+    found = machine.upgrade(check=True, snapshot=files)
+    assert (found["installed"], found["removed"], machine.installed) == (["zip 3.0-13"], ["libnew"], [])
+    found = machine.upgrade(snapshot=files)
+    assert (found["changed"], found["removed"]) == (True, ["libnew"])
+    install, purge = machine.installed
+    assert install[-1] == "zip=3.0-13"
+    assert purge[-2:] == ["purge", "libnew"]
+    assert "APT::Get::allow-downgrades=true" in install
+    assert all(f"Dir::Etc::sourceparts={tmp_path}/view/sources.d" in command for command in machine.commands)
+    assert (tmp_path / "view/sources.d/snapshot-system.sources").read_text() == "Types: deb\n"
