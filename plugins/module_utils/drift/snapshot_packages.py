@@ -26,7 +26,7 @@ _DPKG = ("dpkg-query", "--show", "--showformat", "${db:Status-Status} ${binary:P
 _RPM = ("dnf", "--quiet", "--cacheonly", "--disableplugin=versionlock", "repoquery")
 _FORMAT = "--qf=%{name}.%{arch}\\t%{epoch}:%{version}-%{release}\\t%{repoid}\\n"
 _MOST = 500  # names in one command
-_ROLL = "run playbooks/roll.yml -e roll_packages=true"
+_ROLL = "run playbooks/roll.yml -e roll_packages=true, or playbooks/host_packages.yml for a host that is not a node"
 _SHOWN = 8
 
 
