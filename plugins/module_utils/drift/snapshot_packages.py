@@ -115,32 +115,39 @@ def _of_apt(urls: Mapping[str, str], run: Runner) -> tuple[list[Package], str]:
     there = {row[1]: Package(row[1], row[2]) for row in rows if len(row) == 3 and row[0] == "installed"}
     if said.code != 0 or not there:
         return [], f"dpkg-query: {said.error_line}"
+    native = run(("dpkg", "--print-architecture")).stdout.strip()
     names = sorted(there)
     for start in range(0, len(names), _MOST):
         policy = run(("apt-cache", "policy", *names[start : start + _MOST]))
         if policy.code != 0:
             return [], f"apt-cache policy: {policy.error_line}"
         for name, offered in parsed_policy(policy.stdout, urls).items():
-            if name in there:
-                there[name].offered = offered
+            # apt leaves the machine's own architecture out, with which dpkg names packages of several ones.
+            one = there.get(name) or there.get(f"{name}:{native}")
+            if one:
+                one.offered = offered
     return [there[name] for name in names], ""
 
 
 def parsed_policy(text: str, urls: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
     """Return package -> version -> kinds of these repositories that have it, in the order of `apt-cache policy`.
 
+    apt lists a version twice if the installed package has other relations than that of the repository: another build of it.
+
     >>> policy = "zip:\\n  Version table:\\n *** 3.0-1 100\\n        100 /var/lib/dpkg/status\\n"
     >>> parsed_policy(policy + "     2.9-1 1001\\n       1001 http://m/s/system ./ Packages\\n", {"system": "http://m/s/system"})
     {'zip': {'2.9-1': ['system']}}
     """
     found: dict[str, dict[str, list[str]]] = {}
-    name = version = ""
+    name = version = installed = ""
     for line in text.splitlines():
         if line and not line[0].isspace():
-            name, version = line.rstrip(":"), ""
+            name, version, installed = line.rstrip(":"), "", ""
             found[name] = {}
-        elif match := re.match(r" (?:\*\*\*|   ) (\S+) -?\d+", line):
-            version = match[1]
+        elif match := re.match(r" (\*\*\*|   ) (\S+) -?\d+", line):
+            is_installed = match[1] == "***"
+            installed = match[2] if is_installed else installed
+            version = match[2] if is_installed or match[2] != installed else f"{match[2]} of another build"
         elif version and (match := re.match(r"\s+-?\d+ (\S+)", line)):
             for kind, url in urls.items():
                 if _plain(match[1]) == _plain(url):

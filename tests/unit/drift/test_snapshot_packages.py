@@ -47,6 +47,8 @@ class Machine:
             return Outcome(0, "\n".join([*rows, "config-files old 1"]), "")
         if words[0] == "apt-cache":
             return Outcome(0, "".join(map(self._policy, words[2:])), "")
+        if words[:2] == ["dpkg", "--print-architecture"]:
+            return Outcome(0, "amd64\n", "")
         if words[:2] == ["dpkg", "--compare-versions"]:
             return Outcome(0 if float(words[2]) < float(words[4]) else 1, "", "")
         if words[0] == "rpm":
@@ -64,7 +66,9 @@ class Machine:
     def _policy(self, name: str) -> str:
         versions = {**self.offered.get(name, {})}
         versions.setdefault(self.installed[name], [])
-        text = f"{name}:\n  Installed: {self.installed[name]}\n  Candidate: 1\n  Version table:\n"
+        text = (
+            f"{name.removesuffix(':amd64')}:\n  Installed: {self.installed[name]}\n  Candidate: 1\n  Version table:\n"
+        )
         for version in sorted(versions, reverse=True):
             mark = "***" if version == self.installed[name] else "   "
             text += f" {mark} {version} 1001\n"
@@ -84,6 +88,9 @@ def machine(tmp_path: Path) -> Machine:
     found = Machine(tmp_path)
     found.put("zip", "2", system="2")
     found.put("bash", "5", system="4", security="5")
+    # As dpkg names packages of which several architectures may be installed.
+    found.put("libc6:amd64", "2", system="2")
+    found.put("libc6:i386", "2", system="2")
     found.source(f"deb {BASE}/system ./\ndeb {BASE}/security ./\n")
     return found
 
@@ -150,3 +157,11 @@ def test_packages_that_cannot_be_read_are_an_error(machine: Machine, program: st
     machine.broken = program
     (found,) = machine.read(expected)
     assert (found.kind, found.severity) == ("unread", "error")
+
+
+def test_another_build_of_the_same_version_is_not_that_of_the_snapshot() -> None:
+    text = (
+        "zip:\n  Installed: 3.0-1\n  Candidate: 3.0-1\n  Version table:\n *** 3.0-1 100\n        100 /var/lib/dpkg/status\n"
+        f"     3.0-1 1001\n       1001 {BASE}/system ./ Packages\n"
+    )
+    assert snapshot_packages.parsed_policy(text, APT["urls"]) == {"zip": {"3.0-1 of another build": ["system"]}}  # type: ignore[arg-type]
