@@ -144,10 +144,11 @@ def parsed_policy(text: str, urls: Mapping[str, str]) -> dict[str, dict[str, lis
         if line and not line[0].isspace():
             name, version, installed = line.rstrip(":"), "", ""
             found[name] = {}
+        elif line.startswith("  Installed: "):
+            installed = line.rpartition(" ")[2]
         elif match := re.match(r" (\*\*\*|   ) (\S+) -?\d+", line):
-            is_installed = match[1] == "***"
-            installed = match[2] if is_installed else installed
-            version = match[2] if is_installed or match[2] != installed else f"{match[2]} of another build"
+            is_another = match[1] != "***" and match[2] == installed
+            version = f"{match[2]} of another build" if is_another else match[2]
         elif version and (match := re.match(r"\s+-?\d+ (\S+)", line)):
             for kind, url in urls.items():
                 if _plain(match[1]) == _plain(url):
