@@ -153,7 +153,7 @@ def from_elsewhere(node: str, snapshot: str) -> list[str]:
     base = f"{URL}/{snapshot}/debian-13/"
     found = []
     for name, block in re.findall(r"^(\S+):\n((?: .*\n?)+)", policy, re.MULTILINE):
-        version = re.search(r"^ \*\*\* \S+ .*\n((?: {8,}.*\n?)+)", block, re.MULTILINE)
+        version = re.search(r"^ \*\*\* .*\n((?: +-?\d+ (?:http|file|/var/lib).*\n?)+)", block, re.MULTILINE)
         if version is None or base not in version[1]:
             found.append(name)
     addresses = set(ssh(node, "apt-get indextargets --format '$(REPO_URI)'").split())
