@@ -24,6 +24,7 @@ ON_REQUEST = (
     "gpu_driver",
     "gpu_dnf",
     "gpu_ubuntu",
+    "patching",
     "plain",
     "recover",
     "slurm_dnf",

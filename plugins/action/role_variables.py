@@ -50,7 +50,7 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_inter
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretError
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric import variable_values
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.fabric.plan import buildable
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts import reboot_order
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts import reboot_order, snapshot_sources
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.filter_input import cluster_of
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.hosts.host_choice import serial_mistakes
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.keys.repository_keys import KeyReport, judged
@@ -241,6 +241,9 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         found = variable_values.mistakes(self._given(variables), cluster.path)
         found += version_mistakes(cluster)
         found += buildable.fabric_mistakes(cluster, boolean(self._task.args.get("fabric", False)))
+        # The playbooks that make and promote a snapshot run without one.
+        if self._is_run("roll") or "node_os" in (self._task.args.get("secrets") or ()):
+            found += snapshot_sources.mistakes(cluster)
         return found + certificate_mistakes(cluster.package_access)
 
     def _of_slurm(self, cluster: Cluster) -> tuple[list[str], list[str]]:

@@ -76,6 +76,9 @@ options:
   gpu_stack:
     description: The GPU nodes' software, as one pinned set.
     type: dict
+  snapshots:
+    description: Dated copies of all repositories of the machines, from which alone they install.
+    type: dict
 author: The bedplate authors (!UNKNOWN)
 """
 

@@ -72,6 +72,10 @@ options:
         type: list
         elements: str
         default: []
+      alone:
+        description: Whether every enabled source of others is in the way of O(sources).
+        type: bool
+        default: false
   packages:
     description:
       - Packages as M(ansible.builtin.apt) takes them. An installed package is not upgraded, unless a version is named.
@@ -375,6 +379,7 @@ def main() -> None:
                 "options": {
                     "policy": {"type": "str", "choices": list(POLICIES), "default": VENDOR},
                     "vendor": {"type": "list", "elements": "str", "default": []},
+                    "alone": {"type": "bool", "default": False},
                 },
             },
             "payload": {"type": "str", "no_log": True},

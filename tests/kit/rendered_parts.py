@@ -13,6 +13,11 @@ from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.decision im
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.parts.render import render_part
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.decisions import HostRequest, decide
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.roles.role_mistakes import ROLES as NAMES
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.snapshots import snapshot_lock
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.snapshots.snapshot_lock import (
+    ChosenSnapshot,
+    SnapshotLock,
+)
 
 TOP = Path(__file__).parents[2]
 CLUSTERS = sorted(
@@ -97,6 +102,14 @@ SLURM = {
     "openhpc": f'{_SLURM}slurm: {{version: "23.11", packages: openhpc, users: {{slurm: {{uid: 202}}}}}}\n',
     "no-sackd": f'{_SLURM}slurm: {{version: "22.05"}}\n',
 }
+# Machines with a promoted snapshot, by their system and what its repositories have; only node_os writes other files there.
+SNAPSHOTS = {"debian-13": ", suites: trixie, components: main", "rocky-9": ""}
+_SNAPSHOTS = """\
+snapshots:
+  url: http://m/snapshots
+  key: nvidia.asc
+  repositories: [{{system: {system}, kind: system, url: "http://o/x", key: /k.gpg{suites}}}]
+"""
 REPOSITORY = {"name": "slurm", "baseurl": "https://x/slurm", "gpgkey": "https://x/key"}
 REPORTED = {"proved": "x", "steps": {"gpu_facts": {"gpu": FACTS}}}
 VARIABLES: dict[str, list[dict[str, Any]]] = {
@@ -192,3 +205,9 @@ def _all(
         (folder / f"{name}.bedplate.yml").write_text(text)
         cluster = load(str(folder / f"{name}.bedplate.yml"))
         yield from (("slurm", cluster, name, host, [{"slurm_repository": REPOSITORY}]) for host in hosts(cluster))
+    for system, suites in SNAPSHOTS.items():
+        path = folder / f"snapshot-{system}.bedplate.yml"
+        path.write_text(_SLURM + _SNAPSHOTS.format(system=system, suites=suites))
+        chosen = ChosenSnapshot("2026-11-26", "0" * 64, {system: ("security", "system")})
+        snapshot_lock.write(path, SnapshotLock(chosen))
+        yield "node_os", load(str(path)), path.name.partition(".")[0], "a1", []

@@ -33,11 +33,11 @@ class SourceChange:
     dnf: DnfCheck = field(default_factory=DnfCheck)
 
     def apply(self, wanted: list[DesiredFile], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result. `options`: `policy` and `vendor`, as bedplate.cluster.deploy documents `foreign_sources`.
+        """Return the result. `options`: `policy`, `vendor` and `alone`, as bedplate.cluster.deploy documents `foreign_sources`.
 
         Raises NodeFilesError: then the sources are as before.
         """
-        found = self.foreign.found(wanted, set(node_manifest.load(self.directory)))
+        found = self.foreign.found(wanted, set(node_manifest.load(self.directory)), alone=bool(options.get("alone")))
         journal = Journal(self.directory, f"{self.manifest}.sources")
         try:
             aside = self.foreign.taken_over(

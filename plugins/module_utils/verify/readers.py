@@ -13,7 +13,7 @@ from typing import Any
 
 from ..common.finding import WARNING, Finding
 from ..common.sysfs import Root
-from ..drift import installed_packages, names_and_time, running_units, written_files
+from ..drift import installed_packages, names_and_time, running_units, snapshot_packages, written_files
 from ..gpu import gpu_drift
 from ..gpu.containers.container_drift import ContainerReader
 from ..primitives.reboot_notes import NOTES, reasons
@@ -53,6 +53,7 @@ READERS: dict[str, Reader] = {
     "units": _of_tree(running_units.findings),
     "packages": _of_tree(installed_packages.findings),
     "node_os": _of_tree(names_and_time.findings),
+    "snapshot": _of_tree(snapshot_packages.findings),
     "node_tuning": _of_tree(tuning_drift.drift),
     "rdma": _of_tree(rdma_drift.drift),
     "gpu_driver": gpu_drift.findings,

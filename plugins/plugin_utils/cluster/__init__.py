@@ -7,6 +7,7 @@ from pathlib import Path as FilePath
 
 from ..gpu_lock import lock_document, stray_files
 from ..gpu_rows import rows_file
+from ..snapshots import snapshot_lock
 from .build_cluster import build
 from .cluster_model import (
     Cluster,
@@ -25,6 +26,8 @@ from .cluster_model import (
     Rack,
     Services,
     Slurm,
+    SnapshotOrigin,
+    Snapshots,
     Tenant,
 )
 from .schema.cluster_file import CLUSTER_FILE
@@ -33,7 +36,7 @@ from .schema.reader import ClusterFileError, read
 
 __all__ = [
     "Cluster", "ClusterFileError", "Fabric", "GpuStack", "Gpus", "Host", "HostNic", "Mistake", "Network", "Nic", "Node", "Numa",
-    "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "Tenant", "load",
+    "PackageAccess", "Partition", "Profile", "Rack", "Services", "Slurm", "SnapshotOrigin", "Snapshots", "Tenant", "load",
 ]  # fmt: skip
 
 _loaded: dict[tuple[str | int, ...], Cluster] = {}
@@ -50,7 +53,7 @@ def load(path: str | FilePath) -> Cluster:
     except OSError:
         return _load(str(absolute))
     # A playbook may write the lock while it runs.
-    beside = (*lock_document.stamp(absolute), *rows_file.stamp(absolute))
+    beside = (*lock_document.stamp(absolute), *rows_file.stamp(absolute), *snapshot_lock.stamp(absolute))
     key = (str(absolute), status.st_ino, status.st_mtime_ns, status.st_size, *beside)
     if key not in _loaded:
         _loaded[key] = _load(str(absolute))

@@ -20,6 +20,7 @@ from .schema.fields import Mistakes
 from .services import partitions_of, services_of
 from .slurm_checks import check_options, slurm_of
 from .slurm_packaging import with_packaging
+from .snapshot_checks import snapshots_of
 
 _CONSTRUCTED = ("groups", "keyed_groups", "compose")
 
@@ -55,6 +56,7 @@ def build(path: str, data: dict[str, Any], mistakes: Mistakes) -> Cluster:
         slurm=slurm,
         fabric=fabric_of(data["fabric"], floor, profiles, partitions, mistakes),
         package_access=package_access_of(data["package_access"], profiles, path, mistakes),
+        snapshots=snapshots_of(data["snapshots"], floor, path, mistakes),
         constructed=any(data[key] for key in _CONSTRUCTED),
     )
     check_names(cluster, mistakes)

@@ -14,6 +14,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 from ..gpu_lock.lock_document import GpuLock
 from ..gpu_rows.site_rows import NO_ROWS, SiteRows
 from ..slurm.tables.packagings import Packaging, packaging
+from ..snapshots.snapshot_lock import ChosenSnapshot, SnapshotLock
 
 # The release of Slurm from which on topology/block is as it is written here.
 BLOCKS = "24.05"
@@ -102,6 +103,42 @@ class GpuMirror:
 
 
 @dataclass(frozen=True, slots=True)
+class SnapshotOrigin:
+    """A repository that snapshots copy: the system that reads it, its kind, and its origin. `key` is a path.
+
+    `suites` and `components` are apt's; dnf has none. `architecture` is x86_64 or arm64.
+    """
+
+    system: str
+    kind: str
+    url: str
+    suites: tuple[str, ...]
+    components: tuple[str, ...]
+    architecture: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """Dated copies of all repositories: where machines find them, the key that signs them (a path), and their origins.
+
+    `system` is that of machines without GPU software, `test` names the nodes that try a snapshot first.
+    """
+
+    url: str
+    key: str
+    fingerprints: tuple[str, ...]
+    system: str
+    test: tuple[str, ...]
+    repositories: tuple[SnapshotOrigin, ...]
+    lock: SnapshotLock
+
+    def of_machine(self, name: str) -> ChosenSnapshot | None:
+        """Return the snapshot of a machine; None before the first promotion."""
+        return self.lock.of_machine(name in self.test)
+
+
+@dataclass(frozen=True, slots=True)
 class GpuStack:
     """Requested GPU software of a profile's nodes; `plugin_utils/gpu_stack/resolve.py` resolves it to packages."""
 
@@ -124,6 +161,8 @@ class GpuStack:
     # Of the kernel module: name and value.
     module_options: tuple[tuple[str, str], ...] = ()
     mirror: GpuMirror | None = None
+    # Whether a snapshot has its repositories, which the role node_os writes.
+    in_snapshot: bool = False
     # Of repositories: name and address, name and path of the armored public key.
     urls: tuple[tuple[str, str], ...] = ()
     keys: tuple[tuple[str, str], ...] = ()
@@ -375,9 +414,10 @@ class Cluster:
     slurm: Slurm
     fabric: Fabric | None
     package_access: PackageAccess | None = None
+    snapshots: Snapshots | None = None
     # Whether the user has `groups`, `keyed_groups` or `compose` of their own.
     constructed: bool = False
-    # Path, inode, time and size of the file that was read, of its lock and of its rows; two clusters with one stamp are alike.
+    # Path, inode, time and size of the file that was read, of its locks and of its rows; two clusters with one stamp are alike.
     stamp: tuple[str | int, ...] | None = None
 
     @cached_property

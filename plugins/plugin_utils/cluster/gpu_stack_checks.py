@@ -16,10 +16,10 @@ from ..gpu_stack.apt_repositories import of_stack
 from ..gpu_stack.resolve import Request, Stack, StackError
 from ..gpu_stack.settings import gpu_settings
 from .cluster_model import Cluster, GpuMirror, GpuStack, Profile
-from .late_mistakes import MistakeCollector
 from .package_access import refuse_password
 from .schema.fields import Mistakes, Path
 from .schema.gpu_sections import GPU_STACK
+from .schema.late_mistakes import MistakeCollector
 
 _NEEDED = ("os", "source", "driver")
 _ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"

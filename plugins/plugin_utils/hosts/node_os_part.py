@@ -11,6 +11,7 @@ from ..cluster import Cluster, PackageAccess
 from ..cluster.package_access import certificates
 from ..common.shared_results import once_a_run
 from ..parts.decision import Decision
+from . import snapshot_sources
 from .machine_facts import hosts_file, os_expected
 
 _CERTIFICATES = "/etc/apt/bedplate-access.pem"
@@ -22,10 +23,14 @@ def decide(cluster: Cluster, host: str, choices: Mapping[str, Any]) -> Decision:
     time = [servers] if servers else []
     names = [_hosts(cluster)] if has_names else []
     parts: dict[str, Any] = {"node_os": {"hosts_files": names, "time_servers": time, **_apt(cluster.package_access)}}
+    expected: dict[str, Any] = {"node_os": os_expected(cluster, host, servers, has_names)}
+    if snapshot := snapshot_sources.part_values(cluster, host):
+        parts["snapshot"] = snapshot
+        expected["snapshot"] = snapshot_sources.expected(cluster, host)
     packages = [*choices["packages"], *(["chrony"] if servers else [])]
     if packages:
         parts["software"] = {"packages": packages, "time_servers": time}
-    return Decision(parts, {"node_os": os_expected(cluster, host, servers, has_names)})
+    return Decision(parts, expected, refusal=snapshot_sources.refusal(cluster, host))
 
 
 def _apt(access: PackageAccess | None) -> dict[str, list[Any]]:

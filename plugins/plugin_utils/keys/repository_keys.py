@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from ..cluster import Cluster, GpuStack
 from ..cluster.gpu_stack_checks import armored
-from ..cluster.late_mistakes import MistakeCollector
 from ..cluster.schema.fields import Path
+from ..cluster.schema.late_mistakes import MistakeCollector
 from ..gpu_stack import stack_table
 from . import openpgp, vendor_keys
 from .vendor_keys import VendorKey

@@ -21,7 +21,15 @@ from ..parts.part_files import rendered_template
 from .mirror_model import File, MirrorError, MirrorOrigin, MirrorSystem, Need, PackageSet
 
 PREFIX = "mirror_"
-VARIABLES = ("mirror_cache", "mirror_directory", "mirror_files", "mirror_list_only", "mirror_packages", "mirror_prune")
+VARIABLES = (
+    "mirror_cache",
+    "mirror_directory",
+    "mirror_files",
+    "mirror_list_only",
+    "mirror_packages",
+    "mirror_prune",
+    "mirror_snapshot",
+)
 SECRET = MIRROR_KEY
 # Where a distribution has what everything else depends on.
 _BASE = {"debian": ("main",), "canonical": ("main", "universe")}
@@ -126,7 +134,7 @@ def _wanted(cluster: Cluster) -> list[GpuSoftware]:
         if node.profile.name not in found:
             one = software_of(cluster, node.name)
             if one is not None:
-                found[node.profile.name] = replace(one, file=replace(one.file, mirror=None))
+                found[node.profile.name] = replace(one, file=replace(one.file, mirror=None, in_snapshot=False))
     return list(found.values())
 
 

@@ -40,6 +40,16 @@ class Signer:
             _gpg(home, arguments, "the index cannot be signed")
             return signed.read_text()
 
+    def detached(self, data: bytes) -> str:
+        """Return the armored signature of a file, apart from it."""
+        with _home() as home:
+            _import(home, self.secret)
+            source, signed = home / "data", home / "signed"
+            source.write_bytes(data)
+            arguments = ["--digest-algo", "SHA512", "--armor", "--output", str(signed), "--detach-sign", str(source)]
+            _gpg(home, arguments, "the index cannot be signed")
+            return signed.read_text()
+
     def verified(self, signed: str) -> str | None:
         """Return what was signed, and None for what this key did not sign, or not so."""
         with _home() as home:
@@ -80,6 +90,17 @@ def signer(secret: str) -> Signer:
         _gpg(home, ["--output", str(public), "--armor", "--export"], "the mirror's public key cannot be read")
         text = public.read_text()
         return Signer(secret, text, _fingerprints(home, public)[0])
+
+
+def reader(public: str) -> Signer:
+    """Return what verifies with a public key, and signs nothing. MirrorError: the text has not exactly one key."""
+    with _home() as home:
+        path = home / "public"
+        path.write_text(public)
+        found = _fingerprints(home, path)
+    if len(found) != 1:
+        raise MirrorError([f"the key of the snapshots has {len(found)} primary keys; allowed: one"])
+    return Signer("", public, found[0])
 
 
 def key_of(origin: str, path: Path) -> Key:

@@ -46,6 +46,7 @@ OTHER_TAGS = (
     "verify",
     "fabric",
     "mirror",
+    "snapshot",
     "always",
     "all",
     "never",

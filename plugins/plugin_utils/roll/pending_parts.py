@@ -118,6 +118,8 @@ def _problem(result: Mapping[str, Any]) -> str:
 def _changes(result: Mapping[str, Any]) -> str:
     """Return what a task would change, in few words: packages and files by name, else the steps."""
     said = [f"{verb} {few(names, 3)}" for verb, names in _named(result).items() if names]
+    if urgent := result.get("security"):
+        said.append(f"security updates among them: {len(urgent)}")
     said += [step.replace("_", " ") for step, one in _steps(result) if one.get("changed")]
     return ", ".join(said) or "change"
 

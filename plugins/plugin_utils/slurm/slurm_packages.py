@@ -13,7 +13,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.versions i
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages.rpm import LOCKS_PLUGIN
 
 from ..cluster import Cluster
-from ..cluster.late_mistakes import MistakeCollector
+from ..cluster.schema.late_mistakes import MistakeCollector
 from ..common.role_choices import defaults
 from ..gpu_stack.apt_repositories import pin_values
 from . import repository_options

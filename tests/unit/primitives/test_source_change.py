@@ -67,8 +67,10 @@ class Machine:
 
         return SourceChange("gpu_driver", self.state, foreign, True, write)
 
-    def deploy(self, *wanted: DesiredFile, policy: str = "vendor", check: bool = False) -> dict[str, Any]:
-        return self.change(check).apply(list(wanted), {"policy": policy, "vendor": VENDOR})
+    def deploy(
+        self, *wanted: DesiredFile, policy: str = "vendor", check: bool = False, alone: bool = False
+    ) -> dict[str, Any]:
+        return self.change(check).apply(list(wanted), {"policy": policy, "vendor": VENDOR, "alone": alone})
 
     def files(self) -> dict[str, str]:
         """Return all that apt and dnf read."""
@@ -115,6 +117,38 @@ def test_the_file_of_the_vendors_package_is_moved_aside_and_put_back(machine: Ma
     assert theirs.stat().st_mode & 0o777 == 0o644
     assert predicted["changed_files"] == gone["changed_files"] == [str(theirs)]
     assert not (machine.state / RECORD).exists()
+
+
+def test_sources_that_are_alone_set_all_others_aside_until_they_go(machine: Machine) -> None:
+    (machine.parts / "site.list").write_text(f"deb {machine.url}/other ./\n")
+    (machine.apt.etc / "sources.list").write_text(f"# of the image\ndeb {machine.url}/image ./\n")
+    (machine.yum / "site.repo").write_text("[site]\nbaseurl=http://m/x\n")
+    before = machine.files()
+    predicted = machine.deploy(machine.ours, policy="take_over", alone=True, check=True)
+    assert machine.files() == before
+    done = machine.deploy(machine.ours, policy="take_over", alone=True)
+    assert (predicted["changed_files"], predicted["removed"]) == (done["changed_files"], done["removed"])
+    there = machine.files()
+    assert there["sources.list"] == f"# of the image\n# deb {machine.url}/image ./\n"
+    # dnf has no source of ours here.
+    assert sorted(there) == ["bedplate-nvidia.sources", "site.repo", "sources.list"]
+    assert not machine.deploy(machine.ours, policy="take_over", alone=True)["changed"]
+    # A package that was installed since has brought its source.
+    (machine.parts / "late.list").write_text(f"deb {machine.url}/late ./\n")
+    assert machine.deploy(machine.ours, policy="take_over", alone=True)["removed"] == [str(machine.parts / "late.list")]
+    machine.deploy()
+    assert {name: machine.files()[name] for name in before} == before
+
+
+def test_repositories_of_dnf_that_are_alone_switch_all_others_off(machine: Machine) -> None:
+    other = machine.yum / "site.repo"
+    other.write_text("[site]\nbaseurl=http://m/x\n\n[off]\nbaseurl=http://m/y\nenabled=0\n")
+    path = machine.yum / "bedplate-snapshot-system.repo"
+    ours = DesiredFile(str(path), content=b"[bedplate-snapshot-system]\nbaseurl=http://m/s\n")
+    found = ForeignSources(machine.state, check=False, apt=machine.apt.etc, yum=machine.yum).found(
+        [ours], (), alone=True
+    )
+    assert [(one.path, one.lines[0]) for one in found] == [(str(other), 1)]
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, name: str, path: Path) -> None:

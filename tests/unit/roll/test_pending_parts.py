@@ -121,3 +121,15 @@ def test_what_cannot_be_compared_is_a_problem_of_the_node(registered: dict[str, 
 def test_every_part_has_a_name_of_its_own_and_says_when_it_drains():
     assert {need.drain for need in needs().values()} <= set(DRAINS)
     assert len({need.part for need in needs().values()}) == len(needs())
+
+
+def test_security_updates_are_counted_and_removed_packages_are_named():
+    packages = {
+        "installed": ["zip 2", "libssl3 3"],
+        "security": ["libssl3 3"],
+        "removed": ["libnew 1"],
+        "changed": True,
+    }
+    found = of(__roll_packages=packages)
+    assert found.parts == {"packages": "install zip 2, libssl3 3, remove libnew 1, security updates among them: 1"}
+    assert found.items["packages"] == ("install zip 2", "install libssl3 3", "remove libnew 1")

@@ -31,6 +31,7 @@ VENDOR, REFUSE, TAKE_OVER = "vendor", "refuse", "take_over"
 POLICIES = (VENDOR, REFUSE, TAKE_OVER)
 RECORD = "foreign_sources.json"
 _OS_RELEASE = Path("/etc/os-release")
+_OUTSIDE = "which is outside of the snapshot"
 # In a warning of apt about a repository whose older lists it keeps.
 _UNPROVEN = "error occurred during the signature verification"
 
@@ -97,13 +98,15 @@ class ForeignSources:
     yum: Path = yum_sources.YUM
     run: Callable[[list[str]], Outcome] = command.run
 
-    def found(self, wanted: Sequence[DesiredFile], own: Collection[str]) -> list[ForeignSource]:
+    def found(self, wanted: Sequence[DesiredFile], own: Collection[str], *, alone: bool = False) -> list[ForeignSource]:
         """Return the entries that are in the way of the desired files; `own` are paths that bedplate wrote.
 
-        Raises NodeFilesError where a source cannot be read.
+        `alone`: every other entry is in the way. Raises NodeFilesError where a source cannot be read.
         """
         ours = [(entry.path, entry.content.decode("utf-8", "replace")) for entry in wanted if entry.state == "file"]
         known = {*own, *(path for path, _text in ours)}
+        if alone:
+            return [*self._others(ours, known)]
         return [*self._of_apt(ours, known), *self._of_dnf(ours, known)]
 
     def taken_over(
@@ -206,6 +209,16 @@ class ForeignSources:
             if "$(ARCH)" in text and not native:
                 native = self.run(["dpkg", "--print-architecture"]).stdout.strip()
             yield from apt_sources.parse(str(path), text, native)
+
+    def _others(self, ours: Sequence[tuple[str, str]], known: Collection[str]) -> Iterator[ForeignSource]:
+        """Yield every enabled entry of others, for the package manager that ours are for."""
+        mine = [path for path, _text in ours if self._is_apt(path)]
+        for one in self._apt_entries(known) if mine else ():
+            yield ForeignSource(one.path, one.lines, one.place, mine[0], f"names {one.uri} {one.suite}, {_OUTSIDE}")
+        mine = [path for path, _text in ours if Path(path).parent == self.yum]
+        for path in self._files(yum_sources.source_files, self.yum) if mine else ():
+            for there in yum_sources.parse(str(path), self._text(path)) if str(path) not in known else ():
+                yield ForeignSource(there.path, there.lines, there.place, mine[0], f"names {there.name}, {_OUTSIDE}")
 
     def _of_dnf(self, ours: Sequence[tuple[str, str]], known: Collection[str]) -> Iterator[ForeignSource]:
         mine = [one for path, text in ours if Path(path).parent == self.yum for one in yum_sources.parse(path, text)]

@@ -2,26 +2,29 @@
 """Upgrade the packages of a machine to what its repositories offer, except held packages and Slurm's.
 
 apt and dnf decide; held packages, which include those of the GPU software, stay. Nothing is removed: where an upgrade needs that, the
-package stays as it is. An upgrade that needs a newer package of Slurm is an error.
+package stays as it is. An upgrade that needs a newer package of Slurm is an error. With a snapshot (snapshot_view.py) packages that are
+newer than its own go down to its version, and dependencies that nothing needs any more and that it does not have are removed.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
 from ...common import command
 from ...common.command import Outcome
+from . import dpkg
 
 OWN_UPGRADE = ("slurm*", "libslurm*", "libpam-slurm*")
 """Packages that no run of this module upgrades: Slurm's daemons are upgraded in their order."""
 KERNELS = ("linux-image-*", "kernel", "kernel-core", "kernel-modules*")
 _SECONDS = 1800.0
-_APT = re.compile(r"^Inst (?P<name>\S+) \[(?P<old>[^\]]+)\] \((?P<new>\S+) ")
-_APT_NEW = re.compile(r"^Inst (?P<name>\S+) \((?P<new>\S+) ")
+_APT = re.compile(r"^Inst (?P<name>\S+) (?:\[(?P<old>[^\]]+)\] )?\((?P<new>\S+) (?P<origin>[^)]*)")
+_REMOVED = re.compile(r"^(?:Remv|Purg) (?P<name>\S+) ")
 _DNF = re.compile(r"^(?P<name>\S+)\.(?P<arch>[a-z0-9_]+)\s+(?P<new>\S+)\s+\S+\s*$")
+_QUERY = "%{name}\\t%{arch}\\t%{epoch}:%{version}-%{release}\\t%{repoid}\\n"
 _WRAPPED = re.compile(r"\n[ \t]+")
 _SIMULATION = ("apt-get", "--simulate", "--with-new-pkgs", "-o", "APT::Get::Show-User-Simulation-Note=false", "upgrade")
 _INSTALL = (
@@ -40,11 +43,15 @@ class UpgradeError(Exception):
 
 @dataclass(frozen=True)
 class Upgrade:
-    """A package and its new version; `old` is empty for a package that others need."""
+    """A package and its new version; `old` is empty for a package that others need.
+
+    `is_security`: whether a repository of security updates has the new version.
+    """
 
     name: str
     old: str
     new: str
+    is_security: bool = field(default=False, repr=False, compare=False)
 
     @property
     def is_kernel(self) -> bool:
@@ -67,11 +74,21 @@ def refresh(manager: str, run: Run = patient) -> None:
     )
 
 
-def offered(manager: str, run: Run = patient) -> list[Upgrade]:
-    """Return what an upgrade would install, by the lists that the machine has. Raises UpgradeError."""
+def offered(manager: str, run: Run = patient, *, exact: bool = False) -> list[Upgrade]:
+    """Return what an upgrade would install, by the lists that the machine has. Raises UpgradeError.
+
+    `exact`: also packages that are newer than the repositories' own, which go down. For apt the priority of its pins decides that.
+    """
     if manager == "apt":
         return parsed_apt(_checked(run(_SIMULATION)).stdout)
     excluded = [f"--exclude={pattern}" for pattern in OWN_UPGRADE]
+    if exact:
+        queries = (("--installed",), ("--available", "--latest-limit=1"))
+        there, wanted = (
+            _checked(run(("dnf", "--quiet", "--cacheonly", *excluded, "repoquery", *words, f"--qf={_QUERY}"))).stdout
+            for words in queries
+        )
+        return differing_rpms(there, wanted)
     return parsed_dnf(_checked(run(("dnf", "--quiet", "--cacheonly", *excluded, "list", "--upgrades"))).stdout)
 
 
@@ -85,13 +102,59 @@ def split(offer: Sequence[Upgrade], only: Collection[str] | None) -> tuple[list[
     return [one for one in offer if str(one) in allowed], [one for one in offer if str(one) not in allowed]
 
 
-def install(manager: str, upgrades: Sequence[Upgrade], run: Run = patient, without: Sequence[Upgrade] = ()) -> None:
-    """Install upgrades; changed files of /etc stay, and packages of `without` too, also as dependencies. Raises UpgradeError."""
+def install(
+    manager: str,
+    upgrades: Sequence[Upgrade],
+    run: Run = patient,
+    without: Sequence[Upgrade] = (),
+    *,
+    exact: bool = False,
+) -> None:
+    """Install upgrades; changed files of /etc stay, and packages of `without` too, also as dependencies. Raises UpgradeError.
+
+    `exact` as in `offered`.
+    """
     if manager == "apt":
         _checked(run((*_INSTALL, *_apt_versions(upgrades, without))))
     else:
         excluded = [f"--exclude={pattern}" for pattern in (*OWN_UPGRADE, *(one.name for one in without))]
-        _checked(run(("dnf", "--assumeyes", "--quiet", *excluded, "upgrade", *(one.name for one in upgrades))))
+        verb = "distro-sync" if exact else "upgrade"
+        _checked(run(("dnf", "--assumeyes", "--quiet", *excluded, verb, *(one.name for one in upgrades))))
+
+
+def surplus(manager: str, upgrades: Sequence[Upgrade], run: Run = patient) -> list[str]:
+    """Return dependencies that nothing needs after these upgrades, and that no repository has. Raises UpgradeError.
+
+    Such a package came with a newer snapshot. Kernels and packages of Slurm stay. dnf knows them only after its upgrades.
+    """
+    if manager == "apt":
+        wanted = [word for word in _INSTALL if word != "--no-remove"]
+        command = [*wanted, *_apt_versions(upgrades, ())] if upgrades else ["apt-get", "autoremove"]
+        text = _checked(run((command[0], "--simulate", "--auto-remove", *command[1:]))).stdout
+        names = [match["name"] for match in map(_REMOVED.match, text.splitlines()) if match]
+        offer = dpkg.offered(names, run) if names else {}
+        names = [name for name in names if not offer.get(name)]
+    else:
+        query = ("dnf", "--quiet", "--cacheonly", "repoquery", "--qf=%{name}\\n")
+        extras, unneeded = (set(_checked(run((*query, word))).stdout.split()) for word in ("--extras", "--unneeded"))
+        names = sorted(extras & unneeded)
+    return [name for name in names if not _has_own_upgrade(name) and not Upgrade(name, "", "").is_kernel]
+
+
+def remove(manager: str, names: Sequence[str], run: Run = patient) -> None:
+    """Remove these packages and no others. Raises UpgradeError."""
+    if not names:
+        return
+    if manager == "apt":
+        text = _checked(run(("apt-get", "--simulate", "purge", *names))).stdout
+        others = {match["name"] for match in map(_REMOVED.match, text.splitlines()) if match} - set(names)
+        if others:
+            raise UpgradeError(
+                f"{', '.join(sorted(others))} would be removed with {', '.join(names)}; nothing was removed"
+            )
+        _checked(run(("apt-get", "--yes", "--quiet", "purge", *names)))
+    else:
+        _checked(run(("dnf", "--assumeyes", "--quiet", "--noautoremove", "remove", *names)))
 
 
 def refuse_own_upgrades(
@@ -128,13 +191,11 @@ def parsed_apt(text: str) -> list[Upgrade]:
 
 def _simulated(text: str) -> list[Upgrade]:
     """Return all that a simulation of apt-get would install."""
-    found = []
-    for line in text.splitlines():
-        if match := _APT.match(line):
-            found.append(Upgrade(match["name"], match["old"], match["new"]))
-        elif match := _APT_NEW.match(line):
-            found.append(Upgrade(match["name"], "", match["new"]))
-    return found
+    matches = (match for match in map(_APT.match, text.splitlines()) if match)
+    return [
+        Upgrade(match["name"], match["old"] or "", match["new"], "security" in match["origin"].lower())
+        for match in matches
+    ]
 
 
 def parsed_dnf(text: str) -> list[Upgrade]:
@@ -149,6 +210,29 @@ def parsed_dnf(text: str) -> list[Upgrade]:
     return [
         Upgrade(match["name"], "installed", match["new"]) for match in matches if not _has_own_upgrade(match["name"])
     ]
+
+
+def differing_rpms(installed: str, available: str) -> list[Upgrade]:
+    """Return the packages whose newest installed version is not the newest of the repositories: lines of `dnf repoquery`.
+
+    A package that no repository has stays out: verify reports it.
+
+    >>> differing_rpms("zip\\tx86_64\\t0:3.0-2\\t@System\\n", "zip\\tx86_64\\t0:3.0-1\\tsnapshot-security\\n")
+    [Upgrade(name='zip', old='0:3.0-2', new='0:3.0-1')]
+    """
+    wanted = {(name, arch): (version, repository) for name, arch, version, repository in _rpms(available)}
+    there: dict[tuple[str, str], list[str]] = {}
+    for name, arch, version, _repository in _rpms(installed):
+        there.setdefault((name, arch), []).append(version)
+    return [
+        Upgrade(key[0], versions[-1], wanted[key][0], "security" in wanted[key][1])
+        for key, versions in sorted(there.items())
+        if key in wanted and wanted[key][0] not in versions and not _has_own_upgrade(key[0])
+    ]
+
+
+def _rpms(text: str) -> list[list[str]]:
+    return [row for row in (line.split("\t") for line in text.splitlines()) if len(row) == 4]
 
 
 def _has_own_upgrade(name: str) -> bool:

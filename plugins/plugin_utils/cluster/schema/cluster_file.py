@@ -9,6 +9,7 @@ from .fabric_section import FABRIC
 from .fields import Field, with_values
 from .gpu_sections import GPU_STACK, GPUS, PROFILE_GPU_STACK
 from .slurm_sections import PACKAGES, USERS
+from .snapshot_section import SNAPSHOTS
 from .text_rules import DOMAIN, HOST_NAME, NAME, NODE_NAME, OBJECT, PARTITION, PCI, TEXT, TIME, WORD, names
 
 # More memory than any machine has: a larger number is one in another unit, or a slip.
@@ -372,6 +373,11 @@ CLUSTER_FILE = Field(
             fields=_PACKAGE_ACCESS,
         ),
         "gpu_stack": Field("The GPU nodes' software, as one pinned set.", "section", fields=GPU_STACK),
+        "snapshots": Field(
+            "Dated copies of all repositories of the machines, from which alone they install.",
+            "section",
+            fields=SNAPSHOTS,
+        ),
         "groups": Field("As in ansible.builtin.constructed.", "free"),
         "keyed_groups": Field("As in ansible.builtin.constructed.", "list"),
         "compose": Field("As in ansible.builtin.constructed.", "free"),

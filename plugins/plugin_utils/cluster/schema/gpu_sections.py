@@ -74,30 +74,30 @@ GPUS = {
 }
 
 _KEY = "armored public key (PGP), a path beside the cluster file or an absolute one"
-_KEY_FILE: dict[str, Any] = {
+KEY_FILE: dict[str, Any] = {
     "pattern": r'(?![a-z]+://)[^\n\r"#]+',
     "allowed": 'Allowed: the path of a file, one line without " and #. bedplate downloads no key.',
 }
-_URL: dict[str, Any] = {
+URL: dict[str, Any] = {
     "pattern": r"(https?|file)://\S+",
     "allowed": "Allowed: an address with http, https or file.",
     "hides": ".*(?=@)",
 }
 
-_FINGERPRINT: dict[str, Any] = {
+FINGERPRINT: dict[str, Any] = {
     "pattern": r"(0x)?([0-9A-Fa-f][ :]*){40}(([0-9A-Fa-f][ :]*){24})?",
     "allowed": "Allowed: the 40 hexadecimal digits of a key's fingerprint (64 of a key of version 6), in quotes.",
 }
 
 _MIRROR = {
     "url": Field(
-        "Its address; of each system's packages below it, in a directory of the system's name.", required=True, **_URL
+        "Its address; of each system's packages below it, in a directory of the system's name.", required=True, **URL
     ),
-    "key": Field(f"The key that signs it: {_KEY}.", required=True, **_KEY_FILE),
+    "key": Field(f"The key that signs it: {_KEY}.", required=True, **KEY_FILE),
     "fingerprint": Field(
         "The fingerprint of that key: another one in the file is a mistake. Several in a list.",
         "list",
-        item=Field("a fingerprint", **_FINGERPRINT),
+        item=Field("a fingerprint", **FINGERPRINT),
     ),
 }
 
@@ -192,7 +192,7 @@ GPU_STACK = {
         "Where a repository is, instead of at its owner's: a copy with the owner's signature. Repositories by name, such as debian.",
         "map",
         keys=Field("a repository", **WORD),
-        item=Field("an address", **_URL),
+        item=Field("an address", **URL),
     ),
     "foreign_sources": Field(
         "What a run does with package sources on a node that name a repository of this section in another way, so that apt refuses both: "
@@ -204,14 +204,14 @@ GPU_STACK = {
         f"The keys of repositories that are not the distribution's own, by name: nvidia, container-toolkit. Each is an {_KEY}.",
         "map",
         keys=Field("a repository", **WORD),
-        item=Field("a path", **_KEY_FILE),
+        item=Field("a path", **KEY_FILE),
     ),
     "fingerprints": Field(
         "The fingerprints of these keys, by name of the repository: another key in the file is a mistake. By default NVIDIA's published "
         "fingerprints, where `urls` names no other address. Several for one repository in a list.",
         "map",
         keys=Field("a repository", **WORD),
-        item=Field("fingerprints", "list", item=Field("a fingerprint", **_FINGERPRINT)),
+        item=Field("fingerprints", "list", item=Field("a fingerprint", **FINGERPRINT)),
     ),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ...cluster import Cluster
 from ...cluster.fabric_checks import in_fabric
-from ...cluster.late_mistakes import MistakeCollector
+from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import INFINIBAND
 from .checked_plan import planned
 

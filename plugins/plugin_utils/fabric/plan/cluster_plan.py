@@ -10,9 +10,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.text impor
 
 from ...cluster import Cluster, Fabric, Node
 from ...cluster.fabric_checks import BY_UNIT, in_fabric
-from ...cluster.late_mistakes import MistakeCollector
 from ...cluster.nvlink_domains import split
 from ...cluster.schema.fields import Path, allowed
+from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import COMPUTE, STORAGE, Domain, Plan, TenantPartition
 from .plan_mistakes import check_ports
 from .servers import Plug, Server, attach

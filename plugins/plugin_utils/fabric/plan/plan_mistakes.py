@@ -14,8 +14,8 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.hostlist i
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.text import did_you_mean
 
 from ...cluster import Cluster
-from ...cluster.late_mistakes import MistakeCollector
 from ...cluster.schema.fields import Path, dotted
+from ...cluster.schema.late_mistakes import MistakeCollector
 from ..core.fabric_model import Plan, PlanProblem
 
 # Invariant -> keys of the cluster file that mend it, the usual one first; the table in docs/fabric.md has them, too.

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,7 +61,12 @@ class GpuSoftware:
 
     @cached_property
     def repositories(self) -> tuple[PackageRepository, ...]:
-        """Repositories of all packages: the mirror alone, if the file has one. ValueError: a key that cannot be read, or another one."""
+        """Repositories of all packages: the mirror alone, if the file has one; none for a node with a snapshot.
+
+        ValueError: a key that cannot be read, or another one.
+        """
+        if self.file.in_snapshot:
+            return ()
         if self.file.mirror:
             url = f"{self.file.mirror.url}/{repositories.mirrored(self.file.os, self.stack.architecture)}"
             key = trusted(self.file.mirror.key, self.file.mirror.fingerprints)
@@ -175,7 +180,9 @@ def software_of(cluster: Cluster, host: str, by_table: bool = False) -> GpuSoftw
     stack = stack_of(profile.gpu_stack, profile)
     options = {**nvlink_part.module_options(stack, cluster), **dict(profile.gpu_stack.module_options)}
     lock_path = str(path_of(cluster.path) or "")
-    return GpuSoftware(profile, profile.gpu_stack, stack, options, lock_path, by_table)
+    in_snapshot = cluster.snapshots is not None and cluster.snapshots.of_machine(host) is not None
+    file = replace(profile.gpu_stack, in_snapshot=in_snapshot)
+    return GpuSoftware(profile, file, stack, options, lock_path, by_table)
 
 
 def packages(wanted: GpuSoftware, part: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
-from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import upgrades
+from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import snapshot_view, upgrades
 from ansible_collections.bedplate.cluster.plugins.modules import os_packages
 from tests.kit.module import Module, result_of
 
@@ -40,7 +40,7 @@ class Machine:
 
     def upgrade(self, check: bool = False, **params: Any) -> dict[str, Any]:
         """Run the module, and return its result."""
-        module = Module({"refresh": False, "only": None, "note": str(self.note), **params}, check)
+        module = Module({"refresh": False, "only": None, "snapshot": None, "note": str(self.note), **params}, check)
         return result_of(self._monkeypatch, os_packages, module)
 
     @property
@@ -62,7 +62,14 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Machine:
 
 
 def test_all_that_is_offered_is_installed(machine: Machine):
-    assert machine.upgrade() == {"changed": True, "installed": [ZIP, KERNEL], "newer": [], "reboot_wanted": True}
+    assert machine.upgrade() == {
+        "changed": True,
+        "installed": [ZIP, KERNEL],
+        "security": [],
+        "removed": [],
+        "newer": [],
+        "reboot_wanted": True,
+    }
     (command,) = machine.installed
     assert command[command.index("install") + 1 :] == ["zip=3.0-13+deb12u1", "linux-image-amd64=6.1.140-1"]
     assert machine.note.read_text() == f"{KERNEL} boots next\n"
@@ -70,7 +77,14 @@ def test_all_that_is_offered_is_installed(machine: Machine):
 
 def test_what_is_not_in_only_is_neither_installed_nor_a_reason_for_a_reboot(machine: Machine):
     found = machine.upgrade(only=[ZIP])
-    assert found == {"changed": True, "installed": [ZIP], "newer": [KERNEL], "reboot_wanted": False}
+    assert found == {
+        "changed": True,
+        "installed": [ZIP],
+        "security": [],
+        "removed": [],
+        "newer": [KERNEL],
+        "reboot_wanted": False,
+    }
     (command,) = machine.installed
     # apt would install a newer kernel as a dependency: by name the version of now stays.
     assert command[command.index("install") + 1 :] == ["zip=3.0-13+deb12u1", "linux-image-amd64=6.1.137-1"]
@@ -98,6 +112,8 @@ def test_check_mode_lists_upgrades_and_installs_and_notes_nothing(machine: Machi
     assert machine.upgrade(check=True) == {
         "changed": True,
         "installed": [ZIP, KERNEL],
+        "security": [],
+        "removed": [],
         "newer": [],
         "reboot_wanted": True,
     }
@@ -106,7 +122,14 @@ def test_check_mode_lists_upgrades_and_installs_and_notes_nothing(machine: Machi
 
 def test_without_an_upgrade_nothing_is_installed(machine: Machine):
     machine.offered = ""
-    assert machine.upgrade() == {"changed": False, "installed": [], "newer": [], "reboot_wanted": False}
+    assert machine.upgrade() == {
+        "changed": False,
+        "installed": [],
+        "security": [],
+        "removed": [],
+        "newer": [],
+        "reboot_wanted": False,
+    }
     assert machine.installed == []
 
 
@@ -123,3 +146,25 @@ def test_lists_are_read_first_also_in_check_mode(machine: Machine, check: bool):
 def test_a_package_manager_that_fails_is_a_failure(machine: Machine, step: str):
     machine.broken = step
     assert machine.upgrade(refresh=True) == {"failed": True, "msg": "packages: E: Could not get lock"}
+
+
+def test_with_a_snapshot_its_sources_alone_count_and_what_only_another_one_has_goes(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    view = snapshot_view.SnapshotView(upgrades.patient, tmp_path / "view")
+    monkeypatch.setattr(snapshot_view, "SnapshotView", lambda _run: view)
+    machine.offered, machine.needed = (
+        "Inst zip [3.0-14] (3.0-13 bedplate:2026-11-20/system [all])\n",
+        "Remv libnew [1]\n",
+    )
+    files = {"sources.d/snapshot-system.sources": "Types: deb\n", "preferences": "Package: *\n"}
+    found = machine.upgrade(check=True, snapshot=files)
+    assert (found["installed"], found["removed"], machine.installed) == (["zip 3.0-13"], ["libnew"], [])
+    found = machine.upgrade(snapshot=files)
+    assert (found["changed"], found["removed"]) == (True, ["libnew"])
+    install, purge = machine.installed
+    assert install[-1] == "zip=3.0-13"
+    assert purge[-2:] == ["purge", "libnew"]
+    assert "APT::Get::allow-downgrades=true" in install
+    assert all(f"Dir::Etc::sourceparts={tmp_path}/view/sources.d" in command for command in machine.commands)
+    assert (tmp_path / "view/sources.d/snapshot-system.sources").read_text() == "Types: deb\n"

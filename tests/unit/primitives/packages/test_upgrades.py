@@ -184,10 +184,10 @@ def test_the_note_for_a_reboot_is_there_before_a_kernel_is_installed(monkeypatch
         raise KeyboardInterrupt
 
     kernel = Upgrade("linux-image-6.1.0-57-amd64", "", "6.1.140-1")
-    monkeypatch.setattr(upgrades, "offered", lambda _: [Upgrade("bash", "1", "2"), kernel])
+    monkeypatch.setattr(upgrades, "offered", lambda *_, **__: [Upgrade("bash", "1", "2"), kernel])
     monkeypatch.setattr(upgrades, "refuse_own_upgrades", lambda *_, **__: None)
     monkeypatch.setattr(upgrades, "install", killed)
-    module = Module({"refresh": False, "only": None, "note": str(path)})
+    module = Module({"refresh": False, "only": None, "snapshot": None, "note": str(path)})
     monkeypatch.setattr(os_packages, "AnsibleModule", lambda **_: module)
     with pytest.raises(KeyboardInterrupt):
         os_packages.main()

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .schema.fields import Mistakes, Path
-from .schema.reader import ClusterFileError, read
+from .fields import Mistakes, Path
+from .reader import ClusterFileError, read
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.late_mistakes import MistakeCollector
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster.schema.late_mistakes import MistakeCollector
 
 TEXT = "plugin: bedplate.cluster.racks\nsite: a\nfabric:\n  technology: infiniband\nservices:\n  controllers: c1\n"
 

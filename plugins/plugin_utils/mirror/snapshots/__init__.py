@@ -1,0 +1,1 @@
+"""Make dated snapshots of repositories, compare them, and promote them."""

@@ -1,0 +1,1 @@
+"""Read and write which snapshot of the repositories is promoted."""
