@@ -11,6 +11,7 @@ NEIGHBOURS = (
     "^fabric$",
     r"\.guids\.json$",
     r"\.gpu-lock\.json$",
+    r"\.snapshot-lock\.json$",
     r"\.gpu-table\.yml$",
     r"\.asc$",
     "^keys$",
