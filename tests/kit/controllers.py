@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 import subprocess
 import time
@@ -97,14 +98,24 @@ def submits(machine: str) -> str:
 
 
 def start_jobs(count: int) -> list[str]:
-    """Submit jobs that sleep until they may end, and return their ids when all run. AssertionError: they do not."""
+    """Submit jobs that sleep until they may end, and return their ids when all run on the node. AssertionError: they do not.
+
+    slurmctld calls a job running before slurmd has it. A controller that dies in between requeues the job when it is back.
+    """
     on(NODE, f"rm -f {MAY_END}")
     job = f"while [ ! -e {MAY_END} ]; do sleep 5; done"
     submit = f"sbatch --parsable --account=research --mem=16 --time=60 --ntasks=1 --output=/dev/null --wrap='{job}'"
     ids = on("ctl1", f"cd /tmp; for i in $(seq {count}); do {submit}; done").split()
     assert len(ids) == count
     assert until(lambda: states(ids) == ["RUNNING"] * count, 120), on("ctl1", "squeue --all; sinfo --long --Node")
+    assert until(lambda: set(ids) <= launched(), 60), sorted(set(ids) - launched())
     return ids
+
+
+def launched() -> set[str]:
+    """Return the jobs whose script slurmd has started."""
+    processes = on(NODE, "pgrep --full --list-full '^slurmstepd: .*batch' || true")
+    return set(re.findall(r"\[(\d+)\.batch\]", processes))
 
 
 def states(ids: list[str]) -> list[str]:
