@@ -12,8 +12,10 @@ export MOLECULE_GLOB := molecule/*/molecule.yml
 
 # Ansible's loader compiles the collection in each process; what tests start keeps the compiled code. Not for benchmarks, nor for sanity.
 TESTS := lint-ansible unit simulation playbook-tests test-core-min test-core-max molecule guest test-full $(addprefix full-,slurm slurm-refused \
-  slurm-packages roles guest gpu daytwo driver update)
+  slurm-packages roles guest gpu daytwo daytwo2 driver update)
 $(TESTS): export PYTHONPATH := $(CURDIR)/tests/kit/compiled
+# Without it each of the processes compiles the tests again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help:  ## This list
@@ -147,6 +149,10 @@ full-daytwo: venv  ## Rolls under jobs; every fault of tests/kit/roll_faults.yml
 	$(BIN)/python -m tools.full_results daytwo -- env BEDPLATE_FULL=daytwo bash -c \
 	  'pytest -m full -rs tests/unit/slurm/nodes & faults=$$!; $(BIN)/python -m lab molecule -v --jobs 3 daytwo daytwo_driver daytwo_guest; \
 	  result=$$?; wait $$faults && exit $$result'
+
+.PHONY: full-daytwo2
+full-daytwo2: venv  ## Slurm upgraded, a controller lost and restored, another one takes over, keys and a node replaced, each under jobs
+	$(BIN)/python -m tools.full_results daytwo2 -- $(BIN)/python -m lab molecule -v --jobs 2 slurm_upgrade slurm_two slurm_restore slurm_keys_turned recover
 
 .PHONY: full-driver
 full-driver: venv  ## Debian's real driver, compiled by the real DKMS on both of its releases

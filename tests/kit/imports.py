@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a test file reaches by its imports: whether ansible-core is among it."""
+"""What a test file reaches by its imports: whether ansible-core or a mark is among it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,17 @@ from tests.kit import ROOT
 
 _COLLECTION = "ansible_collections.bedplate.cluster."
 _ANSIBLE = re.compile(r"ansible\b")
+_OWN_IMPORT = re.compile(r"^from (tests\.[\w.]+) import", re.MULTILINE)
+
+
+@functools.cache
+def may_have_mark(path: Path, mark: str) -> bool:
+    """Return whether a test file, or a file of tests/ that it imports from, names a mark."""
+    text = path.read_text(encoding="utf-8")
+    imported = (_file_of(name) for name in _OWN_IMPORT.findall(text))
+    return any(
+        f"mark.{mark}" in one for one in (text, *(file.read_text(encoding="utf-8") for file in imported if file))
+    )
 
 
 def needs_ansible_core(path: Path) -> bool:

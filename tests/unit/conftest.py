@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from tests.kit import sentences
-from tests.kit.imports import needs_ansible_core
+from tests.kit.imports import may_have_mark, needs_ansible_core
 
 # Minutes, or a download: not because somebody runs all tests, nor because -m leaves out something else.
 ASKED_FOR = ("full", "full_roles", "nightly")
+# Each has a target of make with nothing else in -m.
+ALONE = (*ASKED_FOR, "playbooks", "simulation", "daemons")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -32,15 +34,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files that ansible-core has no part in: they are the same with each release of it."""
-    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
-    if is_test and config.getoption("--ansible-core") and not needs_ansible_core(collection_path):
+    """Leave out files that ansible-core has no part in, and those without the one mark that -m names: reading all takes half a minute."""
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    if config.getoption("--ansible-core") and not needs_ansible_core(collection_path):
         return True
-    return None
+    mark = str(config.option.markexpr)
+    return True if mark.isidentifier() and not may_have_mark(collection_path, mark) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what only runs when -m names it."""
+    """Leave out what only runs when -m names it; refuse a mark that pytest_ignore_collect would not find."""
+    hidden = {
+        f"{item.path}: nothing says mark.{mark.name}, so -m {mark.name} would miss it"
+        for item in items
+        for mark in item.iter_markers()
+        if mark.name in ALONE and not may_have_mark(item.path, mark.name)
+    }
+    if hidden:
+        raise pytest.UsageError("\n".join(sorted(hidden)))
     words = set(re.findall(r"\w+", str(config.option.markexpr)))
     left_out = [
         item for item in items if any(item.get_closest_marker(mark) and mark not in words for mark in ASKED_FOR)

@@ -335,6 +335,8 @@ def would_reboot(done: subprocess.CompletedProcess[str]) -> bool:
     return recap(done.stdout).get("gpu1", {}).get("changed", 0) == 1
 
 
+# In make test: tests/unit/hosts/test_reboot_playbook.py, on recorded nodes.
+@pytest.mark.full_in("gpu")
 def test_a_reboot_is_refused_where_it_would_end_a_job_or_lose_the_driver():
     node = Node("gpu1")
     reboot = ROOT / "playbooks/reboot.yml"

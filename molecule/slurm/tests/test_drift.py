@@ -56,7 +56,13 @@ def silent(done: Done) -> bool:
     return run.returncode == 0 and {one["kind"] for one in findings} <= {"not-checked"}
 
 
-@pytest.mark.parametrize("batch", sorted({row["batch"] for row in ROWS}))
+@pytest.mark.parametrize(
+    "batch",
+    [
+        pytest.param(batch, marks=() if batch == FIRST else pytest.mark.full_in("slurm"))
+        for batch in sorted({row["batch"] for row in ROWS})
+    ],
+)
 def test_verify_names_each_drift_and_who_overrides_it_and_nothing_else(batch: int, tmp_path: Path):
     rows = [row for row in ROWS if row["batch"] == batch]
     if batch == FIRST:

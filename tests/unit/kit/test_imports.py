@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import ROOT
-from tests.kit.imports import needs_ansible_core
+from tests.kit.imports import may_have_mark, needs_ansible_core
 
 UNIT = ROOT / "tests/unit"
 
@@ -55,3 +55,16 @@ def test_fixtures_of_the_folder_count(tmp_path: Path):
     (tmp_path / "conftest.py").write_text("import ansible.constants")
     (tmp_path / "test_x.py").write_text("")
     assert needs_ansible_core(tmp_path / "test_x.py")
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "found"),
+    [
+        ("test_docs.py", "playbooks", True),
+        ("test_docs.py", "daemons", False),
+        # The mark is in a file that it imports.
+        ("fabric/simulate/test_proved_plans.py", "simulation", True),
+    ],
+)
+def test_a_mark_is_found_in_a_file_and_in_what_it_imports(name: str, mark: str, found: bool):
+    assert may_have_mark(UNIT / name, mark) is found

@@ -25,6 +25,7 @@ BY_ACTIONS = {
     **backup_variables.BACKUP,
     **backup_variables.RESTORE,
 }
+PAGES = reference.pages()
 DATA = yaml.safe_load((ROOT / "tools/playbooks.yml").read_text(encoding="utf-8"))
 # The playbook of a phase is validate.yml and the phase.
 PLAYBOOKS = {
@@ -40,9 +41,9 @@ USED = re.compile(
 )
 
 
-@pytest.mark.parametrize("path", reference.pages(), ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_page_is_up_to_date(path: Path):
-    assert path.read_text(encoding="utf-8") == reference.pages()[path], "run python -m tools.reference"
+    assert path.read_text(encoding="utf-8") == PAGES[path], "run python -m tools.reference"
 
 
 def test_the_matrix_of_support_is_up_to_date():

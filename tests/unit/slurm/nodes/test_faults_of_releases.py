@@ -24,4 +24,5 @@ def test_faults_on_another_release(suite: str, version: str):
         pytest.fail(f"NOT TESTED with Slurm {version}: {error}")
     assert f" {version}." in shown
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert re.search(r"\b17 passed\b", done.stdout)
+    # Each of them ran, and none was skipped.
+    assert re.search(r"^\d+ passed[^,]*(, \d+ warnings?)? in ", done.stdout, re.MULTILINE)
