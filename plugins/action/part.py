@@ -103,7 +103,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]
         predicts = task.check_mode and step.module == _DEPLOY
         if predicts:
             task.args["predicted"] = predicted_changes.predicted(host, self._role)
-        if step.module == _DEPLOY and changed:
+        if step.module == _DEPLOY and changed and step.arguments.get("state") != "absent":
             task.args["touched"] = [*task.args.get("touched", []), *changed]
         task.diff = task.diff and not step.hide_diff
         action = self._shared_loader_obj.action_loader.get(

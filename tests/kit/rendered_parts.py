@@ -142,11 +142,13 @@ def deployed(
 
 
 def _of_a_turn(cluster: Cluster, host: str, more: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the part with which munge has two keys, and its absence."""
-    for pair in (True, False):
-        decision = next(_decisions("slurm", cluster, host, more, {**REPORTED, "munge_pair": pair}), Decision())
-        names = [name for name in decision.parts if name.startswith("munge_pair")]
-        yield from ((name, render_part("slurm", name, decision.parts[name])) for name in names)
+    """Yield the part with which munge has two keys, and the one that removes it."""
+    reported = {**REPORTED, "munge_pair": True, "left_out": True}
+    for decision in _decisions("slurm", cluster, host, more, reported):
+        if "munge_pair" in decision.parts:
+            yield "munge_pair", render_part("slurm", "munge_pair", decision.parts["munge_pair"])
+            yield "munge_pair_absent", dict(decision.steps["turned"][0].arguments)
+            return
 
 
 def _decisions(

@@ -90,7 +90,7 @@ def _slurm(request: HostRequest) -> Decision:
     """Decide Slurm's parts.
 
     `reported` may have `in_use`, the answers of all controllers, `topology`, a topology.conf, `upgrade`, whether packages of another
-    release are changed, and `munge_pair`, whether munge has two keys.
+    release are changed, `munge_pair`, whether munge gets two keys, and `left_out`, whether what a turn of keys has staged is removed.
     """
     host = SlurmHost(
         cluster=request.cluster,
@@ -102,7 +102,8 @@ def _slurm(request: HostRequest) -> Decision:
         topology=request.reported.get("topology") or "",
         check=request.check,
         upgrade=bool(request.reported.get("upgrade")),
-        munge_pair=request.reported.get("munge_pair"),
+        munge_pair=bool(request.reported.get("munge_pair")),
+        left_out=bool(request.reported.get("left_out")),
     )
     return slurm_part.decide(host)
 

@@ -9,13 +9,16 @@ from functools import partial
 from typing import Any
 
 from ..cluster import Cluster
-from ..parts.decision import Decision, LazyParts
+from ..parts.decision import Decision, LazyParts, Step
+from ..parts.render import render_part
 from . import backup_part, controller_files, render, scripts, slurm_packages
 from .tables.packagings import PARTS, packaging
 
 _RECONFIGURE = "/usr/local/lib/bedplate/slurm/reconfigure"
 CLIENT_FILES = ("slurm.conf", "topology.conf", "plugstack.conf", "cli_filter.lua")
 """Files that Slurm's commands read on a client without sackd."""
+TURN_MANIFESTS = ("turn_munge_key", "turn_munge_encodes", "turn_jwt_key")
+"""Manifests of the files that playbooks/turn_keys.yml stages."""
 _LOGIN_GROUPS = ("slurm_login", "slurm_controllers")
 _NO_USER = (
     "The user of Ansible's logins to the nodes is unknown, and a user who is not root and has no job would be locked out. Set ansible_user "
@@ -34,8 +37,8 @@ class SlurmHost:
     `choices`: the role's variables by what is behind `slurm_`. `groups`: the groups of the host. `login_user`: the user as whom Ansible
     logs in, or "". `in_use`: answers of bedplate.cluster.slurm_in_use, as `controller_files.files` takes them; None is a preview.
     `topology`: text of a topology.conf that replaces the plan's. `check`: whether nothing is installed in this run. `upgrade`: whether
-    packages of another release are changed to that of the cluster file. `munge_pair`: whether munge has two keys, as in a turn of the
-    key, or no longer has; None leaves that alone.
+    packages of another release are changed to that of the cluster file. `munge_pair`: whether munge gets two keys, as in a turn of the
+    key. `left_out`: whether what a turn has staged is removed.
     """
 
     cluster: Cluster
@@ -47,7 +50,8 @@ class SlurmHost:
     topology: str = ""
     check: bool = False
     upgrade: bool = False
-    munge_pair: bool | None = None
+    munge_pair: bool = False
+    left_out: bool = False
 
     def part_names(self) -> list[str]:
         """Return Slurm's parts on this machine."""
@@ -61,9 +65,8 @@ def decide(host: SlurmHost) -> Decision:
     values: dict[str, Callable[[], Mapping[str, Any]]] = {name: partial(_VALUES[name], host) for name in kinds}
     if names:
         values["installed"] = lambda: _installed(host)
-    if names and host.munge_pair is not None:
-        manager = {"manager": host.cluster.slurm.packages.manager}
-        values["munge_pair" if host.munge_pair else "munge_pair_absent"] = lambda: manager
+    if names and host.munge_pair:
+        values["munge_pair"] = lambda: _manager(host)
     if "controller" in names:
         values["controller_packages"] = lambda: _packages(host, "controller")
     if {"compute", "login"} & set(names):
@@ -77,7 +80,21 @@ def decide(host: SlurmHost) -> Decision:
             values["backup" if is_on else "backup_absent"] = lambda: backup_part.values(
                 host.cluster, host.name, options
             )
-    return Decision(LazyParts(values))
+    return Decision(LazyParts(values), steps={"turned": _turned(host)} if names and host.left_out else {})
+
+
+def _manager(host: SlurmHost) -> dict[str, str]:
+    return {"manager": host.cluster.slurm.packages.manager}
+
+
+def _turned(host: SlurmHost) -> list[Step]:
+    """Return the modules that leave munge with one key after a turn, in their order."""
+    return [
+        Step("bedplate.cluster.deploy", render_part("slurm", "munge_pair_absent", _manager(host))),
+        # systemd also reads the unit again, without the drop-in of the turn.
+        Step("bedplate.cluster.units", {"units": [{"name": "munge.service", "state": "started"}]}),
+        *(Step("bedplate.cluster.files", {"manifest": name, "files": []}) for name in TURN_MANIFESTS),
+    ]
 
 
 def _packages(host: SlurmHost, part: str) -> dict[str, Any]:

@@ -65,6 +65,12 @@ def test_a_part_restarts_units_also_after_files_of_the_part_before_it() -> None:
     assert (found["changed"], found["changed_files"]) == (True, ["/a", "/b"])
 
 
+def test_a_part_that_a_step_removes_takes_no_changed_files() -> None:
+    action = Part({"changed": True, "changed_files": ["/a"]}, {"changed": True})
+    action._in_order([("one", Step(DEPLOY, {"units": []})), ("two", Step(DEPLOY, {"state": "absent"}))])
+    assert "touched" not in action.ran[1][1]
+
+
 @pytest.mark.parametrize("how", ["failed", "unreachable"])
 def test_nothing_runs_after_a_failure(how: str) -> None:
     action = Part({"changed": True}, {how: True, "msg": "no space left"}, {"changed": False})

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,10 @@ from ansible.errors import AnsibleLookupError
 from ansible.parsing.dataloader import DataLoader
 
 from ansible_collections.bedplate.cluster.plugins.lookup.turn_left_out import LookupModule
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.cluster import load
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.role_choices import role_choices
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.common.secrets import SecretStore
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.slurm.slurm_part import SlurmHost, decide
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.turn_keys.turn_record import (
     FINISHED,
     STAGING,
@@ -53,17 +57,23 @@ def test_a_damaged_record_is_an_error(tmp_path: Path):
         looked_up(bedplate_secrets_dir=str(directory))
 
 
-def test_the_role_removes_what_a_turn_has_staged_after_all_parts():
-    (task,) = yaml.safe_load((ROOT / "roles/slurm/tasks/main.yml").read_text())
-    assert "slurm_parts(inventory_hostname) + " in " ".join(task["loop"].split())
-    assert "['turned'] if inventory_hostname in lookup('bedplate.cluster.turn_left_out')" in task["loop"]
-    removed = [
-        part
-        for one in yaml.safe_load((ROOT / "roles/slurm/tasks/turned.yml").read_text())
-        for part in [one.get("bedplate.cluster.files"), one.get("bedplate.cluster.part")]
-        if part
-    ]
-    assert removed == [
-        {"name": "munge_pair", "reported": {"munge_pair": False}},
-        *({"manifest": f"turn_{name}", "files": []} for name in ("munge_key", "munge_encodes", "jwt_key")),
-    ]
+@pytest.mark.parametrize("entry", ["compute", "login", "rest"])
+def test_each_machine_that_a_turn_may_leave_out_has_the_step_in_its_next_run(entry: str):
+    (task,) = yaml.safe_load((ROOT / f"roles/slurm/tasks/{entry}.yml").read_text())
+    part = task["bedplate.cluster.part"]
+    assert part["after"] == ["turned"]
+    assert "inventory_hostname in lookup('bedplate.cluster.turn_left_out')" in part["reported"]["left_out"]
+
+
+def test_the_step_removes_what_the_playbook_stages():
+    cluster = load(str(ROOT / "tests/roles/clusters/slurm/slurm.bedplate.yml"))
+    choices = role_choices("slurm", {}, lambda value: value)
+    left_out = decide(SlurmHost(cluster, "gpu1", choices, left_out=True))
+    assert not decide(SlurmHost(cluster, "gpu1", choices)).steps
+    deploy, units, *files = left_out.steps["turned"]
+    assert (deploy.arguments["manifest"], deploy.arguments["state"]) == ("munge_pair", "absent")
+    assert [unit["state"] for unit in deploy.arguments["units"]] == ["stopped", "stopped"]
+    assert units.arguments["units"] == [{"name": "munge.service", "state": "started"}]
+    text = "".join(path.read_text() for path in (ROOT / "playbooks/phases").glob("turn_keys_*.yml"))
+    assert {step.arguments["manifest"] for step in files} == set(re.findall(r"manifest: (turn_\w+)", text))
+    assert all(step.arguments["files"] == [] for step in files)
