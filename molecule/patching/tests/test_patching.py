@@ -25,7 +25,7 @@ from tests.kit.rolls import Roll
 SCENARIO = "patching"
 ssh, states = partial(rolls.ssh, SCENARIO), partial(rolls.states_of, SCENARIO)
 NODES = ["gpu01", "gpu02", "gpu03", "gpu04"]
-CONTROLLER = "10.215.44.10"
+CONTROLLER = "10.215.70.10"
 OLD, NEW = "2026-11-20", "2026-11-26"
 URL = f"http://{CONTROLLER}:8000/snapshots"
 JOBS = 40
