@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare installed packages and sources with the machine's snapshot: what waits, and what is from outside of it.
 
-`expected`: `manager` is apt or dnf, `name` that of the snapshot, `urls` kind -> address of its repository. A package that is older than the
+`expected`: `manager` is apt or dnf, `name` that of the snapshot, `urls` kind -> address of its repository, `base` the address of all
+snapshots. A machine that still has the sources of another snapshot is compared with that one, and waits for the new one. A package that is older than the
 snapshot's waits for a roll, which is no failure; pins, holds and locks count. A package in a version that no repository of the snapshot
 has is from outside, unless an upgrade would replace it.
 """
@@ -21,6 +22,7 @@ from ..primitives.packages.upgrades import OWN_UPGRADE
 from . import apt_files
 
 OUTSIDE, PENDING, SLURM, SOURCE = "package-outside", "packages-pending", "slurm-pending", "source-outside"
+ANOTHER = "snapshot-pending"
 _SECURITY = "security"
 _DPKG = (
     "dpkg-query",
@@ -52,6 +54,13 @@ class Package:
 def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
     """Yield a finding for each package and source from outside, and one for all packages that wait."""
     is_apt = expected["manager"] == "apt"
+    other = _other(root, expected)
+    if other:
+        found = f"sources of snapshot {other}"
+        yield Finding(ANOTHER, "snapshot", f"sources of snapshot {expected['name']}", found, _ROLL, severity=WARNING)
+        old, new = f"{expected['base']}{expected['name']}/", f"{expected['base']}{other}/"
+        urls = {kind: url.replace(old, new, 1) for kind, url in expected["urls"].items()}
+        expected = {**expected, "name": other, "urls": urls}
     yield from _sources(root, expected) if is_apt else _repositories(expected, run)
     listed, problem = (_of_apt if is_apt else _of_dnf)(expected["urls"], run)
     if problem:
@@ -69,6 +78,19 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -
     if own:
         # Slurm's daemons are upgraded in their order.
         yield _pending(SLURM, own, expected["name"], "run playbooks/upgrade_slurm.yml, or wait for the next release")
+
+
+def _other(root: Root, expected: Mapping[str, Any]) -> str:
+    """Return the snapshot that the sources of the machine name, or "": the expected one, none, or several."""
+    if expected["manager"] == "apt":
+        urls = [one.uri for one in apt_files.sources(root)]
+    else:
+        paths = [name for name in root.names("etc/yum.repos.d") if name.startswith("bedplate-snapshot-")]
+        lines = [line for name in paths for line in root.lines(f"etc/yum.repos.d/{name}")]
+        urls = [line.partition("=")[2].strip() for line in lines if line.startswith("baseurl=")]
+    base = expected["base"]
+    names = {url[len(base) :].partition("/")[0] for url in urls if url.startswith(base)}
+    return next(iter(names)) if len(names) == 1 and expected["name"] not in names else ""
 
 
 def _outside(one: Package, snapshot: str) -> Finding:

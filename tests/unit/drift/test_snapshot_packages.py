@@ -14,7 +14,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.drift import snapshot_packages
 
 BASE = "http://10.0.0.1/snapshots/2026-11-26/debian-13"
-APT = {"manager": "apt", "name": "2026-11-26", "urls": {kind: f"{BASE}/{kind}" for kind in ("system", "security")}}
+APT = {
+    "manager": "apt",
+    "name": "2026-11-26",
+    "urls": {kind: f"{BASE}/{kind}" for kind in ("system", "security")},
+    "base": "http://10.0.0.1/snapshots/",
+}
 DNF = {**APT, "manager": "dnf"}
 
 
@@ -182,3 +187,27 @@ def test_a_held_package_in_a_version_of_the_snapshot_is_silent(machine: Machine)
     machine.put("tar", "1", system="2")
     machine.held.append("tar")
     assert [one.kind for one in machine.read()] == ["packages-pending"]
+
+
+def test_a_machine_with_the_sources_of_another_snapshot_waits_for_the_new_one(machine: Machine) -> None:
+    machine.source(f"deb {BASE}/system ./\ndeb {BASE}/security ./\n")
+    expected = {
+        **APT,
+        "name": "2026-12-01",
+        "urls": {kind: url.replace("2026-11-26", "2026-12-01") for kind, url in APT["urls"].items()},
+    }  # type: ignore[attr-defined]
+    (found,) = machine.read(expected)
+    assert (found.kind, found.severity, found.found) == (
+        "snapshot-pending",
+        "warning",
+        "sources of snapshot 2026-11-26",
+    )
+    machine.put("own", "3")
+    assert [one.kind for one in machine.read(expected)] == ["snapshot-pending", "package-outside"]
+
+
+def test_a_machine_with_dnf_waits_as_well(machine: Machine) -> None:
+    path = machine.folder / "etc/yum.repos.d/bedplate-snapshot-system.repo"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"[bedplate-snapshot-system]\nbaseurl={BASE.replace('2026-11-26', '2026-11-20')}/system\n")
+    assert [one.kind for one in machine.read(DNF)] == ["snapshot-pending"]

@@ -106,7 +106,7 @@ class Machine:
 
     def findings(self, snapshot: str) -> list[Finding]:
         urls = {kind: self.url(snapshot, kind) for kind in ("system", "security")}
-        expected = {"manager": "apt", "name": snapshot, "urls": urls}
+        expected = {"manager": "apt", "name": snapshot, "urls": urls, "base": f"{self.snapshots.as_uri()}/"}
         return list(snapshot_packages.findings(Root(str(self.base)), expected, self.run))
 
 
