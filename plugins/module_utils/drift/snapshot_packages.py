@@ -2,9 +2,10 @@
 """Compare installed packages and sources with the machine's snapshot: what waits, and what is from outside of it.
 
 `expected`: `manager` is apt or dnf, `name` that of the snapshot, `urls` kind -> address of its repository, `base` the address of all
-snapshots. A machine that still has the sources of another snapshot is compared with that one, and waits for the new one. A package that is older than the
-snapshot's waits for a roll, which is no failure; pins, holds and locks count. A package in a version that no repository of the snapshot
-has is from outside, unless an upgrade would replace it.
+snapshots. A machine that still has the sources of another snapshot is compared with that one, and waits for the new one.
+
+A package that is older than the snapshot's waits for a roll, which is no failure; pins, holds and locks count. A package in a version that
+no repository of the snapshot has is from outside, unless an upgrade would replace it.
 """
 
 from __future__ import annotations
