@@ -237,7 +237,8 @@ def test_a_snapshot_is_tested_promoted_and_rolled_under_jobs(site: Site) -> None
     assert "newer (security): bedplate-fixed 1.0 -> 1.0+u1" in done.stdout
     assert (site.lock["promoted"]["name"], site.lock["testing"]) == (NEW, None)
     assert [one["name"] for one in site.lock["former"]] == [OLD]
-    waiting = re.sub(r"\s+", " ", site.play("verify.yml").stdout)
+    compared = site.play("verify.yml")
+    waiting = re.sub(r"\s+", " ", compared.stdout + compared.stderr)
     assert f"expected sources of snapshot {NEW}, found sources of snapshot {OLD}" in waiting
     assert "no such package in snapshot" not in waiting
     assert "security updates among them: 1" in re.sub(r"\s+", " ", site.roll("--check").text)
