@@ -11,6 +11,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror import signing
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.mirror.signing import Signer
 
 # Of dpkg's records alone.
@@ -18,7 +19,7 @@ _OWN = ("Status", "Conffiles", "Config-Version")
 
 
 @dataclass(frozen=True)
-class TestPackage:
+class PatchPackage:
     """A package of a test."""
 
     name: str
@@ -33,7 +34,7 @@ class PatchArchive:
     directory: Path
     signer: Signer
     installed: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    packages: list[TestPackage] = field(default_factory=list)
+    packages: list[PatchPackage] = field(default_factory=list)
 
     def add_installed(self, status: str) -> None:
         """Take what a machine has, as its /var/lib/dpkg/status says."""
@@ -60,7 +61,7 @@ class PatchArchive:
             path.write_text(f"stand-in of {name} {version} {architecture}\n")
         return f"{text}{self._located(path)}"
 
-    def _built(self, package: TestPackage) -> str:
+    def _built(self, package: PatchPackage) -> str:
         depends = f"Depends: {package.depends}\n" if package.depends else ""
         control = (
             f"Package: {package.name}\nVersion: {package.version}\nArchitecture: all\nMaintainer: tests <tests@example.org>\n{depends}"
@@ -82,6 +83,11 @@ class PatchArchive:
         # In an index a % of a file's name is a % of its address.
         name = path.relative_to(self.directory)
         return f"Filename: {name}\nSize: {len(data)}\nSHA256: {hashlib.sha256(data).hexdigest()}\n"
+
+
+def new_key() -> Signer:
+    """Return a key for an archive."""
+    return signing.signer(signing.generate("a local archive"))
 
 
 def _fields(block: str) -> dict[str, str]:

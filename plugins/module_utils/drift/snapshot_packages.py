@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Compare installed packages and sources with the machine's snapshot: what waits, and what is from outside of it.
 
-`expected`: `manager` is apt or dnf, `name` that of the snapshot, `urls` kind -> address of its repository. A package that is older than the
-snapshot's waits for a roll, which is no failure. A package that no repository of the snapshot has, or that is newer than its own, is from
-outside.
+`expected`: `manager` is apt or dnf, `name` that of the snapshot, `urls` kind -> address of its repository, `base` the address of all
+snapshots. A machine that still has the sources of another snapshot is compared with that one, and waits for the new one.
+
+A package that is older than the snapshot's waits for a roll, which is no failure; pins, holds and locks count. A package in a version that
+no repository of the snapshot has is from outside, unless an upgrade would replace it.
 """
 
 from __future__ import annotations
@@ -21,10 +23,16 @@ from ..primitives.packages.upgrades import OWN_UPGRADE
 from . import apt_files
 
 OUTSIDE, PENDING, SLURM, SOURCE = "package-outside", "packages-pending", "slurm-pending", "source-outside"
+ANOTHER = "snapshot-pending"
 _SECURITY = "security"
-_DPKG = ("dpkg-query", "--show", "--showformat", "${db:Status-Status} ${binary:Package} ${Version}\\n")
-_RPM = ("dnf", "--quiet", "--cacheonly", "--disableplugin=versionlock", "repoquery")
-_FORMAT = "--qf=%{name}.%{arch}\\t%{epoch}:%{version}-%{release}\\t%{repoid}\\n"
+_DPKG = (
+    "dpkg-query",
+    "--show",
+    "--showformat",
+    "${db:Status-Want} ${db:Status-Status} ${binary:Package} ${Version}\\n",
+)
+_RPM = ("dnf", "--quiet", "--cacheonly")
+_QUERY = ("repoquery", "--qf=%{name}.%{arch}\\t%{epoch}:%{version}-%{release}\\t%{repoid}\\n")
 _MOST = 500  # names in one command
 _ROLL = "run playbooks/roll.yml -e roll_packages=true, or playbooks/host_packages.yml for a host that is not a node"
 _SHOWN = 8
@@ -32,33 +40,40 @@ _SHOWN = 8
 
 @dataclass
 class Package:
-    """An installed package: its version, and version -> kinds of the snapshot's repositories that have it, the newest first."""
+    """An installed package: its version, and version -> kinds of the snapshot's repositories that have it, the newest first.
+
+    `newer` is the version that an upgrade would install, or "".
+    """
 
     name: str
     version: str
+    is_held: bool = False
+    newer: str = ""
     offered: dict[str, list[str]] = field(default_factory=dict)
 
 
 def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -> Iterator[Finding]:
     """Yield a finding for each package and source from outside, and one for all packages that wait."""
     is_apt = expected["manager"] == "apt"
+    other = _other(root, expected)
+    if other:
+        found = f"sources of snapshot {other}"
+        yield Finding(ANOTHER, "snapshot", f"sources of snapshot {expected['name']}", found, _ROLL, severity=WARNING)
+        old, new = f"{expected['base']}{expected['name']}/", f"{expected['base']}{other}/"
+        urls = {kind: url.replace(old, new, 1) for kind, url in expected["urls"].items()}
+        expected = {**expected, "name": other, "urls": urls}
     yield from _sources(root, expected) if is_apt else _repositories(expected, run)
     listed, problem = (_of_apt if is_apt else _of_dnf)(expected["urls"], run)
     if problem:
         remedy = f"make {expected['manager']} work on this machine, then verify again"
         yield Finding("unread", "installed packages", "to be compared with the snapshot", problem, remedy)
         return
-    waiting = []
     for one in listed:
-        if one.version in one.offered:
-            continue
-        newest = next(iter(one.offered), "")
-        if newest and _is_older(one.version, newest, expected["manager"], run):
-            waiting.append((one, newest))
-        else:
-            yield _outside(one, newest, expected["name"])
-    own = [pair for pair in waiting if matches_any(pair[0].name.partition(":")[0], OWN_UPGRADE)]
-    others = [pair for pair in waiting if pair not in own]
+        if not one.newer and one.version not in one.offered:
+            yield _outside(one, expected["name"])
+    waiting = [one for one in listed if one.newer]
+    own = [one for one in waiting if matches_any(one.name.partition(":")[0], OWN_UPGRADE)]
+    others = [one for one in waiting if one not in own]
     if others:
         yield _pending(PENDING, others, expected["name"], _ROLL)
     if own:
@@ -66,7 +81,21 @@ def findings(root: Root, expected: Mapping[str, Any], run: Runner = run_quick) -
         yield _pending(SLURM, own, expected["name"], "run playbooks/upgrade_slurm.yml, or wait for the next release")
 
 
-def _outside(one: Package, newest: str, snapshot: str) -> Finding:
+def _other(root: Root, expected: Mapping[str, Any]) -> str:
+    """Return the snapshot that the sources of the machine name, or "": the expected one, none, or several."""
+    if expected["manager"] == "apt":
+        urls = [one.uri for one in apt_files.sources(root)]
+    else:
+        paths = [name for name in root.names("etc/yum.repos.d") if name.startswith("bedplate-snapshot-")]
+        lines = [line for name in paths for line in root.lines(f"etc/yum.repos.d/{name}")]
+        urls = [line.partition("=")[2].strip() for line in lines if line.startswith("baseurl=")]
+    base = expected["base"]
+    names = {url[len(base) :].partition("/")[0] for url in urls if url.startswith(base)}
+    return next(iter(names)) if len(names) == 1 and expected["name"] not in names else ""
+
+
+def _outside(one: Package, snapshot: str) -> Finding:
+    newest = next(iter(one.offered), "")
     remedy = (
         f"{_ROLL}: it installs {newest}" if newest else "remove the package, or add its repository to the next snapshot"
     )
@@ -74,9 +103,9 @@ def _outside(one: Package, newest: str, snapshot: str) -> Finding:
     return Finding(OUTSIDE, f"package {one.name}", f"{wanted} in snapshot {snapshot}", one.version, remedy)
 
 
-def _pending(kind: str, waiting: Sequence[tuple[Package, str]], snapshot: str, remedy: str) -> Finding:
-    urgent = [one.name for one, newest in waiting if _SECURITY in one.offered[newest]]
-    names = few([f"{one.name} {one.version} -> {newest}" for one, newest in waiting], _SHOWN)
+def _pending(kind: str, waiting: Sequence[Package], snapshot: str, remedy: str) -> Finding:
+    urgent = [one.name for one in waiting if _SECURITY in one.offered.get(one.newer, ())]
+    names = few([f"{one.name} {one.version} -> {one.newer}" for one in waiting], _SHOWN)
     found = f"{len(waiting)} {'waits' if len(waiting) == 1 else 'wait'}, security updates among them: {len(urgent)}"
     more = f" ({few(urgent, _SHOWN)})" if urgent else ""
     return Finding(kind, f"packages of snapshot {snapshot}", "", f"{found}{more}: {names}", remedy, severity=WARNING)
@@ -110,9 +139,12 @@ def _ids(urls: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_apt(urls: Mapping[str, str], run: Runner) -> tuple[list[Package], str]:
+    """Return the installed packages, and why they cannot be read, or ""."""
     said = run(_DPKG)
     rows = [line.split(" ") for line in said.stdout.splitlines()]
-    there = {row[1]: Package(row[1], row[2]) for row in rows if len(row) == 3 and row[0] == "installed"}
+    there = {
+        row[2]: Package(row[2], row[3], row[0] == "hold") for row in rows if len(row) == 4 and row[1] == "installed"
+    }
     if said.code != 0 or not there:
         return [], f"dpkg-query: {said.error_line}"
     native = run(("dpkg", "--print-architecture")).stdout.strip()
@@ -121,38 +153,49 @@ def _of_apt(urls: Mapping[str, str], run: Runner) -> tuple[list[Package], str]:
         policy = run(("apt-cache", "policy", *names[start : start + _MOST]))
         if policy.code != 0:
             return [], f"apt-cache policy: {policy.error_line}"
-        for name, offered in parsed_policy(policy.stdout, urls).items():
+        for name, (candidate, offered) in parsed_policy(policy.stdout, urls).items():
             # apt leaves the machine's own architecture out, with which dpkg names packages of several ones.
             one = there.get(name) or there.get(f"{name}:{native}")
             if one:
                 one.offered = offered
+                one.newer = candidate if candidate in offered and _waits(one, candidate, run) else ""
     return [there[name] for name in names], ""
 
 
-def parsed_policy(text: str, urls: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
-    """Return package -> version -> kinds of these repositories that have it, in the order of `apt-cache policy`.
+def _waits(one: Package, candidate: str, run: Runner) -> bool:
+    """Return whether an upgrade would install the candidate; a held package in a version of the snapshot stays."""
+    if candidate == one.version or (one.is_held and one.version in one.offered):
+        return False
+    return run(("dpkg", "--compare-versions", one.version, "lt", candidate)).code == 0
+
+
+def parsed_policy(text: str, urls: Mapping[str, str]) -> dict[str, tuple[str, dict[str, list[str]]]]:
+    """Return package -> candidate, and version -> kinds of these repositories that have it, in the order of `apt-cache policy`.
 
     apt lists a version twice if the installed package has other relations than that of the repository: another build of it.
 
-    >>> policy = "zip:\\n  Version table:\\n *** 3.0-1 100\\n        100 /var/lib/dpkg/status\\n"
+    >>> policy = "zip:\\n  Candidate: 2.9-1\\n  Version table:\\n *** 3.0-1 100\\n        100 /var/lib/dpkg/status\\n"
     >>> parsed_policy(policy + "     2.9-1 1001\\n       1001 http://m/s/system ./ Packages\\n", {"system": "http://m/s/system"})
-    {'zip': {'2.9-1': ['system']}}
+    {'zip': ('2.9-1', {'2.9-1': ['system']})}
     """
-    found: dict[str, dict[str, list[str]]] = {}
+    found: dict[str, tuple[str, dict[str, list[str]]]] = {}
     name = version = installed = ""
     for line in text.splitlines():
         if line and not line[0].isspace():
             name, version, installed = line.rstrip(":"), "", ""
-            found[name] = {}
-        elif line.startswith("  Installed: "):
-            installed = line.rpartition(" ")[2]
+            found[name] = "", {}
+        elif match := re.match(r"  (Installed|Candidate): (\S+)", line):
+            if match[1] == "Installed":
+                installed = match[2]
+            else:
+                found[name] = match[2], {}
         elif match := re.match(r" (\*\*\*|   ) (\S+) -?\d+", line):
             is_another = match[1] != "***" and match[2] == installed
             version = f"{match[2]} of another build" if is_another else match[2]
         elif version and (match := re.match(r"\s+-?\d+ (\S+)", line)):
             for kind, url in urls.items():
                 if _plain(match[1]) == _plain(url):
-                    found[name].setdefault(version, []).append(kind)
+                    found[name][1].setdefault(version, []).append(kind)
     return found
 
 
@@ -162,19 +205,28 @@ def _plain(url: str) -> str:
 
 
 def _of_dnf(urls: Mapping[str, str], run: Runner) -> tuple[list[Package], str]:
+    """Return the installed packages, and why they cannot be read, or ""."""
     ids = _ids(urls)
-    said = run((*_RPM, "--installed", _FORMAT))
-    wanted = run((*_RPM, "--available", "--disablerepo=*", *(f"--enablerepo={one}" for one in ids), _FORMAT))
-    for done in (said, wanted):
+    alone = ("--disablerepo=*", *(f"--enablerepo={one}" for one in ids))
+    commands = (
+        (*_RPM, *_QUERY, "--installed"),
+        # All versions, also those that a lock excludes.
+        (*_RPM, "--disableplugin=versionlock", *alone, *_QUERY, "--available"),
+        (*_RPM, *alone, *_QUERY, "--upgrades", "--latest-limit=1"),
+    )
+    outcomes = [run(words) for words in commands]
+    for done in outcomes:
         if done.code != 0:
             return [], f"dnf repoquery: {done.error_line}"
+    there, wanted, upgrades = (_rows(done.stdout) for done in outcomes)
     offered: dict[str, dict[str, list[str]]] = {}
-    for name, version, repository in _rows(wanted.stdout):
+    for name, version, repository in wanted:
         offered.setdefault(name, {}).setdefault(version, []).append(ids.get(repository, repository))
+    newer = {name: version for name, version, _repository in upgrades}
     listed = [
         # dnf lists the oldest first.
-        Package(name, version, dict(reversed(list(offered.get(name, {}).items()))))
-        for name, version, _repository in _rows(said.stdout)
+        Package(name, version, False, newer.get(name, ""), dict(reversed(list(offered.get(name, {}).items()))))
+        for name, version, _repository in there
         if not name.startswith("gpg-pubkey.")
     ]
     return listed, "" if listed else "dnf repoquery lists no installed package"
@@ -182,11 +234,3 @@ def _of_dnf(urls: Mapping[str, str], run: Runner) -> tuple[list[Package], str]:
 
 def _rows(text: str) -> list[list[str]]:
     return [row for row in (line.split("\t") for line in text.splitlines()) if len(row) == 3]
-
-
-def _is_older(version: str, other: str, manager: str, run: Runner) -> bool:
-    """Return whether a version is older than another one, as the package manager compares them."""
-    if manager == "apt":
-        return run(("dpkg", "--compare-versions", version, "lt", other)).code == 0
-    said = run(("rpm", "--eval", f"%{{lua:print(rpm.vercmp('{version}', '{other}'))}}"))
-    return said.stdout.strip() == "-1"

@@ -84,10 +84,15 @@ def expected(cluster: Cluster, host: str) -> dict[str, Any] | None:
     """Return what verify expects of a machine's packages; None for a machine without a snapshot."""
     listed = repositories_of(cluster, host)
     chosen = cluster.snapshots.of_machine(host) if cluster.snapshots else None
-    if not listed or chosen is None:
+    if not listed or chosen is None or cluster.snapshots is None:
         return None
     urls = {one.name.removeprefix("snapshot-"): one.url for one in listed}
-    return {"manager": manager_of(cluster, host), "name": chosen.name, "urls": urls}
+    return {
+        "manager": manager_of(cluster, host),
+        "name": chosen.name,
+        "urls": urls,
+        "base": f"{cluster.snapshots.url}/",
+    }
 
 
 def view_files(cluster: Cluster, host: str) -> dict[str, str] | None:

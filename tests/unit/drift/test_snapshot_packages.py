@@ -14,7 +14,12 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.common.sysfs impo
 from ansible_collections.bedplate.cluster.plugins.module_utils.drift import snapshot_packages
 
 BASE = "http://10.0.0.1/snapshots/2026-11-26/debian-13"
-APT = {"manager": "apt", "name": "2026-11-26", "urls": {kind: f"{BASE}/{kind}" for kind in ("system", "security")}}
+APT = {
+    "manager": "apt",
+    "name": "2026-11-26",
+    "urls": {kind: f"{BASE}/{kind}" for kind in ("system", "security")},
+    "base": "http://10.0.0.1/snapshots/",
+}
 DNF = {**APT, "manager": "dnf"}
 
 
@@ -23,7 +28,7 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.installed, self.offered = folder, dict[str, str](), dict[str, dict[str, list[str]]]()
-        self.broken = ""
+        self.broken, self.held = "", list[str]()
         self.repositories = ["bedplate-snapshot-system", "bedplate-snapshot-security"]
 
     def put(self, name: str, version: str, **offered: str) -> None:
@@ -43,17 +48,15 @@ class Machine:
         if self.broken and words[0] == self.broken:
             return Outcome(1, "", "it is broken")
         if words[0] == "dpkg-query":
-            rows = [f"installed {name} {version}" for name, version in self.installed.items()]
-            return Outcome(0, "\n".join([*rows, "config-files old 1"]), "")
+            want = {True: "hold", False: "install"}
+            rows = [f"{want[name in self.held]} installed {name} {version}" for name, version in self.installed.items()]
+            return Outcome(0, "\n".join([*rows, "deinstall config-files old 1"]), "")
         if words[0] == "apt-cache":
             return Outcome(0, "".join(map(self._policy, words[2:])), "")
         if words[:2] == ["dpkg", "--print-architecture"]:
             return Outcome(0, "amd64\n", "")
         if words[:2] == ["dpkg", "--compare-versions"]:
             return Outcome(0 if float(words[2]) < float(words[4]) else 1, "", "")
-        if words[0] == "rpm":
-            one, other = words[2].split("'")[1::2]
-            return Outcome(0, "-1\n" if one < other else "1\n", "")
         if "repolist" in words:
             return Outcome(0, "\n".join(["repo id  repo name", *(f"{one}  x" for one in self.repositories)]), "")
         if "--installed" in words:
@@ -61,14 +64,15 @@ class Machine:
         rows = [
             (name, one, kind) for name, found in self.offered.items() for one, kinds in found.items() for kind in kinds
         ]
+        if "--upgrades" in words:
+            rows = [row for row in rows if row[1] == max(self.offered[row[0]]) > self.installed[row[0]]]
         return Outcome(0, "".join(f"{name}\t{one}\tbedplate-snapshot-{kind}\n" for name, one, kind in sorted(rows)), "")
 
     def _policy(self, name: str) -> str:
         versions = {**self.offered.get(name, {})}
+        candidate = max(versions, default="(none)")
         versions.setdefault(self.installed[name], [])
-        text = (
-            f"{name.removesuffix(':amd64')}:\n  Installed: {self.installed[name]}\n  Candidate: 1\n  Version table:\n"
-        )
+        text = f"{name.removesuffix(':amd64')}:\n  Installed: {self.installed[name]}\n  Candidate: {candidate}\n  Version table:\n"
         for version in sorted(versions, reverse=True):
             mark = "***" if version == self.installed[name] else "   "
             text += f" {mark} {version} 1001\n"
@@ -164,4 +168,46 @@ def test_another_build_of_the_same_version_is_not_that_of_the_snapshot() -> None
         "zip:\n  Installed: 3.0-1\n  Candidate: 3.0-1\n  Version table:\n *** 3.0-1 100\n        100 /var/lib/dpkg/status\n"
         f"     3.0-1 1001\n       1001 {BASE}/system ./ Packages\n"
     )
-    assert snapshot_packages.parsed_policy(text, APT["urls"]) == {"zip": {"3.0-1 of another build": ["system"]}}  # type: ignore[arg-type]
+    assert snapshot_packages.parsed_policy(text, APT["urls"]) == {
+        "zip": ("3.0-1", {"3.0-1 of another build": ["system"]})
+    }  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("expected", [APT, DNF], ids=["apt", "dnf"])
+def test_an_older_version_that_the_snapshot_has_as_well_waits_too(machine: Machine, expected: dict[str, Any]) -> None:
+    machine.put("zip", "1", system="1")
+    (found,) = machine.read(expected)
+    assert (found.kind, "zip 1 -> 2" in found.found) == ("packages-pending", True)
+
+
+def test_a_held_package_in_a_version_of_the_snapshot_is_silent(machine: Machine) -> None:
+    machine.put("zip", "1", system="1")
+    machine.held.append("zip")
+    assert machine.read() == []
+    machine.put("tar", "1", system="2")
+    machine.held.append("tar")
+    assert [one.kind for one in machine.read()] == ["packages-pending"]
+
+
+def test_a_machine_with_the_sources_of_another_snapshot_waits_for_the_new_one(machine: Machine) -> None:
+    machine.source(f"deb {BASE}/system ./\ndeb {BASE}/security ./\n")
+    expected = {
+        **APT,
+        "name": "2026-12-01",
+        "urls": {kind: url.replace("2026-11-26", "2026-12-01") for kind, url in APT["urls"].items()},
+    }  # type: ignore[attr-defined]
+    (found,) = machine.read(expected)
+    assert (found.kind, found.severity, found.found) == (
+        "snapshot-pending",
+        "warning",
+        "sources of snapshot 2026-11-26",
+    )
+    machine.put("own", "3")
+    assert [one.kind for one in machine.read(expected)] == ["snapshot-pending", "package-outside"]
+
+
+def test_a_machine_with_dnf_waits_as_well(machine: Machine) -> None:
+    path = machine.folder / "etc/yum.repos.d/bedplate-snapshot-system.repo"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"[bedplate-snapshot-system]\nbaseurl={BASE.replace('2026-11-26', '2026-11-20')}/system\n")
+    assert [one.kind for one in machine.read(DNF)] == ["snapshot-pending"]

@@ -14,8 +14,8 @@ from . import installed_list, snapshot_difference
 from .promote_snapshot import TESTING, UNTESTED, Promotion
 from .snapshot_model import SnapshotReport
 
-_PENDING = "packages-pending"
-"""Kind of the finding of packages that wait, in plugins/module_utils/drift/snapshot_packages.py."""
+_PENDING = ("packages-pending", "snapshot-pending")
+"""Kinds of findings of what waits, in plugins/module_utils/drift/snapshot_packages.py."""
 
 
 def of_made(report: SnapshotReport, check: bool) -> dict[str, Any]:
@@ -83,4 +83,4 @@ def is_tested(compared: Mapping[str, Any]) -> bool:
     """Return whether a node was compared without a failure, and no package waits there."""
     if compared.get("failed") or compared.get("unreachable") or "findings" not in compared:
         return False
-    return not any(one.get("kind") == _PENDING for one in compared["findings"])
+    return not any(one.get("kind") in _PENDING for one in compared["findings"])
