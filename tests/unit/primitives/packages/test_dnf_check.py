@@ -89,6 +89,8 @@ class Machine:
         """Run dnf with its own system; rpm's records are empty."""
         self.calls.append(argv)
         own = [f"--installroot={self.root}", "--releasever=9", "--setopt=module_platform_id=platform:el9"]
+        # Debian's dnf-plugins-core has this plugin on, with an unsigned repository of its own.
+        own.append("--disableplugin=local")
         own += [f"--setopt=reposdir={self.yum}"] if not any("reposdir" in word for word in argv) else []
         own += [f"--setopt=cachedir={self.cache}"] if not any("cachedir" in word for word in argv) else []
         return command.run([*argv[:1], *own, *argv[1:]])
