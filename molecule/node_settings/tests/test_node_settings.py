@@ -53,8 +53,8 @@ def drift() -> dict[str, dict[str, str]]:
     rows: dict[str, dict[str, str]] = {name: {} for name in NODES}
     with tempfile.NamedTemporaryFile() as file:
         done, counts = play("verify.yml", more=("--tags=tuning,rdma", f"--extra-vars=verify_report_file={file.name}"))
-        # In a container there is always something: its kernel is another machine's.
-        assert [one["failed"] for one in counts] == [1, 1], done.stdout
+        # In a container there is always something: its kernel is another machine's. The run fails once, for all machines.
+        assert (done.returncode, sum(one["failed"] for one in counts)) == (2, 1), done.stdout
         for one in json.loads(Path(file.name).read_text()):
             override = f", overridden by {one['overridden_by']}" if one["overridden_by"] else ""
             for name in NODES:
