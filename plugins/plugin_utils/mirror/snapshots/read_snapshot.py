@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.parse import unquote, urlsplit
-from urllib.request import Request, urlopen
+
+from ansible.module_utils.urls import open_url
 
 from ..mirror_model import MirrorError
 from ..signing import Signer
@@ -122,7 +123,7 @@ def _fetched(address: str) -> bytes:
     """Return a file; OSError: it cannot be read."""
     if not address.startswith(("http://", "https://", "file://")):
         raise OSError(f"{address}: allowed: http, https and file")
-    with urlopen(Request(address), timeout=_SECONDS) as answer:
+    with open_url(address, timeout=_SECONDS) as answer:
         return answer.read()  # type: ignore[no-any-return]
 
 
