@@ -151,8 +151,8 @@ full-daytwo: venv  ## Rolls under jobs; every fault of tests/kit/roll_faults.yml
 	  result=$$?; wait $$faults && exit $$result'
 
 .PHONY: full-daytwo2
-full-daytwo2: venv  ## Slurm upgraded, a controller lost and restored, another one takes over, keys and a node replaced, each under jobs
-	$(BIN)/python -m tools.full_results daytwo2 -- $(BIN)/python -m lab molecule -v --jobs 2 slurm_upgrade slurm_two slurm_restore slurm_keys_turned recover
+full-daytwo2: venv  ## Slurm upgraded, a controller lost and restored, another one takes over, keys turned, a node replaced, packages patched, each under jobs
+	$(BIN)/python -m tools.full_results daytwo2 -- $(BIN)/python -m lab molecule -v --jobs 2 slurm_upgrade recover slurm_two slurm_restore slurm_keys_turned patching
 
 .PHONY: full-driver
 full-driver: venv  ## Debian's real driver, compiled by the real DKMS on both of its releases
