@@ -26,23 +26,24 @@ def may_have_mark(path: Path, mark: str) -> bool:
 
 
 def needs_ansible_core(path: Path) -> bool:
-    """Return whether a file, its folder's conftest.py or a file of the project that these import imports or runs ansible-core.
+    """Return whether a file, its folder's conftest.py or a file of the project that one of both imports uses ansible-core itself.
 
-    A file that cannot be read as Python needs it: what is not known is tested.
+    No further: what such a file imports in turn has tests that import it (tests/unit/kit/test_imports.py). A file that cannot be read as
+    Python needs ansible-core: what is not known is tested.
     """
-    seen: set[Path] = set()
     fixtures = path.with_name("conftest.py")
-    waiting = [path, *([fixtures] if fixtures.is_file() else [])]
-    while waiting:
-        one = waiting.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        uses, imported = _read(one)
-        if uses:
-            return True
-        waiting += imported
-    return False
+    read = [_read(one) for one in (path, fixtures) if one == path or one.is_file()]
+    return any(uses or any(_read(one)[0] for one in imported) for uses, imported in read)
+
+
+def users_of_ansible_core(folder: Path) -> set[Path]:
+    """Return the files below a folder that import or run ansible-core themselves."""
+    return {path for path in folder.rglob("*.py") if _read(path)[0]}
+
+
+def imports_of(path: Path) -> tuple[Path, ...]:
+    """Return the project's files that a file imports."""
+    return _read(path)[1]
 
 
 @functools.cache

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit import ROOT
-from tests.kit.imports import may_have_mark, needs_ansible_core
+from tests.kit.imports import imports_of, may_have_mark, needs_ansible_core, users_of_ansible_core
 
 UNIT = ROOT / "tests/unit"
 
@@ -15,7 +15,7 @@ UNIT = ROOT / "tests/unit"
 @pytest.mark.parametrize(
     "name",
     [
-        # By an import, by an import of what is imported, by a command, by a name in a string.
+        # By an import, by what a fixture or an imported file runs, by a command, by a name in a string.
         "filters/test_slurm_filters.py",
         "inventory/test_racks.py",
         "inventory/test_command.py",
@@ -68,3 +68,13 @@ def test_fixtures_of_the_folder_count(tmp_path: Path):
 )
 def test_a_mark_is_found_in_a_file_and_in_what_it_imports(name: str, mark: str, found: bool):
     assert may_have_mark(UNIT / name, mark) is found
+
+
+def test_each_file_that_uses_ansible_core_is_tested_on_its_other_end():
+    """Tests of what imports such a file may be left out there, so its own tests, or those of a plugin that it is a part of, must not be."""
+    kinds = {"modules", "action", "lookup", "connection", "callback", "inventory", "filter"}
+    imported = {file for test in UNIT.rglob("test_*.py") if needs_ansible_core(test) for file in imports_of(test)}
+    parts = {file for plugin in imported if plugin.parent.name in kinds for file in imports_of(plugin)}
+    # Ansible runs a plugin by its name.
+    users = {one for one in users_of_ansible_core(ROOT / "plugins") if one.parent.name not in kinds}
+    assert users - imported - parts == set()
