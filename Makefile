@@ -152,7 +152,10 @@ full-daytwo: venv  ## Rolls under jobs; every fault of tests/kit/roll_faults.yml
 
 .PHONY: full-daytwo2
 full-daytwo2: venv  ## Slurm upgraded, a controller lost and restored, another one takes over, keys turned, a node replaced, packages patched, each under jobs
-	$(BIN)/python -m tools.full_results daytwo2 -- $(BIN)/python -m lab molecule -v --jobs 2 slurm_upgrade recover slurm_two slurm_restore slurm_keys_turned patching
+	$(BIN)/python -m tools.full_results daytwo2 -- bash -c \
+	  'pytest -m full -rs tests/unit/slurm/keys & orders=$$!; \
+	  $(BIN)/python -m lab molecule -v --jobs 2 slurm_upgrade recover slurm_two slurm_restore slurm_keys_turned patching; \
+	  result=$$?; wait $$orders && exit $$result'
 
 .PHONY: full-driver
 full-driver: venv  ## Debian's real driver, compiled by the real DKMS on both of its releases

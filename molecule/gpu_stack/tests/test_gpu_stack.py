@@ -318,6 +318,7 @@ def test_headers_come_also_where_dkms_has_a_driver_that_does_not_compile_for_the
         holds_exactly(node, OLD)
 
 
+@pytest.mark.full_in("gpu")
 def test_a_repository_with_another_key_is_not_believed(other):
     nodes = [Node(name) for name in NODES]
     before = [installed(node) for node in nodes]

@@ -191,6 +191,7 @@ def test_a_job_holds_settings_back_and_the_first_run_after_it_applies_them(site:
     assert site.deploy(lower)[0] == 0
 
 
+@pytest.mark.full_in("gpu")
 def test_settings_that_leave_the_file_take_their_unit_and_their_note_along(site: Site):
     node(f"echo 'GPU 0000:10:00.0 must get --power-limit=550' >{NOTE}")
     before = changes()

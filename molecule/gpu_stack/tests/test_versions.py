@@ -169,6 +169,7 @@ def test_an_update_prints_the_difference_and_the_next_run_installs_it(site: Site
     assert site.deploy() == 0
 
 
+@pytest.mark.full_in("gpu")
 def test_a_node_of_a_lock_that_is_gone_is_refused_and_not_changed(site: Site, node: Node):
     text, before = site.lock.read_bytes(), installed(node)
     site.lock.unlink()

@@ -133,6 +133,7 @@ def test_a_node_that_was_not_counted_keeps_its_line(host, site):
     assert "RealMemory=836" in node(host, "gpu02")
 
 
+@pytest.mark.full_in("slurm")
 def test_without_overrides_a_profile_may_say_what_slurmd_finds_and_no_more(host, site):
     found = ssh("gpu01", "slurmd -C").stdout
     has = dict(re.findall(r"(\w+)=(\w+)", found))

@@ -14,7 +14,8 @@ import pytest
 from tests.unit.slurm.keys.real_munge import CONTROLLER, MACHINES, NODES, MungedSlurm
 
 pytestmark = [pytest.mark.daemons, pytest.mark.tools("slurmctld", "slurmd", "scontrol", "sbatch", "munged")]
-ORDERS = ("controller first", "nodes first", "shuffled")
+# The others run in `make full-daytwo2`.
+ORDERS = ["controller first", *(pytest.param(one, marks=pytest.mark.full) for one in ("nodes first", "shuffled"))]
 LONG = 8
 """Seconds that both keys work after the switch, as the window of a turn."""
 
