@@ -73,7 +73,7 @@ class RestoreSite:
         return found
 
     def keeps_database(self, over: bool) -> bool:
-        """Return whether the database stays: it has jobs, so it is newer than the backup. What a killed restore has left is none."""
+        """Return whether the database stays: it has jobs, so it is newer than the backup. Half of one, of a killed restore, does not."""
         host = next(iter(self.database), "")
         is_restored = "database" in self.steps(host)
         # Of whichever backup.

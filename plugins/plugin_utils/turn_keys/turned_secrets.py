@@ -45,7 +45,7 @@ class TurnedSecrets:
         return not self.is_given(name) and self._path(name + OLD).exists() and not self._path(name + NEXT).exists()
 
     def present(self, name: str) -> bytes:
-        """Return the secret of the cluster, whatever a killed turn has left beside it."""
+        """Return the secret of the cluster, also beside a former secret of a killed turn."""
         return self._secrets.get(name)
 
     def old(self, name: str) -> bytes:

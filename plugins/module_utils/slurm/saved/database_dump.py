@@ -73,7 +73,7 @@ class Database:
             self._statement(f"DROP DATABASE IF EXISTS `{scratch.name}`")
 
     def restore(self, path: Path) -> None:
-        """Replace the database by a dump. Raises DumpError; a dump that is not there to its end drops nothing."""
+        """Replace the database by a dump. Raises DumpError; without a whole dump nothing is dropped."""
         try:
             end = last_line(path)
         except OSError as error:

@@ -16,7 +16,7 @@ Run = Callable[..., Outcome]
 
 
 def prepare(timeout: int, run: Run = command.run) -> int:
-    """Start slurmd in some seconds, whatever has become of this run, and return them; `timeout` is SlurmdTimeout, 0 for no limit.
+    """Let systemd start slurmd in some seconds, also if this run has ended, and return them; `timeout` is SlurmdTimeout, 0 for no limit.
 
     Raises OSError if systemd refuses it: then slurmd must not be stopped.
     """

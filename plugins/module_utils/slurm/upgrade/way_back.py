@@ -58,7 +58,7 @@ class WayBack:
         return True
 
     def renew_files(self) -> bool:
-        """Keep the files of now instead of those of an earlier call; return whether there were any.
+        """Keep the files of now in place of an earlier call's; return whether there were any.
 
         For a host without a package of the new release: the old one may have run since, with other nodes and jobs on them.
         """
