@@ -148,8 +148,9 @@ class ActionModule(controller_call.ControllerAction):
             return self._nothing("\n".join(lines))
         if is_new:
             for name in record.keys:
-                # Of a turn that ended in between.
+                # Of a turn whose last step was killed. A key that was given up is never used again.
                 self._secrets.forget(name, OLD)
+                self._secrets.forget(name, NEXT)
         self._file.write(record)
         self._display.display("\n".join(lines))
         goes_on = record.stage != RETURNING
@@ -298,7 +299,8 @@ class ActionModule(controller_call.ControllerAction):
             machines = turn_plan.members(KEYS[name], self._groups)
             # A new turn has no new secret yet, except one that the site gives.
             new = None if is_new and not self._secrets.is_given(name) else self._secrets.new(name)
-            found[name] = turn_plan.state_of(KEYS[name], machines, self._raw, self._secrets.old(name), new)
+            old = self._secrets.present(name) if is_new else self._secrets.old(name)
+            found[name] = turn_plan.state_of(KEYS[name], machines, self._raw, old, new)
         return found
 
     def _nodes(self) -> dict[str, Mapping[str, Any]]:
@@ -316,6 +318,15 @@ class ActionModule(controller_call.ControllerAction):
         record = self._file.read()
         if not plan or record is None:
             raise AnsibleActionFail("this run has no plan of a turn. Run playbooks/turn_keys.yml as a whole")
+        # A run waits for minutes in the window. If another one has ended the turn meanwhile, its next secret would be a new one that no
+        # machine has.
+        is_given_up = record.stage == RETURNING
+        if record.turn != plan["turn"] or not record.is_open or is_given_up != (plan["stage"] == RETURNING):
+            raise AnsibleActionFail(
+                f"turn {plan['turn']}: another run of playbooks/turn_keys.yml has changed the turn meanwhile ({self._file.path}: turn "
+                f"{record.turn}, {record.stage}). This run ends here and has changed no key since. Wait until the other one has ended, and "
+                "run playbooks/turn_keys.yml again: it says whether anything is left to do"
+            )
         return plan, record
 
     def _choices(self) -> turn_variables.TurnChoices:

@@ -86,6 +86,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.mani
     SUFFIX,
 )
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.put_back import (
+    BEGUN,
     Marks,
     Member,
     RestoreError,
@@ -134,6 +135,7 @@ def _once(module: AnsibleModule, restore: Callable[[AnsibleModule], Result]) -> 
 
 
 def _database(module: AnsibleModule) -> Result:
+    Marks(module.params["backup"]).set(BEGUN)
     with _member(module, DATABASE) as member:
         rows = put_back.restore_database(member, module.params["database"], module.params["member"]["rows"])
     return {"tables": len(rows), "rows": sum(rows.values())}

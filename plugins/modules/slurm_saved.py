@@ -11,7 +11,8 @@ short_description: Save the database and the state of Slurm before an upgrade, a
 version_added: 0.2.0
 description:
   - Used by C(playbooks/upgrade_slurm.yml), with the daemons stopped.
-  - The copies are in C(<folder>/<old>-<new>), mode 0700 of root, each with mode 0600. A copy that exists is not made again.
+  - The copies are in C(<folder>/<old>-<new>), mode 0700 of root, each with mode 0600. A copy of an earlier call is made again, unless
+    O(keep), or a daemon of the new release was started after it. A way back that was killed while it restored a copy is completed first.
 options:
   step:
     description:
@@ -28,6 +29,10 @@ options:
   database: {description: Name of the database., type: str, default: slurm_acct_db}
   path: {description: StateSaveLocation., type: path, default: ''}
   user: {description: SlurmUser., type: str, default: slurm}
+  keep:
+    description: Whether a copy of an earlier call stays, because this host has packages of the new release.
+    type: bool
+    default: false
   seconds: {description: How long a dump or its restore may take., type: int, default: 7200}
 author: The bedplate authors (!UNKNOWN)
 attributes:
@@ -59,7 +64,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.upgra
     ARCHIVED,
     DUMP,
     DUMPED,
-    STARTED,
+    RESTORING,
     STATE,
     UpgradeFolder,
 )
@@ -89,9 +94,10 @@ _SAVE: dict[str, tuple[str, Callable[[AnsibleModule, UpgradeFolder], dict[str, A
     "dump": (DUMPED, _dump),
     "archive": (ARCHIVED, _archive),
 }
-_RESTORE: dict[str, tuple[str, Callable[[AnsibleModule, UpgradeFolder], None]]] = {
-    "restore_database": (DUMPED, _restore_database),
-    "restore_state": (ARCHIVED, _restore_state),
+_RESTORE = {"restore_database": DUMPED, "restore_state": ARCHIVED}
+_RESTORES: dict[str, Callable[[AnsibleModule, UpgradeFolder], None]] = {
+    DUMPED: _restore_database,
+    ARCHIVED: _restore_state,
 }
 
 
@@ -101,17 +107,28 @@ def _run(module: AnsibleModule) -> dict[str, Any]:
     marks = folder.marks()
     if params["step"] in _SAVE:
         mark, save = _SAVE[params["step"]]
-        if mark in marks or module.check_mode:
-            return {"changed": mark not in marks, "saved": marks.get(mark, {})}
+        if module.check_mode:
+            stays = folder.is_needed(mark) or (params["keep"] and mark in marks)
+            return {"changed": not stays, "saved": marks.get(mark, {})}
+        if mark in marks and RESTORING[mark] in marks:
+            _restore(module, folder, mark)
+        if folder.is_needed(mark) or (params["keep"] and mark in folder.marks()):
+            return {"changed": False, "saved": marks[mark]}
         folder.make()
-        folder.mark(mark, save(module, folder))
+        folder.mark(mark, save(module, folder), again=True)
         return {"changed": True, "saved": folder.marks()[mark]}
-    mark, restore = _RESTORE[params["step"]]
-    # Before its first start the new release has not touched the data.
-    is_needed = STARTED in marks and mark in marks
+    mark = _RESTORE[params["step"]]
+    is_needed = folder.is_needed(mark)
     if is_needed and not module.check_mode:
-        restore(module, folder)
+        _restore(module, folder, mark)
     return {"changed": is_needed, "saved": marks.get(mark, {})}
+
+
+def _restore(module: AnsibleModule, folder: UpgradeFolder, mark: str) -> None:
+    """Replace the data by a copy. Afterwards the copy counts no more: the old release runs on, and has new jobs."""
+    folder.mark(RESTORING[mark])
+    _RESTORES[mark](module, folder)
+    folder.forget(RESTORING[mark], mark)
 
 
 def main() -> None:
@@ -125,6 +142,7 @@ def main() -> None:
             "database": {"type": "str", "default": "slurm_acct_db"},
             "path": {"type": "path", "default": ""},
             "user": {"type": "str", "default": "slurm"},
+            "keep": {"type": "bool", "default": False},
             "seconds": {"type": "int", "default": 7200},
         },
         supports_check_mode=True,

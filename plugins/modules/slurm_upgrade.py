@@ -22,7 +22,8 @@ options:
       - V(fetch) downloads the new packages, and with C(is_core) of O(requested) keeps the old ones in the folder.
       - V(installed) fails if a package of Slurm has another release than that of the cluster file.
       - V(mark) keeps the files of the old release once, and records O(mark).
-      - V(stop) stops the O(units) that run.
+      - V(stop) stops the O(units) that run. Before it stops slurmd, it lets systemd start it again before SlurmdTimeout is over, also if
+        the playbook has ended by then. V(registered) removes that timer.
       - V(serve) starts O(unit) and waits until it answers; fails with the end of its log if it does not.
       - V(registered) waits until slurmctld has heard the slurmd of this host in the new release, and fails if that took longer than
         SlurmdTimeout since O(since).
@@ -90,7 +91,7 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.upgra
     STARTED,
     UpgradeFolder,
 )
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.upgrade import daemon_start
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.upgrade import daemon_start, slurmd_again
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.upgrade.daemon_start import DaemonStart, Question
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.upgrade.host_look import HostLook, Requested
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.upgrade.node_registration import (
@@ -136,7 +137,10 @@ def _fetch(module: AnsibleModule) -> Result:
     look = HostLook(wanted, Path(module.params["folder"])).facts()
     if look["problems"]:
         raise ValueError("; ".join(look["problems"]))
-    kept = wanted.is_core and WayBack(_folder(module)).prepare(_to_be_had(look))
+    way = WayBack(_folder(module))
+    kept = wanted.is_core and way.prepare(_to_be_had(look))
+    if wanted.is_core and not any(matches(without_epoch(one), wanted.version) for one in look["installed"].values()):
+        kept = way.renew_files() or kept
     if look["changes"]:
         fetch = Fetch(entries(wanted.packages, look["installed"], wanted.version), *wanted.preferences)
         fetch.download()
@@ -164,11 +168,16 @@ def _mark(module: AnsibleModule) -> Result:
     folder = _folder(module)
     folder.make()
     kept = module.params["mark"] == INSTALLING and WayBack(folder).keep_files()
-    return {"changed": folder.mark(module.params["mark"]) or kept}
+    # Each start counts: a copy that was made after the last one is of the old release.
+    is_start = module.params["mark"] == STARTED
+    return {"changed": folder.mark(module.params["mark"], again=is_start) or kept}
 
 
 def _stop(module: AnsibleModule) -> Result:
-    stopped = daemon_start.stop(module.params["units"])
+    units = module.params["units"]
+    if slurmd_again.SLURMD in units and daemon_start.running([slurmd_again.SLURMD]):
+        slurmd_again.prepare(Registration("slurmd", "").timeout())
+    stopped = daemon_start.stop(units)
     return {"changed": bool(stopped), "stopped": stopped, "at": time.time()}
 
 
@@ -195,6 +204,7 @@ def _serve(module: AnsibleModule) -> Result:
 def _registered(module: AnsibleModule) -> Result:
     params = module.params
     seconds = Registration(params["name"], params["new"]).wait(params["since"], params["seconds"])
+    slurmd_again.cancel()
     return {"changed": False, "seconds": seconds}
 
 

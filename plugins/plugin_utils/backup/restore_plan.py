@@ -19,7 +19,9 @@ PLAN = "__restore"
 def plan(site: RestoreSite, found: JobFates, over: bool, next_job: int, missing: Collection[str]) -> dict[str, Any]:
     """Return which hosts get which members; `missing`: secrets that the control node gets from the backup.
 
-    `core` is empty where an earlier call has restored this backup.
+    `core` is empty where an earlier call has restored this backup. `stops`: hosts whose daemons stop; not where this backup's state is
+    restored, for slurmctld may have served since. `installs`: hosts that get packages and files without a look at running jobs; not where
+    Slurm's files are those that were in force, or newer ones that the role has checked.
     """
     state, database = site.backup.host_of(STATE), site.backup.host_of(DATABASE)
     keeps = site.keeps_database(over)
@@ -29,6 +31,8 @@ def plan(site: RestoreSite, found: JobFates, over: bool, next_job: int, missing:
         "backup": site.backup.digest,
         "at": site.jobs().at,
         "core": core,
+        "stops": [host for host in core if not {"state", "finished"} & set(site.steps(host))],
+        "installs": [host for host in core if not {"configuration", "finished"} & set(site.steps(host))],
         "primary": site.primary,
         "controllers": list(site.controllers) if core else [],
         "database": [] if keeps or not core else list(site.database),

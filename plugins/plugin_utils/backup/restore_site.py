@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.job_list import BackedUpJobs
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.manifest import DATABASE, STATE
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.put_back import BEGUN
 
 from .opened_backup import OpenedBackup
 
@@ -72,9 +73,13 @@ class RestoreSite:
         return found
 
     def keeps_database(self, over: bool) -> bool:
-        """Return whether the database stays: it has jobs, so it is newer than the backup."""
-        is_restored = "database" in self.steps(next(iter(self.database), ""))
-        return bool(self.database_look().get("jobs")) and not over and not is_restored
+        """Return whether the database stays: it has jobs, so it is newer than the backup. Half of one, of a killed restore, does not."""
+        host = next(iter(self.database), "")
+        is_restored = "database" in self.steps(host)
+        # Of whichever backup.
+        steps = self.looks.get(host, {}).get("steps", {})
+        is_half = BEGUN in steps and "database" not in steps
+        return bool(self.database_look().get("jobs")) and not over and not is_restored and not is_half
 
     def key_digest(self) -> str:
         """Return the SHA-256 of the munge key that the controllers get: the control node's, or that of the backup."""

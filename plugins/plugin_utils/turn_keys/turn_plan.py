@@ -20,8 +20,8 @@ ANY = "any"
 MUNGE = "munge_key"
 OLD, NEW, NONE = "old", "new", "none"
 """Which key a machine has; `none` is a machine without Slurm yet."""
-# A node in one of these states gets no job.
-_OUT = {"DRAIN", "DOWN", "FAIL", "FUTURE", "UNKNOWN", "POWERED_DOWN", "NOT_RESPONDING"}
+# A node in one of these states gets no job. POWERED_DOWN is not among them: power saving switches such a node on for a job.
+_OUT = {"DRAIN", "DOWN", "FAIL", "FUTURE", "UNKNOWN", "NOT_RESPONDING"}
 
 _LEFT_OUT = "left out of this run, as by --limit"
 
@@ -146,7 +146,7 @@ def _takes_jobs(state: str) -> bool:
     """Return whether a node may get a job, by the state as `slurm_node` shows it.
 
     >>> [_takes_jobs(state) for state in ("IDLE", "IDLE*", "DOWN+DRAIN (fan; set by ann)", "IDLE+POWERED_DOWN")]
-    [True, False, False, False]
+    [True, False, False, True]
     """
     words = state.split(" ", 1)[0]
     return bool(words) and not words.endswith("*") and not _OUT & set(words.split("+"))

@@ -44,6 +44,10 @@ class TurnedSecrets:
         """Return whether the new secret of an open turn is `<name>` already."""
         return not self.is_given(name) and self._path(name + OLD).exists() and not self._path(name + NEXT).exists()
 
+    def present(self, name: str) -> bytes:
+        """Return the secret of the cluster, also beside a former secret of a killed turn."""
+        return self._secrets.get(name)
+
     def old(self, name: str) -> bytes:
         """Return the secret that machines have before the turn."""
         return self._path(name + OLD).read_bytes() if self.is_promoted(name) else self._secrets.get(name)

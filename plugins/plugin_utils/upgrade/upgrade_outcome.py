@@ -120,7 +120,14 @@ class Run:
 
     def goes_back(self) -> bool:
         """Return whether database and controllers go back to the old release."""
-        return bool(self.plan["core"]) and self.has_begun() and bool(self.core_failures()) and not self.is_served()
+        if not self.plan["core"] or not self.has_begun() or not self.core_failures():
+            return False
+        return not self.is_served() and not self.is_unknown()
+
+    def is_unknown(self) -> bool:
+        """Return whether the primary was lost while it started: its slurmctld may serve, and have jobs that a way back would end."""
+        results = (self.raw(host).get(PRIMARY) for host in self.plan["controllers"][:1])
+        return any(isinstance(one, Mapping) and bool(one.get("unreachable")) for one in results)
 
     def node_failures(self) -> dict[str, str]:
         """Return node or client -> why it failed."""
@@ -152,6 +159,16 @@ class Run:
             lines.append(
                 f"slurmctld of {self.plan['new']} has served, so there is no way back. Correct the failure, and run "
                 "playbooks/upgrade_slurm.yml again: it continues."
+            )
+        elif core and self.is_unknown():
+            lines.append(
+                f"It is unknown whether slurmctld of {self.plan['new']} has served, so nothing was restored. Running jobs continue. Run "
+                "playbooks/upgrade_slurm.yml again when these hosts answer: it continues."
+            )
+        elif core and self.plan["resume"]:
+            lines.append(
+                "This call stopped nothing: packages could not be downloaded, or the folder could not be made. The upgrade of an earlier "
+                "call is unfinished. Correct the failure, and run playbooks/upgrade_slurm.yml again: it continues."
             )
         elif core:
             lines.append("Nothing was stopped: packages could not be downloaded, or the folder could not be made.")

@@ -58,8 +58,20 @@ class Site:
         return ""
 
     def has_served(self) -> bool:
-        """Return whether slurmctld of the unfinished upgrade has served, so there is no way back."""
-        return any(name == self.unfinished() and SERVED in marks for name, marks in self._folders())
+        """Return whether slurmctld of the unfinished upgrade has served, so there is no way back.
+
+        A call that was killed while it waited for the primary has left no mark, and slurmctld has come up without it.
+        """
+        unfinished = self.unfinished()
+        if any(name == unfinished and SERVED in marks for name, marks in self._folders()):
+            return True
+        primary = self.controllers[0]
+        runs = bool(self.looks.get(primary, {}).get("daemons", {}).get("slurmctld.service"))
+        return bool(unfinished) and runs and not self.is_pending(primary)
+
+    def untouched(self) -> list[str]:
+        """Return the hosts of database and controllers that have no package of the new release."""
+        return [host for host in self.core if host in self.looks and self.new not in self.releases(host)]
 
     def _folders(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for host in self.core:

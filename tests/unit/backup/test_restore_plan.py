@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.job_list import BackedUpJobs
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.manifest import Manifest
 from ansible_collections.bedplate.cluster.plugins.plugin_utils.backup import restore_jobs, restore_plan
@@ -124,6 +126,40 @@ def test_a_database_with_jobs_stays():
     planned = restore_plan.plan(site, fates(JOBS, site.on_nodes()), False, 101, [])
     assert planned["database"] == []
     assert "stays: it has 20 jobs" in restore_plan.preview(site, planned, fates(JOBS, {}))
+
+
+@pytest.mark.parametrize("backup", ["d" * 64, "e" * 64])
+def test_a_database_of_a_killed_restore_is_restored_again(backup: str):
+    found = {"jobs": 20, "largest": 90, "runs": False}
+    begun = replace(SITE, looks=look(backup=backup, steps={"database_begun": 1}, database=found))
+    assert not begun.keeps_database(over=False)
+    planned = restore_plan.plan(begun, fates(JOBS, begun.on_nodes()), False, 101, [])
+    assert planned["database"] == ["ctl1"]
+    whole = replace(SITE, looks=look(backup="e" * 64, steps={"database_begun": 1, "database": 2}, database=found))
+    assert whole.keeps_database(over=False)
+
+
+def test_the_daemons_stop_before_a_restore_from_another_backup():
+    steps = {"database": 1, "configuration": 2, "state": 3, "finished": 4}
+    site = replace(SITE, looks=look(backup="e" * 64, steps=steps, controller={"runs": True, "files": 7}))
+    planned = restore_plan.plan(site, fates(JOBS, site.on_nodes()), True, 56, [])
+    assert planned["stops"] == planned["installs"] == planned["core"] == ["ctl1"]
+
+
+@pytest.mark.parametrize(
+    ("steps", "stops", "installs"),
+    [
+        ({"database": 1}, ["ctl1"], ["ctl1"]),
+        ({"database": 1, "configuration": 2}, ["ctl1"], []),
+        ({"database": 1, "configuration": 2, "state": 3}, [], []),
+    ],
+)
+def test_a_call_that_continues_leaves_files_in_force_to_the_role(
+    steps: dict[str, int], stops: list[str], installs: list[str]
+):
+    site = replace(SITE, looks=look(backup="d" * 64, steps=steps))
+    planned = restore_plan.plan(site, fates(JOBS, site.on_nodes()), False, 56, [])
+    assert (planned["stops"], planned["installs"]) == (stops, installs)
 
 
 def test_a_backup_of_another_cluster_or_release():

@@ -202,6 +202,29 @@ def test_a_call_after_the_end_changes_nothing(stage: Stage, files: Files):
     assert "Nothing is left to do" in found.output
 
 
+DONE = {"database_begun": 1, "database": 1, "configuration": 2, "state": 3}
+
+
+def test_a_restore_over_another_one_stops_the_daemons_first(stage: Stage, files: Files):
+    look = {"backup": KEY, "steps": {**DONE, "finished": 4}, "controller": {"runs": True, "files": 9}}
+    found, _wrong = run(stage, files, {"answers": answers(munge=munge(), **look), "more": ["restore_over=true"]})
+    assert found.rc == 0, found.output[-3000:]
+    done = steps(found)
+    assert done.index("ctl1 slurm_upgrade stop") < done.index("ctl1 slurm_restore database"), done
+
+
+def test_a_call_that_continues_does_not_replace_files_in_force(stage: Stage, files: Files):
+    import hashlib
+
+    digest = hashlib.sha256(files.backup.read_bytes()).hexdigest()
+    look = {"backup": digest, "steps": DONE, "controller": {"runs": True, "files": 9}}
+    found, _wrong = run(stage, files, {"answers": answers(munge=munge(), **look)})
+    assert found.rc == 0, found.output[-3000:]
+    done = steps(found)
+    before = done[: done.index("ctl1 slurm_restore state")]
+    assert not any(one.startswith(("ctl1 slurm_upgrade stop", "ctl1 deploy slurm_")) for one in before), done
+
+
 def test_mistakes_are_named_before_any_node_is_touched(stage: Stage, files: Files, keys: Keys):
     wrong = Files(files.backup.with_name("none"), keys.public, files.passphrase)
     found, _wrong = run(stage, wrong, {"answers": answers(), "more": ["restore_ovr=true", "restore_job_gap=-1"]})

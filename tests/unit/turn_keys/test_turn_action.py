@@ -200,6 +200,55 @@ def test_a_node_that_slurm_uses_is_not_left_out(cluster: Cluster, node: dict[str
     assert said in refused(cluster, turn_keys="munge_key", turn_keys_without="n3")
 
 
+def test_a_former_key_that_a_killed_turn_has_left_does_not_refuse_the_next_turn(cluster: Cluster):
+    (cluster.directory / "munge_key_old").write_bytes(b"x" * 64)
+    assert "5 machines have the old key" in cluster.step("plan", check=True, turn_keys="munge_key")["msg"]
+    assert hosts_of(cluster.step("plan", turn_keys="munge_key"), "copy", "munge_key") == MACHINES
+    assert cluster.secrets == {"munge_key", "munge_key_next", "jwt_key", "turn_keys.json"}
+
+
+def test_a_key_that_was_given_up_is_not_used_again(cluster: Cluster):
+    (cluster.directory / "munge_key_next").write_bytes(b"x" * 64)
+    cluster.step("plan", turn_keys="munge_key")
+    assert (cluster.directory / "munge_key_next").read_bytes() != b"x" * 64
+
+
+@pytest.mark.parametrize("step", ["switch", "window", "finish", "close"])
+def test_a_run_beside_one_that_ends_the_turn_makes_no_other_key(cluster: Cluster, step: str):
+    first = cluster.switched(turn_keys="munge_key")
+    cluster.step("finish")
+    cluster.replace()
+    cluster.clean()
+    cluster.read()
+    cluster.prove("finished")
+    cluster.step("close")
+    new = (cluster.directory / "munge_key").read_bytes()
+    # A second run, which has planned before that and waits in its window.
+    assert hosts_of(first, "copy", "munge_key") == MACHINES
+    said = refused(cluster, step)
+    assert f"turn {first['turn']}: another run of playbooks/turn_keys.yml has changed the turn" in said
+    assert (cluster.directory / "munge_key").read_bytes() == new
+    assert cluster.record["stage"] == "finished"
+
+
+def test_a_run_beside_one_that_gives_the_turn_up_does_not_go_forward(cluster: Cluster):
+    first = cluster.switched(turn_keys="munge_key")
+    cluster.step("plan", turn_keys="back")
+    for facts in cluster.facts.values():
+        facts["__turn"] = first
+    assert "returning" in refused(cluster, "finish")
+    assert cluster.record["stage"] == "returning"
+
+
+def test_a_run_beside_one_that_begins_another_turn_ends(cluster: Cluster):
+    first = cluster.step("plan", turn_keys="munge_key")
+    (cluster.directory / "turn_keys.json").unlink()
+    cluster.step("plan", turn_keys="munge_key")
+    for facts in cluster.facts.values():
+        facts["__turn"] = first
+    assert first["turn"] in refused(cluster, "switch")
+
+
 def off(cluster: Cluster) -> None:
     cluster.silent, cluster.nodes["n3"] = {"n3"}, {"state": "DOWN*", "jobs": []}
 

@@ -13,6 +13,7 @@ PLAN: dict[str, Any] = {
     "is_preview": False,
     "old": "24.11",
     "new": "26.05",
+    "resume": False,
     "served": False,
     "core": ["db1", "ctl1", "ctl2"],
     "database": ["db1"],
@@ -90,6 +91,20 @@ def test_a_failure_after_it_goes_forward_only():
     assert "there is no way back" in found.verdict()["msg"]
     # Of an earlier call, too.
     assert run({"served": True}, db1=STOPPED, ctl2=failed()).hosts("back") == []
+
+
+def test_a_primary_that_is_lost_while_it_starts_may_serve_and_is_not_taken_back():
+    found = run(db1=STOPPED, ctl1={"__upgrade_primary": {"unreachable": True}})
+    assert found.hosts("back") == found.hosts("core") == found.hosts("nodes") == []
+    message = found.verdict()["msg"]
+    assert "It is unknown whether slurmctld of 26.05 has served, so nothing was restored" in message
+    assert "ctl1: no answer by SSH" in message
+
+
+def test_a_call_that_continues_and_fails_early_does_not_say_that_all_daemons_run():
+    message = run({"resume": True}, ctl1=failed("Download: apt")).verdict()["msg"]
+    assert "The upgrade of an earlier call is unfinished" in message
+    assert "Nothing was stopped" not in message
 
 
 def test_a_call_that_continues_after_the_release_has_served_stops_no_daemon():

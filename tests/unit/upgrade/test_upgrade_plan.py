@@ -51,6 +51,26 @@ def test_a_whole_upgrade():
         assert part in text
 
 
+def test_slurmctld_that_came_up_after_the_call_was_killed_has_served():
+    begun = {"24.11-26.05": {"archived": {}, "installing": {}}}
+
+    def has_served(release: str, runs: bool, folders: dict[str, Any] = begun) -> bool:
+        looks = {"ctl1": {**look(release, folders), "daemons": {"slurmctld.service": runs}}}
+        return Site("c.yml", "26.05", ("ctl1",), ("ctl1",), (), (), looks).has_served()
+
+    assert has_served("26.05", runs=True)
+    assert not has_served("26.05", runs=False)
+    # After a way back whose folder was not set aside.
+    assert not has_served("24.11", runs=True)
+    assert not has_served("26.05", runs=True, folders={})
+
+
+def test_copies_are_made_again_where_no_package_is_new():
+    begun = {"24.11-26.05": {"dumped": {}, "installing": {}}}
+    assert plan(site("24.11", "24.11", begun), CHOICES, False)["untouched"] == ["ctl1"]
+    assert plan(site("26.05", "24.11", begun), CHOICES, False)["untouched"] == []
+
+
 def test_a_second_call_has_nothing_to_do():
     found = plan(
         site("26.05", "26.05", {"24.11-26.05": {"installing": {}, "served": {}, "finished": {}}}), CHOICES, False

@@ -30,6 +30,8 @@ from .live_copy import JOB_STATE
 from .pipes import PipeError, Program
 
 MARKS = Path("/var/lib/bedplate/slurm-restore.json")
+BEGUN = "database_begun"
+"""Step that is recorded before the database is replaced: without `database` after it, the database is half of a backup."""
 _BEFORE = ".before-restore-"
 
 
@@ -112,9 +114,11 @@ def restore_database(member: Member, name: str, rows: Mapping[str, int]) -> dict
 def restore_state(member: Member, path: Path, user: str, next_job: int) -> dict[str, int]:
     """Replace the content of StateSaveLocation, with `next_job` as the least id of the next job; return files and that id.
 
-    What is there before is moved into a folder beside it. Raises RestoreError.
+    What is there before is moved into a folder beside it. job_state comes last: without it a directory is no state of a slurmctld, so what
+    a killed call has written does not look whole. Raises RestoreError.
     """
     raised = 0
+    last: list[tuple[bytes, int]] = []
     with _plain(member) as stream, AsUser(uid_of(user)):
         try:
             _set_aside(path)
@@ -125,11 +129,15 @@ def restore_state(member: Member, path: Path, user: str, next_job: int) -> dict[
                     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                     source = tar.extractfile(entry)
                     data = source.read() if source else b""
+                    count += 1
                     if entry.name == JOB_STATE:
                         data = job_header.raised(data, next_job)
                         raised = job_header.read(data).next_id
+                        last.append((data, entry.mode))
+                        continue
                     _write(target, data, entry.mode)
-                    count += 1
+            for data, mode in last:
+                _write(path / JOB_STATE, data, mode)
         except (OSError, tarfile.TarError, HeaderError) as error:
             raise RestoreError(f"{path}: {error}") from error
     return {"files": count, "next_job": raised}

@@ -65,8 +65,6 @@ class Database:
 
     def prove(self, path: Path) -> dict[str, int]:
         """Compare a dump with the database: its end, and the rows of each table after a restore beside it. Raises DumpError."""
-        if not (end := last_line(path)).startswith(ENDING):
-            raise DumpError(f"{path} is cut short: it ends with {end[:80]!r}, not with {ENDING!r}")
         scratch = Database(self.name + _CHECK, self._seconds, self._run)
         try:
             scratch.restore(path)
@@ -75,7 +73,13 @@ class Database:
             self._statement(f"DROP DATABASE IF EXISTS `{scratch.name}`")
 
     def restore(self, path: Path) -> None:
-        """Replace the database by a dump. Raises DumpError."""
+        """Replace the database by a dump. Raises DumpError; without a whole dump nothing is dropped."""
+        try:
+            end = last_line(path)
+        except OSError as error:
+            raise DumpError(f"{path}: {error.strerror}. Database {self.name} was not changed") from error
+        if not end.startswith(ENDING):
+            raise DumpError(f"{path} is cut short: it ends with {end[:80]!r}, not with {ENDING!r}")
         self._statement(f"DROP DATABASE IF EXISTS `{self.name}`")
         self._statement(f"CREATE DATABASE `{self.name}`")
         done = input_from(["mariadb", self.name], path, self._seconds, self._run)

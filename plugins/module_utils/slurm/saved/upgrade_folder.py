@@ -22,6 +22,10 @@ DUMPED, ARCHIVED, INSTALLING, STARTED, SERVED, FINISHED = MARKS = (
 )
 """Marks, in the order of an upgrade. After `started` a daemon of the new release may have changed the data, and after `served` there is no
 way back."""
+RESTORING = {DUMPED: "restoring_database", ARCHIVED: "restoring_state"}
+"""Mark of a copy -> mark while it is restored: a killed way back leaves half of the data."""
+RESTORING_FILES = "restoring_files"
+"""Mark while the kept files are restored."""
 _MARKS = "marks.json"
 _BACK = ".back"
 
@@ -53,15 +57,31 @@ class UpgradeFolder:
             raise ValueError(f"{self.path / _MARKS}: no mapping")
         return found
 
-    def mark(self, name: str, facts: Mapping[str, Any] | None = None) -> bool:
-        """Set a mark that is not set yet; return whether it was."""
+    def mark(self, name: str, facts: Mapping[str, Any] | None = None, again: bool = False) -> bool:
+        """Set a mark that is not set yet, or with `again` in any case; return whether it was set now."""
         marks = self.marks()
-        if name in marks:
+        if name in marks and not again:
             return False
         self.make()
-        marks[name] = {"at": int(time.time()), **(facts or {})}
-        atomic_write(self.path / _MARKS, json.dumps(marks, indent=1) + "\n", mode=0o600)
+        self._write({**marks, name: {"at": int(time.time()), **(facts or {})}})
         return True
+
+    def forget(self, *names: str) -> None:
+        """Remove marks."""
+        self._write({name: facts for name, facts in self.marks().items() if name not in names})
+
+    def is_needed(self, copy: str) -> bool:
+        """Return whether a copy is the only whole data: a daemon of the new release was started after it, or it was restored in part.
+
+        Otherwise the daemon of the old release may have run since, and its jobs are not in the copy.
+        """
+        marks = self.marks()
+        if copy not in marks:
+            return False
+        return RESTORING[copy] in marks or (STARTED in marks and _at(marks[STARTED]) >= _at(marks[copy]))
+
+    def _write(self, marks: Mapping[str, Any]) -> None:
+        atomic_write(self.path / _MARKS, json.dumps(marks, indent=1) + "\n", mode=0o600)
 
     def set_aside(self) -> Path:
         """Rename the folder after the way back, so that the next upgrade makes new copies; an older one of that kind is removed."""
@@ -70,3 +90,7 @@ class UpgradeFolder:
             shutil.rmtree(aside)
         self.path.rename(aside)
         return aside
+
+
+def _at(facts: Mapping[str, Any]) -> int:
+    return int(facts.get("at") or 0)

@@ -130,13 +130,18 @@ class DaemonStart:
         return "\n".join(lines[-_LOG_LINES:]) or last_lines(self._run, self.unit, since)
 
 
+def running(units: Sequence[str], run: Run = command.run) -> list[str]:
+    """Return the units that run."""
+    return [one for one in units if run(["systemctl", "is-active", "--quiet", one], _QUICK).code == 0]
+
+
 def stop(units: Sequence[str], run: Run = command.run) -> list[str]:
     """Stop the units that run, and return their names. Raises OSError if one still runs."""
-    running = [one for one in units if run(["systemctl", "is-active", "--quiet", one], _QUICK).code == 0]
-    if not running:
+    found = running(units, run)
+    if not found:
         return []
     # slurmctld saves its state before it ends.
-    done = run(["systemctl", "stop", *running], 300.0)
-    if still := [one for one in running if run(["systemctl", "is-active", "--quiet", one], _QUICK).code == 0]:
+    done = run(["systemctl", "stop", *found], 300.0)
+    if still := running(found, run):
         raise OSError(f"{', '.join(still)} still runs: {done.error_line}")
-    return running
+    return found

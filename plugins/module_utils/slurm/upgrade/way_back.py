@@ -13,7 +13,7 @@ from ...common.command import Outcome
 from ...common.files import atomic_write
 from ...primitives.packages import fetched
 from ..saved import kept_files
-from ..saved.upgrade_folder import FILES, INSTALLING, PACKAGES, SERVED, UpgradeFolder
+from ..saved.upgrade_folder import FILES, INSTALLING, PACKAGES, RESTORING_FILES, SERVED, UpgradeFolder
 
 Run = Callable[..., Outcome]
 _LIST = "packages.json"
@@ -57,6 +57,16 @@ class WayBack:
         kept_files.keep(self.folder.path / FILES, self.root)
         return True
 
+    def renew_files(self) -> bool:
+        """Keep the files of now in place of an earlier call's; return whether there were any.
+
+        For a host without a package of the new release: the old one may have run since, with other nodes and jobs on them.
+        """
+        if not (self.folder.path / FILES).exists() or RESTORING_FILES in self.folder.marks():
+            return False
+        kept_files.keep(self.folder.path / FILES, self.root)
+        return True
+
     def is_needed(self) -> bool:
         """Return whether packages may have changed. Raises BackError once the new release has served."""
         marks = self.folder.marks()
@@ -79,7 +89,9 @@ class WayBack:
         """Restore files, then packages, then holds. Raises BackError, FetchError, KeptError."""
         packages = self.packages()
         held = set(self.run(["apt-mark", "showhold"], 120.0).stdout.split())
+        self.folder.mark(RESTORING_FILES)
         kept_files.restore(self.folder.path / FILES, self.root)
+        self.folder.forget(RESTORING_FILES)
         # apt releases the hold of a package that it changes.
         held |= self._recorded_holds()
         fetched.install_kept(packages, self.folder.path / PACKAGES, self.run)

@@ -6,11 +6,13 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup import job_header, put_back
+from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup import host_state, job_header, put_back
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.crypt import KeyFolder
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.put_back import (
     Marks,
@@ -19,7 +21,9 @@ from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.backup.put_
     restore_configuration,
     restore_state,
 )
+from ansible_collections.bedplate.cluster.plugins.modules import slurm_restore
 from tests.kit.backups import NO_USER, PASSPHRASE, Keys, write_state
+from tests.kit.module import Module, result_of
 
 
 def member(folder: Path, keys: Keys, plain: bytes) -> Member:
@@ -58,6 +62,30 @@ def test_the_state_with_a_raised_id(tmp_path: Path, keys: Keys):
     aside = [name for name in now if name.startswith(".before-restore-")]
     assert [now.pop(name) for name in aside] == [b"of an empty slurmctld"]
     assert now == {name: data for name, data in files.items() if name != "job_state"}
+
+
+def test_a_state_that_was_written_in_part_does_not_look_whole(
+    tmp_path: Path, keys: Keys, monkeypatch: pytest.MonkeyPatch
+):
+    files = write_state(tmp_path / "source")
+    state = tmp_path / "state"
+    state.mkdir()
+    written: list[str] = []
+    write = put_back._write
+
+    def killed(path: Path, data: bytes, mode: int) -> None:
+        if len(written) == len(files) - 1:
+            raise KeyboardInterrupt
+        written.append(path.name)
+        write(path, data, mode)
+
+    monkeypatch.setattr(put_back, "_write", killed)
+    backup = member(tmp_path, keys, tar_of(files))
+    with pytest.raises(KeyboardInterrupt):
+        restore_state(backup, state, NO_USER, 10050)
+    assert host_state.controller_facts(state, NO_USER, lambda *_any: Outcome(3, "", ""))["files"] == 0
+    monkeypatch.setattr(put_back, "_write", write)
+    assert restore_state(backup, state, NO_USER, 10050)["files"] == len(files)
 
 
 @pytest.mark.parametrize("name", ["../outside", "/etc/passwd", "a/../../b"])
@@ -106,3 +134,18 @@ def test_marks_are_of_one_backup(tmp_path: Path):
     other.set("database")
     assert put_back.recorded(path)["backup"] == "b" * 64
     assert set(put_back.recorded(path)["steps"]) == {"database"}
+
+
+def test_a_database_that_was_restored_in_part_is_on_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "marks.json"
+    monkeypatch.setattr(slurm_restore, "Marks", lambda backup: Marks(backup, path))
+
+    def broken(*_any: object) -> None:
+        raise RestoreError("the disk is full")
+
+    monkeypatch.setattr(slurm_restore, "_member", lambda *_any: nullcontext())
+    monkeypatch.setattr(put_back, "restore_database", broken)
+    params = {"step": "database", "backup": "a" * 64, "database": "slurm_acct_db", "member": {"rows": {}}}
+    result = result_of(monkeypatch, slurm_restore, Module(params))
+    assert result["failed"]
+    assert set(put_back.recorded(path)["steps"]) == {"database_begun"}

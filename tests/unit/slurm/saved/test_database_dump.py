@@ -95,6 +95,16 @@ def test_a_restore_replaces_the_database(tmp_path: Path):
     assert server.databases == {"slurm_acct_db": {"job_table": 1}}
 
 
+@pytest.mark.parametrize(("dump", "text"), [(None, "No such file"), ("CREATE TABLE x", "is cut short")])
+def test_without_a_whole_dump_the_database_is_not_dropped(tmp_path: Path, dump: str | None, text: str):
+    server = MariaDb()
+    if dump is not None:
+        (tmp_path / "d.sql").write_text(dump)
+    with pytest.raises(DumpError, match=text):
+        Database("slurm_acct_db", 10, server).restore(tmp_path / "d.sql")
+    assert server.databases == {"slurm_acct_db": LIVE}
+
+
 def test_a_database_without_tables_is_none_of_this_host():
     server = MariaDb()
     assert Database("slurm_acct_db", 10, server).size() == 1 << 20

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,23 @@ def test_marks_and_modes(tmp_path: Path):
     assert folder.marks()["dumped"]["rows"] == 3
     assert folder.marks()["dumped"]["at"] > 1_700_000_000
     assert (folder.path / "marks.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_copy_is_needed_once_the_new_release_was_started_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    folder, now = UpgradeFolder(tmp_path, "24.11", "26.05"), [100]
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    assert not folder.is_needed("dumped")
+    folder.mark("dumped")
+    assert not folder.is_needed("dumped")
+    folder.mark("started")
+    assert folder.is_needed("dumped")
+    now[0] = 200
+    folder.mark("dumped", again=True)
+    assert not folder.is_needed("dumped")
+    folder.mark("restoring_database")
+    assert folder.is_needed("dumped")
+    folder.forget("restoring_database", "dumped")
+    assert (folder.is_needed("dumped"), list(folder.marks())) == (False, ["started"])
 
 
 def test_a_folder_that_others_can_read_is_closed(tmp_path: Path):

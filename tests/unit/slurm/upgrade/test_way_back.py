@@ -12,6 +12,7 @@ import pytest
 
 from ansible_collections.bedplate.cluster.plugins.module_utils.common.command import Outcome
 from ansible_collections.bedplate.cluster.plugins.module_utils.primitives.packages import fetched
+from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved import kept_files
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.saved.upgrade_folder import UpgradeFolder
 from ansible_collections.bedplate.cluster.plugins.module_utils.slurm.upgrade.way_back import BackError, WayBack
 
@@ -60,6 +61,38 @@ def test_what_is_kept_leads_back(way: WayBack, monkeypatch: pytest.MonkeyPatch, 
     assert ["apt-get", "install", *sorted(PACKAGES)] in machine.calls
     # What was held is held again, by apt's record or by bedplate's, and nothing else.
     assert machine.calls[-1] == ["apt-mark", "hold", "slurm-client", "slurmctld"]
+
+
+def test_a_call_that_continues_keeps_the_files_of_now(way: WayBack, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fetched, "install_kept", lambda *_any: None)
+    conf = way.root / "etc/slurm/slurm.conf"
+    assert not way.renew_files()
+    way.prepare(PACKAGES)
+    way.keep_files()
+    # The call was killed, and the old release got another node.
+    conf.write_text("old, with n9")
+    assert way.renew_files()
+    conf.write_text("new")
+    way.go()
+    assert conf.read_text() == "old, with n9"
+
+
+def test_files_that_were_restored_in_part_are_not_kept(way: WayBack, monkeypatch: pytest.MonkeyPatch):
+    way.prepare(PACKAGES)
+    way.keep_files()
+
+    def killed(*_any: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(kept_files, "trust", killed)
+        with pytest.raises(KeyboardInterrupt):
+            way.go()
+    assert not (way.root / "etc/slurm").exists()
+    assert not way.renew_files()
+    monkeypatch.setattr(fetched, "install_kept", lambda *_any: None)
+    way.go()
+    assert (way.root / "etc/slurm/slurm.conf").read_text() == "old"
 
 
 def test_a_call_that_continues_keeps_the_list_of_the_first(way: WayBack):
