@@ -71,6 +71,31 @@ def test_a_file_that_grew_is_found(state: StateArchive, tmp_path: Path):
         state_archive.prove(archive, state.files())
 
 
+def test_an_archive_that_is_not_the_directory_is_not_kept(
+    state: StateArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    before = {**state.files(), "node_state": 7}
+    monkeypatch.setattr(StateArchive, "files", lambda _self: before)
+    with pytest.raises(ArchiveError, match="node_state: 7 bytes in the directory, not in the archive"):
+        state.save(tmp_path / "state.tar")
+    assert not (tmp_path / "state.tar").exists()
+
+
+def test_a_restore_that_lacks_a_file_is_an_error(state: StateArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A slurmctld would start, and end the job without its script."""
+    archive = tmp_path / "state.tar"
+    state.save(archive)
+    extract = tarfile.TarFile.extractall
+
+    def incomplete(tar: tarfile.TarFile, path: Path) -> None:
+        extract(tar, path)
+        (path / "hash.1/job.11/script").unlink()
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", incomplete)
+    with pytest.raises(ArchiveError, match=r"hash\.1/job\.11/script: not bytes in the directory"):
+        state.restore(archive)
+
+
 def test_a_directory_without_state_is_not_archived(tmp_path: Path):
     (tmp_path / "x").mkdir()
     with pytest.raises(ArchiveError, match="has no job_state"):
