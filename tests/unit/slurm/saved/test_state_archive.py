@@ -54,6 +54,23 @@ def test_an_archive_that_is_cut_short_restores_nothing(state: StateArchive, tmp_
     assert state.files() == before
 
 
+def cuts(data: bytes) -> range:
+    """Return where a tar may end too early, between two members as well: tarfile takes that for its end."""
+    return range(512, len(data.rstrip(b"\0")), 512)
+
+
+def test_an_archive_that_ends_anywhere_too_early_restores_nothing(state: StateArchive, tmp_path: Path):
+    archive = tmp_path / "state.tar"
+    (state.path / "node_state").write_text("after job_state")
+    state.save(archive)
+    data, before = archive.read_bytes(), state.files()
+    for cut in cuts(data):
+        archive.write_bytes(data[:cut])
+        with pytest.raises(ArchiveError, match=re.escape(str(archive))):
+            state.restore(archive)
+        assert state.files() == before
+
+
 def test_an_archive_of_something_else_restores_nothing(state: StateArchive, tmp_path: Path):
     archive = tmp_path / "x.tar"
     with tarfile.open(archive, "w") as tar:
@@ -122,7 +139,10 @@ def test_kept_files_are_restored_and_newer_ones_are_removed(tmp_path: Path):
     assert (root / "etc/slurm/slurm.conf").stat().st_mode & 0o777 == 0o640
     assert not (root / "etc/slurm/more.conf").exists()
     assert not (root / "etc/default/slurmctld").exists()
-    archive.write_bytes(archive.read_bytes()[:700])
-    with pytest.raises(kept_files.KeptError):
-        kept_files.restore(archive, root)
-    assert (root / "etc/slurm/slurm.conf").exists()
+    data = archive.read_bytes()
+    (root / "etc/slurm/slurm.conf").write_text("new")
+    for cut in (700, *cuts(data)):
+        archive.write_bytes(data[:cut])
+        with pytest.raises(kept_files.KeptError):
+            kept_files.restore(archive, root)
+        assert (root / "etc/slurm/slurm.conf").read_text() == "new"
