@@ -185,6 +185,15 @@ def test_a_primary_up_whose_heartbeat_is_not_written_yet_is_not_in_charge():
     assert (takeover.actions, pair.now >= 5) == ([], True)
 
 
+def test_a_primary_that_answers_no_query_yet_is_not_in_charge():
+    pair = Pair(0)
+    look = pair.look_from
+    pair.look_from = lambda me: replace(look(me), serves=pair.now >= 5)  # type: ignore[method-assign]
+    takeover = pair.on(0)
+    takeover.take()
+    assert (takeover.actions, pair.now >= 5) == ([], True)
+
+
 def params(folder: Path, **more: Any) -> dict[str, Any]:
     return {"name": "ctl1", "deadline": 1, "user": "nobody", "directory": str(folder), **more}
 
