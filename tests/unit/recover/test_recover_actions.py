@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.bedplate.cluster.plugins.action import recover_close, recover_host_key, recover_plan
+from tests.unit.recover.machine import made
 
 KNOWN = {"state": "known", "why": "", "offered": [], "recorded": []}
 IDLE = {"outcome": "resumed", "state": "IDLE", "jobs": [], "kind": "", "run": "", "by_slurm": False}
@@ -99,17 +101,20 @@ def test_a_key_that_cannot_be_judged_is_refused():
     assert "/nonexistent" in found["why"]
 
 
-@pytest.mark.parametrize("state", ["known", "refused"])
-def test_only_a_new_key_is_written(state: str):
+@pytest.mark.parametrize("state", ["known", "refused", "new"])
+def test_only_a_new_key_is_written(tmp_path: Path, state: str):
+    known_hosts = tmp_path / "known_hosts"
+    known_hosts.write_text("")
     key = {
         "name": "n1",
         "aliases": [],
-        "keys": [],
+        "keys": [made(tmp_path, "new").text],
         "kept": [],
         "authority": "",
         "hashes": False,
-        "files": ["/nonexistent/x"],
     }
-    action = recover_host_key.ActionModule(*stand_ins({"verdict": {"state": state, "key": key}}))
-    found = action.run(task_vars={"inventory_hostname": "n1"})
-    assert (found["changed"], found["files"]) == (False, [])
+    verdict = {"state": state, "key": {**key, "files": [str(known_hosts)]}}
+    found = recover_host_key.ActionModule(*stand_ins({"verdict": verdict})).run(task_vars={"inventory_hostname": "n1"})
+    is_new = state == "new"
+    assert (found["changed"], found["files"]) == (is_new, [str(known_hosts)] if is_new else [])
+    assert known_hosts.read_text().startswith("n1 ssh-ed25519 ") == is_new

@@ -201,6 +201,12 @@ def test_a_node_that_slurm_uses_is_not_left_out(cluster: Cluster, node: dict[str
     assert said in refused(cluster, turn_keys="munge_key", turn_keys_without="n3")
 
 
+def test_a_controller_that_is_listed_and_not_reached_is_named_as_missed_too(cluster: Cluster):
+    cluster.silent = {"ctl1"}
+    said = refused(cluster, turn_keys="munge_key", turn_keys_without="ctl1")
+    assert "ctl1: no answer by SSH" in said.splitlines()
+
+
 def off(cluster: Cluster) -> None:
     cluster.silent, cluster.nodes["n3"] = {"n3"}, {"state": "DOWN*", "jobs": []}
 

@@ -124,7 +124,7 @@ def prove(archive: Path, files: Mapping[str, int]) -> int:
 
 
 def _has_end(archive: Path, members: Iterable[tarfile.TarInfo]) -> bool:
-    """Return whether the end mark follows the last member; zeros at the end of the file may be those of a member."""
+    """Return whether the end mark follows the last member; zeros at the end of the file may belong to a member."""
     ends = (one.offset_data + -(-one.size // _BLOCK) * _BLOCK for one in members)
     with archive.open("rb") as stream:
         stream.seek(max(ends, default=0))
